@@ -115,7 +115,7 @@ def load_config(
 
 
 def _is_there(path: Path) -> bool:
-    """Tell whether anything has this name, readable or not: a link that leads nowhere may mean a file with private globs."""
+    """Tell whether anything has this name, readable or not: a broken link too."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -128,8 +128,8 @@ def _is_there(path: Path) -> bool:
 def with_folder_file(config: Config, folder: str | Path) -> Config:
     """Return the configuration that holds for a folder: its own `thumbindex.toml` over all but what `--config` and `--set` say.
 
-    Nothing is raised: of a wrong file hold only its right keys about which notes are left out, and `problem` says what is wrong. Where it may
-    leave out more than can be read, the configuration is `closed`.
+    Nothing is raised. Of a wrong file only the right keys that leave notes out hold, and `problem`
+    says what is wrong. If it may leave out more than can be read, the configuration is `closed`.
     """
     kept: dict[Key, Any] = {}
     closed = True
@@ -155,7 +155,7 @@ def with_folder_file(config: Config, folder: str | Path) -> Config:
 
 
 def _may_leave_out(key: Key, value: Any) -> bool:
-    """Tell whether a key that does not hold may mean to leave notes out; a strange number or text below `query` does not."""
+    """Tell whether a key that does not hold may mean to leave notes out."""
     if key in settings():
         return key.startswith(CHOOSES)
     return not key.startswith("query.") or isinstance(value, (list, dict))

@@ -446,9 +446,17 @@ def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def code_lines(text: str, fenced: bool = False) -> tuple[tuple[int, int], ...]:
-    """Return the lines of all blocks of code, from 0, half open, in order; with `fenced`, only of those between two fences."""
-    tokens = [token for token in _parser().parse(_beginning(f"{text}\n")) if token.type in ("fence", "code_block") and token.map]
-    return tuple(_lines(token) for token in tokens if not fenced or (token.type == "fence" and _is_closed(token)))
+    """Return the lines of all blocks of code, from 0, half open, in order.
+
+    With `fenced`, only of blocks between two fences.
+    """
+    found = []
+    for token in _parser().parse(_beginning(f"{text}\n")):  # every line ends with a line feed
+        if token.type == "code_block" and not fenced:
+            found.append(_lines(token))
+        if token.type == "fence" and (_is_closed(token) or not fenced):
+            found.append(_lines(token))
+    return tuple(found)
 
 
 def _beginning(text: str) -> str:
@@ -459,7 +467,7 @@ def _beginning(text: str) -> str:
 
 
 def _is_closed(token: Token) -> bool:
-    """Tell whether a block of code has a closing fence; each line of its content must end with a line feed."""
+    """Tell whether a block of code has a closing fence: a line of it that is not in its content."""
     first, last = _lines(token)
     return last - first == token.content.count("\n") + 2
 

@@ -28,6 +28,9 @@ _LINE_END = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _ALIKE = (("ï»¿", ""), ("i\u0307", "i"), ("ı", "i"), ("∶", ":"), ("꞉", ":"), ("ː", ":"))
 """What stands for a plain character: Turkish writes the small letter of I and the capital of i in its own way. The first is a byte order mark."""
 
+_SYMBOL_BEFORE_TAG = re.compile("(?<=[\u20a8\u2100-\u214f\u2460-\u24ff\u3200-\u33ff\U0001f100-\U0001f1ff])#")
+"""Symbols that NFKC makes letters of, such as ™: a tag behind one is no part of a word."""
+
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
 _DASHES = str.maketrans({"—": "--", "–": "-", "‐": "-", "‑": "-", "‒": "-", "−": "-"})
 """Editors make one sign of several."""
@@ -36,6 +39,7 @@ _DASHES = str.maketrans({"—": "--", "–": "-", "‐": "-", "‑": "-", "‒":
 def _plain(text: str) -> str:
     """Return a text in one case and width, its lines ended by line feeds alone, without what nobody sees."""
     if not text.isascii():
+        text = _SYMBOL_BEFORE_TAG.sub(" #", text)
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
         for written, meant in _ALIKE:
             text = text.replace(written, meant)
@@ -93,7 +97,7 @@ def _heads(text: str, late: bool) -> Iterator[tuple[str, bool]]:
             if not is_title and not line.startswith(("import ", "export ")):
                 return
             late, end = True, end + (is_title and underline.startswith("="))
-        elif late and not _KEY_LINE.match(dashed, fence.end()) and not _KEY_LINE.match(_next_line(lines, at)):
+        elif late and not any(map(_KEY_LINE.match, (dashed[fence.end() :], _next_line(lines, at)))):
             end = at
         else:
             indent, mark = lines[at][: len(lines[at]) - len(lines[at].lstrip())], fence[0].rstrip().replace("{", "}")
@@ -161,10 +165,18 @@ _STATED = re.compile(
 _BARE = re.compile(r"^(?![ \t]*\#\s)[^\w\n]*+private[^\w\n]*+(?:(?:true|yes|on|1|y)\b[^\n]*+)?$", re.M)
 """The key alone on its line, or with a yes and without a colon."""
 
-_PARAGRAPH = re.compile(rf"^(?:<!---*+|\{{/\*|[ \t_]|\*(?![ \t])|[^\w\s\#+*-])*+private(?:{_QUOTE}|[ \t*_\]])*+[:=]++[*_]*+(?!{_NO})", re.M)
+_PARAGRAPH = re.compile(
+    r"^(?:<!---*+|\{/\*|[ \t_]|\*(?![ \t])|[^\w\s\#+*-])*+"
+    rf"private(?:{_QUOTE}|[ \t*_\]])*+[:=]++[*_]*+(?!{_NO})",
+    re.M,
+)
 """The key at the beginning of a line of prose, emphasized or not, which is no item of a list."""
 
-_BRACED = re.compile(rf"^(?:export\b[^\n{{]*+)?[ \t\[]*+\{{(?:[^\n]*[{{,])?[ \t]*+{_QUOTE}*+private{_QUOTE}*+[ \t]*+[:=](?!{_NO})", re.M)
+_BRACED = re.compile(
+    r"^(?:export\b[^\n{]*+)?[ \t\[]*+\{(?:[^\n]*[{,])?"
+    rf"[ \t]*+{_QUOTE}*+private{_QUOTE}*+[ \t]*+[:=](?!{_NO})",
+    re.M,
+)
 """The key in braces that begin a line, alone or behind another one: JSON, or an object of JSX."""
 
 _OPENS = re.compile(r":[ \t]*+(?:[|>][-+0-9]*+)?$")
