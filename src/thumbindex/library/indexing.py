@@ -176,7 +176,7 @@ ROUNDS = 3
 REBUILD_ROUNDS = 10
 """Comparisons while an index is built anew; after the first they find only what changed meanwhile."""
 
-PARSE_VERSION = 9
+PARSE_VERSION = 10
 """Changes when the same file would be cut or read another way: every file is read again."""
 
 Sizes = Literal["all", "small", "large"]
