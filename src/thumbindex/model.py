@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NewType
 
-from thumbindex.text import address_of, line_range, text_digest
+from thumbindex.text import address_of, line_range, one_line, text_digest
 
 DocumentId = NewType("DocumentId", int)
 """A document's position in one snapshot (documents sorted by folder, then path): valid in that snapshot only."""
@@ -462,9 +462,9 @@ class Passage:
 
     @property
     def citation(self) -> str:
-        """Name the place as `path#heading (lines a-b)`, or `(line a)`."""
+        """Name the place as `path#heading (lines a-b)`, or `(line a)`, on one line."""
         heading = f"#{self.heading}" if self.heading else ""
-        return f"{self.path}{heading} ({line_range(self.start_line, self.end_line)})"
+        return one_line(f"{self.path}{heading} ({line_range(self.start_line, self.end_line)})")
 
     @property
     def heading(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -283,9 +284,71 @@ def _reach(costs: list[float]) -> int:
     return len(costs)
 
 
+# ------------------------------------------------------------------ characters that nobody sees
+
+SUSPECT = re.compile(
+    "[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
+)
+
+INVISIBLE = re.compile(
+    "(?P<flag>\U0001f3f4[\U000e0030-\U000e007a]{2,8}\U000e007f)"  # England, Scotland, Wales
+    "|(?P<tags>[\U000e0000-\U000e007f\U000e0080-\U000e00ff\U000e01f0-\U000e0fff]+)"  # letters that no font shows
+    "|(?P<selectors>[\ufe00-\ufe0f\U000e0100-\U000e01ef]+)"
+    "|(?P<turned>[\u202d\u202e]+)"  # what is shown in another order than it is read
+    "|(?P<joined>[\u200b-\u200d\u2060-\u2064\ufeff]+)"
+    "|(?P<rest>[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u00ad\u180e\u202a-\u202c\u2065-\u206f])"
+)
+
+SHORT_RUN = 3
+"""Selectors and joiners that follow each other in no writing: from here on they spell something."""
+
+_UNSPACED = re.compile("[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""Thai, Lao, Tibetan, Burmese, Khmer and others: a space of no width is where their words end."""
+
+_AROUND = 100
+"""Characters before and behind a mark of direction in which there is writing that needs it."""
+
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+
+
+def strip_invisible(text: str) -> str:
+    """Return a text without characters that nobody sees and no writing needs; emoji, Persian, Arabic, Indic and Khmer texts stay as they are."""
+    if text.isascii() and text.isprintable():
+        return text
+    return INVISIBLE.sub(_seen, text) if SUSPECT.search(text) else text
+
+
+def _seen(match: re.Match[str]) -> str:
+    found, kind, text = match[0], match.lastgroup, match.string
+    if kind == "flag":
+        return found
+    if kind == "selectors":
+        return found[0] if found[0] < "\U000e0100" or len(found) == 1 else ""
+    before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
+    if kind == "joined":  # kept between letters that join, and a space of no width where words end so
+        if len(found) > SHORT_RUN or found[0] in "\u2060\u2061\u2062\u2063\u2064\ufeff":
+            return ""
+        if found[0] == "\u200b":
+            return found[0] if _UNSPACED.match(before) or _UNSPACED.match(after) else ""
+        return found[0] if before and not (before.isascii() or before.isspace()) else ""
+    if kind == "rest" and found in "\u202a\u202b\u202c\u2066\u2067\u2068\u2069":
+        return found if _RIGHT_TO_LEFT.search(text, max(0, match.start() - _AROUND), match.end() + _AROUND) else ""
+    return ""
+
+
+# ------------------------------------------------------------------ as a person reads it
+
+
 def one_line(text: str) -> str:
-    """Return a name, heading or reason as part of one line of ours, whatever characters it is made of."""
-    return _BREAKS.sub(" ", text)
+    """Return a name, heading or reason as part of one line, without what hides or turns text."""
+    if text.isascii() and text.isprintable():
+        return text
+    return strip_invisible(_BREAKS.sub(" ", text))
+
+
+def escape_breaks(text: str) -> str:
+    """Return a text with what would break or turn its line escaped as in JSON."""
+    return _BREAKS.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def without_password(text: str) -> str:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.corpus.hidden import strip_invisible
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.walk import walk
 from thumbindex.model import BlockKind, Chunk, ParsedDocument, Section
 from thumbindex.settings import CorpusSettings
+from thumbindex.text import strip_invisible
 
 CORPORA = Path(__file__).parents[3] / "shared" / "eval" / "corpora"
 SETTINGS = CorpusSettings()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from thumbindex.corpus.hidden import MOST_FLAGS, find_flags, strip_invisible
+from thumbindex.corpus.hidden import MOST_FLAGS, find_flags
 from thumbindex.corpus.parse import parse_document
 from thumbindex.settings import CorpusSettings
+from thumbindex.text import strip_invisible
 
 LEGITIMATE = [
     "👨‍👩‍👧 family, 🏳️‍🌈 flag, 👩🏽‍💻 at work, ❤️ and ☎️",

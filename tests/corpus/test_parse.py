@@ -5,10 +5,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from thumbindex.corpus.hidden import strip_invisible
 from thumbindex.corpus.parse import parse_document
 from thumbindex.model import BlockKind, Chunk, Link, LinkKind, ParsedDocument, Section
 from thumbindex.settings import ChunkSettings, CorpusSettings
+from thumbindex.text import strip_invisible
 
 DEFAULTS = CorpusSettings()
 SMALL = CorpusSettings(chunk=ChunkSettings(child_min=20, child_max=60, parent_min=150, parent_max=200))

@@ -1,4 +1,4 @@
-"""Text that a reader does not see, and text that speaks to a model: the first is taken out where it is no part of any writing, both are flagged."""
+"""Flags text that a reader does not see, and text that speaks to a model."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from string import ascii_lowercase
 from typing import NamedTuple
 
 from thumbindex.corpus.markdown import find_comments, line_starts
+from thumbindex.text import INVISIBLE, SHORT_RUN, SUSPECT
 
 MOST_FLAGS = 20
 """Flags of one note: more say nothing new."""
@@ -26,63 +27,14 @@ class Flag(NamedTuple):
 
 # ------------------------------------------------------------------ characters that nobody sees
 
-_SUSPECT = re.compile(
-    "[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
-)
-
-_INVISIBLE = re.compile(
-    "(?P<flag>\U0001f3f4[\U000e0030-\U000e007a]{2,8}\U000e007f)"  # England, Scotland, Wales
-    "|(?P<tags>[\U000e0000-\U000e007f\U000e0080-\U000e00ff\U000e01f0-\U000e0fff]+)"  # letters that no font shows
-    "|(?P<selectors>[\ufe00-\ufe0f\U000e0100-\U000e01ef]+)"
-    "|(?P<turned>[\u202d\u202e]+)"  # what is shown in another order than it is read
-    "|(?P<joined>[\u200b-\u200d\u2060-\u2064\ufeff]+)"
-    "|(?P<rest>[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u00ad\u180e\u202a-\u202c\u2065-\u206f])"
-)
-
-_SHORT = 3
-"""Selectors and joiners that follow each other in no writing: from here on they spell something."""
-
-_UNSPACED = re.compile("[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-"""Thai, Lao, Tibetan, Burmese, Khmer and others: a space of no width is where their words end."""
-
-_AROUND = 100
-"""Characters before and behind a mark of direction in which there is writing that needs it."""
-
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
-
-
-def strip_invisible(text: str) -> str:
-    """Return a text without characters that nobody sees and no writing needs; emoji, Persian, Arabic, Indic and Khmer texts stay as they are."""
-    if text.isascii() and text.isprintable():
-        return text
-    return _INVISIBLE.sub(_seen, text) if _SUSPECT.search(text) else text
-
-
-def _seen(match: re.Match[str]) -> str:
-    found, kind, text = match[0], match.lastgroup, match.string
-    if kind == "flag":
-        return found
-    if kind == "selectors":
-        return found[0] if found[0] < "\U000e0100" or len(found) == 1 else ""
-    before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
-    if kind == "joined":  # kept between letters that join, and a space of no width where words end so
-        if len(found) > _SHORT or found[0] in "\u2060\u2061\u2062\u2063\u2064\ufeff":
-            return ""
-        if found[0] == "\u200b":
-            return found[0] if _UNSPACED.match(before) or _UNSPACED.match(after) else ""
-        return found[0] if before and not (before.isascii() or before.isspace()) else ""
-    if kind == "rest" and found in "\u202a\u202b\u202c\u2066\u2067\u2068\u2069":
-        return found if _RIGHT_TO_LEFT.search(text, max(0, match.start() - _AROUND), match.end() + _AROUND) else ""
-    return ""
-
 
 def _hidden_characters(text: str) -> Iterator[tuple[int, str]]:
     """Yield where characters that nobody sees spell something or turn what is shown around."""
-    for match in _INVISIBLE.finditer(text) if _SUSPECT.search(text) else ():
+    for match in INVISIBLE.finditer(text) if SUSPECT.search(text) else ():
         kind = match.lastgroup
         if kind == "tags":
             yield match.start(), f"hidden text, taken out: {_shown(''.join(chr(ord(c) - 0xE0000) for c in match[0] if 0xE0020 <= ord(c) < 0xE007F))}"
-        elif kind in ("selectors", "joined") and len(match[0]) > _SHORT:
+        elif kind in ("selectors", "joined") and len(match[0]) > SHORT_RUN:
             yield match.start(), f"hidden text, taken out: {len(match[0])} characters that nobody sees, in a row"
         elif kind == "turned":
             yield match.start(), "characters that turn the order of what is shown, taken out"

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from markupsafe import Markup
 
 from thumbindex.corpus.front_matter import read_front_matter
-from thumbindex.corpus.hidden import strip_invisible
 from thumbindex.corpus.markdown import (
     add_inline_rules,
     inline_pieces,
@@ -25,7 +24,7 @@ from thumbindex.corpus.markdown import (
     without_anchor,
 )
 from thumbindex.model import Link, LinkKind, RenderedNote
-from thumbindex.text import bare_name
+from thumbindex.text import bare_name, strip_invisible
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

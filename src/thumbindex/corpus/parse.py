@@ -11,7 +11,7 @@ from thumbindex.corpus.abbreviations import find_abbreviations
 from thumbindex.corpus.chunk import cut_document
 from thumbindex.corpus.dates import read_dates
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
-from thumbindex.corpus.hidden import find_flags, strip_invisible
+from thumbindex.corpus.hidden import find_flags
 from thumbindex.corpus.markdown import (
     LONGEST_HEADING,
     code_lines,
@@ -29,7 +29,7 @@ from thumbindex.corpus.walk import is_private_path
 from thumbindex.language import prose_language
 from thumbindex.model import BlockKind, Document, Link, LinkKind, ParsedDocument, Problem
 from thumbindex.settings import CorpusSettings
-from thumbindex.text import visible
+from thumbindex.text import strip_invisible, visible
 
 MOST_TAGS = 10_000
 """Tags of a note, as many as links by default: all of a note's tags are read with each answer that shows it."""

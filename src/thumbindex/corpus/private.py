@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
-from thumbindex.corpus.hidden import strip_invisible
 from thumbindex.corpus.markdown import code_lines
 from thumbindex.settings import CorpusSettings
+from thumbindex.text import strip_invisible
 
 # ------------------------------------------------------------------ a text as a careless writer means it
 

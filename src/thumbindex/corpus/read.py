@@ -15,9 +15,9 @@ from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 
-from thumbindex.corpus.hidden import strip_invisible
 from thumbindex.model import Problem
 from thumbindex.settings import CorpusSettings
+from thumbindex.text import strip_invisible
 
 # ------------------------------------------------------------------ a folder
 

@@ -449,7 +449,7 @@ class _Note:
         heading = next((name for level, name, line in reversed(self.headings) if line <= lines[0] and (level > 1 or name != document.title)), "")
         within = next((each for each in self.sections if each.start_line <= lines[0] <= each.end_line), None) if is_new else None
         return {
-            "now": f"{document.path}{f'#{heading}' if heading else ''} ({line_range(*lines)})",
+            "now": one_line(f"{document.path}{f'#{heading}' if heading else ''} ({line_range(*lines)})"),
             "address": address_of(document.folder, document.path, heading, text_digest(within.text) if within else "") if is_new else "",
             "folder": document.folder,
             "path": document.path,

@@ -14,7 +14,7 @@ from rich.text import Text
 from thumbindex.model import Answer, Explanation, Passage, Step
 from thumbindex.serve.budget import best_line, is_idle, matched_lines, words_by_line
 from thumbindex.serve.opening import say_error
-from thumbindex.serve.terminal import WARNING, output, path_here, place_text, plain, print_line, print_row, table
+from thumbindex.serve.terminal import WARNING, output, path_here, place_text, plain, plain_line, print_line, print_row, table
 from thumbindex.serve.wording import (
     NO_MARKDOWN,
     ModelState,
@@ -31,7 +31,7 @@ from thumbindex.serve.wording import (
     without_model,
     without_vectors,
 )
-from thumbindex.text import bare_name, line_range, one_line
+from thumbindex.text import bare_name, escape_breaks, line_range
 
 MARK, SURE, DOUBT = "bold red", "bold green", "bold red"
 """The color of `grep` for a match, and those of an answer's confidence: each is read on a light and on a dark background."""
@@ -107,10 +107,13 @@ def first_of_notes(answer: Answer) -> Answer:
 
 
 def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
-    """Print the path of each passage's note, best first, as a program takes it; how far to trust them goes to standard error."""
+    """Print the path of each passage's note, best first, as a program takes it; how far to trust them goes to standard error.
+
+    One line is one path: a line feed in a name, or what turns it around, is escaped, and a program finds no file then.
+    """
     console = output()
-    for path in (path_here(roots[each.folder] / each.path) for each in answer.passages):
-        console.print(Text(plain(path) if console.is_terminal else path), soft_wrap=True)
+    for each in answer.passages:
+        console.print(Text(escape_breaks(path_here(roots[each.folder] / each.path))), soft_wrap=True)
     if answer.confidence_level == "low" or not answer.answerable:
         say_error(confidence_words(answer))
 
@@ -177,7 +180,7 @@ def _lead(passage: Passage, roots: Mapping[str, Path], width: int, line: int) ->
     day = passage.updated or passage.created
     warnings = [*passage_flags(passage)[:1], *disagreement_words(passage)]
     said = [*((each, "") for each in copies_words(passage)), *((each, WARNING) for each in warnings)]
-    below = tuple(Text(_INDENT) + _cut(Text(plain(one_line(each)), style), width - len(_INDENT)) for each, style in said)
+    below = tuple(Text(_INDENT) + _cut(Text(plain_line(each), style), width - len(_INDENT)) for each, style in said)
     return Lead(_above(passage, roots, width, line, f"({day})" if day else ""), below)
 
 
@@ -311,7 +314,7 @@ def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], 
     ):
         print_row(console, head)
     warnings = (*passage_flags(passage), *disagreement_words(passage))
-    said = [Text(plain(one_line(each)), style=WARNING if each in warnings else "") for each in (*passage_flags(passage), *beside(passage))]
+    said = [Text(plain_line(each), style=WARNING if each in warnings else "") for each in (*passage_flags(passage), *beside(passage))]
     for indent, line in (*(("", each) for each in _lines_of(passage)), *((_INDENT, each) for each in said)):
         for row in _wrap(line, width - len(indent)) if console.is_terminal else [line]:
             print_row(console, Text(indent) + row)
@@ -330,7 +333,7 @@ def _headings(passage: Passage) -> list[str]:
     """Return the headings above a passage; of a note's own title nothing where its path says it."""
     title, *headings = passage.heading_path or ("",)
     is_told = bare_name(title) == bare_name(Path(passage.path).stem)
-    return [plain(one_line(each)) for each in headings or ([] if is_told else [title]) if each]
+    return [plain_line(each) for each in headings or ([] if is_told else [title]) if each]
 
 
 # ------------------------------------------------------------------ how it came about

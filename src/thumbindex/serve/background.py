@@ -23,6 +23,7 @@ from thumbindex.errors import IndexDamagedError, ModelError, StorageError, Thumb
 from thumbindex.model import Changes, Progress
 from thumbindex.process import collect_as_usual
 from thumbindex.serve.opening import Opening, is_here, open_library
+from thumbindex.text import one_line
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -124,7 +125,7 @@ _STALE_SECONDS = 30.0
 
 def note_line(kind: str, folder: str, sentence: str) -> str:
     """Write a line of the child about a folder, as `note in "notes": It is away.`"""
-    return f"{kind} in {json.dumps(folder)}: {sentence}\n"
+    return f"{kind} in {json.dumps(folder)}: {one_line(sentence)}\n"
 
 
 def progress_line(progress: Progress) -> str:

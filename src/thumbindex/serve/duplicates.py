@@ -19,7 +19,7 @@ from thumbindex.serve.as_json import cluster_payload, duplicates_payload
 from thumbindex.serve.clusters import differing_pieces
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_models, reported, say_error
 from thumbindex.serve.options import JsonOption, open_for, takes_opening, takes_opening_or_engine
-from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line
+from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line, print_text
 from thumbindex.serve.usage import Program
 from thumbindex.text import plural
 
@@ -52,7 +52,7 @@ def print_cluster(cluster: Cluster) -> None:
     print_summary(cluster)
     texts = list({each.digest: each for each in cluster.standings}.values())
     if len(texts) == 1:
-        output().print(Text(_shortened(texts[0].text)), soft_wrap=True)
+        print_text(_shortened(texts[0].text))
     for other in texts[1:]:
         table = Table(show_header=False, expand=True, padding=(0, 1))
         table.add_column(ratio=1)

@@ -257,7 +257,8 @@ def print_tuning(found: Tuning, folder: Folder, *, dry_run: bool = False) -> Non
         for kind, of in found.kinds.items():
             table.add_row(kind if of.decides else f"{kind} (only watched)", str(of.queries), f"{of.before:.3f}", f"{of.after:.3f}")
         console.print(table)
-    print_line(f"\n{found.reason}", "bold")
+    print_line("")
+    print_line(found.reason, "bold")
     for key, value in found.settings.items():
         console.print(plain(f"  {key} = {as_written(value)}"))
     kept = f"kept in {folder.places.tuned}; `thumbindex tune --undo` deletes it; {found.seconds:.0f} s"

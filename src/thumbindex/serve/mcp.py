@@ -45,7 +45,7 @@ from thumbindex.serve.subscriptions import Subscriber, Subscribers, follow_for_c
 from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.wording import how_far, indexing
 from thumbindex.settings import LONGEST_QUERY
-from thumbindex.text import address_of
+from thumbindex.text import address_of, one_line
 
 _LOG = logging.getLogger(__name__)
 
@@ -292,7 +292,15 @@ class _Requests:
     async def list_resources(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         """List a page of documents."""
         page, cursor = await self._ask(ctx, lambda: list_page(self._background.library(), params.cursor if params else None))
-        resources = [types.Resource(uri=address_of(each.folder, each.path), name=each.path, title=each.heading, mime_type=MIME) for each in page]
+        resources = [
+            types.Resource(
+                uri=address_of(each.folder, each.path),
+                name=one_line(each.path),
+                title=one_line(each.heading),
+                mime_type=MIME,
+            )
+            for each in page
+        ]
         return types.ListResourcesResult(resources=resources, next_cursor=cursor)
 
     async def list_templates(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:

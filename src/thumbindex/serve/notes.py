@@ -36,10 +36,21 @@ from thumbindex.serve.options import (
     takes_opening,
     takes_opening_or_engine,
 )
-from thumbindex.serve.terminal import WARNING, ProgressDisplay, output, place_text, plain, print_json, print_line, print_list, print_row
+from thumbindex.serve.terminal import (
+    WARNING,
+    ProgressDisplay,
+    output,
+    place_text,
+    plain_line,
+    print_json,
+    print_line,
+    print_list,
+    print_row,
+    print_text,
+)
 from thumbindex.serve.tools import read_lines, replace_surrogates
 from thumbindex.serve.wording import SIMILAR, check_line, filter_lines, flagged, outline_lines, related_groups, verification_head
-from thumbindex.text import line_range, one_line, plural, split_citation
+from thumbindex.text import line_range, plural, split_citation
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -100,11 +111,11 @@ def _print_several(found: Sequence[Excerpt], errors: Mapping[str, UsageError], s
 def _print_excerpt(excerpt: Excerpt, several: bool = False) -> None:
     """Print some lines under their place, with its folder where there are several."""
     place = line_range(excerpt.start_line, excerpt.end_line)
-    print_line(one_line(f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} ({place} of {excerpt.total_lines})"), "bold")
+    print_line(f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} ({place} of {excerpt.total_lines})", "bold")
     for warning in flagged(excerpt.flags, (excerpt.start_line, excerpt.end_line)):
-        print_line(one_line(warning), "yellow")
+        print_line(warning, "yellow")
     print_line("")
-    print_line(excerpt.text)
+    print_text(excerpt.text)
 
 
 @reported
@@ -155,7 +166,7 @@ def related(
     if as_json:
         print_json(related_payload(found, limit))
         return FOUND
-    print_line(one_line(found.path), "bold")
+    print_line(found.path, "bold")
     for title, names in related_groups(found, limit):
         unknown = title == SIMILAR and not has_vectors
         print_line(title)
@@ -235,7 +246,7 @@ def broken(
         print_json(broken_payload(found))
         return FOUND if found.links else NOT_FOUND
     for each in found.links:
-        print_row(output(), place_text(roots[each.folder] / each.path, each.line).append(f"  {plain(one_line(each.written))}"))
+        print_row(output(), place_text(roots[each.folder] / each.path, each.line).append(f"  {plain_line(each.written)}"))
     for line in filter_lines((), found.unmet, 0):
         print_line(line, "bold")
     notes = len({(each.folder, each.path) for each in found.links})
@@ -296,14 +307,14 @@ def map_notes(
         placed = sum(note.x is not None for note in each.notes)
         orphans = sum(not note.backlinks for note in each.notes)
         print_line(
-            f"{one_line(each.folder)}: {plural(len(each.notes), 'note')}, {placed:,} laid out, {plural(len(each.links), 'link')}, "
+            f"{each.folder}: {plural(len(each.notes), 'note')}, {placed:,} laid out, {plural(len(each.links), 'link')}, "
             f"{orphans:,} to which none leads",
             "bold",
         )
         if each.missing:
             print_line(each.missing, WARNING)
         for pair in each.near[:limit]:
-            print_line(one_line(f"  {pair.cosine:.2f}  {each.notes[pair.first].path} - {each.notes[pair.second].path}"))
+            print_line(f"  {pair.cosine:.2f}  {each.notes[pair.first].path} - {each.notes[pair.second].path}")
         left = len(each.near) - limit + each.near_left
         if each.near and left > 0:
             print_line(f"  and {plural(left, 'more pair')} near and not linked (--limit)", "dim")

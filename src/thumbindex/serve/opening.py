@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import io
+import logging
 import os
 import re
 import shlex
@@ -305,6 +306,8 @@ def reported(command: Callable[..., int]) -> Callable[..., None]:
 
 def outcome(command: Callable[[], int]) -> int:
     """Return a command's exit code, with an error reported in one line on stderr."""
+    if caller() is None and logging.lastResort:  # what prints the log where nothing else does
+        logging.lastResort.setFormatter(_OneLine())
     for stream in (sys.stdout, sys.stderr) if caller() is None else ():
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a path may hold bytes that are no UTF-8
@@ -331,13 +334,21 @@ def outcome(command: Callable[[], int]) -> int:
         return FAILURE
 
 
+class _OneLine(logging.Formatter):
+    """Writes a message of the log as one line, whatever names are in it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        """Return the message."""
+        return one_line(record.message)
+
+
 def say_error(message: str, color: str | None = "red") -> None:
     """Print one line on stderr."""
     # Imported here: the child of a server does without (`test_a_child_that_waits_has_loaded_little…`).
     import typer
 
     asked = caller()
-    typer.secho(without_password(" ".join(message.split("\n"))), asked.stderr if asked else None, fg=color, err=True)
+    typer.secho(without_password(one_line(message)), asked.stderr if asked else None, fg=color, err=True)
 
 
 def unforeseen(error: Exception) -> str:

@@ -101,7 +101,7 @@ def parse_uri(uri: str) -> tuple[str, str]:
 
 def _resource_link(folder: str, path: str) -> dict[str, Any]:
     """Return a link to a document, as the protocol writes it."""
-    return {"type": "resource_link", "uri": address_of(folder, path), "name": path, "mimeType": MIME}
+    return {"type": "resource_link", "uri": address_of(folder, path), "name": one_line(path), "mimeType": MIME}
 
 
 def list_page(library: Library, cursor: str | None) -> tuple[tuple[OutlineEntry, ...], str | None]:
@@ -638,11 +638,11 @@ def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Prog
         each["skipped"] = each["skipped"][:_PROBLEMS_LISTED]
         each["flagged"] = each["flagged"][:_PROBLEMS_LISTED]
         each.pop("database", None)  # that is for who runs the server: counts are of all who ask it
-    lines = [f"{each.folder} ({each.root}): {stood_on(each.state)}; model {each.state.model or 'none yet'}" for each in folders]
+    lines = [one_line(f"{each.folder} ({each.root}): {stood_on(each.state)}; model {each.state.model or 'none yet'}") for each in folders]
     lines += [one_line(f"{problem.path}: {problem.reason}") for each in folders for problem in each.problems[:_PROBLEMS_LISTED]]
     for status in folders:
-        lines += [f"{status.folder}: {hold_hidden(status.flagged_count)}"] if status.flagged_count else []
+        lines += [one_line(f"{status.folder}: {hold_hidden(status.flagged_count)}")] if status.flagged_count else []
         lines += [one_line(f"{flag.path}:{flag.line}: {flag.reason}") for flag in status.flagged[:_PROBLEMS_LISTED]]
     now = progress or [each.progress for each in folders if each.progress and each.progress.total]
     lines += [indexing(now)] if now else []
-    return Reply("\n".join([*lines, *notes]), structured)
+    return Reply("\n".join([*lines, *map(one_line, notes)]), structured)

@@ -17,6 +17,7 @@ from thumbindex.process import compute_on_one_thread, give_memory_back, take_sho
 from thumbindex.serve.background import Background
 from thumbindex.serve.early import EarlyLines, answer_initialize, answer_list
 from thumbindex.serve.opening import Opening, about_folders, names_allowed, served_folders
+from thumbindex.text import one_line
 
 
 def serve_stdio(opening: Opening) -> int:
@@ -58,7 +59,7 @@ def say_what_is_awaited(folders: Sequence[tuple[str, Path]]) -> None:
         f'To ask right here:   thumbindex query "your question" {named}',
         "Ctrl-C ends the server.",
     )
-    sys.stderr.write("\n".join(lines) + "\n")
+    sys.stderr.write("\n".join(map(one_line, lines)) + "\n")
     sys.stderr.flush()
 
 

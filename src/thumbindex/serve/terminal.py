@@ -41,7 +41,7 @@ from thumbindex.serve.wording import (
     until_lost,
     why_rest,
 )
-from thumbindex.text import one_line, plural
+from thumbindex.text import escape_breaks, one_line, plural
 
 if TYPE_CHECKING:
     from thumbindex.study.report import ReportTable
@@ -56,7 +56,7 @@ class ProgressDisplay:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = Console(**streams(stderr=True), soft_wrap=True, highlight=False)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._bars = Progress(*columns, console=self._console, transient=True) if self._console.is_terminal else None
         self._tasks: dict[str, TaskID] = {}
         self._printed: dict[str, float] = {}
@@ -71,7 +71,8 @@ class ProgressDisplay:
 
     def __call__(self, progress: model.Progress) -> None:
         """Show one step."""
-        name = f"{progress.folder}: {progress.phase}"
+        folder = one_line(progress.folder)
+        name = f"{folder}: {progress.phase}"
         if progress.phase == "waiting":
             if self._clock() - self._printed.get(name, -_EVERY_SECONDS) >= _EVERY_SECONDS:
                 self._printed[name] = self._clock()
@@ -84,13 +85,13 @@ class ProgressDisplay:
             if not self._tasks:  # where nothing is to be shown, nothing moves the cursor
                 self._bars.start()
             if name not in self._tasks:
-                self._tasks[name] = self._bars.add_task(f"{progress.folder}: {doing(progress.phase)}", total=progress.total)
+                self._tasks[name] = self._bars.add_task(f"{folder}: {doing(progress.phase)}", total=progress.total)
             self._bars.update(self._tasks[name], completed=progress.done, total=progress.total)
         elif progress.total:
             now = self._clock()
             if progress.done == progress.total or now - self._printed.get(name, now - _EVERY_SECONDS) >= _EVERY_SECONDS:
                 self._printed[name] = now
-                self._console.print(f"{progress.folder}: {how_far(progress)}", markup=False)
+                self._console.print(f"{folder}: {how_far(progress)}", markup=False)
 
 
 _PIPED_WIDTH = 160
@@ -193,7 +194,7 @@ def print_tables(tables: Sequence[ReportTable]) -> None:
         print_line(each.title, "bold")
         rows = table(*each.columns)
         for row in each.rows:
-            rows.add_row(*map(plain, row))
+            rows.add_row(*row)
         output().print(rows)
         for note in each.notes:
             print_line(note, "dim")
@@ -201,16 +202,20 @@ def print_tables(tables: Sequence[ReportTable]) -> None:
 
 
 def print_json(payload: Mapping[str, Any]) -> None:
-    """Print JSON: UTF-8 as it is, any other encoding as ASCII; a file name that is not UTF-8 comes out escaped, not as an error."""
+    """Print JSON: UTF-8 as it is, any other encoding as ASCII.
+
+    Escaped is what would turn or break a line where it is read, and a file name that is not UTF-8.
+    """
     asked = caller()
     stdout = asked.stdout if asked else sys.stdout
     text = json.dumps(payload, ensure_ascii=stdout.encoding.lower() not in {"utf-8", "utf8"}, indent=2)
-    stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+    for line in text.split("\n"):
+        stdout.write(escape_breaks(line).encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
 
 
 def print_why(found: Why, several: bool = False) -> None:
     """Print what became of a note, where it stood after each stage, and how far each retriever was from it."""
-    print_line(one_line(fate(found, several)), "bold")
+    print_line(fate(found, several), "bold")
     if found.standpoints:
         print_line("")
         rows = table("stage", "rank", "score", "line")
@@ -228,7 +233,7 @@ def print_why(found: Why, several: bool = False) -> None:
             rows.add_row(reach.retriever, "-" if reach.rank is None else str(reach.rank), _number(reach.score), str(reach.taken), _number(reach.last))
         output().print(rows)
     for line in why_rest(found):
-        print_line(one_line(line))
+        print_line(line)
 
 
 def _number(value: float | None) -> str:
@@ -256,9 +261,17 @@ def _condition(status: FolderStatus) -> str:
     return status.failure or ("files missing" if status.unfinished else pending) or "ready"
 
 
+class _Rows(Table):
+    """A table whose cells are one line each."""
+
+    def add_row(self, *cells: Any, **how: Any) -> None:
+        """Add a row."""
+        super().add_row(*(plain_line(each) if isinstance(each, str) else each for each in cells), **how)
+
+
 def table(*columns: str, right: Sequence[str] = ()) -> Table:
     """Return a table with these columns, all but the first one on the right unless some are named."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
+    made = _Rows(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
         made.add_column(column, justify="right" if column in right or (not right and number) else "left", overflow="fold")
     return made
@@ -285,8 +298,18 @@ def streams(stderr: bool = False) -> dict[str, Any]:
 
 
 def print_line(text: str, style: str = "") -> None:
-    """Print one line, without what could move a terminal's cursor."""
-    output().print(Text(plain(text), style=style), soft_wrap=True)
+    """Print one line, whatever names are in it."""
+    output().print(Text(plain_line(text), style=style), soft_wrap=True)
+
+
+def print_text(text: str) -> None:
+    """Print lines of a note, without what could move a terminal's cursor."""
+    output().print(Text(plain(text)), soft_wrap=True)
+
+
+def plain_line(text: str) -> str:
+    """Return a text as part of one line, as a terminal may show it."""
+    return plain(one_line(text))
 
 
 def plain(text: str) -> str:
@@ -302,7 +325,7 @@ PATH, LINE = "magenta", "green"
 
 def place_text(path: Path, line: int) -> Text:
     """Return a place as `path:line`, which is a link to a file on this machine where a terminal prints it by `print_row`."""
-    place = Text.assemble((plain(one_line(path_here(path))), PATH), (f":{line}", LINE))
+    place = Text.assemble((plain_line(path_here(path)), PATH), (f":{line}", LINE))
     if is_here(path):
         place.stylize(Style(meta={"address": file_address(path)}))
     return place

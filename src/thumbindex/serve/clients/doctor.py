@@ -107,7 +107,7 @@ def check_own_file(status: FolderStatus) -> Check | None:
     """Look at the settings that lie in the folder itself; None where nothing is wrong with them."""
     found = [each for each in status.problems if each.path.partition(":")[0] == FOLDER_FILE]
     todo = f"Mend {Path(status.root) / FOLDER_FILE}, or delete it; a server that runs is to be started again."
-    return Check(f"settings {status.folder}", "warn", one_line(f"{found[0].path}: {found[0].reason}"), todo) if found else None
+    return Check(f"settings {status.folder}", "warn", f"{found[0].path}: {found[0].reason}", todo) if found else None
 
 
 def check_index(status: FolderStatus, whole: Callable[[], bool], schema: int) -> Check:
@@ -146,7 +146,7 @@ def check_notes(status: FolderStatus) -> Check | None:
     subject = f"notes {status.folder}"
     if not status.flagged_count:
         return Check(subject, "ok", "none holds text that is hidden or speaks to a model")
-    places = tuple(one_line(f"{each.path}:{each.line}: {each.reason}") for each in status.flagged)
+    places = tuple(f"{each.path}:{each.line}: {each.reason}" for each in status.flagged)
     return Check(subject, "warn", hold_hidden(status.flagged_count), "Look there before a model does; each passage that holds it says so.", places)
 
 
@@ -281,9 +281,10 @@ def doctor(
         checks.append(each)
         if as_json:
             continue
-        typer.echo(f"{typer.style(f'{each.state:<4}', fg=_COLORS[each.state])}  {each.subject}: {each.found}")
+        state = typer.style(f"{each.state:<4}", fg=_COLORS[each.state])
+        typer.echo(f"{state}  {one_line(f'{each.subject}: {each.found}')}")
         for line in filter(None, (*each.places, each.remedy)):
-            typer.echo(f"      {line}")
+            typer.echo(f"      {one_line(line)}")
     failed, doubtful = (sum(each.state == state for each in checks) for state in ("fail", "warn"))
     if as_json:
         print_json({"failed": failed, "warnings": doubtful, "checks": [asdict(each) for each in checks]})
