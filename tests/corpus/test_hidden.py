@@ -88,6 +88,76 @@ def test_what_is_hidden_or_speaks_to_a_model_is_flagged_by_line(text: str, line:
     assert reason in (None, flags[0].reason)
 
 
+UNSEEN = [
+    "display&#58;none",
+    "display&colon;&Tab;none",
+    "display:/**/none",
+    "/*;*/display : NONE ! important",
+    "d\\69splay:n\\6f ne",
+    "visibility:collapse",
+    "content-visibility:hidden",
+    "color:rgb(255 255 255)",
+    "color:rgb(100%,100%,100%)",
+    "color:rgb(1e2% 100% 100% / 1)",
+    "color:hsl(0,0%,100%)",
+    "color:hsl(120deg 50% 99% / .5)",
+    "color:hwb(0 100% 0%)",
+    "color:#fff8",
+    "color:#1230",
+    "color:rgb(0 0 0 / 5%)",
+    "color:white;background:none",
+    "font:0/0 a",
+    "font: italic 700 .5px/1 serif",
+    "font-size:.0em",
+    "font-size:1px",
+    "font-size:0vw",
+    "font-size:calc(0px)",
+    "height:0;overflow:hidden",
+    "overflow:clip;max-width:0.0px",
+    "width:1px;height:1px;overflow:hidden",
+    "opacity:1e-5",
+    "opacity:-1",
+    "opacity:+0",
+    "opacity:.9%",
+    "clip:rect(1px,1px,1px,1px)",
+    "clip: rect(0px 0px 0px 0px)",
+    "clip:rect(0 0 99px 0)",
+    "clip-path:inset(50%)",
+    "-webkit-clip-path:inset(0 100% 0 0)",
+    "clip-path:circle(0)",
+    "clip-path:polygon(0 0,0 0,0 0)",
+    "text-indent:-9999px",
+    "position:absolute;left:-100em",
+]
+"""Styles that a browser shows nothing of, or nothing that is seen on white."""
+
+
+@pytest.mark.parametrize("style", UNSEEN)
+def test_however_a_style_is_written_what_it_hides_is_flagged(style: str) -> None:
+    text = f'<span style="{style}">x</span>'
+    assert [each.line for each in find_flags(text, strip_invisible(text), tuple)] == [1]
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        '<span/style="display:none">',
+        "<span style=display:none>",
+        '<span class="a"style="display:none">',
+        '<span title=">" style="display:none">',
+        "<p it's style='display:none'>",
+        f'<span style="{"margin:0;" * 500}display:none">',
+        "<div\nHIDDEN\n>",
+        "<div/hidden>",
+        '<div title="a"hidden>',
+        '<td bgcolor="#fff" style="color:white">',
+        "<font color=ffffff>",
+    ],
+)
+def test_however_a_tag_is_written_what_it_hides_is_flagged(tag: str) -> None:
+    assert [each.line for each in find_flags(tag, strip_invisible(tag), tuple)] == [1]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -105,6 +175,15 @@ def test_what_is_hidden_or_speaks_to_a_model_is_flagged_by_line(text: str, line:
         "<font color=whitish>x</font> and <font face='white'>y</font>",
         '<dfn title="with hidden layers">network</dfn>',
         '<i aria-hidden="true" class="icon"></i>',
+        '<p title="a hidden treasure" data-style="display:none">x</p>',
+        "<Activity mode={shown ? 'visible' : 'hidden'}>",
+        '<td bgcolor="red" style="color:white">x</td>',
+        '<b style="color:transparent;background:linear-gradient(red,blue)">x</b>',
+        '<small style="font-size:0.8em;font:700 12px/1.5 serif">x</small>',
+        '<div style="height:0;width:0">shown all the same</div>',
+        '<div style="max-height:200px;overflow:hidden;left:-10px">x</div>',
+        '<img style="clip-path:inset(10%);opacity:90%;color:hsl(0,0%,50%)">',
+        '<img style="clip-path:circle(50%);color:rgb(100 100 100)">',
         "<!-- markdownlint-disable MD013 -->",
         "| a | b |\n|---|---|\n| [x](y) | `z` |",
     ],

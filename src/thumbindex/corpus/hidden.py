@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from html import unescape
 from string import ascii_lowercase
 from typing import NamedTuple
 
@@ -42,32 +43,88 @@ def _hidden_characters(text: str) -> Iterator[tuple[int, str]]:
 
 # ------------------------------------------------------------------ HTML that nobody sees
 
-_TAG = re.compile(r"<[A-Za-z][\w-]{0,40}\s[^<>]{1,1000}>")
-_STYLE = re.compile(
-    r"(?:display|visibility|opacity|font-size|clip|(?<![-\w])color|background(?:-color)?|text-indent|left)\s{0,9}:\s{0,9}[^;\"'<>]{1,60}", re.I
-)
-_FONT = re.compile(r"^<font\s[^<>]{0,500}?\bcolor\s{0,9}=\s{0,9}[\"']?\s{0,9}(?P<color>[#\w]{1,20})", re.I)
-_UNSEEN = re.compile(
-    r"^(?:display:none|visibility:hidden|opacity:(?:0?\.0\d*|0|\d(?:\.\d+)?%)|clip:rect\((?:0(?:px)?[,)]){4}|font-size:0(?:\.\d+)?(?:px|pt|em|rem|%)?|(?:text-indent|left):-\d{4,}px)$"
-)
-_WHITE = re.compile(  # or so near to it that nobody sees it on a page: each channel is at least 0xf0
-    r":(?:white|whitesmoke|snow|ivory|ghostwhite|floralwhite|mintcream|azure|aliceblue|honeydew|lavenderblush|transparent|#f{3}f?|#(?:f[0-9a-f]){3}(?:[0-9a-f]{2})?"
-    r"|rgba?\((?:(?:24\d|25[0-5]),){2}(?:24\d|25[0-5])(?:,[\d.]+)?\)|rgba\(\d+,\d+,\d+,0(?:\.0\d*)?\))$"
-)
-_HIDDEN_ATTRIBUTE = re.compile(r"\shidden(?=[\s>/=])", re.I)
-_VALUE = re.compile(r"=\s{0,9}(?:\"[^\"]*\"|'[^']*')")
+_TAG = re.compile(r"<[A-Za-z][\w-]{0,40}[\s/](?:(?:[^<>\"']|\"[^\"<]*\"|'[^'<]*'){1,1000}|[^<>]{1,1000})>")
+_ATTRIBUTE = re.compile(r"(?<![^\s\"'/])([^\s\"'<>/=]+)(?=[\s>/=])(?:\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s>]+))?")
+_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.S)
+_ESCAPE = re.compile(r"\\(?:([0-9A-Fa-f]{1,6})\s?|(.))", re.S)
+_NUMBER = re.compile(r"(?<![\w.#-])([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(%|[a-z]*)")
+_FONT_SIZE = re.compile(r"(?:^|\s)(\+?[\d.]+(?:%|[a-z]+)|[+-]?0?\.?0+)(?=[\s/]|$)")
+_PIXELS = {"": 1.0, "px": 1.0, "pt": 4 / 3, "%": 0.16}  # any other unit has 16
+_PALE = "white whitesmoke snow ivory ghostwhite floralwhite mintcream azure aliceblue honeydew lavenderblush transparent".split()
+_NO_GROUND = ("none", "inherit", "initial", "unset", "revert")
 
 
 def _hidden_html(text: str) -> Iterator[tuple[int, str]]:
     """Yield where HTML begins that a browser does not show, or shows white on white."""
     for match in _TAG.finditer(text) if "<" in text else ():
-        styles = ["".join(each.lower().split()).removesuffix("!important") for each in _STYLE.findall(match[0])]
-        ground = [each for each in styles if each.startswith("background")]
-        if font := _FONT.match(match[0]):
-            styles.append(f"color:{font['color'].lower()}")
-        white = any(each.startswith("color") and _WHITE.search(each) for each in styles) and all(map(_WHITE.search, ground))
-        if any(map(_UNSEEN.match, styles)) or white or _HIDDEN_ATTRIBUTE.search(_VALUE.sub("=", match[0])):
+        css_of = {"style": "", "bgcolor": "background:", "hidden": "display:none;"}
+        if match[0][:5].lower() == "<font":
+            css_of["color"] = "color:"
+        written = ((name.lower(), value) for name, value in _ATTRIBUTE.findall(match[0]))
+        css = [css_of[name] + unescape(value.strip("\"'")) for name, value in written if name in css_of]
+        if css and _is_unseen(";".join(css)):
             yield match.start(), f"HTML that a browser does not show: {_shown(match[0])}"
+
+
+def _plain_css(written: str) -> str:
+    """Return a name or value as a browser reads it: escapes, case and spaces do not matter."""
+    plain = _ESCAPE.sub(lambda each: chr(min(int(each[1], 16), 0x10FFFF)) if each[1] else each[2], written)
+    return " ".join(plain.lower().replace("!", " !").split()).removesuffix("important").removesuffix(" ! ").removesuffix(" !")
+
+
+def _is_unseen(css: str) -> bool:
+    parts = (each.partition(":") for each in _COMMENT.sub(" ", css).split(";"))
+    style = [(_plain_css(name), _plain_css(value)) for name, _, value in parts]
+    clips = any(name.startswith("overflow") and value != "visible" for name, value in style)
+    grounds = [value for name, value in style if name in ("background", "background-color")]
+    on_white = all(_is_pale(each) or each in _NO_GROUND for each in grounds)
+    return any(_shows_nothing(*each, clips) or (each[0] == "color" and on_white and _is_pale(each[1])) for each in style)
+
+
+def _shows_nothing(name: str, value: str, clips: bool) -> bool:
+    numbers = _NUMBER.findall(value)
+    pixels = [float(number) * _PIXELS.get(unit, 16.0) for number, unit in numbers]
+    match name:
+        case "display" | "visibility" | "content-visibility":
+            return value in ("none", "hidden", "collapse")
+        case "opacity":
+            return any(_share(*each) < 0.1 for each in numbers)
+        case "font":
+            size = _FONT_SIZE.search(value)
+            return size is not None and _shows_nothing("font-size", size[1], clips)
+        case "font-size":
+            return max(pixels, default=2) <= 1
+        case "width" | "height" | "max-width" | "max-height":
+            return clips and max(pixels, default=2) <= 1
+        case "left" | "margin-left" | "text-indent":
+            return min(pixels, default=0) <= -1000
+        case "clip" if len(pixels) == 4:  # top, right, bottom, left
+            return pixels[1] - pixels[3] <= 1 or pixels[2] - pixels[0] <= 1
+        case "clip-path" | "-webkit-clip-path":
+            is_point = value.startswith(("circle", "ellipse")) and pixels[:1] == [0]
+            cut = value.startswith("inset") and any(unit == "%" and float(n) >= 50 for n, unit in numbers)
+            return cut or is_point or (value.startswith("polygon") and len(set(pixels)) == 1)
+    return False
+
+
+def _is_pale(color: str) -> bool:
+    """Tell whether a color is nearly white, each channel at least 0xf0, or transparent."""
+    digits = color.removeprefix("#")
+    if re.fullmatch("[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8}", digits):
+        digits = digits if len(digits) > 4 else "".join(2 * each for each in digits)
+        color = f"rgb({' '.join(map(str, bytes.fromhex(digits)[:3]))} {int(digits[6:] or 'ff', 16) / 255})"
+    kind, _, inside = color.partition("(")
+    whole = {"rgb": 255, "rgba": 255, "hsl": 100, "hsla": 100, "hwb": 100}.get(kind)
+    parts = _NUMBER.findall(inside)
+    if whole is None or len(parts) < 3:
+        return color in _PALE
+    first, second, third = (_share(number, unit, whole) for number, unit in parts[:3])
+    darkest = {"rgb": min(first, second, third), "hsl": third - second * min(third, 1 - third), "hwb": second}[kind[:3]]
+    return round(255 * darkest) >= 0xF0 or any(_share(*each) < 0.1 for each in parts[3:])
+
+
+def _share(number: str, unit: str, whole: float = 1) -> float:
+    return float(number) / (100 if unit == "%" else whole)
 
 
 # ------------------------------------------------------------------ what speaks to a model
