@@ -268,3 +268,8 @@ def test_a_glob_that_is_meant_to_keep_a_note_private_does(glob: str) -> None:
     path = "[diary/day.md" if glob.startswith("[diary/") else "[diary]/day.md" if glob.startswith("[") else "diary/day.md"
     path = "diary/d[ay.md" if "d[ay" in glob else path
     assert is_private_path(path, CorpusSettings(private=PrivateSettings(globs=(glob,))))
+
+
+@pytest.mark.parametrize("rule", ["[[:alpha:]]x/**", "[a[b]c", "[a&&b]", "[x||y]", "[~~a]", "[+--]"])
+def test_no_rule_warns_its_reader_of_our_regular_expressions(rule: str) -> None:
+    read_rules([rule])  # a warning is an error here

@@ -7,6 +7,7 @@ import re
 import secrets
 import stat
 import unicodedata
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -50,7 +51,9 @@ class _Rule(GitIgnoreSpecPattern):
         """Return a rule's regular expression, None where it says nothing, and whether it leaves out or takes in."""
         try:
             found, leaves_out = super().pattern_to_regex(pattern)
-            return (found and re.compile(_without_retries(found)).pattern), leaves_out
+            with warnings.catch_warnings():  # `[[` in a set may mean something else one day
+                warnings.simplefilter("ignore", FutureWarning)
+                return (found and re.compile(_without_retries(found)).pattern), leaves_out
         except (GitIgnorePatternError, re.error):
             return None, None
 
