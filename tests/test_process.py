@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from notes import make_vault
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -57,3 +59,20 @@ def test_a_question_asked_from_python_makes_no_other_thread_work(tmp_path: Path)
     )
     of_all, own = told_by(program)
     assert of_all < 1.2 * own + 0.02
+
+
+@pytest.mark.parametrize("names_a_folder", [True, False])
+def test_in_a_directory_that_was_deleted_a_folder_elsewhere_is_asked_as_ever(tmp_path: Path, names_a_folder: bool) -> None:
+    vault, gone = tmp_path / "vault", tmp_path / "gone"
+    vault.mkdir()
+    gone.mkdir()
+    (vault / "a.md").write_text("# A\n\nApples keep.\n", encoding="utf-8")
+    folder = ["--folder", str(vault)] if names_a_folder else []
+    asked = [sys.executable, "-m", "thumbindex", "query", "apples", *folder, "--index", str(tmp_path / "index"), "--set", "encode.embed.model=none"]
+    environment = {**os.environ, "PWD": str(gone), "XDG_CONFIG_HOME": str(tmp_path)}
+    command = ["sh", "-c", 'rmdir ../gone; exec "$@"', "sh", *asked]
+    done = subprocess.run(command, cwd=gone, env=environment, capture_output=True, text=True, check=False)
+    if names_a_folder:
+        assert (done.returncode, f"{vault}/a.md:3" in done.stdout) == (0, True), done.stderr
+    else:
+        assert (done.returncode, done.stderr) == (2, f"There is no folder {gone}: check the path; no folder is configured by a name.\n")

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from io import TextIOWrapper
 
+from thumbindex.errors import UsageError
+
 
 def offline() -> bool:
     """Tell whether the network is forbidden (`HF_HUB_OFFLINE`)."""
@@ -47,8 +49,15 @@ def answer_for(asking: Caller, work: Callable[[], int | None]) -> int | None:
 
 def current_folder() -> str:
     """Return the current directory, of the caller where there is one."""
-    asked = caller()
-    return asked.folder if asked else os.getcwd()  # noqa: PTH109 (the client of a server does without pathlib)
+    if asked := caller():
+        return asked.folder
+    try:
+        return os.getcwd()  # noqa: PTH109 (the client of a server does without pathlib)
+    except OSError as error:  # it was deleted: its name is still good for saying so, and finds nothing
+        named = os.environ.get("PWD", "")
+        if not os.path.isabs(named) or os.path.lexists(named):  # noqa: PTH117
+            raise UsageError("The current directory was deleted: change into another one.") from error
+        return named
 
 
 def forbid_telemetry() -> None:

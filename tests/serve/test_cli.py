@@ -380,6 +380,10 @@ def test_wrong_use_is_exit_code_2_with_a_sentence_on_stderr(run: Run, arguments:
         (StorageError("The disk is full: make room."), 3, "The disk is full: make room.\n"),
         (KeyboardInterrupt(), 130, "Interrupted: what is committed stays; the next run goes on from there.\n"),
         (OSError(errno.ENOSPC, "No space left on device"), 3, "There is no space left to write to: free some, and run it again.\n"),
+        (OSError(errno.EMFILE, "Too many open files", "a"), 3, "may open no more files: allow it more (`ulimit -n 1024`)"),
+        (PermissionError(errno.EACCES, "Permission denied", "/i/watch.lock"), 3, "/i/watch.lock cannot be used (Permission denied): give"),
+        (MemoryError(), 3, "There is not enough memory"),
+        (RuntimeError("can't start new thread"), 3, "There is not enough memory (can't start new thread): free some"),
         (RuntimeError("odd"), 3, "Unexpected RuntimeError: odd (test_cli.py:"),
     ],
 )

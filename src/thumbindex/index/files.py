@@ -204,6 +204,7 @@ def delete_log(path: Path) -> None:
 
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_TOO_MANY = {errno.EMFILE, errno.ENFILE}
 
 
 @contextmanager
@@ -225,6 +226,8 @@ def storage_error(place: Path, error: OSError) -> StorageError:
         )
     if error.errno in _FULL:
         return StorageError(f"The disk of {place} is full ({what}): free some space and run it again; what was indexed is as it was.")
+    if error.errno in _TOO_MANY:
+        return StorageError(f"{place} cannot be opened ({what}): allow this process more files (`ulimit -n 1024`), and run it again.")
     if error.errno in _REFUSED:
         return StorageError(f"{place} cannot be written ({what}): check its permissions, or choose another place with --index.")
     return StorageError(f"{place} cannot be written ({what}): check the disk and run it again; what was indexed is as it was.")

@@ -326,9 +326,6 @@ def outcome(command: Callable[[], int]) -> int:
         # Whoever read our output is gone (`| head`): at exit the interpreter must not flush into the closed pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FOUND
-    except OSError as error:
-        say_error("There is no space left to write to: free some, and run it again." if error.errno == errno.ENOSPC else unforeseen(error))
-        return FAILURE
     except Exception as error:  # the program's one report of what nobody foresaw
         say_error(unforeseen(error))
         return FAILURE
@@ -351,7 +348,25 @@ def say_error(message: str, color: str | None = "red") -> None:
     typer.secho(without_password(one_line(message)), asked.stderr if asked else None, fg=color, err=True)
 
 
+_FULL = "There is no space left to write to: free some, and run it again."
+_MANY_FILES = "This process may open no more files: allow it more (`ulimit -n 1024`), and run it again."
+_REFUSED = "give this user the right to it, or choose another place (an index: --index)."
+_REFUSALS = {errno.ENOSPC: _FULL, getattr(errno, "EDQUOT", errno.ENOSPC): _FULL, errno.EMFILE: _MANY_FILES, errno.ENFILE: _MANY_FILES}
+_REFUSALS |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _REFUSED)
+"""What to do where the system refuses something: no bug of ours."""
+
+_NO_MEMORY = ("can't start new thread", "failed to map segment")
+"""What Python and the loader of libraries say where there is too little memory."""
+
+
 def unforeseen(error: Exception) -> str:
-    """Say what nobody foresaw, and where, in one sentence."""
+    """Say in one sentence what the system refused, and what to do; of anything else that it is a bug, and where."""
+    advice = _REFUSALS.get(error.errno or 0) if isinstance(error, OSError) else None
+    if isinstance(error, OSError) and advice == _REFUSED:
+        return f"{error.filename or 'A file'} cannot be used ({error.strerror}): {advice}"
+    if advice:
+        return advice
+    if isinstance(error, MemoryError) or any(each in str(error) for each in _NO_MEMORY):
+        return f"There is not enough memory ({error}): free some, or allow it more (`ulimit -v`), and run it again."
     where = traceback.extract_tb(error.__traceback__)[-1]
     return f"Unexpected {type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno}). Please report this as a bug."
