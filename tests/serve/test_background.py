@@ -10,8 +10,9 @@ import pytest
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError
 from thumbindex.library import Library
 from thumbindex.model import FolderStatus, Progress
-from thumbindex.serve.background import MODEL_SECONDS, SHOWS_MAP, Background, child_command
+from thumbindex.serve.background import MODEL_SECONDS, NOTED, SHOWS_MAP, WAITS, Background, child_command, note_line
 from thumbindex.serve.opening import Opening, open_library
+from thumbindex.serve.replies import reply_query
 from thumbindex.testing import FakeEmbedder
 from waiting import until
 
@@ -31,8 +32,40 @@ def test_a_child_that_cannot_be_started_is_named_and_the_server_goes_on(vault: P
     assert until(lambda: bool(background.notes()))
     assert background.notes()[0].startswith("Indexing cannot be started ([Errno 2] No such file or directory: '/nowhere/program')")
     began = time.monotonic()
-    background.await_words(60)
+    with pytest.raises(StorageError, match="Indexing cannot be started"):
+        background.await_words(60)
     assert time.monotonic() - began < 5
+    background.stop()
+
+
+def noting(folder: str, then: str) -> list[str]:
+    """Return a child that says why it cannot write an index."""
+    said = note_line(NOTED, folder, f"{folder}: {WAITS} (The index folder cannot be written.)")
+    return [sys.executable, "-c", f"import sys; sys.stderr.write({said!r}); sys.stderr.flush(); {then}"]
+
+
+@pytest.mark.parametrize("then", ["input()", "sys.exit(1)"])
+def test_where_no_index_can_be_made_whoever_asks_is_told_why(vault: Path, tmp_path: Path, then: str) -> None:
+    background = Background(Opening((str(vault),), tmp_path / "index"), open_library, command=noting("vault", then))
+    background.start()
+    assert until(lambda: any("cannot be written" in each for each in background.notes()))
+    with pytest.raises(StorageError, match="The index folder cannot be written"):
+        background.await_words(0.3)
+    background.stop()
+
+
+def test_an_answer_says_of_which_folder_there_is_no_index_and_why(vault: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/b.md").write_text("# B\n\nSyncing.\n", encoding="utf-8")
+    with open_library(Opening((str(vault),), tmp_path / "index")) as writer:
+        writer.index(words_only=True)
+    both = Opening((str(vault), str(tmp_path / "other")), tmp_path / "index")
+    background = Background(both, open_library, command=noting("other", "input()"))
+    background.start()
+    assert until(lambda: background.notes() != ())
+    answer = reply_query(background.library(), {"query": "begin syncing your vault"}, unmade=background.unmade())
+    assert "sync.md" in answer.text
+    assert f"other: {WAITS} (The index folder cannot be written.)" in answer.text
     background.stop()
 
 

@@ -106,6 +106,9 @@ def _rest(seconds: float) -> float:
 # ------------------------------------------------------------------ the child that indexes
 
 NOTED, OVER, REPAIR = "note", "over", "repair"
+WAITS = "changes wait"
+"""What a note of the child says of a folder whose index cannot be written."""
+
 """How a line of the child begins that says what the user should know, and that it holds no longer; the server's line that asks for a repair."""
 
 _PROGRESS = "progress: "
@@ -446,8 +449,10 @@ class Background:
         library = self.library(only)
         until, count_at = time.monotonic() + seconds, time.monotonic() + _COUNT_SECONDS
         while time.monotonic() < until and not library.indexed:
-            if interrupted() or (self._child is not None and not self._child.is_running):
+            if interrupted():
                 return
+            if self._child is not None and not self._child.is_running:
+                break
             for each in self.progress(only):
                 tell(each)
             if not self.progress(only) and time.monotonic() >= count_at:
@@ -455,6 +460,18 @@ class Background:
                     tell(each)
                 count_at = time.monotonic() + _COUNT_SECONDS
             time.sleep(_POLL_SECONDS)
+        if (unmade := self.unmade(only)) and not any(state.documents for state in library.states().values()):
+            raise StorageError(" ".join(unmade))
+
+    def unmade(self, only: Collection[str] | None = None) -> tuple[str, ...]:
+        """Return why there is no index of a folder, where the child could make none."""
+        library, child = self.library(only), self._child
+        if child is None or library.indexed:
+            return ()
+        missing = {name for name, _ in library.folders if not library.only([name]).indexed}
+        if not child.is_running:
+            return child.notes(None if only is None else missing)
+        return tuple(each for each in child.notes(missing) if WAITS in each)
 
     def await_model(self, interrupted: Callable[[], bool] = never, only: Collection[str] | None = None) -> None:
         """Wait for the model where there are vectors to search, until it is clear that there is none or the time for it is up."""
@@ -598,6 +615,7 @@ class BackgroundView:
         self.await_words, self.await_model = partial(background.await_words, only=folders), partial(background.await_model, only=folders)
         self.listen, self.revision = partial(background.listen, only=folders), partial(background.revision, folders)
         self.notes, self.progress = partial(background.notes, folders), partial(background.progress, folders)
+        self.unmade = partial(background.unmade, folders)
 
     def settle(self, folder: Sequence[str] = (), notes: Sequence[str] = ()) -> None:
         """Do nothing: which folders are served is known."""

@@ -21,7 +21,7 @@ from thumbindex.errors import IndexDamagedError, ModelError, StorageError, Thumb
 from thumbindex.library import LOOK_SECONDS, Folder, Library, Sizes
 from thumbindex.model import IndexReport, Pause, Progress
 from thumbindex.process import collect_as_usual, collect_rarely, compute_on_one_thread, take_short_turns
-from thumbindex.serve.background import NOTED, OVER, REPAIR, SHOWS_MAP, WORDS_ONLY, note_line, progress_line
+from thumbindex.serve.background import NOTED, OVER, REPAIR, SHOWS_MAP, WAITS, WORDS_ONLY, note_line, progress_line
 from thumbindex.serve.opening import FOUND, Opening, open_library, outcome
 from thumbindex.serve.watch import Watch
 
@@ -323,7 +323,7 @@ class IndexingLoop:
             try:
                 each.stand(now)
             except StorageError as error:
-                self._note(each, "words", f"{each.folder.name}: changes wait ({error})")
+                self._note(each, "words", f"{each.folder.name}: {WAITS} ({error})")
             if each.elected and now >= each.look_at:
                 self._look(each)
             self._finish_large(each)
@@ -501,7 +501,7 @@ class IndexingLoop:
         each.look_at = self._clock()
         each.reconcile_at = self._clock() + self._settings.poll_seconds
         if not isinstance(error, UnknownFolderError):
-            self._note(each, "words", f"{each.folder.name}: changes wait ({error})")
+            self._note(each, "words", f"{each.folder.name}: {WAITS} ({error})")
         elif each.folder.root.is_dir():
             self._note(each, "empty", str(error))
 

@@ -311,10 +311,12 @@ def reply_query(
     interrupted: Callable[[], bool] = never,
     attended: Callable[[], bool] = never,
     is_near: bool = True,
+    unmade: Sequence[str] = (),
 ) -> Reply:
     """Answer a question; `progress` says what is being indexed, `tell` hears how far a wait is, `interrupted` ends one.
 
     `attended` says that somebody indexes, or is about to, `is_near` that the client is on this machine, where links open notes.
+    `unmade` says why there is no index of some of the folders.
     """
     if "why" in arguments:
         return _reply_why(library, arguments)
@@ -324,6 +326,7 @@ def reply_query(
     several = len(library.folders) > 1
     narrowed = [f"`{name}`" for name in ("tag", "path", "since", "until") if arguments.get(name)]
     lacking = up_to_date(answer.freshness, several) if answer.freshness else not_there(library.away())
+    lacking = " ".join(filter(None, (lacking, *unmade)))
     roots, links = dict(library.folders), library.config.serve.links if is_near else "none"
     form = PassageForm(several, explain, library.note_tokens(answer.passages), lambda each: link_to(each, roots[each.folder], links))
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (_EXPLAINED if explain else 1)
@@ -418,7 +421,8 @@ def ask(
     """Answer a question once there are words to search, and the model where it comes in time."""
     background.await_words(tell=tell, interrupted=interrupted)
     background.await_model(interrupted)
-    return reply_query(background.library(), arguments, background.progress, tell, interrupted, lambda: background.is_attended, is_near)
+    attended = lambda: background.is_attended  # noqa: E731
+    return reply_query(background.library(), arguments, background.progress, tell, interrupted, attended, is_near, background.unmade())
 
 
 _RESERVED = "io.modelcontextprotocol/"
