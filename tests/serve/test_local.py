@@ -437,3 +437,23 @@ def test_a_server_notes_the_warnings_of_its_own_log_alone():
     finally:
         logging.setLogRecordFactory(before)
     assert warnings.count == 1
+
+
+def test_warnings_of_a_command_over_another_folder_are_not_in_the_servers_log(
+    runtime: Path, settled: Library, open_fake: Open, vault: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    import logging
+
+    other, index = tmp_path / "other", str(settled.opened[0].places.folder.parent)
+    other.mkdir()
+    (other / "thumbindex.toml").write_text("broken", encoding="utf-8")
+    warnings, before = Warnings(), logging.getLogRecordFactory()
+    warnings.listen()
+    local = LocalSocket(settled, warnings, open_fake)
+    try:
+        declined = ask(tmp_path, "query", "green button", "--folder", str(other), "--index", index)
+        answered = ask(tmp_path, "query", "green button", "--folder", str(vault), "--index", index)
+    finally:
+        local.close()
+        logging.setLogRecordFactory(before)
+    assert (declined.code, answered.code, caplog.messages) == (NOBODY, 0, [])

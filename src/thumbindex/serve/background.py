@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 from thumbindex.config import FOLDER_FILE
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError, UnknownFolderError, UsageError
 from thumbindex.model import Changes, Progress
-from thumbindex.process import collect_as_usual
+from thumbindex.process import caller, collect_as_usual
 from thumbindex.serve.opening import Opening, is_here, open_library
 from thumbindex.text import one_line
 
@@ -322,11 +322,19 @@ def never() -> bool:
     return False
 
 
+_UNWRITTEN = -1
+"""A level below that of every handler of a log."""
+
+
 class Warnings:
-    """Counts what our log has said: a command that opened the index itself would have printed it."""
+    """Counts what our log has said: a command that opened the index itself would have printed it.
+
+    What is said on behalf of a command is written nowhere: the command opens the index itself and prints it.
+    """
 
     def __init__(self) -> None:
         self.count = 0
+        self.of_commands = 0
         self._make = logging.getLogRecordFactory()
 
     def listen(self) -> None:
@@ -335,7 +343,12 @@ class Warnings:
 
     def _note(self, *arguments: Any, **more: Any) -> logging.LogRecord:
         record = self._make(*arguments, **more)
-        self.count += record.levelno >= logging.WARNING and record.name.partition(".")[0] == "thumbindex"
+        if record.levelno >= logging.WARNING and record.name.partition(".")[0] == "thumbindex":
+            if caller() is None:
+                self.count += 1
+            else:
+                self.of_commands += 1
+                record.levelno = _UNWRITTEN
         return record
 
 

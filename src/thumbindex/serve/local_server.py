@@ -150,9 +150,9 @@ class LocalSocket:
         printed: list[tuple[int, bytearray]] = []
         stdout, stderr = (_Printed(printed, kind, *facts) for kind, facts in zip((STDOUT, STDERR), asked["streams"], strict=True))
         asking = Caller(asked["folder"], asked["environment"], stdout, stderr)
-        before = self._warnings.count
+        before = self._warnings.count, self._warnings.of_commands
         code = answer_for(asking, partial(self._run, list(map(str, asked["arguments"])), lambda: connection.sendall(frame(TAKEN))))
-        if code is not None and self._warnings.count == before:
+        if code is not None and (self._warnings.count, self._warnings.of_commands) == before:
             connection.sendall(b"".join((*(frame(kind, bytes(text)) for kind, text in printed), frame(END, bytes([code])))))
 
     def _is_as_here(self, asked: Mapping[str, Any]) -> bool:
