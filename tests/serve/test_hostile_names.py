@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import os
 import re
 import subprocess
@@ -17,6 +19,7 @@ from typer.testing import CliRunner
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
 from thumbindex.serve.cli import app
+from thumbindex.serve.http.app import ServerLog
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
 
@@ -187,3 +190,10 @@ def test_no_name_turns_or_breaks_a_line_of_the_log(place: Path, library: Library
     assert (done.returncode, "is served without its own file" in said) == (0, True), said
     assert UNSEEN.findall(said) == []
     assert len(said.splitlines()) == 1, said
+
+
+def test_no_name_turns_or_breaks_a_line_of_the_log_of_a_server_for_many() -> None:
+    name = "thumbindex.library"
+    record = logging.LogRecord(name, logging.WARNING, "x.py", 1, f"The folder {HOSTILE}", (), None)
+    said = ServerLog(io.StringIO()).format(record)
+    assert (UNSEEN.findall(said), "\n" in said) == ([], False)

@@ -52,6 +52,7 @@ from thumbindex.serve.opening import MayName, Opening, named_folders, names_allo
 from thumbindex.serve.stdio import claim_output
 from thumbindex.serve.wording import lagging
 from thumbindex.settings import Config, HttpSettings
+from thumbindex.text import one_line
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -123,7 +124,11 @@ class ServerLog(logging.StreamHandler[TextIO]):
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line."""
         is_ours = record.name.partition(".")[0] == "thumbindex"
-        said = " ".join(record.getMessage().split()) if is_ours else f"{record.name}: {record.levelname.lower()} at {record.filename}:{record.lineno}"
+        said = (
+            " ".join(one_line(record.getMessage()).split())
+            if is_ours
+            else f"{record.name}: {record.levelname.lower()} at {record.filename}:{record.lineno}"
+        )
         error: BaseException | None = record.exc_info[1] if record.exc_info else None
         if error is None:
             return said
