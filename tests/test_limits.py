@@ -14,6 +14,7 @@ from thumbindex.corpus.markdown import Block, read_outline
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.read import read_bytes
 from thumbindex.errors import UsageError
+from thumbindex.query.understand import closest
 from thumbindex.serve.replies import parse_uri
 from thumbindex.serve.tools import check_arguments
 from thumbindex.settings import CorpusSettings
@@ -47,6 +48,11 @@ def is_address(length: int) -> bool:
     return False
 
 
+def is_split(length: int) -> bool:
+    word = "a" * (length - 4) + "note"
+    return closest(word, lambda lengths: (), lambda known: 9 * (known in {"note", word[:-4]})) is not None
+
+
 def deepest(block: Block) -> int:
     return 1 + max(map(deepest, block.children), default=0)
 
@@ -63,6 +69,7 @@ LIMITS: dict[str, tuple[int, Callable[[int], bool]]] = {
     "links of a note": (10_000, lambda count: links("[[b]]\n\n" * count) == count),
     "tags of a note": (10_000, lambda count: tags("".join(f"#t{n}\n" for n in range(count))) == count),
     "characters of a question": (10_000, lambda size: is_taken(query="x" * size)),
+    "letters of a word that is split": (60, is_split),
     "characters of another argument": (4_096, lambda size: is_taken(why="x" * size)),
     "values of an argument": (100, lambda count: is_taken(path=["x"] * count)),
     "characters of an address": (16_384, is_address),

@@ -6,6 +6,7 @@ import pytest
 
 from thumbindex.language import telling_words
 from thumbindex.model import Query
+from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import closest, correct, correct_text, correction
 from thumbindex.testing import FakeEmbedder, MemoryKeywordIndex, document, memory_snapshot
@@ -105,6 +106,21 @@ def test_a_mistake_that_stemming_forgives_is_corrected_all_the_same() -> None:
 def test_a_part_of_one_identifier_alone_is_corrected_to_what_people_write() -> None:
     tools = Tools(memory_snapshot([document("a.md", "We move to PostgreSQL."), document("b.md", "`getUser` and `userName`")]))
     assert [correction(word, tools) for word in ("postgres", "postgrs", "usser")] == ["postgresql", "postgresql", "user"]
+
+
+@pytest.mark.parametrize(("letter", "times"), [("a", 9_999), ("ﷺ", 3_000), ("ﬃ", 9_999)])
+def test_a_question_that_is_one_endless_word_asks_the_index_little(letter: str, times: int) -> None:
+    class Counting(MemoryKeywordIndex):
+        asked = 0
+
+        def frequency(self, word: str) -> int:
+            self.asked += 1
+            return super().frequency(word)
+
+    snapshot = memory_snapshot([document("a.md", "# Tea\n\nGreen tea.")])
+    keyword = Counting(snapshot.catalog)
+    run(Query(letter * times), Tools(replace(snapshot, keyword=keyword)), time.perf_counter)
+    assert keyword.asked < 100
 
 
 def test_a_hundred_thousand_words_are_searched_in_a_blink() -> None:

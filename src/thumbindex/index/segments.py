@@ -136,6 +136,8 @@ class Field:
         numbers = [number for number in map(self._find, phrase) if number is not None]
         found = None
         for after, number in enumerate(numbers if len(numbers) == len(phrase) else ()):
+            if found is not None and not len(found):
+                break
             rows, counts = self._run(number)
             places = decode_places(self._place_bytes[self._places[0][number] : self._places[0][number + 1]], counts)
             starts = (np.repeat(rows, counts) << 32) + places - after  # row and place as one number: where the phrase would begin

@@ -212,6 +212,9 @@ _DERIVED = 2
 _HALF = 4
 """The fewest letters of each half of a word that is taken apart."""
 
+_LONGEST_COMPOUND = 60
+"""The most letters of a word that is split: trying every place takes their number squared."""
+
 _COMPARED = 3
 """The chunks by whose equal scores two words are seen to be one to stemming."""
 
@@ -321,6 +324,8 @@ def closest(word: str, lexicon: Callable[[range], Collection[str]], frequency: F
 
 
 def _taken_apart(word: str, frequency: Frequency) -> str | None:
+    if len(word) > _LONGEST_COMPOUND:
+        return None
     cuts = ((word[:at], word[at:]) for at in range(_HALF, len(word) - _HALF + 1))
     counted = ((min(frequency(left), frequency(right)), f"{left} {right}") for left, right in cuts)
     held, best = max(counted, key=lambda pair: (pair[0], pair[1]), default=(0, ""))
@@ -438,7 +443,8 @@ def joined_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops
 def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops: Mapping[str, float]) -> Iterator[Equal]:
     """Yield words that no text holds and that some write as two; `correct` has left those alone that the model knows: dropdown, drop-down."""
     for word in dict.fromkeys(word for run in runs for word in run):
-        if len(word) >= 2 * _LEAST_HALF and word.isalpha() and not keyword.frequency(word) and not keyword.holding(word, KEYWORD_FIELDS):
+        is_sized = 2 * _LEAST_HALF <= len(word) <= _LONGEST_COMPOUND
+        if is_sized and word.isalpha() and not keyword.frequency(word) and not keyword.holding(word, KEYWORD_FIELDS):
             cuts = ((word[:at], word[at:]) for at in range(_LEAST_HALF, len(word) - _LEAST_HALF + 1))
             halves = (f"{left} {right}" for left, right in cuts if is_half(left, stops) and is_half(right, stops))
             known = (both for both in halves if all(map(keyword.frequency, both.split())))
