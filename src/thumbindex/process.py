@@ -32,6 +32,9 @@ class Caller:
 
 _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
+CLIENT: ContextVar[str] = ContextVar("client", default="")
+"""The client of a server over HTTP whose request this thread or task answers."""
+
 
 def caller() -> Caller | None:
     """Return for which command of another process the present thread works; None where it works for its own."""

@@ -383,7 +383,6 @@ class Library:
         """Return an answer of this library with `marks` in its passages: where the query's words stand, by their stems."""
         return marked(found, self._readers)
 
-    @at_one_moment
     def why(
         self,
         path: str,
@@ -406,7 +405,8 @@ class Library:
         limit = self.config.query.limit if limit is None else limit
         query = checked(Query(text, limit, Filters(tuple(folder), tuple(glob), tuple(tag), since, until), tuple(also), passage))
         self._models_for_query()
-        return why(path, query, self._readers, self.config.query, self._embedder, self._reranker)
+        with self._turns:
+            return self.in_one_moment(lambda: why(path, query, self._readers, self.config.query, self._embedder, self._reranker))
 
     @at_one_moment
     def listing(

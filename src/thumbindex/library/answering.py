@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,6 +24,7 @@ from thumbindex.library.reader import OpenedIndex, Reader
 from thumbindex.library.reading import hidden_now, with_shown_names, with_true_places
 from thumbindex.model import Answer, ChunkId, Filters, IndexState, Query
 from thumbindex.ports import CHUNK_BITS, Cosines, Documents, Embedder, Matrix, Reranker, Selection, Snapshot, Vector, VectorIndex
+from thumbindex.process import CLIENT
 from thumbindex.query.explain import explained
 from thumbindex.query.parents import place_of_chunk
 from thumbindex.query.pipeline import RETRIEVERS, run
@@ -36,44 +37,64 @@ AT_ONCE = 2
 
 
 class Turns:
-    """Lets a few in at once, in the order in which they came; entered with a `with`."""
+    """Lets a few in at once. Clients take turns; each client's own are in order of arrival."""
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
         self._lock = threading.Lock()
-        self._free = at_once
-        self._waiting: deque[threading.Event] = deque()
+        self._at_once = at_once
+        self._inside = Counter[str]()  # by client
+        self._waiting: dict[str, deque[threading.Event]] = {}  # by client, the next one first
 
     def __enter__(self) -> Self:
+        client = CLIENT.get()
         with self._lock:
-            if self._free:
-                self._free -= 1
+            if self._may_enter(client):
+                self._inside[client] += 1
                 return self
             called = threading.Event()
-            self._waiting.append(called)
+            self._waiting.setdefault(client, deque()).append(called)
         try:
             called.wait()
         except BaseException:
-            self._step_back(called)
+            self._step_back(client, called)
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         with self._lock:
-            self._hand_on()
+            self._leave(CLIENT.get())
 
-    def _hand_on(self) -> None:
-        if self._waiting:
-            self._waiting.popleft().set()  # the turn is handed over: nobody who comes now gets in between
-        else:
-            self._free += 1
+    def _may_enter(self, client: str) -> bool:
+        # A client leaves one place to the others, whose first question finds it free.
+        most = max(1, self._at_once - 1) if client else self._at_once
+        return self._inside.total() < self._at_once and self._inside[client] < most
 
-    def _step_back(self, called: threading.Event) -> None:
-        """Wait no longer, and pass on what came just now."""
+    def _leave(self, client: str) -> None:
+        self._inside[client] -= 1
+        self._inside += Counter()  # drops clients that have none inside
+        following = next(filter(self._may_enter, self._waiting), None)
+        if following is not None:
+            queue = self._waiting.pop(following)
+            self._inside[following] += 1  # handed over: nobody gets in between
+            queue.popleft().set()
+            if queue:
+                self._waiting[following] = queue  # behind the other clients
+
+    def _step_back(self, client: str, called: threading.Event) -> None:
+        """Wait no longer, and pass on a turn that came just now."""
         with self._lock:
-            if called in self._waiting:
-                self._waiting.remove(called)
-            else:
-                self._hand_on()
+            queue = self._waiting.get(client, deque())
+            if called not in queue:
+                self._leave(client)
+                return
+            queue.remove(called)
+            if not queue:
+                del self._waiting[client]
 
 
 BEST = 20

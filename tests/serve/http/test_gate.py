@@ -3,9 +3,12 @@
 import asyncio
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +16,11 @@ import anyio
 import httpx2
 import pytest
 
+from thumbindex.library import Library
 from thumbindex.serve.http.app import Listening
 from thumbindex.serve.http.limits import Gate, Rates, known_hosts, known_origins, still_taken
 from thumbindex.settings import HttpSettings
+from thumbindex.testing import FakeEmbedder
 
 JSON = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
@@ -245,6 +250,68 @@ def test_an_answer_that_takes_too_long_is_an_error(serve: Callable[..., Any], pl
         (place / "handbook" / "unread.md").unlink()
     assert answer["error"]["message"] == "No answer within 0.3 s: ask for less, or again in a while."
     assert time.monotonic() - began < 3
+
+
+class Slow(FakeEmbedder):
+    """Takes as long for a question about slowness as the test wants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked, self.may_go_on = threading.Event(), threading.Event()
+
+    def embed_query(self, text: str) -> Any:
+        if "slow" in text:
+            self.is_asked.set()
+            self.may_go_on.wait(30)
+        return super().embed_query(text)
+
+
+def ask_page(running: Any, name: str, question: str) -> None:
+    assert running.ask(f"/ask.json?q={question}", headers=running.token(name)).status_code == 200
+
+
+def ask_why(running: Any, name: str, question: str) -> None:
+    address = f"/why.json?q={question}&path=travel.md"
+    assert running.ask(address, headers=running.token(name)).status_code == 200
+
+
+def ask_protocol(running: Any, name: str, question: str, mode: str) -> None:
+    async def call() -> None:
+        async with running.client(name, mode=mode) as client:
+            assert not (await client.call_tool("query", {"query": question})).is_error
+
+    anyio.run(call)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        ask_page,
+        ask_why,
+        partial(ask_protocol, mode="legacy"),
+        partial(ask_protocol, mode="2026-07-28"),
+    ],
+)
+def test_one_token_with_many_slow_questions_does_not_make_another_wait(
+    serve: Callable[..., Any], open_indexed: Callable[..., Any], place: Path, config: Any, ask: Any
+) -> None:
+    open_indexed().close()
+    slow = Slow()
+    index = place / "index"
+    with (
+        Library.open(index=index, config=config, embedder=slow, wait_for_models=False) as library,
+        serve(library=library, page=True, rate=0.0) as running,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        asked = [pool.submit(ask, running, "bob", f"slow {number}") for number in range(6)]
+        try:
+            assert slow.is_asked.wait(20)
+            time.sleep(0.3)  # the others of bob wait for their turn
+            pool.submit(ask, running, "alice", "leave").result(10)
+        finally:
+            slow.may_go_on.set()
+        for each in asked:
+            each.result(20)
 
 
 # ------------------------------------------------------------------ a gate alone

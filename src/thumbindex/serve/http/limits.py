@@ -30,6 +30,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from thumbindex.model import STATEMENT_BUCKETS, DatabaseStatus, IndexState
+from thumbindex.process import CLIENT
 from thumbindex.serve.early import invalid_request
 from thumbindex.serve.http.access import is_loopback
 from thumbindex.serve.tools import TOOLS
@@ -430,6 +431,7 @@ class Gate:
             await refusal(503, "The server is about to end: come again.", _AFTER)(scope, receive, send)
         else:
             self._open[key] += 1
+            CLIENT.set(client)
             try:
                 await self._pass(scope, receive, Sent(send), is_stream)
             finally:
