@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from thumbindex.errors import StorageError
-from thumbindex.index.files import VECTORS, Places, read_shared, size_of, size_of_file, write_whole
+from thumbindex.index.files import Places, read_shared, size_of, size_of_file, write_whole
 from thumbindex.model import GrowthDay
 
 MOST_DAYS = 1_100
@@ -47,15 +47,13 @@ def _rows(lines: Sequence[str]) -> Iterator[GrowthDay]:
 
 
 def sizes_of(places: Places) -> tuple[tuple[str, int], ...]:
-    """Return the bytes on disk by part, the largest first; vectors are those of all folders of this index directory, which share them."""
+    """Return the bytes on disk by part, the largest first; without vectors, which all folders share."""
     made = places.made
     database = sum(size_of_file(path) for path in made.glob("index.sqlite3*"))
     keyword, whole = size_of(places.keyword), size_of(places.folder)
-    vectors = size_of(places.folder.parent / VECTORS)
     parts = {
         "texts, links and dates": database,
         "words": keyword,
-        "vectors (of all folders)": vectors,
         "the rest": max(0, whole - database - keyword),
     }
     return tuple(sorted(((name, size) for name, size in parts.items() if size), key=lambda each: -each[1]))

@@ -14,6 +14,7 @@ import pytest
 
 from thumbindex.library import Library
 from thumbindex.serve.page.site import DOWNLOADS, FORMS, SCREENS
+from thumbindex.testing import FakeEmbedder
 from waiting import until
 
 SECRETS = ("salaries", "zirconium", "bands", "ninety", "bonus")
@@ -83,6 +84,30 @@ def test_a_screen_is_the_one_of_a_server_without_the_other_folder(both: Any, alo
     assert (here.status_code, comparable(here.text)) == (there.status_code, comparable(there.text))
     said = here.text.replace("zirconium", "") if "zirconium" in address else here.text
     assert [word for word in SECRETS if word in said and word not in address] == []
+
+
+def test_state_does_not_tell_that_a_hidden_folder_grows(
+    serve: Callable[..., Any], config: Any, place: Path, tmp_path: Path
+) -> None:
+    new = [place / "salaries" / f"{number}.md" for number in range(150)]
+    with Library.open(index=tmp_path, config=config, embedder=FakeEmbedder()) as library:
+        library.index()
+        with serve(library=library, page=True, rate=0.0) as running:
+
+            def states() -> list[str]:
+                paths = ("/state", "/state.json")
+                asked = (running.ask(path, headers=running.token("bob")) for path in paths)
+                return [comparable(each.text) for each in asked]
+
+            before = states()
+            try:
+                for path in new:
+                    path.write_text(f"# {path.stem}\n\nA bonus of {path.stem}.\n", encoding="utf-8")
+                library.index()
+            finally:
+                for path in new:
+                    path.unlink(missing_ok=True)
+            assert states() == before
 
 
 def test_private_foreign_and_missing_are_one_answer(both: Any) -> None:
