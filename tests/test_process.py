@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from notes import make_vault
+from thumbindex.process import raise_file_limit
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -76,3 +77,17 @@ def test_in_a_directory_that_was_deleted_a_folder_elsewhere_is_asked_as_ever(tmp
         assert (done.returncode, f"{vault}/a.md:3" in done.stdout) == (0, True), done.stderr
     else:
         assert (done.returncode, done.stderr) == (2, f"There is no folder {gone}: check the path; no folder is configured by a name.\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+def test_a_server_may_open_more_files_than_its_shell() -> None:
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, before[1]))
+        assert raise_file_limit(600) == resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 600
+        assert raise_file_limit(500) == 500
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 600
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

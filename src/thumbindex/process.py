@@ -95,6 +95,23 @@ def end_with_parent() -> None:
     threading.Thread(target=listen, name="ends with its parent", daemon=True).start()
 
 
+def raise_file_limit(files: int) -> int:
+    """Let this process open so many files, as far as the system allows it; return how many of them it may."""
+    if sys.platform == "win32":
+        return files
+    import resource  # only a server over HTTP needs it
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = files if hard == resource.RLIM_INFINITY else min(files, hard)
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return most
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    except (OSError, ValueError):  # macOS has a lower limit of its own
+        return soft
+    return most
+
+
 def cores() -> int:
     """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -5,8 +5,9 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 from thumbindex.library import Library
 from thumbindex.serve.http.app import Listening
 from thumbindex.serve.http.limits import Gate, Rates, known_hosts, known_origins, still_taken
+from thumbindex.serve.page.site import static
 from thumbindex.settings import HttpSettings
 from thumbindex.testing import FakeEmbedder
 
@@ -374,6 +376,25 @@ async def test_one_client_has_so_many_requests_worked_on_at_once() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("2001:db8:0:1:2:3:4:5", 429),
+        ("2001:db8:0:2::1", 200),
+        ("::ffff:1.2.3.4", 200),
+        ("a name", 200),
+    ],
+)
+async def test_all_addresses_of_one_ipv6_network_are_one_client(address: str, status: int) -> None:
+    async def work(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    gate = Gate(work, HttpSettings(rate=0.001, burst=1))
+    await ask(gate, "POST", "2001:db8:0:1::1")
+    assert (await ask(gate, "POST", address))[0]["status"] == status
+
+
+@pytest.mark.anyio
 async def test_a_stream_ends_when_its_token_is_revoked() -> None:
     verifier = Verifier()
     gate = Gate(endless, HttpSettings(), still_taken(verifier), check_seconds=0.05)
@@ -425,3 +446,83 @@ def test_a_proxy_is_believed_where_it_is_configured(serve: Callable[..., Any], p
     with serve(rate=0.001, burst=1, proxies=proxies) as running:
         shown = [{"Authorization": "Bearer x", "X-Forwarded-For": address} for address in ("10.0.0.1", "10.0.0.1", "10.0.0.2")]
         assert [running.ask("/metrics", headers=headers).status_code for headers in shown] == statuses
+
+
+# ------------------------------------------------------------------ connections that wait
+
+LARGE = static("vendor/uplot/uPlot.iife.min.js")
+
+WAITING = {
+    "idle": b"",
+    "half a head": b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: ",
+    "half a body": b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
+    "half a form": (
+        b"POST /sign-in HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n"
+        b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\ntoken="
+    ),
+    "idle after an answer": b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+}
+
+
+@contextmanager
+def stranger(running: Any, count: int, sent: bytes, pause: float = 0.0) -> Iterator[None]:
+    """Keep connections open that wait, and open another one for each that the server closes."""
+    stop, is_full = threading.Event(), threading.Event()
+
+    def keep() -> None:
+        with ExitStack() as stack:
+            held: list[socket.socket] = []
+            while not stop.is_set():
+                while len(held) < count and not stop.is_set():
+                    held.append(stack.enter_context(connect(running)))
+                    with suppress(OSError):
+                        held[-1].sendall(sent)
+                        held[-1].setblocking(False)
+                    stop.wait(pause)
+                is_full.set()
+                held = [each for each in held if is_open(each, reads=len(sent) < 1000)]
+                stop.wait(0.005)
+
+    thread = threading.Thread(target=keep)
+    thread.start()
+    try:
+        assert is_full.wait(20)
+        yield
+    finally:
+        stop.set()
+        thread.join(20)
+
+
+def is_open(client: socket.socket, reads: bool) -> bool:
+    try:
+        return client.recv(4096, 0 if reads else socket.MSG_PEEK) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("form", WAITING)
+def test_a_stranger_with_connections_that_wait_keeps_nobody_out(serve: Callable[..., Any], form: str) -> None:
+    with serve(page=True, rate=0.0, connections=20, body_seconds=30.0) as running:
+        token = running.token("alice")
+        with stranger(running, 40, WAITING[form]):
+            for _ in range(10):
+                asked = (
+                    running.ask("/ask.json?q=leave", headers=token),
+                    running.ask("/health"),
+                )
+                assert [each.status_code for each in asked] == [200, 200]
+
+
+def test_a_stranger_who_does_not_read_answers_keeps_nobody_out(serve: Callable[..., Any]) -> None:
+    sent = f"GET {LARGE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 300
+    with (
+        serve(page=True, rate=0.0, connections=20, body_seconds=30.0) as running,
+        stranger(running, 18, sent, pause=0.03),
+        httpx2.Client() as one,
+        httpx2.Client() as two,
+        httpx2.Client() as three,
+    ):
+        answers = [each.get(f"{running.base}/health") for each in (one, two, three)]
+        assert [each.status_code for each in answers] == [200, 200, 200]

@@ -86,9 +86,7 @@ def test_a_screen_is_the_one_of_a_server_without_the_other_folder(both: Any, alo
     assert [word for word in SECRETS if word in said and word not in address] == []
 
 
-def test_state_does_not_tell_that_a_hidden_folder_grows(
-    serve: Callable[..., Any], config: Any, place: Path, tmp_path: Path
-) -> None:
+def test_state_does_not_tell_that_a_hidden_folder_grows(serve: Callable[..., Any], config: Any, place: Path, tmp_path: Path) -> None:
     new = [place / "salaries" / f"{number}.md" for number in range(150)]
     with Library.open(index=tmp_path, config=config, embedder=FakeEmbedder()) as library:
         library.index()

@@ -42,10 +42,22 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from thumbindex.errors import StorageError, UsageError
 from thumbindex.model import DatabaseStatus, IndexState
-from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
+from thumbindex.process import compute_on_one_thread, give_memory_back, raise_file_limit, take_short_turns
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, admission, names_of, nested
-from thumbindex.serve.http.limits import CHECK_SECONDS, CONTENT_TYPE, Calls, Gate, Metrics, Observed, Senders, Strangers, refusal, still_taken
+from thumbindex.serve.http.limits import (
+    CHECK_SECONDS,
+    CONTENT_TYPE,
+    Calls,
+    Gate,
+    Metrics,
+    Observed,
+    Senders,
+    Strangers,
+    network_of,
+    refusal,
+    still_taken,
+)
 from thumbindex.serve.http.tokens import default_token_file
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import MayName, Opening, named_folders, names_allowed, say_error, served_folders
@@ -59,15 +71,20 @@ if TYPE_CHECKING:
     from thumbindex.serve.page.session import OneTimeKey
 
 
+_OTHER_FILES = 2_000
+"""Beside the connections that are answered: those that wait, indexes, databases, pipes."""
+
+
 class Listening(uvicorn.Server):
     """A server that says where it listens and, told to end, lets requests that are under way go on for a while."""
 
     def __init__(self, app: ASGIApp, settings: HttpSettings, begun: Callable[[str], object], drain: Callable[[], object]) -> None:
+        files = raise_file_limit(settings.connections + _OTHER_FILES)
         config = uvicorn.Config(
             app,
             host=settings.host,
             port=settings.port,
-            http=_patient(settings.body_seconds),
+            http=_patient(settings, files // 4),
             ws="none",
             lifespan="on",
             log_config=None,  # uvicorn's own would write to standard output
@@ -146,18 +163,74 @@ class ServerLog(logging.StreamHandler[TextIO]):
             super().emit(record)
 
 
-def _patient(seconds: float) -> type[asyncio.Protocol]:
-    """Return uvicorn's own protocol, which closes a connection on which no request has come for so long: uvicorn alone would wait for ever."""
+_SHARE = 10
+"""One address may have a tenth of `connections` wait for it."""
+
+_BURST_SECONDS = 1.0
+"""A connection is not counted so long: a proxy opens many at once, each with its request."""
+
+
+def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol with limits for connections that wait for their client.
+
+    A connection waits until a whole request has come, and while its answer is not read. If too many
+    wait, of one address or in all, those that have waited longest are closed. A request that is being
+    answered is never closed for that, and only those count for `connections`. A connection that is
+    idle for `body_seconds` is closed, too: uvicorn waits for a first request for ever.
+    """
+    seconds, most = settings.body_seconds, settings.connections
+    waiting: dict[Patient, float] = {}  # since when, the longest waiting first
 
     class Patient(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             self._last: object = None
             self._look = self.loop.call_later(seconds, self._close_idle)
+            self._address = network_of(self.client[0] if self.client else "")
+            counted = self.loop.time() - _BURST_SECONDS
+            own = [each for each in waiting if each._address == self._address and waiting[each] < counted]
+            for each in own[: max(0, len(own) + 1 - max(1, most // _SHARE))]:
+                each._drop()
+            if len(waiting) >= most_waiting:
+                next(iter(waiting))._drop()
+            self._sort()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._look.cancel()
             super().connection_lost(exc)
+            waiting.pop(self, None)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._sort()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._sort()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._sort()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._sort()
+
+        def handle_events(self) -> None:
+            self.limit_concurrency = most + len(waiting)  # uvicorn counts all connections
+            super().handle_events()
+
+        def _sort(self) -> None:
+            is_whole = self.cycle is not None and not self.cycle.more_body
+            if is_whole and not self.cycle.response_complete and not self.flow.write_paused:
+                waiting.pop(self, None)
+            elif self in self.connections:
+                waiting.setdefault(self, self.loop.time())
+
+        def _drop(self) -> None:
+            del waiting[self]
+            self.connections.discard(self)
+            self.transport.abort()
 
         def _close_idle(self) -> None:
             is_idle = self.cycle is None or self.cycle.response_complete

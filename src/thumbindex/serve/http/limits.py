@@ -9,6 +9,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from http import HTTPStatus
 from importlib.metadata import version
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import accumulate
 from math import ceil
 from pathlib import Path
@@ -301,7 +302,18 @@ class Rates:
 
 
 def _address(scope: Scope) -> str:
-    return str((scope.get("client") or ("",))[0])
+    return network_of(str((scope.get("client") or ("",))[0]))
+
+
+def network_of(address: str) -> str:
+    """Return the part of an address that its holder cannot choose: of IPv6 the first 64 bits."""
+    try:
+        read = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(read, IPv4Address):
+        return address
+    return str(read.ipv4_mapped or IPv6Address(int(read) >> 64 << 64))
 
 
 class Strangers:
