@@ -108,6 +108,23 @@ def test_state_does_not_tell_that_a_hidden_folder_grows(serve: Callable[..., Any
             assert states() == before
 
 
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "kind", "body", "status"),
+    [
+        ("POST", "/sign-in", "application/json", "{}", 400),
+        ("POST", "/sign-in", FORM, "a=1&" * 501, 400),
+        ("POST", "/sign-in", FORM, "token=x&to=//[", 401),
+        ("GET", "/sign-in?to=http://[", "", "", 200),
+    ],
+)
+def test_a_stranger_is_never_answered_by_an_unexpected_error(both: Any, method: str, path: str, kind: str, body: str, status: int) -> None:
+    headers = {"Origin": both.base, "Content-Type": kind}
+    assert both.ask(path, method, headers, content=body).status_code == status
+
+
 def test_private_foreign_and_missing_are_one_answer(both: Any) -> None:
     answers = {
         both.ask(path, headers=both.token("bob")).text for path in ("/note/salaries/bands.md", "/note/handbook/nothing.md", "/note/x/y.md", "/x")

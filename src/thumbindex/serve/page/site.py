@@ -344,7 +344,10 @@ class Page:
         if request.method == "POST":
             if not is_own_form(request.scope):
                 return self._page("message", _said("From another site", _ELSEWHERE, 403), False)
-            form = await _form(request)
+            try:
+                form = await _form(request)
+            except UsageError as error:
+                return self._page("message", self._in_words(error), _wants_json(request))
             given, target = (next(iter(form.get(name, ())), "").strip() for name in ("token", "to"))
             target = own_address(target)
         elif not given or key is None or request.method != "GET":  # a look at the headers opens nothing

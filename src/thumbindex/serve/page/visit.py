@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from thumbindex.config import absolute
 from thumbindex.errors import UsageError
@@ -153,6 +153,5 @@ def note_address(folder: str, path: str, lines: tuple[int, int] | None = None) -
 
 def own_address(target: str) -> str:
     """Return an address of this page, as it was given; `/` for what leads anywhere else."""
-    parts = urlsplit(target)
-    is_own = target.startswith("/") and not target.startswith(("//", "/\\")) and not parts.netloc and not parts.scheme
+    is_own = target.startswith("/") and not target.startswith("//")
     return target if is_own and target.isprintable() and "\\" not in target else "/"
