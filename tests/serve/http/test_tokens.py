@@ -5,6 +5,8 @@ import json
 import os
 import stat
 import statistics
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,6 +34,20 @@ def test_a_token_is_in_no_file(tmp_path: Path) -> None:
     assert token.removeprefix(PREFIX) not in path.read_text(encoding="utf-8")
     assert read_hashes(path) == {"alice": hashlib.sha256(token.encode()).digest()}
     assert sorted(each.name for each in path.parent.iterdir()) == [".tokens.lock", "tokens"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such limit")
+@pytest.mark.parametrize("before", [None, "", "# ours", "# ours\n"])
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, before: str | None) -> None:
+    path = tmp_path / "tokens"
+    if before is not None:
+        path.write_text(before, encoding="utf-8")
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20))"
+    add = f"from thumbindex.serve.cli import app; app(['token', 'x', '--token-file', {str(path)!r}])"
+    done = subprocess.run([sys.executable, "-c", f"{limited}\n{add}"], capture_output=True, text=True, check=False)
+    assert (done.returncode, "cannot be written" in done.stderr) == (2, True)
+    assert (path.read_text(encoding="utf-8") if path.exists() else None) == before
+    assert {each.name for each in tmp_path.iterdir()} <= {"tokens", ".tokens.lock"}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import secrets
+import tempfile
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -74,11 +75,30 @@ def add_token(path: Path, name: str) -> str:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """Add a line at once, or nothing; a file that is there keeps its owner and rights, a new one is for its owner's eyes."""
-    before = path.read_bytes() if path.exists() else b""
-    head = b"" if before.endswith(b"\n") else b"\n" if before else _HEAD
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600), "wb", buffering=0) as file:
-        if file.write(head + line) != len(head + line):  # half a line would let nobody in
-            file.truncate(len(before))
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.fsync(file.fileno())
+    """Add a line, or leave all as it was. A file that is there keeps its owner and rights; a new one is its owner's alone."""
+    if not path.exists():
+        _create(path, _HEAD + line)
+        return
+    with path.open("r+b", buffering=0) as file:
+        before = file.read()
+        head = b"" if before.endswith(b"\n") else b"\n" if before else _HEAD
+        try:
+            if file.write(head + line) != len(head + line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(len(before))  # half a line would let nobody in
+            raise
+
+
+def _create(path: Path, content: bytes) -> None:
+    handle, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # rights: 0600
+    try:
+        with open(handle, "wb") as file:  # noqa: PTH123 - an open descriptor has no path
+            file.write(content)
+            file.flush()
+            os.fsync(handle)
+        Path(new).replace(path)
+    except OSError:
+        Path(new).unlink()
+        raise
