@@ -180,6 +180,32 @@ def test_a_method_that_there_is_not_is_refused_in_json(open_running: Any, method
     assert set(allowed.split(", ")) == ({"GET", "HEAD", "POST", "DELETE"} if path == "/mcp" else {"GET", "HEAD"})
 
 
+def answer_to(running: Any, head: str, body: str = "") -> bytes:
+    """Send a request as it is written; return all that comes back before the connection closes."""
+    with connect(running) as client:
+        client.sendall((head.replace("\n", "\r\n") + "\r\n\r\n" + body).encode())
+        return b"".join(iter(lambda: client.recv(4096), b""))
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/mcp", "/health", "/sign-in", "/nowhere"])
+def test_a_request_of_two_lengths_is_refused_and_its_connection_closed(serve: Callable[..., Any], method: str, path: str) -> None:
+    second = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with serve(page=True, body_seconds=5.0, origins=("https://app.example.org",)) as running:
+        head = f"{method} {path} HTTP/1.1\nHost: localhost\nOrigin: https://app.example.org\n"
+        head += "Access-Control-Request-Method: POST\nContent-Length: 5\nTransfer-Encoding: chunked"
+        answer = answer_to(running, head, "0\r\n\r\n" + second)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+def test_without_tokens_http_1_0_is_refused_as_some_proxies_speak_it_and_tell_nothing(open_running: Any, running: Any) -> None:
+    head = "POST /mcp HTTP/1.0\nHost: 127.0.0.1:8377"
+    assert answer_to(open_running, head).startswith(b"HTTP/1.1 403 ")
+    assert answer_to(open_running, "GET /health HTTP/1.0").startswith(b"HTTP/1.1 200 ")
+    assert answer_to(running, head).startswith(b"HTTP/1.1 401 ")
+
+
 def test_an_error_that_the_package_leaves_empty_says_what_it_is(open_running: Any) -> None:
     refused = open_running.call("tools/list", {"Accept": "text/plain"})
     assert (refused.status_code, refused.json()["error"]["message"]) == (406, "Not Acceptable")

@@ -203,6 +203,12 @@ class Observed:
                 said = body.decode("utf-8", errors="replace").strip() or HTTPStatus(plain["status"]).phrase
                 await refusal(plain["status"], said, kept)(scope, receive, send)
 
+        headers = Headers(scope=scope)
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # A proxy that goes by the length would take a request for another one's body.
+            two = "A request has a Content-Length or a Transfer-Encoding, not both."
+            await refusal(400, two, {"Connection": "close"})(scope, receive, observe)
+            return
         await self._app(scope, receive, observe)
 
 
@@ -236,7 +242,9 @@ class Senders:
 
     def _refused(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        if not self._asks and any(name in headers for name in _OF_PROXIES):
+        # nginx, unless told otherwise, asks in HTTP/1.0 and names neither itself nor the client.
+        is_proxied = scope["http_version"] == "1.0" or any(name in headers for name in _OF_PROXIES)
+        if not self._asks and is_proxied:
             return refusal(403, "This request came through a proxy, and no token is asked for: whoever runs this server gives it a --token-file.")
         hosts, origins = headers.getlist("host"), [each.lower() for each in headers.getlist("origin")]
         if len(hosts) != 1 or _without_port(hosts[0].lower()) not in self._hosts:
