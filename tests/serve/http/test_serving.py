@@ -49,7 +49,7 @@ def process(
     (tmp_path / "notes" / "apples.md").write_text("# Apples\n\nKeep apples in a cool cellar.\n", encoding="utf-8")
     here = ("--folder", str(tmp_path / "notes"), "--index", str(tmp_path / "ix"))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "OMP_"))}
-    environment = {**inherited, "XDG_CONFIG_HOME": str(tmp_path / "config"), "BROWSER": browser}
+    environment = {**inherited, "XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_STATE_HOME": str(tmp_path / "state"), "BROWSER": browser}
     whole = [sys.executable, "-m", "thumbindex", *command, *here, *arguments]
     running = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment, start_new_session=new_session)
     try:
@@ -307,17 +307,70 @@ def test_the_page_is_opened_once_and_the_next_address_is_told_to_the_terminal(tm
         assert ended(running) == ""
 
 
-@pytest.mark.skipif(os.name == "nt", reason="the program is a script of a shell")
-def test_the_page_is_shown_in_the_browser_unless_that_is_not_wanted(tmp_path: Path) -> None:
+@contextmanager
+def page_in_browser(tmp_path: Path, *arguments: str) -> Iterator[tuple[Path, str]]:
+    """Start the page with a browser; yield what the browser was given, and the printed address."""
     program, opened = tmp_path / "browser", tmp_path / "opened"
-    program.write_text(f'#!/bin/sh\nprintf %s "$1" > "{opened}.part" && mv "{opened}.part" "{opened}"\n', encoding="utf-8")
+    write = f'printf %s "$1" > "{opened}.part" && mv "{opened}.part" "{opened}"'
+    program.write_text(f"#!/bin/sh\n{write}\n", encoding="utf-8")
     program.chmod(0o755)
-    for command, is_opened in ((PAGE, False), (PAGE[:-1], True)):
-        with process(tmp_path, command=command, browser=str(program)) as running:
-            assert running.stdout is not None
-            address = running.stdout.readline().strip()
-            assert until(opened.exists, 10 if is_opened else 0.5) == is_opened
-            assert not is_opened or opened.read_text(encoding="utf-8") == address
+    command = ("page", "--port", "0", *arguments)
+    with process(tmp_path, command=command, browser=str(program)) as running:
+        assert running.stdout is not None
+        address = running.stdout.readline().strip()
+        until(opened.exists, 0.5 if arguments else 10)
+        yield opened, address
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(20) == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the program is a script of a shell")
+def test_the_page_is_not_shown_in_the_browser_if_that_is_not_wanted(tmp_path: Path) -> None:
+    with page_in_browser(tmp_path, "--no-browser") as (opened, _):
+        assert not opened.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the program is a script of a shell")
+def test_the_browser_is_given_a_file_that_only_its_user_can_read_instead_of_the_key(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "state" / "thumbindex" / "page"
+    folder.mkdir(parents=True)
+    (folder / "left.html").touch()
+    os.utime(folder / "left.html", (1, 1))  # by a page that was killed
+    with page_in_browser(tmp_path) as (opened, address):
+        given = opened.read_text(encoding="utf-8")
+        file = Path(given.removeprefix("file://"))
+        assert address.rpartition("/")[2] not in given
+        assert f'content="0; url={address}"' in file.read_text(encoding="utf-8")
+        assert (file.stat().st_mode & 0o777, folder.stat().st_mode & 0o777) == (0o600, 0o700)
+        assert list(folder.iterdir()) == [file]
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the program is a script of a shell")
+def test_a_browser_that_comes_from_the_file_stays_signed_in_and_the_file_is_gone(
+    tmp_path: Path,
+) -> None:
+    from_file = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    with page_in_browser(tmp_path) as (opened, address), httpx2.Client() as browser:
+        led = browser.get(address, headers=from_file)
+        # A redirect would be the file's own request: without the cookie, which is SameSite=Strict.
+        assert (led.status_code, led.headers["refresh"]) == (200, "0; url=/")
+        base = address.partition("/sign-in")[0]
+        assert browser.get(base, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
+        assert httpx2.get(address, headers=from_file).status_code == 401
+        assert not Path(opened.read_text(encoding="utf-8").removeprefix("file://")).exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the program is a script of a shell")
+def test_where_the_file_cannot_be_written_no_browser_is_opened_and_the_address_works(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "state").touch()
+    with page_in_browser(tmp_path, "--json") as (opened, address):
+        assert not opened.exists()
+        assert httpx2.get(json.loads(address)["url"]).status_code == 303
 
 
 def test_the_page_has_a_port_of_its_own_and_takes_a_free_one_where_that_is_taken(tmp_path: Path) -> None:

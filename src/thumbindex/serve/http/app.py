@@ -9,7 +9,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -531,6 +530,7 @@ def serve_page(opening: Opening, port: int | None, *, opens_browser: bool, as_js
     Standard output gets one line, that address; the next ones, for other browsers, go to standard error.
     """
     # Imported here: a server without the page loads nothing of it.
+    from thumbindex.serve.page.browser import open_unseen, remove
     from thumbindex.serve.page.session import OneTimeKey
 
     outgoing = claim_output()
@@ -539,8 +539,10 @@ def serve_page(opening: Opening, port: int | None, *, opens_browser: bool, as_js
     folders = named_folders(opening)
     background = Background(opening, takes_commands=True, shows_map=True)
     base = ""
+    shown: list[Path] = []  # the file that leads a browser to the address, until that was used
 
     def announce(key: str) -> None:
+        remove(shown)
         sys.stderr.write(f"For another browser: {base}/sign-in/{key}\n")
         sys.stderr.flush()
 
@@ -555,9 +557,9 @@ def serve_page(opening: Opening, port: int | None, *, opens_browser: bool, as_js
             sys.stderr.write("This address opens the page once, in a browser on this machine. Ctrl-C ends it.\n")
             sys.stderr.flush()
         if opens_browser:
-            import webbrowser  # for this alone
-
-            threading.Thread(target=webbrowser.open, args=(once,), daemon=True).start()
+            open_unseen(once, shown)
+            if sys.stderr.isatty():
+                sys.stderr.write("If your browser may not read the file that it is given, open the address yourself.\n")
 
     key = OneTimeKey(announce)
     ports = (PAGE_PORT, 0) if port is None else (port,)
@@ -571,6 +573,7 @@ def serve_page(opening: Opening, port: int | None, *, opens_browser: bool, as_js
                 if each == ports[-1]:
                     raise
     finally:
+        remove(shown)
         background.stop()
     return _end()
 

@@ -359,6 +359,11 @@ class Page:
             return self._page("sign_in", self._asking(target, 401), _wants_json(request))
         has_tls = is_secure(request.scope, self._settings)
         cookie = set_cookie(cookie_name(request.scope, is_secure=has_tls), id_, is_secure=has_tls)
+        if came_from_elsewhere(request.scope):  # a file: a redirect from there would not bring the cookie
+            said = _said("Signed in", "You have signed in.", 200, {"link": target, "link_text": "Go on"})
+            answer = self._page("message", said, False)
+            answer.headers.update({"Set-Cookie": cookie, "Refresh": f"0; url={target}"})
+            return answer
         return RedirectResponse(target, status_code=303, headers={**HEADERS, "Set-Cookie": cookie})
 
     def _asking(self, target: str, status: int = 200) -> Screen:
