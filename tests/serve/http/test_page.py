@@ -90,6 +90,7 @@ def test_state_does_not_tell_that_a_hidden_folder_grows(serve: Callable[..., Any
     new = [place / "salaries" / f"{number}.md" for number in range(150)]
     with Library.open(index=tmp_path, config=config, embedder=FakeEmbedder()) as library:
         library.index()
+        library.index()  # writes that nothing has changed, beside each index
         with serve(library=library, page=True, rate=0.0) as running:
 
             def states() -> list[str]:
