@@ -96,7 +96,7 @@ def end_with_parent() -> None:
 
 
 def raise_file_limit(files: int) -> int:
-    """Let this process open so many files, as far as the system allows it; return how many of them it may."""
+    """Let this process open so many files if the system allows it; return how many it may."""
     if sys.platform == "win32":
         return files
     import resource  # only a server over HTTP needs it

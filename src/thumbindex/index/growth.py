@@ -47,7 +47,7 @@ def _rows(lines: Sequence[str]) -> Iterator[GrowthDay]:
 
 
 def sizes_of(places: Places) -> tuple[tuple[str, int], ...]:
-    """Return the bytes on disk by part, the largest first; without vectors, which all folders share."""
+    """Return bytes on disk by part, the largest first; without vectors, which all folders share."""
     made = places.made
     database = sum(size_of_file(path) for path in made.glob("index.sqlite3*"))
     keyword, whole = size_of(places.keyword), size_of(places.folder)

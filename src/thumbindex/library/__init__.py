@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
 from datetime import date
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -405,8 +405,9 @@ class Library:
         limit = self.config.query.limit if limit is None else limit
         query = checked(Query(text, limit, Filters(tuple(folder), tuple(glob), tuple(tag), since, until), tuple(also), passage))
         self._models_for_query()
+        engines = (self.config.query, self._embedder, self._reranker)
         with self._turns:
-            return self.in_one_moment(lambda: why(path, query, self._readers, self.config.query, self._embedder, self._reranker))
+            return self.in_one_moment(partial(why, path, query, self._readers, *engines))
 
     @at_one_moment
     def listing(

@@ -172,10 +172,11 @@ _BURST_SECONDS = 1.0
 def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol]:
     """Return uvicorn's protocol with limits for connections that wait for their client.
 
-    A connection waits until a whole request has come, and while its answer is not read. If too many
-    wait, of one address or in all, those that have waited longest are closed. A request that is being
-    answered is never closed for that, and only those count for `connections`. A connection that is
-    idle for `body_seconds` is closed, too: uvicorn waits for a first request for ever.
+    A connection waits until a whole request has come, and while its answer is not read. If too
+    many wait, of one address or in all, those that have waited longest are closed. A request that
+    is being answered is never closed for that, and only those count for `connections`. A
+    connection that is idle for `body_seconds` is closed, too: uvicorn waits for a first request
+    for ever.
     """
     seconds, most = settings.body_seconds, settings.connections
     waiting: dict[Patient, float] = {}  # since when, the longest waiting first
@@ -187,7 +188,8 @@ def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol
             self._look = self.loop.call_later(seconds, self._close_idle)
             self._address = network_of(self.client[0] if self.client else "")
             counted = self.loop.time() - _BURST_SECONDS
-            own = [each for each in waiting if each._address == self._address and waiting[each] < counted]
+            older = [each for each, since in waiting.items() if since < counted]
+            own = [each for each in older if each._address == self._address]
             for each in own[: max(0, len(own) + 1 - max(1, most // _SHARE))]:
                 each._drop()
             if len(waiting) >= most_waiting:

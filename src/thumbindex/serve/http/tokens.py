@@ -75,7 +75,10 @@ def add_token(path: Path, name: str) -> str:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """Add a line, or leave all as it was. A file that is there keeps its owner and rights; a new one is its owner's alone."""
+    """Add a line, or leave all as it was.
+
+    A file that is there keeps its owner and rights; a new one is its owner's alone.
+    """
     if not path.exists():
         _create(path, _HEAD + line)
         return
