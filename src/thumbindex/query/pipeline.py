@@ -16,7 +16,7 @@ from thumbindex.query.parents import as_families, as_passages, held_words, is_in
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
 from thumbindex.query.retrieve import aggregate, chunks_of, search_code, search_graph, search_keyword, search_vector
 from thumbindex.query.stage import Phrasing, Search, Stage, Tools
-from thumbindex.query.understand import QUOTES, classify, correct, equate, expand, read_terms
+from thumbindex.query.understand import QUOTES, classify, correct, cut_runs, equate, expand, read_terms
 from thumbindex.query.versions import dedup_known, variants
 from thumbindex.text import words
 
@@ -82,6 +82,8 @@ def run(query: Query, tools: Tools, clock: Callable[[], float], watch: StageObse
 def begin(query: Query, tools: Tools) -> Search:
     """Return a search with the query's terms, the filters typed in it, and which chunks may be found: what filters let through, and no repeats."""
     snapshot, catalog, hidden = tools.snapshot, tools.snapshot.catalog, query.filters.hidden
+    also, passage = tuple(map(cut_runs, query.also)), cut_runs(query.passage)
+    query = replace(query, text=cut_runs(query.text), also=also, passage=passage)
     typed = read_filters(query.text, snapshot, hidden)
     given = catalog.select(query.filters)
     unmet = unmet_arguments(query.filters, catalog.near, lambda one: bool(catalog.select(one))) if given is not None else ()

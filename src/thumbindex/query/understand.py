@@ -213,7 +213,7 @@ _HALF = 4
 """The fewest letters of each half of a word that is taken apart."""
 
 _LONGEST_COMPOUND = 60
-"""The most letters of a word that is split: trying every place takes their number squared."""
+"""The most letters of a word that is corrected or split: trying every place takes their number squared."""
 
 _COMPARED = 3
 """The chunks by whose equal scores two words are seen to be one to stemming."""
@@ -258,6 +258,17 @@ def correct_text(text: str, correction: Callable[[str], str | None]) -> str:
     return _TOKEN.sub(lambda match: "-".join(map(corrected, _between_hyphens(match[0]))), text)
 
 
+_LONGEST_RUN = 200
+"""Characters of a run in Chinese, Japanese or Korean; the longest sentences have fewer."""
+
+_ENDLESS_RUN = re.compile(rf"(\w{{{_LONGEST_RUN}}})\w++")
+
+
+def cut_runs(text: str) -> str:
+    """Cut runs of Chinese, Japanese or Korean that are too long: each pair of characters is a word to look up."""
+    return _ENDLESS_RUN.sub(lambda run: run[1] if has_cjk(run[0]) else run[0], text)
+
+
 def correctable(text: str) -> Iterator[str]:
     """Yield the words, folded, that `correct_text` asks a correction for."""
     found = (_parts(token, text) for match in _TOKEN.finditer(text) for token in _between_hyphens(match[0]))
@@ -280,7 +291,7 @@ def _parts(token: str, text: str) -> re.Match[str] | None:
 def correction(word: str, tools: Tools) -> str | None:
     """Return what a word should be: nothing where a text holds it, or where headings, front matter or stemming find it rightly."""
     keyword = tools.snapshot.keyword
-    if keyword.frequency(word):
+    if len(word) > _LONGEST_COMPOUND or keyword.frequency(word):
         return None
     found = closest(word, keyword.words, keyword.frequency)
     found = found and _whole_of(found, keyword)
@@ -324,8 +335,6 @@ def closest(word: str, lexicon: Callable[[range], Collection[str]], frequency: F
 
 
 def _taken_apart(word: str, frequency: Frequency) -> str | None:
-    if len(word) > _LONGEST_COMPOUND:
-        return None
     cuts = ((word[:at], word[at:]) for at in range(_HALF, len(word) - _HALF + 1))
     counted = ((min(frequency(left), frequency(right)), f"{left} {right}") for left, right in cuts)
     held, best = max(counted, key=lambda pair: (pair[0], pair[1]), default=(0, ""))
