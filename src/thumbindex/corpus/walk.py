@@ -112,7 +112,10 @@ def is_private_place(root: str, path: str, settings: CorpusSettings, known: Name
     if not settings.private.globs:
         return False
     names = names_of(root, path, known)
-    return any(is_private_path(name, settings) or is_private_folder(name, settings) for name in names)
+    if any(is_private_path(name, settings) for name in names):
+        return True
+    is_note = path.lower().endswith(settings.extensions)
+    return not is_note and any(is_private_folder(name, settings) for name in names)
 
 
 def names_of(root: str, path: str, known: Names) -> tuple[str, ...]:
