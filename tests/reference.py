@@ -32,8 +32,8 @@ Settings are read in layers, later over earlier ones:
 3. the user's own file: `~/.config/thumbindex/config.toml` on Linux, `~/Library/Application Support/thumbindex/config.toml` on macOS,
    `%LOCALAPPDATA%\\thumbindex\\thumbindex\\config.toml` on Windows;
 4. `thumbindex.toml` in the indexed folder, which may set only {harmless}: a vault may come from anyone.
-   It has at most {size:,} bytes, a list in it at most {strings:,} strings. Where anything is wrong with it, none of its settings holds but what
-   it keeps private, and `status`, `doctor` and the report of `index` say what is wrong ([more](security.md#a-folders-own-file));
+   It has at most {size:,} bytes, a list in it at most {strings:,} strings. If anything is wrong with it, only its settings that leave notes out
+   are used, and `status`, `doctor` and the report of `index` say what is wrong ([more](security.md#a-folders-own-file));
 5. the file given with `--config FILE`;
 6. `--set TABLE.KEY=VALUE`, as often as needed: `--set query.limit=10 --set corpus.exclude=drafts/**,private/**`.
 

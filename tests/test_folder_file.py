@@ -211,7 +211,7 @@ def test_where_a_file_may_keep_more_private_than_can_be_read_nothing_new_is_take
     library.index(rebuild=True)
     assert found(library) == {"fruit.md", "leaf.md"}
     assert found(library, "sour diary mine alone bloom") <= {"fruit.md", "leaf.md"}
-    assert "no new or changed note of the folder is taken in until it is mended" in told(library)["strange"][0]
+    assert "New and changed notes stay out until you correct it" in told(library)["strange"][0]
     assert library.why("new.md", "apples").reason == library.opened[1].config.problem
     freshness = library.query("apples", wait_fresh=5).freshness
     assert freshness is not None
@@ -220,6 +220,16 @@ def test_where_a_file_may_keep_more_private_than_can_be_read_nothing_new_is_take
     mended = opened()
     mended.index()
     assert (found(mended), told(mended)["strange"]) == ({"fruit.md", "leaf.md", "new.md"}, [])
+
+
+def test_a_right_glob_holds_beside_one_that_is_refused(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
+    write(places[0] / "diary/day.md", "# Day\n\nApples were sour.\n")
+    opened().index()
+    absolute = f"{places[0].resolve()}/diary/**"
+    write(places[0] / "thumbindex.toml", f'[corpus.private]\nglobs = ["diary/**", "./x/**", "{absolute}"]\n')
+    library = opened()
+    assert found(library) == {"fruit.md", "pie.md"}
+    assert "'./x/**' contains" in told(library)["strange"][0]
 
 
 def test_a_file_that_is_there_and_cannot_be_read_lets_nothing_new_in(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:

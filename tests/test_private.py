@@ -427,8 +427,14 @@ LINKS = {
 }
 
 
-@pytest.mark.parametrize("glob", ["diary/**", "diary/", "diary/*", "diary/**/*.md", "**/diary/**", "/diary", "DIARY/**"])
-@pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
+GLOBS = ["diary/", "diary/*", "diary/**/*.md", "**/diary/**", "/diary", "DIARY/**"]
+
+
+@pytest.mark.parametrize(
+    ("glob", "link"),
+    [*(("diary/**", link) for link in LINKS.values()), *((glob, ("alias", "diary")) for glob in GLOBS)],
+    ids=[*LINKS, *GLOBS],
+)
 def test_a_private_glob_keeps_out_what_a_symlink_leads_to(
     vault: Path, tmp_path: Path, opened: Callable[..., Library], glob: str, link: tuple[str, str]
 ) -> None:
@@ -442,6 +448,7 @@ def test_a_private_glob_keeps_out_what_a_symlink_leads_to(
     report = library.index(words_only=True)
     said = repr([library.outline(), library.query(SECRET).passages, library.status()[0].state.documents, report.skipped])
     assert (report.added, SECRET in said, "alias" in said) == (2, False, False)
+    assert library.unmatched_private_globs() == ()
     assert True not in found_in(tmp_path / "index", [SECRET])
 
 

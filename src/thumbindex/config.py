@@ -36,8 +36,8 @@ PRIVATE_GLOBS = "corpus.private.globs"
 
 _WILDCARD = re.compile(r"[*?\[]")
 
-CHOOSES = ("corpus.include", "corpus.exclude", "corpus.private.")
-"""Which notes a folder's own file leaves out: where that is in doubt, none is taken in."""
+LEAVES_OUT = ("corpus.include", "corpus.exclude", "corpus.private.")
+"""Keys that leave notes out. If one is wrong in a folder's own file, no new note is indexed."""
 
 ADDED = "corpus.private."
 """Where a folder's own file adds to what the user says and takes nothing away: what is private stays so."""
@@ -132,32 +132,42 @@ def with_folder_file(config: Config, folder: str | Path) -> Config:
     says what is wrong. If it may leave out more than can be read, the configuration is `closed`.
     """
     kept: dict[Key, Any] = {}
-    closed = True
+    closed, root = True, os.path.realpath(folder)
     try:
         source, path = _own_text(_read_own_file(Path(folder))), Path(FOLDER_FILE)
         flat = list(_flatten(_parse(path, source), ""))
         for key, value in flat:
-            if key in settings() and key.startswith(CHOOSES):
-                with suppress(ConfigError):  # what is right about privacy holds, whatever is wrong beside it
-                    kept[key] = _taken(key, value, str, HARMLESS)
-        closed = any(_may_leave_out(key, value) for key, value in flat if key not in kept)
-        given = {key: _taken(key, value, lambda key=key: _place(path, source, key), HARMLESS) for key, value in flat}  # type: ignore[misc]
+            if right := _right_items(key, value, root):  # they hold, whatever is wrong beside them
+                kept[key] = right
+        closed = any(_may_leave_out(key, value) for key, value in flat if value != list(kept.get(key, ())))
+        given = {key: _taken(key, value, lambda key=key: _place(path, source, key), HARMLESS, root) for key, value in flat}  # type: ignore[misc]
         return _with_own(config, given)
     except OSError as error:
         wrong = f"{FOLDER_FILE}: cannot be read ({error.strerror or error})"
     except ConfigError as error:
         said = one_line(str(error)).rstrip(".")
         wrong = said if said.startswith(FOLDER_FILE) else f"{FOLDER_FILE}: {said}"
-    effect = "of its settings hold only those that leave notes out"
+    effect = "Only its settings that leave notes out are used."
     if closed:
-        effect = "no new or changed note of the folder is taken in until it is mended, as it may keep them private"
-    return replace(_with_own(config, kept), problem=f"{wrong}: {effect}.", closed=closed)
+        effect = "New and changed notes stay out until you correct it: it may keep them private."
+    return replace(_with_own(config, kept), problem=f"{wrong}. {effect}", closed=closed)
+
+
+def _right_items(key: Key, value: Any, root: str) -> tuple[str, ...]:
+    """Return the right items of a list that leaves notes out."""
+    if not (key in settings() and key.startswith(LEAVES_OUT) and isinstance(value, list)):
+        return ()
+    right = []
+    for item in value[:MOST_STRINGS]:
+        with suppress(ConfigError):
+            right += _taken(key, [item], str, HARMLESS, root)
+    return tuple(right)
 
 
 def _may_leave_out(key: Key, value: Any) -> bool:
     """Tell whether a key that does not hold may mean to leave notes out."""
     if key in settings():
-        return key.startswith(CHOOSES)
+        return key.startswith(LEAVES_OUT)
     return not key.startswith("query.") or isinstance(value, (list, dict))
 
 
@@ -376,8 +386,8 @@ def _parse(path: Path, source: str) -> dict[str, Any]:
         raise ConfigError(f"{path}: not valid TOML: {what}") from error
 
 
-def _taken(key: Key, value: Any, place: Callable[[], str], only: tuple[str, ...] = ()) -> Any:
-    """Return a key's value as its setting holds it; `only` are the keys that a folder's own file may set."""
+def _taken(key: Key, value: Any, place: Callable[[], str], only: tuple[str, ...] = (), root: str = "") -> Any:
+    """Return a key's value as its setting holds it; `only` are the keys that the own file of the folder `root` may set."""
     if key not in settings():
         raise ConfigError(f"{place()}: {_unknown(key)}")
     if only and not key.startswith(only):
@@ -385,6 +395,7 @@ def _taken(key: Key, value: Any, place: Callable[[], str], only: tuple[str, ...]
     taken = _check(settings()[key], value, place)
     if only and isinstance(taken, tuple) and (len(taken) > MOST_STRINGS or max(map(len, taken), default=0) > LONGEST_STRING):
         raise ConfigError(f"{place()}: `{key}` takes at most {MOST_STRINGS:,} strings of at most {LONGEST_STRING} characters here")
+    _refuse_globs(key, taken, place, root)
     return taken
 
 
@@ -405,7 +416,9 @@ def _read_override(override: str) -> dict[Key, Any]:
         value = written
     if known.kind == tuple[str, ...] and isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
-    return {known.key: _check(known, value, lambda: where)}
+    checked = _check(known, value, lambda: where)
+    _refuse_globs(known.key, checked, lambda: where)
+    return {known.key: checked}
 
 
 def _flatten(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[Key, Any]]:
@@ -468,15 +481,21 @@ def _check(known: Setting, value: Any, place: Callable[[], str]) -> Any:
     above = known.most is not None and not checked <= known.most
     if below or above:
         raise ConfigError(f"{place()}: `{known.key}` must be {limits(known)}, not {_shown(value)}.")
-    if known.key == PRIVATE_GLOBS:
-        for glob in parts:
-            if wrong := _wrong_glob(glob):
-                raise ConfigError(f"{place()}: `{known.key}` {_shown(glob)} {wrong}.")
     return checked
 
 
-def _wrong_glob(glob: str) -> str:
-    """Return why a private glob can match nothing, with the form that was meant; empty if it may match."""
+def _refuse_globs(key: Key, value: Any, place: Callable[[], str], root: str = "") -> None:
+    """Raise ConfigError for a private glob that can match nothing."""
+    for glob in value if key == PRIVATE_GLOBS else ():
+        if wrong := _wrong_glob(glob, root):
+            raise ConfigError(f"{place()}: `{key}` {_shown(glob)} {wrong}.")
+
+
+def _wrong_glob(glob: str, root: str) -> str:
+    """Return why a private glob can match nothing, with the form that was meant; empty if it may match.
+
+    `root` is the folder whose own file holds it: who writes there is not told what else is on the disk.
+    """
     sign = "!" if glob.startswith("!") else ""
     text = glob.removeprefix("!")
     parts = re.split(r"[/\\]+", text)
@@ -495,12 +514,13 @@ def _wrong_glob(glob: str) -> str:
         return "holds half of a pair of braces, which globs here do not know: write a glob for each name"
     if text[0] == "~" and len(parts[0]) == 1:
         return f"begins in the home directory: write it relative to the folder, as {tail}"
-    if re.match(r"[A-Za-z]:", text) or _is_on_disk(parts):
+    is_absolute = text.startswith(f"{root}/") if root else _is_on_disk(parts)
+    if is_absolute or re.match(r"[A-Za-z]:", text):
         return f"is an absolute path: write it relative to the folder, as {tail}"
     if ".." in parts:
         return f"leads out of the folder: write it relative to the folder, as {tail}"
     if "." in parts or "//" in text:
-        return f"holds a part that no path in a folder has: write {sign + '/'.join(part for part in parts if part != '.')!r}"
+        return f"contains `./` or `//`, which no path has: write {sign + '/'.join(part for part in parts if part != '.')!r}"
     return ""
 
 

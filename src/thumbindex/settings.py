@@ -381,7 +381,7 @@ class HttpSettings:
     burst: int = 100  # requests that it may send at once
     concurrent: int = 64  # requests of one token that are worked on at once
     sessions: int = 100  # sessions of one token that are open at once; one that is not used for half an hour ends
-    connections: int = 1_000  # connections of all clients
+    connections: int = 1_000  # requests that are answered at once, of all clients
     body_seconds: float = 10.0  # how long a client may take to send a request
     request_seconds: float = 90.0  # how long an answer may take; `wait_fresh` may wait for 60
     drain_seconds: float = 5.0  # how long requests that are under way may go on when the server is told to end

@@ -57,6 +57,8 @@ def test_what_nobody_sees_is_taken_out(text: str, seen: str) -> None:
         ('<p style="color: white; background-color: #ffffff">x</p>', 1, None),
         ('<p style="font-size:0px !important">x</p>', 1, None),
         ("<font color=white>x</font>", 1, "HTML that a browser does not show: “<font color=white>”"),
+        ('<b style="color:rgb(1e999,1e999,1e999)">x</b>', 1, None),
+        ('<b style="color:hsl(0,0%,1e999%);opacity:0">x</b>', 1, None),
         ("<font size=2 COLOR='#FEFEFE'>x</font>", 1, None),
         ('<p style="color:#fdfdfd">x</p>', 1, None),
         ('<p style="color:rgb(250, 250, 240)">x</p>', 1, None),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pathspec import GitIgnoreSpec
 
-from thumbindex.corpus.walk import is_private_path, read_rules, state_of, walk, why_left_out
+from thumbindex.corpus.walk import is_private_path, names_of, read_rules, state_of, walk, why_left_out
 from thumbindex.errors import UnknownFolderError
 from thumbindex.settings import CorpusSettings, PrivateSettings
 
@@ -273,3 +273,18 @@ def test_a_glob_that_is_meant_to_keep_a_note_private_does(glob: str) -> None:
 @pytest.mark.parametrize("rule", ["[[:alpha:]]x/**", "[a[b]c", "[a&&b]", "[x||y]", "[~~a]", "[+--]"])
 def test_no_rule_warns_its_reader_of_our_regular_expressions(rule: str) -> None:
     read_rules([rule])  # a warning is an error here
+
+
+def test_a_chain_of_symlinks_takes_time_by_its_length_alone(tmp_path: Path) -> None:
+    for n in range(40):
+        (tmp_path / f".s/{n}").mkdir(parents=True)
+        (tmp_path / f".s/{n}/b").symlink_to(f"../{n + 1}")
+    (tmp_path / "a").symlink_to(".s/0")
+    assert len(names_of(str(tmp_path), f"a/{'b/' * 20}x.md", {})) < 50
+
+
+def test_a_glob_for_folders_keeps_no_note_of_the_root_out(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    for path in ("a.md", "b/c.md"):
+        (tmp_path / path).touch()
+    assert paths(tmp_path, private=PrivateSettings(globs=("*/**",))) == ["a.md"]

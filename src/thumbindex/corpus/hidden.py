@@ -69,7 +69,7 @@ def _hidden_html(text: str) -> Iterator[tuple[int, str]]:
 def _plain_css(written: str) -> str:
     """Return a name or value as a browser reads it: escapes, case and spaces do not matter."""
     plain = _ESCAPE.sub(lambda each: chr(min(int(each[1], 16), 0x10FFFF)) if each[1] else each[2], written)
-    return " ".join(plain.lower().replace("!", " !").split()).removesuffix("important").removesuffix(" ! ").removesuffix(" !")
+    return re.sub(r"\s*!\s*important$", "", " ".join(plain.lower().split()))
 
 
 def _is_unseen(css: str) -> bool:
@@ -120,7 +120,7 @@ def _is_pale(color: str) -> bool:
         return color in _PALE
     first, second, third = (_share(number, unit, whole) for number, unit in parts[:3])
     darkest = {"rgb": min(first, second, third), "hsl": third - second * min(third, 1 - third), "hwb": second}[kind[:3]]
-    return round(255 * darkest) >= 0xF0 or any(_share(*each) < 0.1 for each in parts[3:])
+    return 255 * darkest >= 0xF0 - 0.5 or any(_share(*each) < 0.1 for each in parts[3:])
 
 
 def _share(number: str, unit: str, whole: float = 1) -> float:

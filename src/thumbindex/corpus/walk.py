@@ -89,19 +89,20 @@ def is_private_folder(path: str, settings: CorpusSettings) -> bool:
 
 
 def unmatched_globs(globs: Iterable[str], root: Path, settings: CorpusSettings) -> tuple[str, ...]:
-    """Return those of the private globs that keep no document out of a folder, which is walked as if there were none."""
+    """Return the private globs that match no note of a folder."""
     left = {glob: _private_rules((glob,)) for glob in globs if not glob.startswith("!")}
     if not left:
         return ()
     real, known = _real(root), Names()
-    for file in walk(root, replace(settings, private=replace(settings.private, globs=()))).files:
+    open_settings = replace(settings, private=replace(settings.private, globs=()))
+    for file in walk(root, open_settings).files:
         for name in names_of(real, file.path, known):
             left = {glob: rules for glob, rules in left.items() if not rules.match_file(_folded(name))}
     return tuple(left)
 
 
 Names = dict[str, tuple[str, ...]]
-"""What `names_of` has found so far: the names of each path. It holds for a moment only."""
+"""The names of folders and symlinks that `names_of` has seen. They hold for a moment only."""
 
 
 def is_private_place(root: str, path: str, settings: CorpusSettings, known: Names) -> bool:
@@ -119,23 +120,26 @@ def is_private_place(root: str, path: str, settings: CorpusSettings, known: Name
 
 
 def names_of(root: str, path: str, known: Names) -> tuple[str, ...]:
-    """Return the paths inside a folder that lead to one place: the given one, those that its symlinks name, and the real one."""
+    """Return the paths inside a folder that lead to one place: the given one, those that its symlinks name, and the real one, last."""
     if path in known:
         return known[path]
-    known[path] = (path,)  # where a loop of symlinks ends
     slash = "/" if path.endswith("/") else ""
     above, _, name = path.rstrip("/").rpartition("/")
     folders = names_of(root, f"{above}/", known) if above else ("",)
-    found = dict.fromkeys((path, *(f"{folder}{name}{slash}" for folder in folders)))
-    for each in tuple(found):
-        place = f"{root}/{each.rstrip('/')}"
-        is_link = os.path.islink(place)  # noqa: PTH114  (of every note)
-        if is_link and (own := _inside(root, _named_target(place), slash)) is not None:
-            found |= dict.fromkeys(names_of(root, own, known))
-        if (is_link or slash) and (own := _inside(root, os.path.realpath(place), slash)) is not None:
-            found[own] = None
-    known[path] = tuple(found)
-    return known[path]
+    names = [f"{folder}{name}{slash}" for folder in folders]
+    place = f"{root}/{names[-1].rstrip('/')}"  # the folder's last name is the real one
+    if os.path.islink(place):  # noqa: PTH114  (of every note)
+        known[path] = tuple(names)  # a loop of symlinks ends here
+        named = _inside(root, _named_target(place), slash)
+        real = _inside(root, os.path.realpath(place), slash)
+        if named is not None:
+            names += names_of(root, named, known)
+        if real is not None:
+            names = [*(each for each in names if each != real), real]
+    found = tuple(dict.fromkeys(names))
+    if slash or len(found) > 1:
+        known[path] = found
+    return found
 
 
 def _inside(root: str, place: str, slash: str) -> str | None:

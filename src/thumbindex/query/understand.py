@@ -213,7 +213,7 @@ _HALF = 4
 """The fewest letters of each half of a word that is taken apart."""
 
 _LONGEST_COMPOUND = 60
-"""The most letters of a word that is corrected or split: trying every place takes their number squared."""
+"""The most letters of a word that is split: trying every place takes their number squared."""
 
 _COMPARED = 3
 """The chunks by whose equal scores two words are seen to be one to stemming."""
@@ -291,7 +291,7 @@ def _parts(token: str, text: str) -> re.Match[str] | None:
 def correction(word: str, tools: Tools) -> str | None:
     """Return what a word should be: nothing where a text holds it, or where headings, front matter or stemming find it rightly."""
     keyword = tools.snapshot.keyword
-    if len(word) > _LONGEST_COMPOUND or keyword.frequency(word):
+    if keyword.frequency(word):
         return None
     found = closest(word, keyword.words, keyword.frequency)
     found = found and _whole_of(found, keyword)
@@ -335,6 +335,8 @@ def closest(word: str, lexicon: Callable[[range], Collection[str]], frequency: F
 
 
 def _taken_apart(word: str, frequency: Frequency) -> str | None:
+    if len(word) > _LONGEST_COMPOUND:
+        return None
     cuts = ((word[:at], word[at:]) for at in range(_HALF, len(word) - _HALF + 1))
     counted = ((min(frequency(left), frequency(right)), f"{left} {right}") for left, right in cuts)
     held, best = max(counted, key=lambda pair: (pair[0], pair[1]), default=(0, ""))

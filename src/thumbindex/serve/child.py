@@ -174,7 +174,8 @@ class WatchedFolder:
             return
         self.elect_at = now + ELECTION_SECONDS
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (path.parent.parent, path.parent):  # each for its owner alone
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock.acquire(timeout=LOOK_SECONDS)
         except Timeout:
             return
