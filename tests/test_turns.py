@@ -55,35 +55,20 @@ def test_who_came_first_is_let_in_first() -> None:
     assert order == [0, 1, 2, 3]
 
 
-def test_clients_take_turns_and_leave_one_place_to_each_other() -> None:
-    turns, order = Turns(2), []
-    entered, may_leave = threading.Semaphore(0), threading.Semaphore(0)
+def test_clients_take_turns() -> None:
+    turns, order = Turns(1), []
 
     def ask(name: str) -> None:
         CLIENT.set(name[:-1])
         with turns:
             order.append(name)
-            entered.release()
-            may_leave.acquire()
 
-    with ThreadPoolExecutor(8) as pool:
-        pool.submit(ask, "bob1")
-        entered.acquire()
-        for waiting, name in enumerate(("bob2", "bob3"), 1):
+    with ThreadPoolExecutor(5) as pool, turns:
+        for waiting, name in enumerate(("bob1", "bob2", "bob3", "alice1", "carol1"), 1):
             pool.submit(ask, name)
             wait_for(turns, waiting)
-        pool.submit(ask, "alice1")  # finds the place that bob may not take
-        entered.acquire()
-        for waiting, name in enumerate(("carol1", "alice2"), 3):
-            pool.submit(ask, name)
-            wait_for(turns, waiting)
-        for _ in range(4):
-            may_leave.release()
-            entered.acquire()
-        may_leave.release(2)
-    assert order[:2] == ["bob1", "alice1"]
-    assert order.index("carol1") < order.index("bob3")
-    assert turns._inside.total() == 0
+    assert order == ["bob1", "alice1", "carol1", "bob2", "bob3"]
+    assert turns._free == 1
 
 
 def test_a_question_that_fails_gives_its_turn_back() -> None:
@@ -91,8 +76,8 @@ def test_a_question_that_fails_gives_its_turn_back() -> None:
     with pytest.raises(ZeroDivisionError), turns:
         _ = 1 / 0
     with turns:
-        assert turns._inside.total() == 1
-    assert turns._inside.total() == 0
+        assert turns._free == 0
+    assert turns._free == 1
 
 
 def test_a_question_whose_asker_has_gone_while_it_waited_is_not_searched_for(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -41,15 +41,14 @@ class Turns:
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
         self._lock = threading.Lock()
-        self._at_once = at_once
-        self._inside = Counter[str]()  # by client
+        self._free = at_once
         self._waiting: dict[str, deque[threading.Event]] = {}  # by client, the next one first
 
     def __enter__(self) -> Self:
         client = CLIENT.get()
         with self._lock:
-            if self._may_enter(client):
-                self._inside[client] += 1
+            if self._free:
+                self._free -= 1
                 return self
             called = threading.Event()
             self._waiting.setdefault(client, deque()).append(called)
@@ -60,37 +59,27 @@ class Turns:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with self._lock:
-            self._leave(CLIENT.get())
+            self._hand_on()
 
-    def _may_enter(self, client: str) -> bool:
-        # A client leaves one place to the others, whose first question finds it free.
-        most = max(1, self._at_once - 1) if client else self._at_once
-        return self._inside.total() < self._at_once and self._inside[client] < most
-
-    def _leave(self, client: str) -> None:
-        self._inside[client] -= 1
-        self._inside += Counter()  # drops clients that have none inside
-        following = next(filter(self._may_enter, self._waiting), None)
-        if following is not None:
-            queue = self._waiting.pop(following)
-            self._inside[following] += 1  # handed over: nobody gets in between
-            queue.popleft().set()
-            if queue:
-                self._waiting[following] = queue  # behind the other clients
+    def _hand_on(self) -> None:
+        """Hand the turn to the next client, so that nobody who comes now gets in between."""
+        if not self._waiting:
+            self._free += 1
+            return
+        client = next(iter(self._waiting))
+        queue = self._waiting.pop(client)
+        queue.popleft().set()
+        if queue:
+            self._waiting[client] = queue  # behind the other clients
 
     def _step_back(self, client: str, called: threading.Event) -> None:
         """Wait no longer, and pass on a turn that came just now."""
         with self._lock:
             queue = self._waiting.get(client, deque())
             if called not in queue:
-                self._leave(client)
+                self._hand_on()
                 return
             queue.remove(called)
             if not queue:

@@ -19,10 +19,11 @@ import pytest
 
 from thumbindex.library import Library
 from thumbindex.serve.http.app import Listening
-from thumbindex.serve.http.limits import Gate, Rates, known_hosts, known_origins, still_taken
+from thumbindex.serve.http.limits import BURST_SECONDS, Gate, Rates, Waiting, known_hosts, known_origins, still_taken
 from thumbindex.serve.page.site import static
 from thumbindex.settings import HttpSettings
 from thumbindex.testing import FakeEmbedder
+from waiting import until
 
 JSON = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
@@ -281,26 +282,20 @@ def test_an_answer_that_takes_too_long_is_an_error(serve: Callable[..., Any], pl
 
 
 class Slow(FakeEmbedder):
-    """Takes as long for a question about slowness as the test wants."""
+    """Answers a question about slowness when the test lets it, one at a time."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_asked, self.may_go_on = threading.Event(), threading.Event()
+        self.may_answer = threading.Semaphore(0)
 
     def embed_query(self, text: str) -> Any:
         if "slow" in text:
-            self.is_asked.set()
-            self.may_go_on.wait(30)
+            assert self.may_answer.acquire(timeout=30)
         return super().embed_query(text)
 
 
 def ask_page(running: Any, name: str, question: str) -> None:
     assert running.ask(f"/ask.json?q={question}", headers=running.token(name)).status_code == 200
-
-
-def ask_why(running: Any, name: str, question: str) -> None:
-    address = f"/why.json?q={question}&path=travel.md"
-    assert running.ask(address, headers=running.token(name)).status_code == 200
 
 
 def ask_protocol(running: Any, name: str, question: str, mode: str) -> None:
@@ -315,31 +310,33 @@ def ask_protocol(running: Any, name: str, question: str, mode: str) -> None:
     "ask",
     [
         ask_page,
-        ask_why,
         partial(ask_protocol, mode="legacy"),
         partial(ask_protocol, mode="2026-07-28"),
     ],
 )
-def test_one_token_with_many_slow_questions_does_not_make_another_wait(
+def test_a_token_with_many_slow_questions_takes_turns_with_another(
     serve: Callable[..., Any], open_indexed: Callable[..., Any], place: Path, config: Any, ask: Any
 ) -> None:
     open_indexed().close()
     slow = Slow()
-    index = place / "index"
     with (
-        Library.open(index=index, config=config, embedder=slow, wait_for_models=False) as library,
+        Library.open(index=place / "index", config=config, embedder=slow, wait_for_models=False) as library,
         serve(library=library, page=True, rate=0.0) as running,
         ThreadPoolExecutor(8) as pool,
     ):
         asked = [pool.submit(ask, running, "bob", f"slow {number}") for number in range(6)]
-        try:
-            assert slow.is_asked.wait(20)
-            time.sleep(0.3)  # the others of bob wait for their turn
-            pool.submit(ask, running, "alice", "leave").result(10)
-        finally:
-            slow.may_go_on.set()
+        assert until(lambda: waiting_in(library) == 4)
+        alice = pool.submit(ask, running, "alice", "leave")
+        assert until(lambda: waiting_in(library) == 5)
+        slow.may_answer.release(2)  # bob's next question, then alice's
+        alice.result(20)
+        slow.may_answer.release(4)
         for each in asked:
             each.result(20)
+
+
+def waiting_in(library: Library) -> int:
+    return sum(map(len, library._turns._waiting.values()))
 
 
 # ------------------------------------------------------------------ a gate alone
@@ -526,6 +523,46 @@ def is_open(client: socket.socket, reads: bool) -> bool:
         return True
     except OSError:
         return False
+
+
+def test_of_connections_that_wait_the_longest_waiting_of_the_same_address_are_closed() -> None:
+    now = [0.0]
+    waiting: Waiting[str] = Waiting(6, 2, lambda: now[0])
+    for name in ("a1", "b1", "a2", "a3", "a4"):
+        waiting.begin(name, name[0])
+    assert waiting.surplus("a") == []  # a burst
+    waiting.end("a1")
+    now[0] = BURST_SECONDS + 0.1
+    waiting.begin("b1", "b")  # waits since the beginning
+    assert (waiting.surplus("a"), waiting.surplus("b"), waiting.surplus("c")) == (["a2", "a3"], [], [])
+
+
+def test_if_too_many_connections_wait_the_longest_waiting_of_the_address_with_most_is_closed() -> None:
+    waiting: Waiting[str] = Waiting(4, 9, lambda: 0.0)
+    for name in ("b1", "a1", "a2"):
+        waiting.begin(name, name[0])
+    assert waiting.surplus("c") == []
+    waiting.begin("c1", "c")
+    assert waiting.surplus("b") == ["a1"]
+
+
+def test_a_connection_that_waits_beyond_the_limit_is_closed(serve: Callable[..., Any]) -> None:
+    with serve(rate=0.0, connections=20, body_seconds=30.0) as running, ExitStack() as stack:
+        held = [stack.enter_context(connect(running)) for _ in range(3)]
+        time.sleep(BURST_SECONDS + 0.2)
+        held.append(stack.enter_context(connect(running)))
+        for each in held:
+            each.settimeout(0.5)
+        assert [is_closed(each) for each in held] == [True, True, False, False]
+
+
+def is_closed(client: socket.socket) -> bool:
+    try:
+        return client.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
 
 
 @pytest.mark.parametrize("form", WAITING)

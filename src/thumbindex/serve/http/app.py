@@ -53,6 +53,7 @@ from thumbindex.serve.http.limits import (
     Observed,
     Senders,
     Strangers,
+    Waiting,
     network_of,
     refusal,
     still_taken,
@@ -165,21 +166,17 @@ class ServerLog(logging.StreamHandler[TextIO]):
 _SHARE = 10
 """One address may have a tenth of `connections` wait for it."""
 
-_BURST_SECONDS = 1.0
-"""A connection is not counted so long: a proxy opens many at once, each with its request."""
-
 
 def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol]:
     """Return uvicorn's protocol with limits for connections that wait for their client.
 
     A connection waits until a whole request has come, and while its answer is not read. If too
-    many wait, of one address or in all, those that have waited longest are closed. A request that
-    is being answered is never closed for that, and only those count for `connections`. A
-    connection that is idle for `body_seconds` is closed, too: uvicorn waits for a first request
-    for ever.
+    many wait, some are closed; a request that is being answered never is, and only those count
+    for `connections`. A connection that is idle for `body_seconds` is closed, too: uvicorn waits
+    for a first request for ever.
     """
     seconds, most = settings.body_seconds, settings.connections
-    waiting: dict[Patient, float] = {}  # since when, the longest waiting first
+    waiting: Waiting[Patient] = Waiting(most_waiting, max(1, most // _SHARE))
 
     class Patient(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -187,49 +184,44 @@ def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol
             self._last: object = None
             self._look = self.loop.call_later(seconds, self._close_idle)
             self._address = network_of(self.client[0] if self.client else "")
-            counted = self.loop.time() - _BURST_SECONDS
-            older = [each for each, since in waiting.items() if since < counted]
-            own = [each for each in older if each._address == self._address]
-            for each in own[: max(0, len(own) + 1 - max(1, most // _SHARE))]:
+            for each in waiting.surplus(self._address):
                 each._drop()
-            if len(waiting) >= most_waiting:
-                next(iter(waiting))._drop()
-            self._sort()
+            self._note_waiting()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._look.cancel()
             super().connection_lost(exc)
-            waiting.pop(self, None)
+            waiting.end(self)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            self._sort()
+            self._note_waiting()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            self._sort()
+            self._note_waiting()
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._sort()
+            self._note_waiting()
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            self._sort()
+            self._note_waiting()
 
         def handle_events(self) -> None:
             self.limit_concurrency = most + len(waiting)  # uvicorn counts all connections
             super().handle_events()
 
-        def _sort(self) -> None:
+        def _note_waiting(self) -> None:
             is_whole = self.cycle is not None and not self.cycle.more_body
             if is_whole and not self.cycle.response_complete and not self.flow.write_paused:
-                waiting.pop(self, None)
+                waiting.end(self)
             elif self in self.connections:
-                waiting.setdefault(self, self.loop.time())
+                waiting.begin(self, self._address)
 
         def _drop(self) -> None:
-            del waiting[self]
+            waiting.end(self)
             self.connections.discard(self)
             self.transport.abort()
 

@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import accumulate
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
@@ -322,6 +322,44 @@ def network_of(address: str) -> str:
     if isinstance(read, IPv4Address):
         return address
     return str(read.ipv4_mapped or IPv6Address(int(read) >> 64 << 64))
+
+
+BURST_SECONDS = 1.0
+"""A connection counts for its address after this time: a proxy opens many at once, each with its request."""
+
+Connection = TypeVar("Connection")
+
+
+class Waiting(Generic[Connection]):
+    """The connections that wait for their client, and which of them to close if there are too many."""
+
+    def __init__(self, most: int, most_each: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._most_each, self._clock = most, most_each, clock
+        self._since: dict[Connection, tuple[str, float]] = {}  # the longest waiting first
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def begin(self, connection: Connection, address: str) -> None:
+        """Note that a connection waits; one that waits already goes on."""
+        self._since.setdefault(connection, (address, self._clock()))
+
+    def end(self, connection: Connection) -> None:
+        """Note that a connection waits no longer."""
+        self._since.pop(connection, None)
+
+    def surplus(self, address: str) -> list[Connection]:
+        """Return the connections to close before one more of an address is taken, the longest waiting of that address.
+
+        If too many wait in all, it is one of the address that has most.
+        """
+        counted = self._clock() - BURST_SECONDS
+        own = [each for each, (of, since) in self._since.items() if of == address and since < counted]
+        own = own[: max(0, len(own) + 1 - self._most_each)]
+        if own or len(self._since) < self._most:
+            return own
+        ((largest, _),) = Counter(of for of, _ in self._since.values()).most_common(1)
+        return [next(each for each, (of, _) in self._since.items() if of == largest)]
 
 
 class Strangers:
