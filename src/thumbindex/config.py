@@ -149,7 +149,7 @@ def with_folder_file(config: Config, folder: str | Path) -> Config:
         wrong = said if said.startswith(FOLDER_FILE) else f"{FOLDER_FILE}: {said}"
     effect = "Only its settings that leave notes out are used."
     if closed:
-        effect = "New and changed notes stay out until you correct it: it may keep them private."
+        effect = "New and changed notes stay out until you correct it, as it may keep them private. What was indexed before is still shown."
     return replace(_with_own(config, kept), problem=f"{wrong}. {effect}", closed=closed)
 
 

@@ -33,7 +33,7 @@ class Caller:
 _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 CLIENT: ContextVar[str] = ContextVar("client", default="")
-"""The client of a server over HTTP whose request this thread or task answers."""
+"""The HTTP client whose request is being answered; empty outside a server."""
 
 
 def caller() -> Caller | None:
@@ -56,7 +56,7 @@ def current_folder() -> str:
         return asked.folder
     try:
         return os.getcwd()  # noqa: PTH109 (the client of a server does without pathlib)
-    except OSError as error:  # it was deleted: its name is still good for saying so, and finds nothing
+    except OSError as error:  # it was deleted; $PWD still names it, for the error message
         named = os.environ.get("PWD", "")
         if not os.path.isabs(named) or os.path.lexists(named):  # noqa: PTH117
             raise UsageError("The current directory was deleted: change into another one.") from error

@@ -94,7 +94,7 @@ def test_a_note_that_became_private_after_it_was_indexed_is_not_published(disk: 
     disk.index(folder=["shed"])
     note.write_text("---\nprivate: true\n---\nThe code is taipanword.\n", encoding="utf-8")
     builder.look()
-    with pytest.raises(IndexBusyError, match="index them, then publish again"):
+    with pytest.raises(IndexBusyError, match="became private since it was indexed"):
         publish_folders(disk.opened, url)
     assert "taipanword" not in everything_in(builder)
 

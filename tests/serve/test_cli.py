@@ -49,9 +49,9 @@ def test_a_private_glob_that_keeps_no_note_out_is_told_of(run: Run, tmp_path: Pa
     options = ("--index", str(tmp_path / "other"), "--set", "corpus.private.globs=diray/**,sync.md")
     for command in ("index", "status"):
         said = run(command, *options).stderr
-        assert ("'diray/**' keeps no note out" in said, "'sync.md'" in said) == (True, False)
+        assert ("'diray/**' matches no note" in said, "'sync.md'" in said) == (True, False)
     checks = json.loads(run("doctor", "--json", *options).stdout)["checks"]
-    assert [each["found"] for each in checks if each["subject"] == "private globs"] == ["The private glob 'diray/**' keeps no note out of any folder"]
+    assert [each["found"] for each in checks if each["subject"] == "private globs"] == ["The private glob 'diray/**' matches no note"]
 
 
 def test_a_found_answer_shows_its_place_and_the_lines_that_match(run: Run, vault: Path) -> None:

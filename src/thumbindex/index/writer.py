@@ -43,15 +43,16 @@ class Withheld:
     salt: str = ""
     files: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
 
-    def of(self, paths: Iterable[str]) -> dict[str, FileState]:
-        """Return the recorded state of each of the paths that is withheld."""
-        marks = {path: self._mark(path) for path in paths} if self.files else {}
-        return {path: _state(path, self.files[mark]) for path, mark in marks.items() if mark in self.files}
+    def split(self, paths: Iterable[str]) -> tuple[dict[str, FileState], dict[str, Sequence[int | str]]]:
+        """Return the recorded states of the paths that are withheld, and the entries of files that are not among the paths."""
+        marks = {self._mark(path): path for path in paths} if self.files else {}
+        known = {marks[mark]: _state(marks[mark], kept) for mark, kept in self.files.items() if mark in marks}
+        gone = {mark: kept for mark, kept in self.files.items() if mark not in marks}
+        return known, gone
 
-    def others(self, paths: Iterable[str]) -> dict[str, Sequence[int | str]]:
-        """Return the entries of no such path: their files are gone."""
-        marks = {self._mark(path) for path in paths} if self.files else set()
-        return {mark: kept for mark, kept in self.files.items() if mark not in marks}
+    def of(self, paths: Iterable[str]) -> dict[str, FileState]:
+        """Return the recorded states of the paths that are withheld."""
+        return self.split(paths)[0]
 
     def changed(
         self,
@@ -96,8 +97,8 @@ def keep_withheld(store: Store, withheld: Withheld) -> None:
 def forget_private(store: Store, paths: Sequence[str], *, is_new: bool = False) -> None:
     """Remove documents in a transaction, with decisions on their texts and the words of `expand`.
 
-    Then `wipe` is due, for what the files still hold. So it is if a file `is_new` to the list of
-    withheld files: a document of that path may have been removed before.
+    Then `wipe` is due, for what the files still hold. `is_new`: a file is withheld for the first
+    time, and a document of its path may have been removed before.
     """
     held = store.manifest(paths)
     if not (held or is_new):
@@ -154,7 +155,7 @@ class Batch:
     touched: Sequence[tuple[FileState, float]] = ()  # with the modified time in seconds
     problems: Sequence[Problem] | None = None  # all there are about files that are no documents; None leaves them
     last: bool = True  # links are resolved with the last batch of a run
-    seen: Mapping[str, FileState] | None = None  # states, withheld ones too, that the files were compared with; None: no one else can have written
+    seen: Mapping[str, FileState] | None = None  # state of each path when it was compared; None if no one else can have written
     most: int = CHUNKS_A_COMMIT  # chunks that come to the keyword view at once
     failed: Sequence[Problem] = ()  # about files of this batch, kept where `problems` does not say all
     left: frozenset[str] = frozenset()  # paths that were not looked at: what is known of them stays

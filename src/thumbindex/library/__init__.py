@@ -250,17 +250,16 @@ class Library:
         """Tell whether every folder has words to search, as far as that is known without waiting for a database."""
         return all(reader.is_answering for reader in self._readers)
 
-    # -------------------------------------------------------------- models
-
     def unmatched_private_globs(self) -> tuple[str, ...]:
-        """Return the user's private globs that keep no note out of any folder, open or configured: they may be misspelled."""
+        """Return the user's private globs that match no note of any folder, open or configured; none if a folder is away."""
         left: tuple[str, ...] = self.config.corpus.private.globs
         settings = dict.fromkeys(configured_roots(self.config).values(), self.config.corpus)
         settings |= {each.folder.root: each.folder.config.corpus for each in self._readers if not each.is_published}
         for root, corpus in settings.items():
-            if left and root.is_dir():
-                left = unmatched_globs(left, root, corpus)
+            left = unmatched_globs(left, root, corpus) if left and root.is_dir() else ()
         return left
+
+    # -------------------------------------------------------------- models
 
     @property
     def models_ready(self) -> bool:

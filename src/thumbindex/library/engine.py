@@ -355,6 +355,11 @@ class Publishing:
         """Tell whether all that there is was published when that was looked at last, and no vector is waited for."""
         return all(each.is_settled for each in self._folders)
 
+    @property
+    def holds_private(self) -> bool:
+        """Return whether a folder was not published because its index holds a note that is private now."""
+        return any(each.holds_private for each in self._folders)
+
     def tidy(self) -> None:
         """Make the indexes that large folders need, and delete what was published of stores that are no more."""
         index_vectors(self.engine, self._load.exact)
@@ -376,6 +381,7 @@ class _PublishedFolder:
         self._publisher = Publisher(engine, folder.name, self._text, load)
         self._store: Store | None = None
         self._opened: Opened | None = None
+        self.holds_private = False
         self._identity: tuple[int, int] | None = None
         self._beat_at = 0.0
         self._wanted: Mapping[bytes, int] = {}  # what is waited for: a chunk's row by the digest of its text
@@ -430,14 +436,15 @@ class _PublishedFolder:
             opened = open_snapshot(store, places, self._folder.name, last=self._opened)
             if not opened.whole or opened.snapshot.generation != store.generation:
                 return None
-            if self._holds_private(opened.catalog.paths, store):  # the index forgets it first
+            self.holds_private = self._finds_private(opened.catalog.paths, store)
+            if self.holds_private:  # the index forgets it first
                 return None
             wanted = dict(store.pending()) if self._open_embedder and opened.fingerprint else {}
             published = self._publisher.publish(opened, store, self._facts(), partial(self._enqueue, opened, wanted))
         self._opened, self._wanted, self._beat_at = opened, wanted, time.monotonic() + BEAT_SECONDS
         return published
 
-    def _holds_private(self, paths: Sequence[str], store: Store) -> bool:
+    def _finds_private(self, paths: Sequence[str], store: Store) -> bool:
         """Return whether a note became private since it was indexed. One that is only gone does no harm."""
         hidden = hidden_paths(self._folder, paths, store)
         return any(self._folder.config.closed or is_private_now(self._folder, path) for path in hidden)
@@ -550,8 +557,8 @@ def publish_folders(folders: Sequence[Folder], url: str, tell: Tell = lambda pro
         done = publishing.look()
         if publishing.failure:
             raise publishing.failure
-        if not publishing.is_settled:
-            raise IndexBusyError("Notes changed or became private since they were indexed: index them, then publish again.")
+        if publishing.holds_private:
+            raise IndexBusyError("A note became private since it was indexed: run `thumbindex index`, then publish again.")
         publishing.tidy()
     return done
 

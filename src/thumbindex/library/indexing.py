@@ -213,6 +213,7 @@ class Listing:
     problems: tuple[Problem, ...]
     modified: Mapping[str, float]  # by path, seconds
     withheld: tuple[FileState, ...] = ()  # files that are known to be private, as they are now
+    recorded: Mapping[str, FileState] = field(default_factory=dict)  # what was known of private files, these and changed ones
     restated: tuple[FileState, ...] = ()  # of these, the ones with the same text and other facts
     gone: Mapping[str, Sequence[int | str]] = field(default_factory=dict)  # entries of withheld files that are not there any more
     digests: FolderDigests | None = None  # by what the next look can tell that a walk would find the same
@@ -418,7 +419,7 @@ def compare(folder: Folder, run: Run, known: Known | None = None) -> tuple[Folde
     states, problems = walked.files, walked.problems
     known = known or _known(folder, run)
     paths = [state.path for state in states]
-    private = known.withheld.of(paths)
+    private, gone = known.withheld.split(paths)
     comparison = find_changes(
         {**known.manifest, **private}, states, lambda path: read_digest(folder.root, path, folder.config.corpus), now_ns=now, verify=run.verify
     )
@@ -427,7 +428,7 @@ def compare(folder: Folder, run: Run, known: Known | None = None) -> tuple[Folde
     # What is missing now and taken back may be missing again when somebody looks next: that must not pass for what is known.
     digests = None if comparison.changes.removed or folder.config.closed else walked.digests
     modified = {state.path: state.mtime_ns / 1e9 for state in states}
-    listing = Listing(problems, modified, withheld, restated, known.withheld.others(paths), digests, store)
+    listing = Listing(problems, modified, withheld, private, restated, gone, digests, store)
     if comparison.changes.removed and not run.rebuild:
         refuse_empty(folder.root, len(known.manifest))
     comparison = hold_back(folder, keep_unlisted(gone_for_good(comparison, folder), listing))
@@ -507,8 +508,8 @@ def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, know
     is_idle = not (groups or first.removed or first.touched or first.withheld or first.gone)
     if is_idle and known.is_complete(without_private(listing.problems, listing.withheld)):
         return Kept(left=left)
-    withheld_paths = {state.path for state in listing.withheld}
-    seen = {**known.manifest, **known.withheld.of(listing.modified)}
+    withheld_paths, names = {state.path for state in listing.withheld}, Names()
+    seen = {**known.manifest, **listing.recorded}
     kept, done, total = Kept(left=left), 0, sum(map(len, groups))
     for number, group in enumerate(groups or [[]], 1):
         documents, failed, gone, private = _read(folder, group, listing)
@@ -517,7 +518,7 @@ def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, know
         withheld = (*listing.withheld, *kept.private)
         problems = (*without_private(listing.problems, withheld), *kept.failed) if last and run.sizes != "large" else None
         hidden = frozenset(state.path for state in private).union(
-            path for path in first.removed if path in withheld_paths or lies_private(folder, path)
+            path for path in first.removed if path in withheld_paths or lies_private(folder, path, names)
         )
         removed = (*first.removed, *gone, *(problem.path for problem in failed), *hidden.difference(first.removed))
         batch = Batch(documents, removed, first.touched, problems, last, seen, _most(group), failed, left)

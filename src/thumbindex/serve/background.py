@@ -106,10 +106,10 @@ def _rest(seconds: float) -> float:
 # ------------------------------------------------------------------ the child that indexes
 
 NOTED, OVER, REPAIR = "note", "over", "repair"
+"""How a line of the child begins that says what the user should know, and that it holds no longer; the server's line that asks for a repair."""
+
 WAITS = "changes wait"
 """What a note of the child says of a folder whose index cannot be written."""
-
-"""How a line of the child begins that says what the user should know, and that it holds no longer; the server's line that asks for a repair."""
 
 _PROGRESS = "progress: "
 
@@ -329,7 +329,7 @@ _UNWRITTEN = -1
 class Warnings:
     """Counts what our log has said: a command that opened the index itself would have printed it.
 
-    What is said on behalf of a command is written nowhere: the command opens the index itself and prints it.
+    Warnings of a command are dropped here: the command runs again by itself and prints them.
     """
 
     def __init__(self) -> None:

@@ -50,7 +50,7 @@ CHECK_GLOB = "Check its spelling in `corpus.private.globs`; it is relative to th
 
 def unmatched_glob(glob: str) -> str:
     """Return a warning of a private glob that matches nothing."""
-    return f"The private glob {glob!r} keeps no note out of any folder"
+    return f"The private glob {glob!r} matches no note"
 
 
 _PATHS_SHOWN = 5

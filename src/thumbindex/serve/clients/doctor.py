@@ -343,7 +343,7 @@ def _examine_folders(
     from thumbindex.library.status import AUTO, SCHEMA, examine_model, is_whole
 
     models, roots, there = set[str](), list[Path](), list[str]()
-    unmatched = set(config.corpus.private.globs) if openings else set[str]()
+    unmatched = set(config.corpus.private.globs)
     for each in openings:
         try:
             with opener(each) as library:
@@ -359,9 +359,10 @@ def _examine_folders(
                 unmatched &= set(library.unmatched_private_globs())
             there += each.folder
         except ThumbindexError as error:
-            name = each.folder[0]
+            name, unmatched = each.folder[0], set()  # what it would match is unknown
             yield Check(f"folder {name}", "fail", str(error), _mend_folder(Path(config.folders.get(name, name)), source))
     if not openings:
+        unmatched = set()
         yield Check("folders", "warn", "none is named", "Name yours: `thumbindex install CLIENT --folder DIR`, or [folders] in the configuration.")
     yield from (Check("private globs", "warn", unmatched_glob(glob), CHECK_GLOB) for glob in sorted(unmatched))
     # An index keeps the model that it was made with: `auto` is only for those to come.

@@ -16,7 +16,7 @@ from platformdirs import user_state_path
 from thumbindex.serve.opening import say_error
 
 _READ_SECONDS = 60.0
-"""A file of a page that was killed is deleted at a later start: its browser has read it by then."""
+"""Age after which a start deletes files that a killed page left: their browser has read them by then."""
 
 
 def open_unseen(address: str, shown: list[Path]) -> None:

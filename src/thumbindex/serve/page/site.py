@@ -12,7 +12,7 @@ from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import anyio
 import jinja2
@@ -362,7 +362,7 @@ class Page:
         if came_from_elsewhere(request.scope):  # a file: a redirect from there would not bring the cookie
             said = _said("Signed in", "You have signed in.", 200, {"link": target, "link_text": "Go on"})
             answer = self._page("message", said, False)
-            answer.headers.update({"Set-Cookie": cookie, "Refresh": f"0; url={target}"})
+            answer.headers.update({"Set-Cookie": cookie, "Refresh": f"0; url={quote(target, safe='/?&=%#+')}"})
             return answer
         return RedirectResponse(target, status_code=303, headers={**HEADERS, "Set-Cookie": cookie})
 
