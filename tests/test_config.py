@@ -282,6 +282,9 @@ GLOBS = [
     ("{private,diary}/**", "'private/**', 'diary/**'"),
     ("diary/{2025,2026}", "'diary/2025', 'diary/2026'"),
     ("{private", "a glob for each name"),
+    ("!(public)/**", "a glob for each name"),
+    ("private/..", "'private'"),
+    ("~", "'private/**'"),
     (" ", "leave it out"),
 ]
 

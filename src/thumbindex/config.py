@@ -168,7 +168,7 @@ def _may_leave_out(key: Key, value: Any) -> bool:
     """Tell whether a key that does not hold may mean to leave notes out."""
     if key in settings():
         return key.startswith(LEAVES_OUT)
-    return not key.startswith("query.") or isinstance(value, (list, dict))
+    return not key.startswith("query.") or isinstance(value, (str, list, dict))
 
 
 def _with_own(config: Config, given: Mapping[Key, Any]) -> Config:
@@ -499,8 +499,9 @@ def _wrong_glob(glob: str, root: str) -> str:
     sign = "!" if glob.startswith("!") else ""
     text = glob.removeprefix("!")
     parts = re.split(r"[/\\]+", text)
-    named = [n for n, part in enumerate(parts) if part and not _WILDCARD.search(part)]
-    tail = repr(sign + "/".join(parts[named[-1] if named else 0 :]))
+    tail_parts = [part for part in parts if part not in (".", "..", "~")]
+    named = [n for n, part in enumerate(tail_parts) if part and not _WILDCARD.search(part)]
+    tail = repr(sign + "/".join(tail_parts[named[-1] :]) if named else "private/**")
     if not text.strip():
         return "is empty: leave it out"
     if text[0].isspace():
@@ -510,6 +511,8 @@ def _wrong_glob(glob: str, root: str) -> str:
     if braces := re.search(r"\{([^{}]*,[^{}]*)\}", text):
         meant = [sign + text[: braces.start()] + name + text[braces.end() :] for name in braces[1].split(",")]
         return f"holds braces, which globs here do not know: write {', '.join(map(repr, meant))}"
+    if re.search(r"[!@+]\(.*\)", glob):
+        return "holds a pattern in parentheses, which globs here do not know: write a glob for each name"
     if text.count("{") != text.count("}"):
         return "holds half of a pair of braces, which globs here do not know: write a glob for each name"
     if text[0] == "~" and len(parts[0]) == 1:

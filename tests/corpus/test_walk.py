@@ -275,6 +275,24 @@ def test_no_rule_warns_its_reader_of_our_regular_expressions(rule: str) -> None:
     read_rules([rule])  # a warning is an error here
 
 
+def test_a_symlink_is_named_by_what_it_leads_through_outside_the_folder_and_behind_dots(tmp_path: Path) -> None:
+    root = tmp_path / "vault"
+    for folder in (".store", "private/sub"):
+        (root / folder).mkdir(parents=True)
+    (root / "private/alias").symlink_to("../.store")
+    (tmp_path / "out").symlink_to(root / "private/alias")
+    (root / "open").symlink_to("../out")
+    (root / "sub").symlink_to("private/sub")
+    (root / "dots").symlink_to("sub/../alias")
+    for path in ("open/x.md", "dots/x.md"):
+        names = names_of(str(root), path, {})
+        assert ("private/alias/x.md" in names, names[-1]) == (True, ".store/x.md")
+
+
+def test_names_of_a_very_deep_folder_are_found(tmp_path: Path) -> None:
+    assert names_of(str(tmp_path), f"{'a/' * 2_000}x.md", {}) == (f"{'a/' * 2_000}x.md",)
+
+
 def test_a_chain_of_symlinks_takes_time_by_its_length_alone(tmp_path: Path) -> None:
     for n in range(40):
         (tmp_path / f".s/{n}").mkdir(parents=True)

@@ -316,7 +316,11 @@ def _without_code(body: str) -> str:
     An indented block may be no code: MkDocs indents the text of admonitions and tabs.
     """
     lines = body.split("\n")
-    for first, last in code_lines(strip_invisible(body), fenced=True):
+    visible = strip_invisible(body)
+    code = set(code_lines(visible, fenced=True))
+    if visible != body:  # a character that nobody sees may keep a fence from being one
+        code.intersection_update(code_lines(body, fenced=True))
+    for first, last in code:
         lines[first:last] = [""] * (last - first)
     return "\n".join(lines)
 

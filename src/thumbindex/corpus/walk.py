@@ -119,22 +119,24 @@ def is_private_place(root: str, path: str, settings: CorpusSettings, known: Name
     return not is_note and any(is_private_folder(name, settings) for name in names)
 
 
-def names_of(root: str, path: str, known: Names) -> tuple[str, ...]:
+def names_of(root: str, path: str, known: Names, hops: int = 0) -> tuple[str, ...]:
     """Return the paths inside a folder that lead to one place: the given one, those that its symlinks name, and the real one, last."""
     if path in known:
         return known[path]
     slash = "/" if path.endswith("/") else ""
     above, _, name = path.rstrip("/").rpartition("/")
-    folders = names_of(root, f"{above}/", known) if above else ("",)
+    if above and f"{above}/" not in known:
+        for end in (at for at, sign in enumerate(above) if sign == "/"):
+            names_of(root, above[: end + 1], known, hops)  # outermost first, so that deep folders need no deep recursion
+    folders = names_of(root, f"{above}/", known, hops) if above else ("",)
     names = [f"{folder}{name}{slash}" for folder in folders]
     place = f"{root}/{names[-1].rstrip('/')}"  # the folder's last name is the real one
-    if os.path.islink(place):  # noqa: PTH114  (of every note)
+    if os.path.islink(place) and hops < MOST_HOPS:  # noqa: PTH114  (of every note)
         known[path] = tuple(names)  # a loop of symlinks ends here
-        named = _inside(root, _named_target(place), slash)
-        real = _inside(root, os.path.realpath(place), slash)
-        if named is not None:
-            names += names_of(root, named, known)
-        if real is not None:
+        for named in _named_targets(root, place):
+            names += names_of(root, f"{named}{slash}" if named else "", known, hops + 1)
+        if (real := inside(root, os.path.realpath(place))) is not None:
+            real = "" if real == "." else f"{real}{slash}"
             names = [*(each for each in names if each != real), real]
     found = tuple(dict.fromkeys(names))
     if slash or len(found) > 1:
@@ -142,18 +144,26 @@ def names_of(root: str, path: str, known: Names) -> tuple[str, ...]:
     return found
 
 
-def _inside(root: str, place: str, slash: str) -> str | None:
-    own = inside(root, place)
-    return None if own is None else "" if own == "." else f"{own}{slash}"
+MOST_HOPS = 40
+"""Symlinks that lead to each other; Linux follows no more."""
 
 
-def _named_target(link: str) -> str:
-    """Return the path that a symlink names, which may lead through further symlinks."""
-    try:
-        target = os.readlink(link)  # noqa: PTH115
-    except OSError:  # it went just now
-        return link
-    return os.path.normpath(os.path.join(os.path.dirname(link), target))  # noqa: PTH118, PTH120
+def _named_targets(root: str, link: str) -> list[str]:
+    """Return the paths inside a folder that a symlink names, as it is written and from the real folder before its last part.
+
+    Outside the folder it may lead to a symlink that leads back.
+    """
+    for _ in range(MOST_HOPS):
+        try:
+            target = os.path.join(os.path.dirname(link), os.readlink(link))  # noqa: PTH115, PTH118, PTH120
+        except OSError:  # no symlink, or it went just now
+            return []
+        above, name = os.path.split(target.rstrip("/"))
+        link = os.path.join(os.path.realpath(above), name)  # noqa: PTH118
+        named = {inside(root, os.path.normpath(each)) for each in (target, link)} - {None}
+        if named:
+            return sorted("" if each == "." else each for each in named if each)
+    return []
 
 
 @lru_cache(maxsize=64)

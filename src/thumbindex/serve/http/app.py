@@ -93,6 +93,7 @@ class Listening(uvicorn.Server):
             proxy_headers=bool(settings.proxies),
             forwarded_allow_ips=list(settings.proxies),
             limit_concurrency=settings.connections,
+            backlog=files // 8,  # all of it is taken at once, before one connection is closed
             timeout_graceful_shutdown=settings.drain_seconds,  # type: ignore[arg-type]  # any number will do
         )
         super().__init__(config)
