@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from thumbindex.config import load_config, settings
 from thumbindex.errors import UnknownPathError
 from thumbindex.library import Library
+from thumbindex.library.reader import LOOK_SECONDS
 from thumbindex.settings import Config
 from thumbindex.testing import FakeEmbedder
 
@@ -243,9 +245,7 @@ def test_a_file_that_is_there_and_cannot_be_read_lets_nothing_new_in(places: tup
     assert "cannot be read" in told(library)["strange"][0]
 
 
-def test_a_library_that_is_open_keeps_what_it_began_with_and_the_next_one_says_what_has_become_wrong(
-    places: tuple[Path, Path], opened: Callable[..., Library]
-) -> None:
+def test_an_open_library_takes_nothing_new_in_once_the_file_has_become_wrong(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
     own = places[0] / "thumbindex.toml"
     write(own, '[corpus.private]\nglobs = ["diary*.md"]\n')
     write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
@@ -254,12 +254,11 @@ def test_a_library_that_is_open_keeps_what_it_began_with_and_the_next_one_says_w
     write(own, f'{NUMBER}[corpus.private]\nglobs = ["diary*.md"]\n')
     write(places[0] / "diary 2.md", "# Diary\n\nApples were sweet.\n")
     write(places[0] / "new.md", "# New\n\nApples bloom.\n")
-    library.index()
-    assert (found(library), told(library)["strange"]) == ({"fruit.md", "pie.md", "new.md"}, [])
-    later = opened()  # as another process, or a server that is started again
-    later.index()
-    assert found(later) == {"fruit.md", "pie.md", "new.md"}
-    assert "too many digits" in told(later)["strange"][0]
+    time.sleep(LOOK_SECONDS)
+    for each in (library, opened()):
+        each.index()
+        assert found(each) == {"fruit.md", "pie.md"}
+        assert "too many digits" in told(each)["strange"][0]
 
 
 def test_a_folders_own_file_takes_nothing_away_from_what_the_user_keeps_private(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
@@ -299,3 +298,35 @@ def test_a_stage_that_lacks_its_field_is_refused_with_the_configuration_and_not_
     with pytest.raises(Exception, match=r"name the field in `query.deduplicate.field`"):
         load_config(user_file=tmp_path / "none", overrides=["query.skip=", "query.deduplicate.method=exact_field"])
     assert Config().query.deduplicate.field == ""
+
+
+@pytest.mark.parametrize("line", ['globs = ["diary.md"]', 'tags = ["secret"]'])
+def test_what_the_file_keeps_private_from_now_on_is_private_in_a_library_that_is_open(
+    places: tuple[Path, Path], opened: Callable[..., Library], line: str
+) -> None:
+    write(places[0] / "diary.md", "# Diary\n\nApples were sour. #secret\n")
+    library = opened()
+    library.index()
+    assert "diary.md" in found(library)
+    write(places[0] / "thumbindex.toml", f"[corpus.private]\n{line}\n")
+    time.sleep(LOOK_SECONDS)
+    library.index()
+    assert found(library) == {"fruit.md", "pie.md"}
+    (places[0] / "thumbindex.toml").unlink()  # as an editor does for a moment
+    time.sleep(LOOK_SECONDS)
+    library.index()
+    assert found(library) == {"fruit.md", "pie.md"}
+    again = opened()
+    again.index()
+    assert found(again) == {"fruit.md", "pie.md", "diary.md"}
+
+
+def test_an_open_library_shows_no_note_that_the_file_has_just_made_private(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
+    write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
+    library = opened()
+    library.index()
+    write(places[0] / "thumbindex.toml", '[corpus.private]\nglobs = ["diary.md"]\n')
+    time.sleep(LOOK_SECONDS)
+    assert found(library) == {"fruit.md", "pie.md"}
+    with pytest.raises(UnknownPathError, match="No document"):
+        library.read("diary.md")

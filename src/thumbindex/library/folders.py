@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from thumbindex.config import configured_roots, folder_names, resolve_folders, with_folder_file, with_tuned
+from thumbindex.config import FOLDER_FILE, configured_roots, folder_names, resolve_folders, with_folder_file, with_tuned
 from thumbindex.errors import ConfigError
 from thumbindex.index.editions import indexed_root
 from thumbindex.index.files import Places, index_location, index_parent, refuse_network_drive, sync_folder, write_whole, writing
@@ -19,6 +21,8 @@ from thumbindex.settings import Config
 _LOG = logging.getLogger(__name__)
 
 _FORMAT = 1
+
+FileFacts = tuple[tuple[int, ...], ...]
 
 
 def tuned_config(config: Config, places: Places) -> Config:
@@ -73,12 +77,40 @@ class Folder:
     root: Path  # absolute, symlinks resolved
     places: Places
     config: Config  # with the folder's own `thumbindex.toml`, and what was tuned for it, taken in
+    users: Config | None = None  # the same without the folder's own file; None if that is not read again
+    own_file: FileFacts = ()  # of which that was read
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Return what is wrong with the folder's own file, as it is told of any other file."""
         path, _, reason = self.config.problem.partition(": ")
         return (Problem(path, None, reason),) if path else ()
+
+
+def with_present_privacy(folder: Folder) -> Folder:
+    """Return the folder with what its own file keeps private now, if that file has changed.
+
+    What it kept private before stays so: an editor may have taken the file away just to write it anew.
+    """
+    facts = _facts_of_own_file(folder.root)
+    if folder.users is None or facts == folder.own_file:
+        return folder
+    now, before = with_folder_file(folder.users, folder.root), folder.config.corpus
+    kept = (glob for glob in before.private.globs if not glob.startswith("!"))
+    globs, tags = (*now.corpus.private.globs, *kept), (*now.corpus.private.tags, *before.private.tags)
+    private = replace(before.private, globs=tuple(dict.fromkeys(globs)), tags=tuple(dict.fromkeys(tags)))
+    config = replace(folder.config, corpus=replace(before, private=private), closed=now.closed, problem=now.problem)
+    return replace(folder, config=config, own_file=facts)
+
+
+def _facts_of_own_file(root: Path) -> FileFacts:
+    """Return what changes with a folder's own file, or with the file that it is a symlink to."""
+    found: list[tuple[int, ...]] = []
+    for look in (os.lstat, os.stat):
+        with suppress(OSError):
+            facts = look(root / FOLDER_FILE)
+            found.append((facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns))
+    return tuple(found)
 
 
 def place_of(directory: str, root: Path) -> Places:
@@ -109,8 +141,8 @@ def find_folders(config: Config, names: Sequence[str | Path], directory: str) ->
 
 def opened_folder(name: str, root: Path, directory: str, config: Config) -> Folder:
     """Return a folder with the configuration that holds for it: what tuning found instead of defaults, then its own file over the user's."""
-    places = place_of(directory, root)
-    folder = Folder(name, root, places, tuned_config(with_folder_file(config, root), places))
+    places, own_file = place_of(directory, root), _facts_of_own_file(root)
+    folder = Folder(name, root, places, tuned_config(with_folder_file(config, root), places), config, own_file)
     if folder.config.problem:
         _LOG.warning("The folder %s is served without its own file: %s", name, folder.config.problem)
     return folder

@@ -16,7 +16,7 @@ from thumbindex.index.locks import is_writing
 from thumbindex.index.snapshot import Opened, open_snapshot, shows_words
 from thumbindex.index.stamp import stamp_text
 from thumbindex.index.store import Store
-from thumbindex.library.folders import Folder
+from thumbindex.library.folders import Folder, with_present_privacy
 from thumbindex.model import ChunkId, DatabaseStatus, Section
 from thumbindex.ports import Snapshot
 
@@ -33,6 +33,9 @@ FIRST_SECONDS = 2.0
 """How long the first snapshot waits for a commit's second half, where a process is writing it: there is none before it that could stand."""
 
 _POLL_SECONDS = 0.005
+
+LOOK_SECONDS = 0.1
+"""Between two looks at a folder's own file: an answer asks for the folder many times."""
 
 _Told = TypeVar("_Told")
 
@@ -83,7 +86,7 @@ class Reader:
     """Whether the folder lies in a database, where its notes' files are not to be had."""
 
     def __init__(self, folder: Folder, patience: float | None = None) -> None:
-        self.folder = folder
+        self._folder, self._look_at = folder, 0.0
         self._patience = patience
         self._store: Store | None = None
         self._identity: tuple[int, int] | None = None
@@ -92,6 +95,14 @@ class Reader:
         self._opening: PendingSnapshot | None = None
         self._awaited: tuple[tuple[int, str], float] = ((-1, ""), 0.0)  # by `newer`: after which snapshot, and until when
         self._lock = threading.RLock()
+
+    @property
+    def folder(self) -> Folder:
+        """The folder, with what its own file keeps private now."""
+        if time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + LOOK_SECONDS
+            self._folder = with_present_privacy(self._folder)
+        return self._folder
 
     @property
     def indexed(self) -> bool:
