@@ -69,7 +69,9 @@ def _hidden_html(text: str) -> Iterator[tuple[int, str]]:
 def _plain_css(written: str) -> str:
     """Return a name or value as a browser reads it: escapes, case and spaces do not matter."""
     plain = _ESCAPE.sub(lambda each: chr(min(int(each[1], 16), 0x10FFFF)) if each[1] else each[2], written)
-    return re.sub(r"\s*!\s*important$", "", " ".join(plain.lower().split()))
+    text = " ".join(plain.lower().split())
+    value, mark, flag = text.rpartition("!")
+    return value.rstrip() if mark and flag.strip() == "important" else text
 
 
 def _is_unseen(css: str) -> bool:
