@@ -147,6 +147,8 @@ class TestAnotherUser:
         shutil.copytree(old.root, scratch / "vault")
         with faults.open_library(scratch / "vault", scratch / "index") as library:
             library.index()
+        for each in (scratch / "index", *(scratch / "index").iterdir()):
+            each.chmod(0o755)  # as who shares an index does: it is made for its owner alone
         return scratch / "vault", scratch / "index"
 
     def test_an_index_that_may_not_be_written_is_named_and_stays_as_it_was(self, child, shared):

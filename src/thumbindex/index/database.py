@@ -260,10 +260,11 @@ class Database:
 
 def _is_frozen(path: Path, error: BaseException) -> bool:
     """Tell whether a file could not be opened because nothing can be written beside it, and is whole all the same."""
-    log = path.with_name(f"{path.name}-wal")
     cannot = _name_of(error).startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
-    is_written = mark_of(path.parent.with_name("writer.lock")).exists() or (log.exists() and log.stat().st_size > 0)
-    return cannot and os.access(path, os.R_OK) and not os.access(path.parent, os.W_OK) and not is_written
+    if not cannot or not os.access(path, os.R_OK) or os.access(path.parent, os.W_OK):
+        return False
+    log = path.with_name(f"{path.name}-wal")
+    return not (mark_of(path.parent.with_name("writer.lock")).exists() or (log.exists() and log.stat().st_size > 0))
 
 
 def _name_of(error: BaseException) -> str:
