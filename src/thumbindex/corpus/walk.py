@@ -149,9 +149,9 @@ MOST_HOPS = 40
 
 
 def _named_targets(root: str, link: str) -> list[str]:
-    """Return the paths inside a folder that a symlink names, as it is written and from the real folder before its last part.
+    """Return the paths inside a folder that a symlink names: its target as written, and with the folder of the target resolved.
 
-    Outside the folder it may lead to a symlink that leads back.
+    A target outside may be a symlink that leads back, so it is followed until it is inside.
     """
     for _ in range(MOST_HOPS):
         try:

@@ -23,6 +23,7 @@ _LOG = logging.getLogger(__name__)
 _FORMAT = 1
 
 FileFacts = tuple[tuple[int, ...], ...]
+"""Mode, inode, size and times of a file, and of the file that it is a symlink to; empty if there is none."""
 
 
 def tuned_config(config: Config, places: Places) -> Config:
@@ -77,8 +78,8 @@ class Folder:
     root: Path  # absolute, symlinks resolved
     places: Places
     config: Config  # with the folder's own `thumbindex.toml`, and what was tuned for it, taken in
-    users: Config | None = None  # the same without the folder's own file; None if that is not read again
-    own_file: FileFacts = ()  # of which that was read
+    users: Config | None = None  # the user's configuration alone; None if the folder's own file is not read again
+    own_file: FileFacts = ()  # of the folder's own file when it was read
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -104,7 +105,7 @@ def with_present_privacy(folder: Folder) -> Folder:
 
 
 def _facts_of_own_file(root: Path) -> FileFacts:
-    """Return what changes with a folder's own file, or with the file that it is a symlink to."""
+    """Return the facts by which a change of a folder's own file is noticed."""
     found: list[tuple[int, ...]] = []
     for look in (os.lstat, os.stat):
         with suppress(OSError):

@@ -213,8 +213,8 @@ class Listing:
     problems: tuple[Problem, ...]
     modified: Mapping[str, float]  # by path, seconds
     withheld: tuple[FileState, ...] = ()  # files that are known to be private, as they are now
-    recorded: Mapping[str, FileState] = field(default_factory=dict)  # what was known of private files, these and changed ones
-    restated: tuple[FileState, ...] = ()  # of these, the ones with the same text and other facts
+    recorded: Mapping[str, FileState] = field(default_factory=dict)  # recorded state of each withheld file that is still there
+    restated: tuple[FileState, ...] = ()  # withheld files with the same text and other facts
     gone: Mapping[str, Sequence[int | str]] = field(default_factory=dict)  # entries of withheld files that are not there any more
     digests: FolderDigests | None = None  # by what the next look can tell that a walk would find the same
     store: Facts = ()  # what the store's file was before all this was compared with it

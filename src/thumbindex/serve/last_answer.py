@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -29,6 +28,7 @@ from thumbindex.serve.answers import place_line
 from thumbindex.serve.links import vault_of, vscode_link
 from thumbindex.serve.opening import FAILURE, FOUND, Opening, is_here, reported, say_error
 from thumbindex.serve.options import open_for
+from thumbindex.serve.owner_file import write_owner_file
 from thumbindex.serve.terminal import print_line
 from thumbindex.text import plural
 
@@ -56,14 +56,8 @@ def remember_answer(answer: Answer, folders: Sequence[tuple[str, Path]], opening
     with suppress(OSError):
         path.unlink(missing_ok=True)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # for the eyes of its owner
-        try:
-            with open(handle, "w", encoding="ascii") as file:  # noqa: PTH123 - an open descriptor has no path
-                json.dump({"format": _FORMAT, "opening": asked, "places": places}, file, indent=1)
-            Path(new).replace(path)
-        except OSError:
-            Path(new).unlink()
-            raise
+        written = json.dumps({"format": _FORMAT, "opening": asked, "places": places}, indent=1)
+        write_owner_file(path, written.encode("ascii"))
 
 
 def erase_answer(roots: Iterable[Path]) -> None:

@@ -421,8 +421,16 @@ def ask(
     """Answer a question once there are words to search, and the model where it comes in time."""
     background.await_words(tell=tell, interrupted=interrupted)
     background.await_model(interrupted)
-    attended = lambda: background.is_attended  # noqa: E731
-    return reply_query(background.library(), arguments, background.progress, tell, interrupted, attended, is_near, background.unmade())
+    return reply_query(
+        background.library(),
+        arguments,
+        background.progress,
+        tell,
+        interrupted,
+        attended=lambda: background.is_attended,
+        is_near=is_near,
+        unmade=background.unmade(),
+    )
 
 
 _RESERVED = "io.modelcontextprotocol/"

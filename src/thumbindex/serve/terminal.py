@@ -261,7 +261,7 @@ def _condition(status: FolderStatus) -> str:
     return status.failure or ("files missing" if status.unfinished else pending) or "ready"
 
 
-class _Rows(Table):
+class _OneLineTable(Table):
     """A table whose cells are one line each."""
 
     def add_row(self, *cells: Any, **how: Any) -> None:
@@ -271,7 +271,7 @@ class _Rows(Table):
 
 def table(*columns: str, right: Sequence[str] = ()) -> Table:
     """Return a table with these columns, all but the first one on the right unless some are named."""
-    made = _Rows(box=None, pad_edge=False, header_style="bold")
+    made = _OneLineTable(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
         made.add_column(column, justify="right" if column in right or (not right and number) else "left", overflow="fold")
     return made

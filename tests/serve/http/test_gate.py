@@ -19,7 +19,7 @@ import pytest
 
 from thumbindex.library import Library
 from thumbindex.serve.http.app import Listening
-from thumbindex.serve.http.limits import BURST_SECONDS, Gate, Rates, Waiting, known_hosts, known_origins, still_taken
+from thumbindex.serve.http.limits import BURST_SECONDS, Gate, Rates, WaitingConnections, known_hosts, known_origins, still_taken
 from thumbindex.serve.page.site import static
 from thumbindex.settings import HttpSettings
 from thumbindex.testing import FakeEmbedder
@@ -527,7 +527,7 @@ def is_open(client: socket.socket, reads: bool) -> bool:
 
 def test_of_connections_that_wait_the_longest_waiting_of_the_same_address_are_closed() -> None:
     now = [0.0]
-    waiting: Waiting[str] = Waiting(6, 2, lambda: now[0])
+    waiting: WaitingConnections[str] = WaitingConnections(6, 2, lambda: now[0])
     for name in ("a1", "b1", "a2", "a3", "a4"):
         waiting.begin(name, name[0])
     assert waiting.surplus("a") == []  # a burst
@@ -538,7 +538,7 @@ def test_of_connections_that_wait_the_longest_waiting_of_the_same_address_are_cl
 
 
 def test_if_too_many_connections_wait_the_longest_waiting_of_the_address_with_most_is_closed() -> None:
-    waiting: Waiting[str] = Waiting(4, 9, lambda: 0.0)
+    waiting: WaitingConnections[str] = WaitingConnections(4, 9, lambda: 0.0)
     for name in ("b1", "a1", "a2"):
         waiting.begin(name, name[0])
     assert waiting.surplus("c") == []

@@ -53,7 +53,7 @@ from thumbindex.serve.http.limits import (
     Observed,
     Senders,
     Strangers,
-    Waiting,
+    WaitingConnections,
     network_of,
     refusal,
     still_taken,
@@ -177,7 +177,7 @@ def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol
     for a first request for ever.
     """
     seconds, most = settings.body_seconds, settings.connections
-    waiting: Waiting[Patient] = Waiting(most_waiting, max(1, most // _SHARE))
+    waiting: WaitingConnections[Patient] = WaitingConnections(most_waiting, max(1, most // _SHARE))
 
     class Patient(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -327,28 +327,28 @@ def network_of(address: str) -> str:
 BURST_SECONDS = 1.0
 """A connection counts for its address after this time: a proxy opens many at once, each with its request."""
 
-Connection = TypeVar("Connection")
+_Connection = TypeVar("_Connection")
 
 
-class Waiting(Generic[Connection]):
+class WaitingConnections(Generic[_Connection]):
     """The connections that wait for their client, and which of them to close if there are too many."""
 
     def __init__(self, most: int, most_each: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most, self._most_each, self._clock = most, most_each, clock
-        self._since: dict[Connection, tuple[str, float]] = {}  # the longest waiting first
+        self._since: dict[_Connection, tuple[str, float]] = {}  # the longest waiting first
 
     def __len__(self) -> int:
         return len(self._since)
 
-    def begin(self, connection: Connection, address: str) -> None:
+    def begin(self, connection: _Connection, address: str) -> None:
         """Note that a connection waits; one that waits already goes on."""
         self._since.setdefault(connection, (address, self._clock()))
 
-    def end(self, connection: Connection) -> None:
+    def end(self, connection: _Connection) -> None:
         """Note that a connection waits no longer."""
         self._since.pop(connection, None)
 
-    def surplus(self, address: str) -> list[Connection]:
+    def surplus(self, address: str) -> list[_Connection]:
         """Return the connections to close before one more of an address is taken, the longest waiting of that address.
 
         If too many wait in all, it is one of the address that has most.

@@ -7,13 +7,13 @@ import hashlib
 import os
 import re
 import secrets
-import tempfile
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from thumbindex.config import user_config_file
 from thumbindex.errors import ConfigError, UsageError
+from thumbindex.serve.owner_file import write_owner_file
 
 PREFIX = "ti_"
 """How a token begins, so that those who look for secrets in files recognize it."""
@@ -80,7 +80,7 @@ def _append(path: Path, line: bytes) -> None:
     A file that is there keeps its owner and rights; a new one is its owner's alone.
     """
     if not path.exists():
-        _create(path, _HEAD + line)
+        write_owner_file(path, _HEAD + line, durable=True)
         return
     with path.open("r+b", buffering=0) as file:
         before = file.read()
@@ -92,16 +92,3 @@ def _append(path: Path, line: bytes) -> None:
         except OSError:
             file.truncate(len(before))  # half a line would let nobody in
             raise
-
-
-def _create(path: Path, content: bytes) -> None:
-    handle, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # rights: 0600
-    try:
-        with open(handle, "wb") as file:  # noqa: PTH123 - an open descriptor has no path
-            file.write(content)
-            file.flush()
-            os.fsync(handle)
-        Path(new).replace(path)
-    except OSError:
-        Path(new).unlink()
-        raise
