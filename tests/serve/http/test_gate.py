@@ -489,7 +489,10 @@ WAITING = {
 
 @contextmanager
 def stranger(running: Any, count: int, sent: bytes, pause: float = 0.0) -> Iterator[None]:
-    """Keep connections open that wait, and open another one for each that the server closes."""
+    """Keep connections open that wait, and open another one for each that the server closes.
+
+    A request that is sent whole is answered before the next one is opened: it waits only then.
+    """
     stop, is_full = threading.Event(), threading.Event()
 
     def keep() -> None:
@@ -500,6 +503,8 @@ def stranger(running: Any, count: int, sent: bytes, pause: float = 0.0) -> Itera
                     held.append(stack.enter_context(connect(running)))
                     with suppress(OSError):
                         held[-1].sendall(sent)
+                        if sent == WAITING["idle after an answer"]:
+                            held[-1].recv(4096)
                         held[-1].setblocking(False)
                     stop.wait(pause)
                 is_full.set()
