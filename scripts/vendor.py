@@ -1,4 +1,7 @@
-"""Renew what pages load that is not ours: take it from the npm registry, and write down what it is. `make vendor` runs it."""
+"""Renew what pages load that is not ours: take it from the npm registry, and write down what it is.
+
+`make vendor` runs it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-VENDOR = Path(__file__).parent.parent / "src" / "thumbindex" / "serve" / "page" / "static" / "vendor"
+VENDOR = (
+    Path(__file__).parent.parent / "src" / "thumbindex" / "serve" / "page" / "static" / "vendor"
+)
 
 PACKAGES = {"uplot@1.6.32": ("MIT", ("dist/uPlot.iife.min.js", "dist/uPlot.min.css", "LICENSE"))}
 """By package and version, its license and the files that are taken."""
@@ -18,7 +23,12 @@ PACKAGES = {"uplot@1.6.32": ("MIT", ("dist/uPlot.iife.min.js", "dist/uPlot.min.c
 
 def listed() -> str:
     """Return the table of the files as they are: path, package, license and SHA-256."""
-    lines = ["# What pages load that is not ours, as `make vendor` took it: path, package, license, SHA-256."]
+    lines = [
+        (
+            "# What pages load that is not ours, as `make vendor` took it: path, package, "
+            "license, SHA-256."
+        )
+    ]
     for package, (license_, names) in PACKAGES.items():
         for name in names:
             path = VENDOR / package.partition("@")[0] / Path(name).name
@@ -31,7 +41,12 @@ def main() -> int:
     """Fetch the packages and put their files in place."""
     for package, (_, names) in PACKAGES.items():
         with tempfile.TemporaryDirectory() as place:
-            subprocess.run(["npm", "pack", "--silent", package], cwd=place, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                ["npm", "pack", "--silent", package],
+                cwd=place,
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
             archive = next(Path(place).glob("*.tgz")).read_bytes()
         folder = VENDOR / package.partition("@")[0]
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,6 @@
-"""What every room's tests may use: the bundled model, its published weights, and tiny models made on the spot."""
+"""What every room's tests may use: the bundled model, its published weights, and tiny models made
+on the spot.
+"""
 
 import importlib.util
 import json
@@ -23,13 +25,16 @@ if importlib.util.find_spec("hypothesis"):  # `make test-base` does without
 # what several folders of tests share lies here, and is imported by its name
 sys.path.insert(0, str(Path(__file__).parent))
 
-# a process that was started in the background ignores Ctrl-C, and so would the ones that tests send it to
+# a process that was started in the background ignores Ctrl-C, and so would the ones that tests send
+# it to
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# before anything imports huggingface_hub: no test goes to the network, or sees the models of whoever runs it
+# before anything imports huggingface_hub: no test goes to the network, or sees the models of
+# whoever runs it
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HOME"] = str(CACHE / "no-models")
-# nor do its servers take commands from whoever runs it; the path is short, as the addresses of sockets are
+# nor do its servers take commands from whoever runs it; the path is short, as the addresses of
+# sockets are
 _RUNTIME = tempfile.TemporaryDirectory(prefix="ti")
 os.environ["XDG_RUNTIME_DIR"] = _RUNTIME.name
 
@@ -67,7 +72,9 @@ SLOW = (
     "study/test_rates.py",
     "study/test_tune.py",
 )
-"""What takes more than half of the suite's time, or looks at times and needs a quiet machine: `make test-slow` runs it, and `.ci/run` runs both."""
+"""What takes more than half of the suite's time, or looks at times and needs a quiet machine: `make
+test-slow` runs it, and `.ci/run` runs both.
+"""
 
 
 def pytest_collection_modifyitems(items):
@@ -83,7 +90,9 @@ _ROW = re.compile(r"^\| (.+?) \| (`+)( ?)(.+)\3\2 \|$", re.M)
 
 
 def pytest_generate_tests(metafunc):
-    """Run a test that takes `private_form` or `open_form` for each row of that table in `docs/private-forms.md`."""
+    """Run a test that takes `private_form` or `open_form` for each row of that table in
+    `docs/private-forms.md`.
+    """
     for name in _FORMS.keys() & set(metafunc.fixturenames):
         table = read_forms(_FORMS[name])
         metafunc.parametrize(name, table.values(), ids=table)
@@ -91,7 +100,9 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="session")
 def private_forms():
-    """Return the beginnings of all private notes in the table of `docs/private-forms.md`, by what they are called."""
+    """Return the beginnings of all private notes in the table of `docs/private-forms.md`, by what
+    they are called.
+    """
     return read_forms("private")
 
 
@@ -123,7 +134,9 @@ def real_embedder(model_cache):
 
 @pytest.fixture(scope="session")
 def published():
-    """Return the folder of the weights that the bundled model is built from: of the extra `weights`."""
+    """Return the folder of the weights that the bundled model is built from: of the extra
+    `weights`.
+    """
     folder = published_weights()
     if folder is None:
         pytest.skip("the published weights are not installed (extra `weights`)")
@@ -137,8 +150,12 @@ def torch_embedder(published, model_cache):
 
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory):
-    """Make a folder with an untrained BERT of two layers: real in shape, useless in meaning, quick to export."""
-    return _save_bert(pytest.importorskip("transformers").BertModel, tmp_path_factory.mktemp("tiny-bert"))
+    """Make a folder with an untrained BERT of two layers: real in shape, useless in meaning, quick
+    to export.
+    """
+    return _save_bert(
+        pytest.importorskip("transformers").BertModel, tmp_path_factory.mktemp("tiny-bert")
+    )
 
 
 @pytest.fixture(scope="session")
@@ -149,7 +166,11 @@ def tiny_card(tiny_bert, model_cache):
 @pytest.fixture(scope="session")
 def tiny_cross_encoder(tmp_path_factory):
     """Make a folder with an untrained cross-encoder of one output."""
-    return _save_bert(pytest.importorskip("transformers").BertForSequenceClassification, tmp_path_factory.mktemp("tiny-cross-encoder"), num_labels=1)
+    return _save_bert(
+        pytest.importorskip("transformers").BertForSequenceClassification,
+        tmp_path_factory.mktemp("tiny-cross-encoder"),
+        num_labels=1,
+    )
 
 
 def _save_bert(kind, folder, **options):
@@ -158,7 +179,13 @@ def _save_bert(kind, folder, **options):
 
     torch.manual_seed(7)
     vocabulary = _save_tokenizer(folder)
-    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64}
+    shape = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+        "max_position_embeddings": 64,
+    }
     kind(BertConfig(vocab_size=vocabulary, **shape, **options)).save_pretrained(folder)
     return folder
 
@@ -167,13 +194,35 @@ def _save_tokenizer(folder):
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     letters = "abcdefghijklmnopqrstuvwxyz0123456789"
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters), ":", "."]
-    tokenizer = Tokenizer(models.WordPiece({token: number for number, token in enumerate(tokens)}, unk_token="[UNK]"))
+    tokens = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *letters,
+        *(f"##{letter}" for letter in letters),
+        ":",
+        ".",
+    ]
+    tokenizer = Tokenizer(
+        models.WordPiece({token: number for number, token in enumerate(tokens)}, unk_token="[UNK]")
+    )
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", [("[CLS]", 2), ("[SEP]", 3)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", [("[CLS]", 2), ("[SEP]", 3)]
+    )
     tokenizer.add_special_tokens(tokens[:5])
     tokenizer.save(str(folder / "tokenizer.json"))
-    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 64, **names}))
+    names = {
+        "pad_token": "[PAD]",
+        "unk_token": "[UNK]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "mask_token": "[MASK]",
+    }
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 64, **names})
+    )
     return len(tokens)

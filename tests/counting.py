@@ -1,4 +1,8 @@
-"""What can be counted from outside: statements of SQLite, files that are opened, modules that a server loads. Nothing of ours is patched."""
+"""What can be counted from outside: statements of SQLite, files that are opened, modules that a
+server loads.
+
+Nothing of ours is patched.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +20,40 @@ from thumbindex.errors import ThumbindexError
 
 
 def count_modules(options: Sequence[str]) -> int:
-    """Return how many modules a server has loaded when it lists its tools. Raises ThumbindexError where it does not start."""
+    """Return how many modules a server has loaded when it lists its tools.
+
+    Raises ThumbindexError where it does not start.
+    """
     # -P: the working directory may be a vault, whose files must never be imported.
     program = str(Path(__file__).with_name("handshake.py"))
-    done = subprocess.run([sys.executable, "-P", program, *options], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-P", program, *options], capture_output=True, text=True, check=False
+    )
     if done.returncode:
-        raise ThumbindexError(f"A server did not start: {(done.stderr.strip() or 'no reason was given').splitlines()[-1]}")
+        raise ThumbindexError(
+            "A server did not start: "
+            f"{(done.stderr.strip() or 'no reason was given').splitlines()[-1]}"
+        )
     return int(done.stdout)
 
 
 @contextmanager
 def statements() -> Iterator[Counter[str]]:
     """Count the statements that this thread has SQLite run, by the method that runs them."""
-    with _c_calls(lambda called: called.__name__.startswith("execute") and type(called.__self__).__module__ == "sqlite3") as counted:
+    with _c_calls(
+        lambda called: (
+            called.__name__.startswith("execute") and type(called.__self__).__module__ == "sqlite3"
+        )
+    ) as counted:
         yield counted
 
 
 @contextmanager
 def calls_of(*names: str) -> Iterator[Counter[str]]:
     """Count how often this thread calls functions of the operating system, by name."""
-    with _c_calls(lambda called: called.__name__ in names and called.__module__ == os.stat.__module__) as counted:
+    with _c_calls(
+        lambda called: called.__name__ in names and called.__module__ == os.stat.__module__
+    ) as counted:
         yield counted
 
 

@@ -1,4 +1,6 @@
-"""What an index says, without row ids, times and generations: two indexes of the same files are equal here or one of them is wrong."""
+"""What an index says, without row ids, times and generations: two indexes of the same files are
+equal here or one of them is wrong.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from thumbindex.index.words import open_segments
 
 
 def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
-    """Return documents, sections, chunks, links, problems, postings and vectors, each in one order, rows named by path and position."""
+    """Return documents, sections, chunks, links, problems, postings and vectors, each in one order,
+    rows named by path and position.
+    """
     documents = {row: (path, title, facts) for row, path, title, _, facts in store.documents()}
     name = {row: (documents[document][0], ordinal) for row, document, ordinal in store.chunk_rows()}
     chunks, sections = store.chunks(list(name)), store.sections(list(name))
@@ -22,28 +26,52 @@ def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
         "documents": sorted(documents.values()),
         "digests": sorted((path, state.digest) for path, state in store.manifest().items()),
         "chunks": sorted((name[row], chunk) for row, chunk in chunks.items()),
-        "sections": sorted({(name[row][0], section) for row, section in sections.items()}, key=lambda pair: (pair[0], pair[1].ordinal)),
+        "sections": sorted(
+            {(name[row][0], section) for row, section in sections.items()},
+            key=lambda pair: (pair[0], pair[1].ordinal),
+        ),
         "links": store.links(),
         "problems": list(store.problems()),
-        "repeats": sorted((name[row], name[keeper], exact) for row, keeper, exact in store.duplicates.repeats()),
+        "repeats": sorted(
+            (name[row], name[keeper], exact) for row, keeper, exact in store.duplicates.repeats()
+        ),
         "decisions": list(store.decisions()),
-        "postings": sorted((_named(row, name, documents), field, term, weight) for row, field, term, weight in postings(places.keyword)),
-        "vectors": sorted((name[row], vector.tobytes()) for row, vector in zip(view.rows().tolist(), view.matrix(), strict=True)),
+        "postings": sorted(
+            (_named(row, name, documents), field, term, weight)
+            for row, field, term, weight in postings(places.keyword)
+        ),
+        "vectors": sorted(
+            (name[row], vector.tobytes())
+            for row, vector in zip(view.rows().tolist(), view.matrix(), strict=True)
+        ),
     }
 
 
-def _named(row: int, chunks: dict[int, tuple[str, int]], documents: dict[int, tuple[str, str, str]]) -> tuple[str, int]:
+def _named(
+    row: int, chunks: dict[int, tuple[str, int]], documents: dict[int, tuple[str, str, str]]
+) -> tuple[str, int]:
     """Name a row of the keyword view: a chunk by its place, a document by its path and -1."""
     return chunks[row] if row > 0 else (documents[-row][0], -1)
 
 
 def postings(folder: Path) -> list[tuple[int, str, str, float]]:
-    """Return every posting of the index of words as row id, field, term and frequency, in any order."""
+    """Return every posting of the index of words as row id, field, term and frequency, in any
+    order.
+    """
     found = []
     for segment, deleted in open_segments(folder).segments:
         gone = set(deleted.tolist())
         for name in FIELDS:
             for texts, columns in segment.field(name).columns():
-                every = zip(columns.terms.tolist(), columns.rows.tolist(), columns.counts.tolist(), strict=True)
-                found += [(int(segment.row_ids[row]), name, texts[term], float(count)) for term, row, count in every if row not in gone]
+                every = zip(
+                    columns.terms.tolist(),
+                    columns.rows.tolist(),
+                    columns.counts.tolist(),
+                    strict=True,
+                )
+                found += [
+                    (int(segment.row_ids[row]), name, texts[term], float(count))
+                    for term, row, count in every
+                    if row not in gone
+                ]
     return found

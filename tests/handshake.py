@@ -1,4 +1,6 @@
-"""A program: a server with the given options and its client in one process; prints how many modules are loaded when the tools are listed."""
+"""A program: a server with the given options and its client in one process; prints how many modules
+are loaded when the tools are listed.
+"""
 
 import json
 import os
@@ -8,15 +10,24 @@ import threading
 
 CLIENT = {"name": "thumbindex tests", "version": "1"}
 MESSAGES = (
-    {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}},
+    {
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT},
+    },
     {"method": "notifications/initialized"},
     {"id": 2, "method": "tools/list"},
 )
 
 
 def ask(requests: int, answers: int, printed: int) -> None:
-    """Be the client: who is in the process sees what is loaded at the moment when the answer arrives."""
-    with os.fdopen(requests, "w", encoding="utf-8") as out, os.fdopen(answers, encoding="utf-8") as incoming:
+    """Be the client: who is in the process sees what is loaded at the moment when the answer
+    arrives.
+    """
+    with (
+        os.fdopen(requests, "w", encoding="utf-8") as out,
+        os.fdopen(answers, encoding="utf-8") as incoming,
+    ):
         for message in MESSAGES:
             out.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
             out.flush()

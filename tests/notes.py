@@ -20,30 +20,46 @@ HEAPS = 0.6
 """How vocabularies grow: as this power of the text's length (Heaps 1978; 0.4 to 0.6 in English)."""
 
 RARE = 2
-"""A variant renames words that stand in the notes at most so often: new notes bring words of their own."""
+"""A variant renames words that stand in the notes at most so often: new notes bring words of their
+own.
+"""
 
 _SYLLABLES = "ba co da fe gi ho ju ka le mi no pa qui ra se ti vu wo xa ze".split()
-_ENDINGS = "bel cor dan fim gul hest jor kav lun mer nop quil rost sev tam vod wix yar zen pru".split()
+_ENDINGS = (
+    "bel cor dan fim gul hest jor kav lun mer nop quil rost sev tam vod wix yar zen pru".split()
+)
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _FENCE = re.compile(r"\s*(```|~~~)")
 
 
 class Author:
-    """Writes notes: words as frequent as words are (Zipf), the most frequent first in `vocabulary`; sections of eight sentences."""
+    """Writes notes: words as frequent as words are (Zipf), the most frequent first in `vocabulary`;
+    sections of eight sentences.
+    """
 
     def __init__(self, seed: int = 1) -> None:
         self._random = random.Random(seed)
-        self.vocabulary = sorted({"".join(self._random.choices(_SYLLABLES, k=self._random.randint(2, 4))) for _ in range(VOCABULARY)})
+        self.vocabulary = sorted(
+            {
+                "".join(self._random.choices(_SYLLABLES, k=self._random.randint(2, 4)))
+                for _ in range(VOCABULARY)
+            }
+        )
         self._random.shuffle(self.vocabulary)
         self._weights = tuple(accumulate(1 / rank for rank in range(1, len(self.vocabulary) + 1)))
 
     def write_note(self, number: int, notes: int, characters: int) -> str:
-        """Return a note's Markdown of about so many characters, with a link to another note in each section."""
+        """Return a note's Markdown of about so many characters, with a link to another note in each
+        section.
+        """
         parts = [f"# Note {number}\n"]
         written = len(parts[0])
         while written < characters:
             link = f"See [[note {self._random.randrange(notes)}]]."
-            parts.append(f"\n## {' '.join(self._some(3))}\n\n{' '.join(self._sentence() for _ in range(8))} {link}\n")
+            parts.append(
+                f"\n## {' '.join(self._some(3))}\n\n"
+                f"{' '.join(self._sentence() for _ in range(8))} {link}\n"
+            )
             written += len(parts[-1])
         return "".join(parts)
 
@@ -74,10 +90,11 @@ def write(path: Path, text: str) -> None:
 
 
 def make_variants(notes: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield paths and texts of new notes without end: the first `len(notes)` are the first copies of all notes, and so on.
+    """Yield paths and texts of new notes without end: the first `len(notes)` are the first copies
+    of all notes, and so on.
 
-    Each has a real note's front matter and headings over paragraphs of any. In each copy such a share of the rare words is renamed
-    that all copies so far have as many words as Heaps' law says.
+    Each has a real note's front matter and headings over paragraphs of any. In each copy such a
+    share of the rare words is renamed that all copies so far have as many words as Heaps' law says.
     """
     cut = [split_paragraphs(text) for _, text in notes]
     paragraphs = [part for parts in cut for part in parts if not _stays(part)]
@@ -86,9 +103,16 @@ def make_variants(notes: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]
     for number in count():
         copy, at = divmod(number, len(notes))
         chance = random.Random(number)
-        dealt = [part if _stays(part) or not paragraphs else chance.choice(paragraphs) for part in cut[at]]
-        wanted = len(words) * ((copy + 2) ** HEAPS - (copy + 1) ** HEAPS)  # the real notes are the first text
-        yield f"variant {copy + 1}/{notes[at][0]}", _renamed("\n\n".join(dealt), rare, copy, wanted / max(1, len(rare))) + "\n"
+        dealt = [
+            part if _stays(part) or not paragraphs else chance.choice(paragraphs)
+            for part in cut[at]
+        ]
+        # the real notes are the first text
+        wanted = len(words) * ((copy + 2) ** HEAPS - (copy + 1) ** HEAPS)
+        yield (
+            f"variant {copy + 1}/{notes[at][0]}",
+            _renamed("\n\n".join(dealt), rare, copy, wanted / max(1, len(rare))) + "\n",
+        )
 
 
 def split_paragraphs(text: str) -> tuple[str, ...]:
@@ -96,7 +120,13 @@ def split_paragraphs(text: str) -> tuple[str, ...]:
     parts: list[list[str]] = [[]]
     within = ""
     for number, line in enumerate(text.splitlines()):
-        mark = "---" if line == "---" and (number == 0 or within == "---") else found[1] if (found := _FENCE.match(line)) else ""
+        mark = (
+            "---"
+            if line == "---" and (number == 0 or within == "---")
+            else found[1]
+            if (found := _FENCE.match(line))
+            else ""
+        )
         if mark and within in ("", mark):
             within = "" if within else mark
         if line.strip() or within:

@@ -1,4 +1,6 @@
-"""`make audit` tells what is vulnerable from what could not be looked up, and licenses that may not be used from those that may."""
+"""`make audit` tells what is vulnerable from what could not be looked up, and licenses that may not
+be used from those that may.
+"""
 
 import sys
 from pathlib import Path
@@ -29,16 +31,30 @@ def test_a_known_vulnerability_is_a_failure_beside_what_could_not_be_looked_up()
 @pytest.mark.parametrize("passed_over", [None, ["a", "b"]])
 def test_a_service_that_was_not_reached_is_said_and_is_no_pass(passed_over):
     text, status = say([], passed_over, 2)
-    assert text.startswith("NOT LOOKED UP: the service that knows vulnerabilities could not be reached")
+    assert text.startswith(
+        "NOT LOOKED UP: the service that knows vulnerabilities could not be reached"
+    )
     assert status == UNFINISHED
 
 
 def test_where_all_was_looked_up_and_nothing_found_it_passes():
-    assert say([], [], 2) == ("No known vulnerability in 2 packages, and all their licenses are allowed.", 0)
+    assert say([], [], 2) == (
+        "No known vulnerability in 2 packages, and all their licenses are allowed.",
+        0,
+    )
 
 
 @pytest.mark.parametrize(
-    "license_", ["MIT", "BSD-3-Clause AND MIT", "GPL-2.0 OR Apache-2.0", "PSF-2.0", "MPL-2.0; MIT", "MIT AND BSL-1.0", "MIT License\n\nNo warranty"]
+    "license_",
+    [
+        "MIT",
+        "BSD-3-Clause AND MIT",
+        "GPL-2.0 OR Apache-2.0",
+        "PSF-2.0",
+        "MPL-2.0; MIT",
+        "MIT AND BSL-1.0",
+        "MIT License\n\nNo warranty",
+    ],
 )
 def test_a_license_is_allowed_where_all_of_it_is_or_one_that_may_be_chosen(license_):
     assert is_allowed(license_)
@@ -61,7 +77,9 @@ def test_a_license_is_allowed_where_all_of_it_is_or_one_that_may_be_chosen(licen
     ],
 )
 def test_another_license_is_named_with_its_package(license_):
-    assert judge_licenses([{"Name": "x", "Version": "1", "License": license_}]) == [f"x 1: license {license_!r} is not among those allowed"]
+    assert judge_licenses([{"Name": "x", "Version": "1", "License": license_}]) == [
+        f"x 1: license {license_!r} is not among those allowed"
+    ]
 
 
 def test_a_build_of_ones_own_is_looked_up_by_the_version_that_it_is_a_build_of():

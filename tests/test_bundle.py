@@ -32,7 +32,11 @@ def manifest(unpacked: Path) -> dict[str, Any]:
 
 
 def test_the_manifest_says_what_this_version_is_and_does(manifest: dict[str, Any]) -> None:
-    assert (manifest["manifest_version"], manifest["name"], manifest["version"]) == ("0.4", "thumbindex", version("thumbindex"))
+    assert (manifest["manifest_version"], manifest["name"], manifest["version"]) == (
+        "0.4",
+        "thumbindex",
+        version("thumbindex"),
+    )
     assert [each["name"] for each in manifest["tools"]] == [each["name"] for each in TOOLS]
 
 
@@ -42,11 +46,19 @@ def test_every_setting_that_the_command_names_is_asked_for(manifest: dict[str, A
 
 
 def test_the_packages_in_it_are_those_that_are_tested(unpacked: Path) -> None:
-    pins = tomllib.loads((unpacked / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["uv"]["constraint-dependencies"]
-    assert [each for each in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if not each.startswith("#")] == pins
+    pins = tomllib.loads((unpacked / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["uv"][
+        "constraint-dependencies"
+    ]
+    assert [
+        each
+        for each in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        if not each.startswith("#")
+    ] == pins
 
 
-def test_what_is_in_it_serves_several_folders(unpacked: Path, manifest: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_in_it_serves_several_folders(
+    unpacked: Path, manifest: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTHONPATH", str(unpacked / "src"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     folders = [tmp_path / name for name in ("notes", "my docs")]
@@ -59,4 +71,7 @@ def test_what_is_in_it_serves_several_folders(unpacked: Path, manifest: dict[str
 
 
 def test_the_same_files_make_the_same_bundle(tmp_path: Path) -> None:
-    assert bundle.write_bundle(ROOT, tmp_path / "a").read_bytes() == bundle.write_bundle(ROOT, tmp_path / "b").read_bytes()
+    assert (
+        bundle.write_bundle(ROOT, tmp_path / "a").read_bytes()
+        == bundle.write_bundle(ROOT, tmp_path / "b").read_bytes()
+    )

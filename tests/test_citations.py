@@ -1,4 +1,6 @@
-"""Citations that last: an address leads to its passage after edits and moves, and `verify` says what became of a quotation."""
+"""Citations that last: an address leads to its passage after edits and moves, and `verify` says
+what became of a quotation.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,17 @@ from thumbindex.model import CitationCheck
 from thumbindex.testing import FakeEmbedder
 from thumbindex.text import Address, address_of, read_address
 
-BUDGET = "## Budget\n\nThe team spends 4,000 euros a month on servers.\nIt is **not** allowed to spend more without asking Maria."
-PLAN = "What we want to do this year: move the servers to another town, hire two people, and write down what we know."
-TRAVEL = "Trains only, and no flights below 600 km, unless a train would take more than twelve hours."
+BUDGET = (
+    "## Budget\n\nThe team spends 4,000 euros a month on servers.\n"
+    "It is **not** allowed to spend more without asking Maria."
+)
+PLAN = (
+    "What we want to do this year: move the servers to another town, hire two people, and write "
+    "down what we know."
+)
+TRAVEL = (
+    "Trains only, and no flights below 600 km, unless a train would take more than twelve hours."
+)
 NOTES = {
     "plans.md": f"# Plans\n\n{PLAN}\n\n{BUDGET}\n\n## Travel\n\n{TRAVEL}\n",
     "tea.md": "# Tea\n\nGreen tea is brewed at 80 °C for two minutes.\n",
@@ -38,8 +48,13 @@ def vault(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def library(vault: Path) -> Iterator[Library]:
-    config = load_config(user_file=vault / "none", overrides=("corpus.chunk.child_max=200", "corpus.chunk.parent_max=200"))
-    with Library.open([vault], index=vault.parent / "index", config=config, embedder=FakeEmbedder()) as library:
+    config = load_config(
+        user_file=vault / "none",
+        overrides=("corpus.chunk.child_max=200", "corpus.chunk.parent_max=200"),
+    )
+    with Library.open(
+        [vault], index=vault.parent / "index", config=config, embedder=FakeEmbedder()
+    ) as library:
         library.index()
         yield library
 
@@ -57,14 +72,31 @@ def budget(library: Library) -> str:
 # ------------------------------------------------------------------ addresses
 
 
-@given(WRITTEN, WRITTEN, st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp", "Cf"))), st.sampled_from(["", "1a2b3c4d"]))
-def test_an_address_gives_back_what_it_was_made_of(folder: str, path: str, heading: str, digest: str) -> None:
+@given(
+    WRITTEN,
+    WRITTEN,
+    st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp", "Cf"))),
+    st.sampled_from(["", "1a2b3c4d"]),
+)
+def test_an_address_gives_back_what_it_was_made_of(
+    folder: str, path: str, heading: str, digest: str
+) -> None:
     written = address_of(folder, path, heading, digest)
     assert read_address(written) == Address(folder, path, heading, digest)
     assert not any(each.isspace() or each in "\"'()[]<>" for each in written)
 
 
-@pytest.mark.parametrize("written", ["", "plans.md", "thumbindex://", "thumbindex://notes", "thumbindex:///plans.md", "file:///plans.md"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "",
+        "plans.md",
+        "thumbindex://",
+        "thumbindex://notes",
+        "thumbindex:///plans.md",
+        "file:///plans.md",
+    ],
+)
 def test_what_names_no_note_is_no_address(written: str) -> None:
     assert read_address(written) is None
 
@@ -77,28 +109,44 @@ def test_an_address_leads_to_its_passage_as_it_stands(library: Library) -> None:
     assert library.related(address).path == library.outline(address)[0].path == "plans.md"
 
 
-def test_an_address_leads_to_its_passage_after_lines_above_it_were_added(library: Library, vault: Path) -> None:
+def test_an_address_leads_to_its_passage_after_lines_above_it_were_added(
+    library: Library, vault: Path
+) -> None:
     address = budget(library)
-    write(vault, "plans.md", NOTES["plans.md"].replace("## Budget", "More.\n\nMuch more.\n\n## Budget"))
-    assert library.read(address).start_line == 9  # read as it is on disk, though it is not indexed yet
+    write(
+        vault,
+        "plans.md",
+        NOTES["plans.md"].replace("## Budget", "More.\n\nMuch more.\n\n## Budget"),
+    )
+    # read as it is on disk, though it is not indexed yet
+    assert library.read(address).start_line == 9
 
 
-def test_an_address_leads_to_its_passage_in_a_note_that_was_renamed(library: Library, vault: Path) -> None:
+def test_an_address_leads_to_its_passage_in_a_note_that_was_renamed(
+    library: Library, vault: Path
+) -> None:
     address = budget(library)
     (vault / "archive").mkdir()
     (vault / "plans.md").rename(vault / "archive/old plans.md")
     library.index()
-    assert (library.read(address).path, library.read(address).start_line) == ("archive/old plans.md", 5)
+    assert (library.read(address).path, library.read(address).start_line) == (
+        "archive/old plans.md",
+        5,
+    )
 
 
-def test_an_address_leads_to_its_heading_where_the_text_has_changed(library: Library, vault: Path) -> None:
+def test_an_address_leads_to_its_heading_where_the_text_has_changed(
+    library: Library, vault: Path
+) -> None:
     address = budget(library)
     write(vault, "plans.md", NOTES["plans.md"].replace("4,000", "5,000"))
     assert "5,000" in library.read(address).text
 
 
 @pytest.mark.parametrize("change", ["gone", "private"])
-def test_an_address_of_a_private_note_and_of_one_that_is_gone_lead_nowhere(library: Library, vault: Path, change: str) -> None:
+def test_an_address_of_a_private_note_and_of_one_that_is_gone_lead_nowhere(
+    library: Library, vault: Path, change: str
+) -> None:
     address = budget(library)
     if change == "gone":
         (vault / "plans.md").unlink()
@@ -145,9 +193,15 @@ def states(library: Library, text: str) -> list[tuple[str, str, str]]:
         f'obsidian://open?vault=notes&file=plans%23Budget "{SPENDS}"',
     ],
 )
-def test_a_quotation_is_found_beside_its_citation_however_that_is_written(library: Library, text: str) -> None:
+def test_a_quotation_is_found_beside_its_citation_however_that_is_written(
+    library: Library, text: str
+) -> None:
     check = checked(library, text)
-    assert (check.state, check.path, (check.start_line, check.end_line)) == ("there", "plans.md", (7, 7)), check
+    assert (check.state, check.path, (check.start_line, check.end_line)) == (
+        "there",
+        "plans.md",
+        (7, 7),
+    ), check
     assert check.quotation == SPENDS
 
 
@@ -162,7 +216,9 @@ def test_a_quotation_is_found_beside_its_citation_however_that_is_written(librar
         "servers. It is not allowed",
     ],
 )
-def test_white_space_emphasis_case_quotes_and_what_is_left_out_are_no_difference(library: Library, quotation: str) -> None:
+def test_white_space_emphasis_case_quotes_and_what_is_left_out_are_no_difference(
+    library: Library, quotation: str
+) -> None:
     assert checked(library, f'plans.md#Budget (lines 5-8): "{quotation}"').state == "there"
 
 
@@ -175,28 +231,50 @@ def test_white_space_emphasis_case_quotes_and_what_is_left_out_are_no_difference
         ("The team spends -4,000 euros a month on servers", "`-4,000` against `4,000`"),
     ],
 )
-def test_a_quotation_in_other_words_is_changed_and_the_words_are_told(library: Library, quotation: str, differs: str) -> None:
+def test_a_quotation_in_other_words_is_changed_and_the_words_are_told(
+    library: Library, quotation: str, differs: str
+) -> None:
     check = checked(library, f'plans.md#Budget (lines 5-8): "{quotation}"')
     assert (check.state, check.differs, check.path) == ("changed", differs, "plans.md")
     assert check.text in NOTES["plans.md"]
 
 
 def test_a_link_in_a_quotation_is_no_citation(library: Library, vault: Path) -> None:
-    write(vault, "see.md", "# See\n\nAll of it stands in the [[tea]] note, or in [plans](plans.md) for others.\n")
+    write(
+        vault,
+        "see.md",
+        "# See\n\nAll of it stands in the [[tea]] note, or in [plans](plans.md) for others.\n",
+    )
     library.index()
     said = "stands in the [[tea]] note, or in [plans](plans.md) for others"
-    for text in (f'"{said}" (see.md (line 3))', f"> {said}\n\nsee.md (line 3)", f"> {said}\n> — [[see]]"):
+    for text in (
+        f'"{said}" (see.md (line 3))',
+        f"> {said}\n\nsee.md (line 3)",
+        f"> {said}\n> — [[see]]",
+    ):
         assert checked(library, text).state == "there"
 
 
-def test_of_two_headings_of_one_name_the_one_at_the_lines_is_meant(library: Library, vault: Path) -> None:
-    write(vault, "log.md", "# Log\n\n## Notes\n\nWe met on Monday.\n\n## Other\n\n## Notes\n\nWe met on Friday in the park.\n")
+def test_of_two_headings_of_one_name_the_one_at_the_lines_is_meant(
+    library: Library, vault: Path
+) -> None:
+    write(
+        vault,
+        "log.md",
+        "# Log\n\n## Notes\n\nWe met on Monday.\n\n## Other\n\n## Notes\n\n"
+        "We met on Friday in the park.\n",
+    )
     library.index()
-    assert checked(library, 'log.md#Notes (line 11) "We met on Friday in the park"').state == "there"
+    assert (
+        checked(library, 'log.md#Notes (line 11) "We met on Friday in the park"').state == "there"
+    )
 
 
 def test_each_quotation_belongs_to_the_citation_that_has_it(library: Library) -> None:
-    text = f'"{SPENDS}" (plans.md#Budget (line 7)), and tea.md (line 3) says "brewed at 80 °C". tea.md#Tea also has "for two minutes".'
+    text = (
+        f'"{SPENDS}" (plans.md#Budget (line 7)), and tea.md (line 3) says "brewed at 80 °C". '
+        'tea.md#Tea also has "for two minutes".'
+    )
     assert [(path.partition(" ")[0], state) for path, _, state in states(library, text)] == [
         ("plans.md#Budget", "there"),
         ("tea.md", "there"),
@@ -211,47 +289,86 @@ def test_each_quotation_belongs_to_the_citation_that_has_it(library: Library) ->
         ("plans.md#Nothing (line 3)", "the note has no such heading"),
         ("plans.md (lines 99-120)", "the note has 12 lines"),
         ("nowhere.md#Budget (line 3)", "no note has this path"),
-        ('plans.md (line 3) "nobody wrote this sentence anywhere"', "the note says nothing like it"),
-        ('nowhere.md (line 3) "nobody wrote this sentence anywhere"', "no note has this path, and none says it"),
+        (
+            'plans.md (line 3) "nobody wrote this sentence anywhere"',
+            "the note says nothing like it",
+        ),
+        (
+            'nowhere.md (line 3) "nobody wrote this sentence anywhere"',
+            "no note has this path, and none says it",
+        ),
     ],
 )
-def test_a_citation_without_a_quotation_is_looked_up_and_what_never_was_is_never_there(library: Library, text: str, reason: str) -> None:
+def test_a_citation_without_a_quotation_is_looked_up_and_what_never_was_is_never_there(
+    library: Library, text: str, reason: str
+) -> None:
     checks = library.verify(text).checks
-    assert {(each.state, each.reason) for each in checks} == {("never_there" if reason else "there", reason)}
+    assert {(each.state, each.reason) for each in checks} == {
+        ("never_there" if reason else "there", reason)
+    }
 
 
 def test_lines_that_moved_are_told(library: Library, vault: Path) -> None:
     cited = f'plans.md#Budget (line 7): "{SPENDS}"'
-    write(vault, "plans.md", NOTES["plans.md"].replace("## Budget", "More.\n\nMuch more.\n\n## Money"))
+    write(
+        vault, "plans.md", NOTES["plans.md"].replace("## Budget", "More.\n\nMuch more.\n\n## Money")
+    )
     check = checked(library, cited)  # the index knows nothing of it yet
-    assert (check.state, check.now, check.reason) == ("moved", "plans.md#Money (line 11)", "to another heading")
-    write(vault, "plans.md", NOTES["plans.md"].replace("## Budget", "More.\n\nMuch more.\n\n## Budget"))
+    assert (check.state, check.now, check.reason) == (
+        "moved",
+        "plans.md#Money (line 11)",
+        "to another heading",
+    )
+    write(
+        vault,
+        "plans.md",
+        NOTES["plans.md"].replace("## Budget", "More.\n\nMuch more.\n\n## Budget"),
+    )
     check = checked(library, cited)
-    assert (check.state, check.now, check.reason) == ("moved", "plans.md#Budget (line 11)", "to other lines")
+    assert (check.state, check.now, check.reason) == (
+        "moved",
+        "plans.md#Budget (line 11)",
+        "to other lines",
+    )
     assert library.read(check.address).start_line == 9
 
 
-@pytest.mark.parametrize(("cited", "state"), [("plans.md:5", "there"), ("plans.md:1", "moved"), ("plans.md (lines 5-6)", "moved")])
-def test_one_line_is_where_a_passage_begins_as_the_terminal_prints_it_and_several_are_those_alone(library: Library, cited: str, state: str) -> None:
+@pytest.mark.parametrize(
+    ("cited", "state"),
+    [("plans.md:5", "there"), ("plans.md:1", "moved"), ("plans.md (lines 5-6)", "moved")],
+)
+def test_one_line_is_where_a_passage_begins_as_the_terminal_prints_it_and_several_are_those_alone(
+    library: Library, cited: str, state: str
+) -> None:
     assert checked(library, f'{cited} says "{SPENDS}"').state == state
 
 
 @pytest.mark.parametrize("quoted", [True, False])
-def test_a_renamed_note_is_found_by_the_digest_and_by_what_is_quoted(library: Library, vault: Path, quoted: bool) -> None:
+def test_a_renamed_note_is_found_by_the_digest_and_by_what_is_quoted(
+    library: Library, vault: Path, quoted: bool
+) -> None:
     cited = f'plans.md#Budget (line 7): "{SPENDS}"' if quoted else budget(library)
     (vault / "archive").mkdir()
     (vault / "plans.md").rename(vault / "archive/2025.md")
     library.index()
     check = checked(library, cited)
-    assert (check.state, check.path, check.reason) == ("moved", "archive/2025.md", "to another note")
+    assert (check.state, check.path, check.reason) == (
+        "moved",
+        "archive/2025.md",
+        "to another note",
+    )
     assert check.now.startswith("archive/2025.md#Budget (line")
 
 
-def test_a_passage_that_is_nowhere_is_gone_where_its_address_has_a_digest_of_it(library: Library, vault: Path) -> None:
+def test_a_passage_that_is_nowhere_is_gone_where_its_address_has_a_digest_of_it(
+    library: Library, vault: Path
+) -> None:
     address = budget(library)
     (vault / "plans.md").unlink()
     library.index()
-    assert checked(library, address).state == checked(library, f'{address} "{SPENDS}"').state == "gone"
+    assert (
+        checked(library, address).state == checked(library, f'{address} "{SPENDS}"').state == "gone"
+    )
     assert checked(library, f'plans.md#Budget (line 7) "{SPENDS}"').state == "never_there"
 
 
@@ -264,25 +381,46 @@ def test_a_passage_that_was_edited_is_changed(library: Library, vault: Path) -> 
 
 
 @pytest.mark.parametrize("change", ["gone", "private"])
-def test_of_a_private_note_is_said_what_is_said_of_one_that_is_not_there(library: Library, vault: Path, change: str) -> None:
-    text = f'{budget(library)} plans.md#Budget (line 7): "{SPENDS}" other.md (line 2): "{SPENDS}" [[plans]] "{SPENDS.replace("4", "9")}"'
+def test_of_a_private_note_is_said_what_is_said_of_one_that_is_not_there(
+    library: Library, vault: Path, change: str
+) -> None:
+    text = (
+        f'{budget(library)} plans.md#Budget (line 7): "{SPENDS}" other.md (line 2): "{SPENDS}" '
+        f'[[plans]] "{SPENDS.replace("4", "9")}"'
+    )
     if change == "gone":
         (vault / "plans.md").unlink()
     else:
         write(vault, "plans.md", f"---\nprivate: true\n---\n{NOTES['plans.md']}")
     for _ in range(2):
         checks = library.verify(text).checks
-        assert [(each.state, each.path, each.text) for each in checks] == [("gone", "", ""), *[("never_there", "", "")] * 3]
+        assert [(each.state, each.path, each.text) for each in checks] == [
+            ("gone", "", ""),
+            *[("never_there", "", "")] * 3,
+        ]
         library.index()
 
 
 def test_several_texts_are_checked_in_their_order(library: Library) -> None:
-    found = library.verify([f'plans.md (line 7): "{SPENDS}"', 'tea.md: "Green tea is brewed at 80 °C"', 'Nobody says "this and that and more".'])
+    found = library.verify(
+        [
+            f'plans.md (line 7): "{SPENDS}"',
+            'tea.md: "Green tea is brewed at 80 °C"',
+            'Nobody says "this and that and more".',
+        ]
+    )
     assert ([each.state for each in found.checks], found.uncited) == (["there", "there"], 1)
 
 
 def test_links_that_lead_to_no_note_are_no_citations(library: Library) -> None:
-    assert states(library, "[a](https://example.org/x.md) ![b](picture.png) (lines 3-4) `c.py:12` https://example.org/plans") == []
+    assert (
+        states(
+            library,
+            "[a](https://example.org/x.md) ![b](picture.png) (lines 3-4) `c.py:12` "
+            "https://example.org/plans",
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -313,9 +451,18 @@ def test_a_text_that_is_no_answer_is_refused(library: Library) -> None:
 
 
 @given(
-    st.lists(st.sampled_from("one two 3.5 don't **four** `five_six` [seven](x.md) 日本 - > naïve 80 °C".split()), min_size=3, max_size=40), st.data()
+    st.lists(
+        st.sampled_from(
+            "one two 3.5 don't **four** `five_six` [seven](x.md) 日本 - > naïve 80 °C".split()
+        ),
+        min_size=3,
+        max_size=40,
+    ),
+    st.data(),
 )
-def test_every_part_of_a_note_is_found_in_it_on_its_line(written: list[str], data: st.DataObject) -> None:
+def test_every_part_of_a_note_is_found_in_it_on_its_line(
+    written: list[str], data: st.DataObject
+) -> None:
     lines = [" ".join(written[at : at + 5]) for at in range(0, len(written), 5)]
     at = data.draw(st.integers(0, len(lines) - 1))
     note, parts = note_words("\n\n".join(lines)), quotation_parts(lines[at])
@@ -331,21 +478,43 @@ def test_no_text_breaks_it(library: Library, text: str) -> None:
 
 
 def test_the_line_of_a_quotation_is_right_behind_long_links_and_comments() -> None:
-    long = "the [page](https://example.org/" + "/".join(f"the-a-{n}" for n in range(200)) + ") and <!-- " + "the a of " * 300 + "--> then"
+    long = (
+        "the [page](https://example.org/"
+        + "/".join(f"the-a-{n}" for n in range(200))
+        + ") and <!-- "
+        + "the a of " * 300
+        + "--> then"
+    )
     note = note_words("\n\n".join([long, "The first words.", long, "The last words of it."]))
-    assert [note.span_lines(each) for each in find_quotation(quotation_parts("The last words of it"), note)] == [(7, 7)]
+    assert [
+        note.span_lines(each)
+        for each in find_quotation(quotation_parts("The last words of it"), note)
+    ] == [(7, 7)]
 
 
-# ------------------------------------------------------------------ several folders, and drafts that ask for much
+# ------------------------------------------------------------------ several folders, and drafts tha
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[Library]:
     """Two folders with a note of one path, of which only the second says what is quoted."""
-    write(tmp_path / "a", "x.md", "# Kites\n\nA kite needs wind, a string and a field without trees.\n")
-    write(tmp_path / "b", "x.md", "# Boats\n\nThe boat leaves the harbor at nine in the morning, rain or shine.\n")
+    write(
+        tmp_path / "a",
+        "x.md",
+        "# Kites\n\nA kite needs wind, a string and a field without trees.\n",
+    )
+    write(
+        tmp_path / "b",
+        "x.md",
+        "# Boats\n\nThe boat leaves the harbor at nine in the morning, rain or shine.\n",
+    )
     config = load_config(user_file=tmp_path / "none")
-    with Library.open([tmp_path / "a", tmp_path / "b"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library:
+    with Library.open(
+        [tmp_path / "a", tmp_path / "b"],
+        index=tmp_path / "index",
+        config=config,
+        embedder=FakeEmbedder(),
+    ) as library:
         library.index()
         yield library
 
@@ -353,45 +522,81 @@ def two(tmp_path: Path) -> Iterator[Library]:
 QUOTED = '"The boat leaves the harbor at nine in the morning" '
 
 
-@pytest.mark.parametrize(("cited", "state"), [("(x.md (line 3))", "there"), ("(b: x.md (line 3))", "there"), ("(a: x.md (line 3))", "moved")])
-def test_a_quotation_is_found_in_the_one_of_two_notes_of_a_path_that_says_it(two: Library, cited: str, state: str) -> None:
+@pytest.mark.parametrize(
+    ("cited", "state"),
+    [
+        ("(x.md (line 3))", "there"),
+        ("(b: x.md (line 3))", "there"),
+        ("(a: x.md (line 3))", "moved"),
+    ],
+)
+def test_a_quotation_is_found_in_the_one_of_two_notes_of_a_path_that_says_it(
+    two: Library, cited: str, state: str
+) -> None:
     (found,) = two.verify(QUOTED + cited).checks
     assert (found.state, found.folder) == (state, "b")
 
 
 @pytest.mark.parametrize("scheme", ["file://{root}/x.md", "vscode://file{root}/x.md:3"])
-def test_a_link_that_opens_a_note_names_its_folder_for_who_is_on_this_machine_alone(two: Library, tmp_path: Path, scheme: str) -> None:
+def test_a_link_that_opens_a_note_names_its_folder_for_who_is_on_this_machine_alone(
+    two: Library, tmp_path: Path, scheme: str
+) -> None:
     link = scheme.format(root=(tmp_path / "b").as_posix())
-    (near,), (far,) = two.verify(QUOTED + link).checks, two.verify(f"See {link} for kites.", is_near=False).checks
+    (near,), (far,) = (
+        two.verify(QUOTED + link).checks,
+        two.verify(f"See {link} for kites.", is_near=False).checks,
+    )
     assert (near.state, near.folder, far.state) == ("there", "b", "never_there")
 
 
 @pytest.mark.parametrize("above", ["b", "{parent}/b", "./b", "../{parent}/b"])
-def test_a_path_as_a_terminal_shows_it_names_the_note_in_its_folder(two: Library, tmp_path: Path, above: str) -> None:
+def test_a_path_as_a_terminal_shows_it_names_the_note_in_its_folder(
+    two: Library, tmp_path: Path, above: str
+) -> None:
     (found,) = two.verify(f"{QUOTED}({above.format(parent=tmp_path.name)}/x.md:3)").checks
     assert (found.state, found.folder, found.path) == ("there", "b", "x.md")
 
 
-def test_a_directory_around_a_folder_is_no_part_of_a_path_for_who_is_elsewhere(two: Library, tmp_path: Path) -> None:
+def test_a_directory_around_a_folder_is_no_part_of_a_path_for_who_is_elsewhere(
+    two: Library, tmp_path: Path
+) -> None:
     asked = [f"See {tmp_path.name}/b/x.md:3.", "See b/x.md:3."]
-    assert [two.verify(each, is_near=False).checks[0].state for each in asked] == ["never_there", "there"]
+    assert [two.verify(each, is_near=False).checks[0].state for each in asked] == [
+        "never_there",
+        "there",
+    ]
 
 
-@pytest.mark.parametrize("shown", ["`[[Document#page=3]]`", "```md\n[[Document]]\n```", "![[Document]]", "[[Document.pdf]]", "[[picture.png|200]]"])
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "`[[Document#page=3]]`",
+        "```md\n[[Document]]\n```",
+        "![[Document]]",
+        "[[Document.pdf]]",
+        "[[picture.png|200]]",
+    ],
+)
 def test_a_link_that_an_example_shows_is_no_citation(library: Library, shown: str) -> None:
     assert library.verify(f"Write it like this:\n\n{shown}\n").checks == ()
 
 
 @pytest.mark.parametrize("linked", ["`[[tea]]`", "![[tea]]", "[[Document]]"])
-def test_a_link_to_a_note_is_a_citation_however_it_is_shown_and_an_invented_one_is_told(library: Library, linked: str) -> None:
+def test_a_link_to_a_note_is_a_citation_however_it_is_shown_and_an_invented_one_is_told(
+    library: Library, linked: str
+) -> None:
     (found,) = library.verify(f"It says so in {linked}.").checks
     assert found.state == ("never_there" if "Document" in linked else "there")
 
 
-def test_nobody_elsewhere_learns_the_names_of_directories_around_a_folder(two: Library, tmp_path: Path) -> None:
+def test_nobody_elsewhere_learns_the_names_of_directories_around_a_folder(
+    two: Library, tmp_path: Path
+) -> None:
     for vault in (tmp_path.parent.name, "no such directory"):
         link = f"obsidian://open?vault={vault}&file={tmp_path.name}/b/x.md"
-        assert [each.state for each in two.verify(f"See {link} for it.", is_near=False).checks] == ["never_there"]
+        assert [each.state for each in two.verify(f"See {link} for it.", is_near=False).checks] == [
+            "never_there"
+        ]
 
 
 def test_cited_lines_that_run_past_the_end_are_told(library: Library) -> None:
@@ -399,15 +604,26 @@ def test_cited_lines_that_run_past_the_end_are_told(library: Library) -> None:
     assert (found.state, found.end_line, found.reason) == ("changed", 3, "the note has 3 lines")
 
 
-def test_a_passage_whose_heading_and_text_have_changed_is_changed_and_not_gone(library: Library, vault: Path) -> None:
+def test_a_passage_whose_heading_and_text_have_changed_is_changed_and_not_gone(
+    library: Library, vault: Path
+) -> None:
     address = budget(library)
-    text = (vault / "plans.md").read_text(encoding="utf-8").replace("## Budget", "## Money").replace("4,000", "5,000")
+    text = (
+        (vault / "plans.md")
+        .read_text(encoding="utf-8")
+        .replace("## Budget", "## Money")
+        .replace("4,000", "5,000")
+    )
     (vault / "plans.md").write_text(text, encoding="utf-8")
-    assert [(each.state, each.path) for each in library.verify(address).checks] == [("changed", "plans.md")]
+    assert [(each.state, each.path) for each in library.verify(address).checks] == [
+        ("changed", "plans.md")
+    ]
 
 
 @pytest.mark.parametrize(
-    "draft", ["> " + "tea.md:1 foo " * 6_000, "tea.md " * 14_000, '"green tea is brewed" tea.md ' * 3_400], ids=["block", "names", "quotes"]
+    "draft",
+    ["> " + "tea.md:1 foo " * 6_000, "tea.md " * 14_000, '"green tea is brewed" tea.md ' * 3_400],
+    ids=["block", "names", "quotes"],
 )
 def test_a_draft_of_thousands_of_citations_takes_seconds(library: Library, draft: str) -> None:
     began = time.process_time()

@@ -34,15 +34,29 @@ def test_the_configuration_page_is_what_the_settings_say() -> None:
 def test_later_layers_stand_over_earlier_ones(tmp_path: Path) -> None:
     vault = tmp_path / "vault"
     vault.mkdir()
-    user = written(tmp_path, "[query]\nlimit = 1\n[query.fuse]\nk = 1\n[query.rerank]\ntop = 1\n[query.expand]\nnearest = 1\n")
-    written(vault, "[query.fuse]\nk = 2\n[query.rerank]\ntop = 2\n[query.expand]\nnearest = 2\n", "thumbindex.toml")
-    given = written(tmp_path, "[query.rerank]\ntop = 3\n[query.expand]\nnearest = 3\n", "given.toml")
-    query = load_config(user_file=user, config_file=given, overrides=["query.expand.nearest=4"], folder=vault).query
+    user = written(
+        tmp_path,
+        "[query]\nlimit = 1\n[query.fuse]\nk = 1\n[query.rerank]\ntop = 1\n[query.expand]\n"
+        "nearest = 1\n",
+    )
+    written(
+        vault,
+        "[query.fuse]\nk = 2\n[query.rerank]\ntop = 2\n[query.expand]\nnearest = 2\n",
+        "thumbindex.toml",
+    )
+    given = written(
+        tmp_path, "[query.rerank]\ntop = 3\n[query.expand]\nnearest = 3\n", "given.toml"
+    )
+    query = load_config(
+        user_file=user, config_file=given, overrides=["query.expand.nearest=4"], folder=vault
+    ).query
     assert (query.limit, query.fuse.k, query.rerank.top, query.expand.nearest) == (1, 2, 3, 4)
 
 
 @pytest.mark.parametrize("kind", ["a symlink to nowhere", "a loop", "a folder"])
-def test_a_users_own_file_that_is_there_and_cannot_be_read_is_an_error(tmp_path: Path, kind: str) -> None:
+def test_a_users_own_file_that_is_there_and_cannot_be_read_is_an_error(
+    tmp_path: Path, kind: str
+) -> None:
     own = tmp_path / "config.toml"
     if kind == "a folder":
         own.mkdir()
@@ -59,15 +73,27 @@ def test_a_folders_own_file_changes_no_pinned_key(tmp_path: Path) -> None:
     assert (own.limit, own.fuse.k) == (3, 9)
 
 
-def test_what_was_tuned_stands_over_defaults_and_under_all_that_anybody_wrote(tmp_path: Path) -> None:
+def test_what_was_tuned_stands_over_defaults_and_under_all_that_anybody_wrote(
+    tmp_path: Path,
+) -> None:
     vault = tmp_path / "vault"
     vault.mkdir()
     written(vault, "[query.fuse]\nk = 2\n", "thumbindex.toml")
     user = written(tmp_path, "[query.search_vector]\nweight = 0.65\n")
     config = load_config(user_file=user, overrides=["query.rerank.weight=0.2"], folder=vault)
-    tuned = {"query.fuse.k": 30, "query.fuse.method": "rrf", "query.search_vector.weight": 0.5, "query.rerank.weight": 0.1}
+    tuned = {
+        "query.fuse.k": 30,
+        "query.fuse.method": "rrf",
+        "query.search_vector.weight": 0.5,
+        "query.rerank.weight": 0.1,
+    }
     query = with_tuned(config, tuned, "tuned.json").query
-    assert (query.fuse.k, query.fuse.method, query.search_vector.weight, query.rerank.weight) == (2, "rrf", 0.65, 0.2)
+    assert (query.fuse.k, query.fuse.method, query.search_vector.weight, query.rerank.weight) == (
+        2,
+        "rrf",
+        0.65,
+        0.2,
+    )
 
 
 def test_what_was_set_in_python_is_not_tuned() -> None:
@@ -75,13 +101,30 @@ def test_what_was_set_in_python_is_not_tuned() -> None:
     assert with_tuned(config, {"query.fuse.k": 30}, "tuned.json") == config
 
 
-@pytest.mark.parametrize("values", [{"query.fuse.kk": 1}, {"query.fuse.k": "many"}, {"query.fuse.k": -1}, {"index.directory": "/"}, {"query": 1}])
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"query.fuse.kk": 1},
+        {"query.fuse.k": "many"},
+        {"query.fuse.k": -1},
+        {"index.directory": "/"},
+        {"query": 1},
+    ],
+)
 def test_a_tuned_value_is_checked_like_any_other(values: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=r"^tuned.json: "):
         with_tuned(Config(), values, "tuned.json")
 
 
-@pytest.mark.parametrize("text", ["[encode.embed]\nmodel = 'x'", "[folders]\na = '/'", "[index]\ndirectory = '/'", "[corpus]\nhidden = true"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[encode.embed]\nmodel = 'x'",
+        "[folders]\na = '/'",
+        "[index]\ndirectory = '/'",
+        "[corpus]\nhidden = true",
+    ],
+)
 def test_a_folders_own_file_may_set_only_what_is_harmless(tmp_path: Path, text: str) -> None:
     written(tmp_path, text, "thumbindex.toml")
     own = load_config(user_file=NOWHERE, folder=tmp_path)
@@ -97,25 +140,53 @@ def test_a_config_toml_in_the_folder_is_not_ours(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[query]\nlimits = 3", r"config.toml:2: unknown key `query.limits`: did you mean `query.limit`\?"),
+        (
+            "[query]\nlimits = 3",
+            r"config.toml:2: unknown key `query.limits`: did you mean `query.limit`\?",
+        ),
         ("[queries]\nlimit = 3", r"config.toml:1: unknown key `queries`: did you mean"),
         ("limit = 3", r"config.toml:1: unknown key `limit`: did you mean `query.limit`\?"),
-        ("[query.fuse]\nlimit = 3", r"config.toml:2: unknown key `query.fuse.limit`: docs/configuration.md lists every key"),
-        ("[query.fuze]\nk = 3", r"config.toml:1: unknown key `query.fuze`: did you mean `query.fuse`\?"),
+        (
+            "[query.fuse]\nlimit = 3",
+            r"config.toml:2: unknown key `query.fuse.limit`: docs/configuration.md lists every key",
+        ),
+        (
+            "[query.fuze]\nk = 3",
+            r"config.toml:1: unknown key `query.fuze`: did you mean `query.fuse`\?",
+        ),
         ("query = 3", r"config.toml:1: `query` is a table"),
-        ("[query]\nlimit = 'five'", r"config.toml:2: `query.limit` must be a whole number, not 'five'"),
+        (
+            "[query]\nlimit = 'five'",
+            r"config.toml:2: `query.limit` must be a whole number, not 'five'",
+        ),
         ("[query]\nlimit = true", r"must be a whole number, not True"),
         ("[query]\nlimit = 0", r"`query.limit` must be 1 to 100, not 0"),
         ("[query.fuse]\nk = -1", r"`query.fuse.k` must be 0 to 10000, not -1"),
         ("[query.recency]\nbias = nan", r"`query.recency.bias` must be a number, not nan"),
-        ("[query]\nskip = ['fuze']", r"config.toml:2: `query.skip` takes no 'fuze': did you mean `fuse`\?"),
-        ("[query]\nskip = ['everything']", r"`query.skip` must be one of classify, .*, parents, not 'everything'"),
-        ("[query.rerank]\nenabled = true", r"config.toml:2: unknown key `query.rerank.enabled`: did you mean `query.skip`"),
-        ("[query.fuse]\nmethod = 'sum'", r"`query.fuse.method` must be one of convex, rrf, not 'sum'"),
+        (
+            "[query]\nskip = ['fuze']",
+            r"config.toml:2: `query.skip` takes no 'fuze': did you mean `fuse`\?",
+        ),
+        (
+            "[query]\nskip = ['everything']",
+            r"`query.skip` must be one of classify, .*, parents, not 'everything'",
+        ),
+        (
+            "[query.rerank]\nenabled = true",
+            r"config.toml:2: unknown key `query.rerank.enabled`: did you mean `query.skip`",
+        ),
+        (
+            "[query.fuse]\nmethod = 'sum'",
+            r"`query.fuse.method` must be one of convex, rrf, not 'sum'",
+        ),
         ("[corpus]\ninclude = 'a'", r"`corpus.include` must be a list of strings, not 'a'"),
         ("folders = ['~/notes']", r"`folders` must be a table with a line"),
         ("[folders]\nnotes = 1", r"`folders` must be a table with a line"),
-        ("[corpus.chunk]\nchild_max = 3000", r"`corpus.chunk.child_max` \(3000\) must not be above `corpus.chunk.parent_max` \(2000\)"),
+        (
+            "[corpus.chunk]\nchild_max = 3000",
+            r"`corpus.chunk.child_max` \(3000\) must not be above "
+            r"`corpus.chunk.parent_max` \(2000\)",
+        ),
         ("[query\nlimit = 3", r"config.toml:1: not valid TOML"),
     ],
 )
@@ -148,11 +219,20 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
         ("query.limit=7", lambda config: config.query.limit == 7),
         ("query.recency.bias=1", lambda config: config.query.recency.bias == 1.0),
         ("serve.watch.enabled=false", lambda config: config.serve.watch.enabled is False),
-        ("query.skip=expand,deduplicate", lambda config: config.query.skip == ("expand", "deduplicate")),
+        (
+            "query.skip=expand,deduplicate",
+            lambda config: config.query.skip == ("expand", "deduplicate"),
+        ),
         ("query.skip=", lambda config: config.query.skip == ()),
-        ("encode.embed.model=all-MiniLM-L6-v2", lambda config: config.encode.embed.model == "all-MiniLM-L6-v2"),
+        (
+            "encode.embed.model=all-MiniLM-L6-v2",
+            lambda config: config.encode.embed.model == "all-MiniLM-L6-v2",
+        ),
         ("encode.embed.model=7", lambda config: config.encode.embed.model == "7"),
-        ("corpus.exclude=drafts/**, old/**", lambda config: config.corpus.exclude == ("drafts/**", "old/**")),
+        (
+            "corpus.exclude=drafts/**, old/**",
+            lambda config: config.corpus.exclude == ("drafts/**", "old/**"),
+        ),
         ('corpus.exclude=["a,b"]', lambda config: config.corpus.exclude == ("a,b",)),
     ],
 )
@@ -163,7 +243,12 @@ def test_an_override_is_written_without_quotes(override: str, read: object) -> N
 
 
 @pytest.mark.parametrize(
-    ("override", "message"), [("query.limit", "TABLE.KEY=VALUE"), ("query.limt=3", "did you mean `query.limit`"), ("query.limit=x", "whole number")]
+    ("override", "message"),
+    [
+        ("query.limit", "TABLE.KEY=VALUE"),
+        ("query.limt=3", "did you mean `query.limit`"),
+        ("query.limit=x", "whole number"),
+    ],
 )
 def test_a_wrong_override_says_what_is_right(override: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
@@ -176,12 +261,17 @@ def test_configured_folders_are_relative_to_their_file(tmp_path: Path) -> None:
     assert resolve_folders(config) == (("mine", tmp_path / "notes"),)
 
 
-def test_folders_are_named_and_paths_or_the_current_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_are_named_and_paths_or_the_current_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("a/docs", "b/docs", "own"):
         (tmp_path / name).mkdir(parents=True)
     config = load_config(user_file=written(tmp_path, "[folders]\nmine = 'own'"))
     assert resolve_folders(config, ["mine", tmp_path / "own"]) == (("mine", tmp_path / "own"),)
-    assert resolve_folders(config, [tmp_path / "a/docs", tmp_path / "b/docs"]) == (("a/docs", tmp_path / "a/docs"), ("b/docs", tmp_path / "b/docs"))
+    assert resolve_folders(config, [tmp_path / "a/docs", tmp_path / "b/docs"]) == (
+        ("a/docs", tmp_path / "a/docs"),
+        ("b/docs", tmp_path / "b/docs"),
+    )
     monkeypatch.chdir(tmp_path / "own")
     assert resolve_folders(Config()) == (("own", tmp_path / "own"),)
 
@@ -206,15 +296,21 @@ def test_a_folder_without_a_name_is_not_taken_for_the_current_one(name: str) -> 
         resolve_folders(Config(), [name])
 
 
-@pytest.mark.parametrize(("value", "forbidden"), [("1", True), ("true", True), ("0", False), ("", False)])
-def test_the_environment_can_forbid_the_network(monkeypatch: pytest.MonkeyPatch, value: str, forbidden: bool) -> None:
+@pytest.mark.parametrize(
+    ("value", "forbidden"), [("1", True), ("true", True), ("0", False), ("", False)]
+)
+def test_the_environment_can_forbid_the_network(
+    monkeypatch: pytest.MonkeyPatch, value: str, forbidden: bool
+) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", value)
     assert offline() is forbidden
 
 
 def test_what_is_not_at_its_default_is_told_by_its_key() -> None:
     assert changed(Config()) == {}
-    assert changed(load_config(user_file=NOWHERE, overrides=["query.fuse.k=3", "corpus.exclude=a/**"])) == {
+    assert changed(
+        load_config(user_file=NOWHERE, overrides=["query.fuse.k=3", "corpus.exclude=a/**"])
+    ) == {
         "corpus.exclude": ("a/**",),
         "query.fuse.k": 3,
     }
@@ -224,24 +320,44 @@ def test_what_is_not_at_its_default_is_told_by_its_key() -> None:
 
 
 def test_folders_may_name_the_tokens_that_see_them(tmp_path: Path) -> None:
-    text = '[[folders]]\nname = "a"\npath = "notes"\n\n[[folders]]\nname = "b"\npath = "/b"\ntokens = ["alice", "group:x"]\n'
+    text = (
+        '[[folders]]\nname = "a"\npath = "notes"\n\n[[folders]]\nname = "b"\npath = "/b"\n'
+        'tokens = ["alice", "group:x"]\n'
+    )
     (tmp_path / "c.toml").write_text(text, encoding="utf-8")
     config = load_config(user_file=tmp_path / "none", config_file=tmp_path / "c.toml")
-    assert (config.folders, config.granted) == ({"a": str(tmp_path / "notes"), "b": "/b"}, {"b": ("alice", "group:x")})
+    assert (config.folders, config.granted) == (
+        {"a": str(tmp_path / "notes"), "b": "/b"},
+        {"b": ("alice", "group:x")},
+    )
 
 
 def test_a_later_layer_takes_rights_away_with_the_folders(tmp_path: Path) -> None:
-    (tmp_path / "user.toml").write_text('[[folders]]\nname = "a"\npath = "a"\ntokens = ["alice"]\n', encoding="utf-8")
+    (tmp_path / "user.toml").write_text(
+        '[[folders]]\nname = "a"\npath = "a"\ntokens = ["alice"]\n', encoding="utf-8"
+    )
     (tmp_path / "c.toml").write_text('[folders]\nb = "b"\n', encoding="utf-8")
     config = load_config(user_file=tmp_path / "user.toml", config_file=tmp_path / "c.toml")
     assert (list(config.folders), config.granted) == (["b"], {})
 
 
-@pytest.mark.parametrize("again", ["a = 'fin'", "b = 'fin'", "b = 'fin/2024'", "b = '.'", "a = 'elsewhere'"])
-def test_a_later_layer_that_names_a_folder_again_does_not_drop_its_rights(tmp_path: Path, again: str) -> None:
-    (tmp_path / "user.toml").write_text('[[folders]]\nname = "a"\npath = "fin"\ntokens = ["alice"]\n', encoding="utf-8")
+@pytest.mark.parametrize(
+    "again", ["a = 'fin'", "b = 'fin'", "b = 'fin/2024'", "b = '.'", "a = 'elsewhere'"]
+)
+def test_a_later_layer_that_names_a_folder_again_does_not_drop_its_rights(
+    tmp_path: Path, again: str
+) -> None:
+    (tmp_path / "user.toml").write_text(
+        '[[folders]]\nname = "a"\npath = "fin"\ntokens = ["alice"]\n', encoding="utf-8"
+    )
     (tmp_path / "c.toml").write_text(f"[folders]\n{again}\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"c\.toml: the folder '[ab]' names no `tokens`, and an earlier configuration names some for 'a'"):
+    with pytest.raises(
+        ConfigError,
+        match=(
+            r"c\.toml: the folder '[ab]' names no `tokens`, "
+            r"and an earlier configuration names some for 'a'"
+        ),
+    ):
         load_config(user_file=tmp_path / "user.toml", config_file=tmp_path / "c.toml")
 
 
@@ -249,13 +365,24 @@ def test_a_later_layer_that_names_a_folder_again_does_not_drop_its_rights(tmp_pa
     ("text", "says"),
     [
         ('[[folders]]\nname = "a"\n', ":1: a folder needs `path`"),
-        ('[[folders]]\nname = "a"\npath = "x"\ntoken = ["b"]\n', ":1: unknown key `folders.token`: did you mean `tokens`?"),
+        (
+            '[[folders]]\nname = "a"\npath = "x"\ntoken = ["b"]\n',
+            ":1: unknown key `folders.token`: did you mean `tokens`?",
+        ),
         ('[[folders]]\nname = "a"\npath = "x"\ntokens = "b"\n', ":1: `tokens` must be a list"),
-        ('[[folders]]\nname = "a"\npath = "x"\n\n[[folders]]\nname = "a"\npath = "y"\n', ":5: there are two folders of the name 'a'"),
-        ('[[folders]]\nname = "a"\npath = "x"\n\n[[folders]]\nname = "b"\npath = "./y/../x"\n', ":5: 'b' is the folder that 'a' is"),
+        (
+            '[[folders]]\nname = "a"\npath = "x"\n\n[[folders]]\nname = "a"\npath = "y"\n',
+            ":5: there are two folders of the name 'a'",
+        ),
+        (
+            '[[folders]]\nname = "a"\npath = "x"\n\n[[folders]]\nname = "b"\npath = "./y/../x"\n',
+            ":5: 'b' is the folder that 'a' is",
+        ),
     ],
 )
-def test_a_folder_table_that_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, says: str) -> None:
+def test_a_folder_table_that_is_wrong_is_named_with_its_line(
+    tmp_path: Path, text: str, says: str
+) -> None:
     (tmp_path / "c.toml").write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=re.escape(says)):
         load_config(user_file=tmp_path / "none", config_file=tmp_path / "c.toml")
@@ -263,7 +390,9 @@ def test_a_folder_table_that_is_wrong_is_named_with_its_line(tmp_path: Path, tex
 
 def test_a_token_file_lies_beside_the_file_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text('[serve.http]\ntoken_file = "tokens"\n', encoding="utf-8")
-    assert load_config(user_file=tmp_path / "none", config_file=tmp_path / "c.toml").serve.http.token_file == str(tmp_path / "tokens")
+    assert load_config(
+        user_file=tmp_path / "none", config_file=tmp_path / "c.toml"
+    ).serve.http.token_file == str(tmp_path / "tokens")
 
 
 GLOBS = [
@@ -290,17 +419,36 @@ GLOBS = [
 
 
 @pytest.mark.parametrize(("glob", "meant"), GLOBS)
-def test_a_private_glob_that_can_match_nothing_is_refused_with_the_form_that_was_meant(glob: str, meant: str, tmp_path: Path) -> None:
+def test_a_private_glob_that_can_match_nothing_is_refused_with_the_form_that_was_meant(
+    glob: str, meant: str, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match=r"corpus\.private\.globs") as refused:
-        load_config(user_file=written(tmp_path, f"[corpus.private]\nglobs = [{json.dumps(glob)}]\n"))
+        load_config(
+            user_file=written(tmp_path, f"[corpus.private]\nglobs = [{json.dumps(glob)}]\n")
+        )
     assert str(refused.value).endswith(f"{meant}.")
 
 
 def test_a_private_glob_that_is_an_absolute_path_of_this_machine_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="write it relative to the folder, as 'private/\\*\\*'"):
-        load_config(user_file=written(tmp_path, f"[corpus.private]\nglobs = ['{tmp_path.as_posix()}/private/**']\n"))
+        load_config(
+            user_file=written(
+                tmp_path, f"[corpus.private]\nglobs = ['{tmp_path.as_posix()}/private/**']\n"
+            )
+        )
 
 
-@pytest.mark.parametrize("glob", ["/private/**", "private/", "\\\\#private/**", "{{cookiecutter.name}}/**", "~archive", "!private/a.md", "**/.x"])
+@pytest.mark.parametrize(
+    "glob",
+    [
+        "/private/**",
+        "private/",
+        "\\\\#private/**",
+        "{{cookiecutter.name}}/**",
+        "~archive",
+        "!private/a.md",
+        "**/.x",
+    ],
+)
 def test_an_unusual_private_glob_is_taken(glob: str, tmp_path: Path) -> None:
     load_config(user_file=written(tmp_path, f'[corpus.private]\nglobs = ["{glob}"]\n'))

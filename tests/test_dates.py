@@ -1,4 +1,7 @@
-"""A note's day is what the note, git or an edit that the index saw says; never the time of a copy. Git runs nothing of the repository's."""
+"""A note's day is what the note, git or an edit that the index saw says; never the time of a copy.
+
+Git runs nothing of the repository's.
+"""
 
 from __future__ import annotations
 
@@ -37,21 +40,43 @@ def opened(vault: Path, tmp_path: Path) -> Open:
     """Return a function that opens a folder as another process would."""
 
     def open_it(folder: Path = vault) -> Library:
-        return Library.open([folder], index=tmp_path / "index", config=load_config(user_file=tmp_path / "none"), embedder=FakeEmbedder())
+        return Library.open(
+            [folder],
+            index=tmp_path / "index",
+            config=load_config(user_file=tmp_path / "none"),
+            embedder=FakeEmbedder(),
+        )
 
     return open_it
 
 
 @pytest.fixture
 def git(vault: Path, tmp_path: Path) -> Git:
-    """Return a function that runs git in the vault, on a day, as somebody without a configuration."""
+    """Return a function that runs git in the vault, on a day, as somebody without a
+    configuration.
+    """
     quiet = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    who = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "Ada"), ("EMAIL", "ada@example.com"))}
-    quiet |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(tmp_path)} | who
+    who = {
+        f"GIT_{role}_{what}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", "Ada"), ("EMAIL", "ada@example.com"))
+    }
+    quiet |= {
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "HOME": str(tmp_path),
+    } | who
 
     def run(*arguments: str, day: str = "2026-01-31", folder: Path = vault) -> str:
         when = {f"GIT_{role}_DATE": f"{day}T23:30:00-0500" for role in ("AUTHOR", "COMMITTER")}
-        return subprocess.run(["git", *arguments], cwd=folder, env=quiet | when, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(
+            ["git", *arguments],
+            cwd=folder,
+            env=quiet | when,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
 
     run("init", "-q", "-b", "main")
     return run
@@ -89,7 +114,9 @@ def days(library: Library) -> dict[str, str]:
 # ------------------------------------------------------------------ the time of a file
 
 
-def test_the_time_of_a_copy_is_no_date_and_is_shown_as_what_it_is(vault: Path, opened: Open) -> None:
+def test_the_time_of_a_copy_is_no_date_and_is_shown_as_what_it_is(
+    vault: Path, opened: Open
+) -> None:
     write(vault / "old.md", "Released on 2020/08/21.\n\nPlums are ripe.\n")
     write(vault / "plums.md", "# Plums\n\nPlums keep for a week.\n", "2026-11-22")
     with opened() as library:
@@ -97,7 +124,11 @@ def test_the_time_of_a_copy_is_no_date_and_is_shown_as_what_it_is(vault: Path, o
         passages = {each.path: each for each in library.query("plums", limit=5).passages}
         later = [each.path for each in library.query("plums", since=date(2020, 1, 1)).passages]
     assert (passages["old.md"].created, passages["old.md"].file_time) == ("2020-08-21", "")
-    assert (passages["plums.md"].created, passages["plums.md"].updated, passages["plums.md"].file_time) == ("", "", "2026-11-22")
+    assert (
+        passages["plums.md"].created,
+        passages["plums.md"].updated,
+        passages["plums.md"].file_time,
+    ) == ("", "", "2026-11-22")
     assert later == ["old.md"]
 
 
@@ -111,7 +142,9 @@ def test_an_edit_that_the_index_saw_counts_by_its_time(vault: Path, opened: Open
         assert days(library) == {"a.md": "2026-02-03", "b.md": ""}
 
 
-def test_a_new_note_that_is_newer_than_all_that_was_indexed_was_written_at_the_time_of_its_file(vault: Path, opened: Open) -> None:
+def test_a_new_note_that_is_newer_than_all_that_was_indexed_was_written_at_the_time_of_its_file(
+    vault: Path, opened: Open
+) -> None:
     write(vault / "a.md", "# A\n\nPlums.\n", "2026-01-01")
     with opened() as library:
         assert days(library) == {"a.md": ""}  # the first index saw nothing being written
@@ -122,12 +155,19 @@ def test_a_new_note_that_is_newer_than_all_that_was_indexed_was_written_at_the_t
         assert [each.path for each in library.listing(since=date(2026, 2, 1)).notes] == ["b.md"]
         library.index(rebuild=True, words_only=True)
         assert days(library) == expected
-    with Library.open([vault], index=vault.parent / "another", config=load_config(user_file=vault / "none"), embedder=FakeEmbedder()) as another:
+    with Library.open(
+        [vault],
+        index=vault.parent / "another",
+        config=load_config(user_file=vault / "none"),
+        embedder=FakeEmbedder(),
+    ) as another:
         assert days(another) == dict.fromkeys(expected, "")
 
 
 @needs_git
-def test_a_new_note_that_a_commit_brings_is_of_its_commit_and_one_beside_it_of_its_file(vault: Path, opened: Open, commit: Commit) -> None:
+def test_a_new_note_that_a_commit_brings_is_of_its_commit_and_one_beside_it_of_its_file(
+    vault: Path, opened: Open, commit: Commit
+) -> None:
     write(vault / "a.md", "Plums.", "2025-01-01")
     commit("2026-01-31")
     with opened() as library:
@@ -138,7 +178,9 @@ def test_a_new_note_that_a_commit_brings_is_of_its_commit_and_one_beside_it_of_i
         assert days(library) == {"a.md": "2026-01-31", "b.md": "2026-02-28", "c.md": "2026-05-02"}
 
 
-def test_a_text_with_an_older_time_than_the_one_before_is_no_edit(vault: Path, opened: Open) -> None:
+def test_a_text_with_an_older_time_than_the_one_before_is_no_edit(
+    vault: Path, opened: Open
+) -> None:
     write(vault / "a.md", "# A\n\nPlums.\n", "2026-01-01")
     with opened() as library:
         assert days(library) == {"a.md": ""}
@@ -162,7 +204,9 @@ def test_a_rebuild_neither_loses_an_edit_nor_invents_one(vault: Path, opened: Op
 
 
 @needs_git
-def test_git_tells_the_days_of_notes_that_state_none(vault: Path, opened: Open, commit: Commit) -> None:
+def test_git_tells_the_days_of_notes_that_state_none(
+    vault: Path, opened: Open, commit: Commit
+) -> None:
     for name, text in (("a.md", "Plums."), ("sub/ä.md", "Pears."), ("2019-05-05.md", "Apples.")):
         write(vault / name, text)
     commit("2026-01-31")
@@ -171,17 +215,30 @@ def test_git_tells_the_days_of_notes_that_state_none(vault: Path, opened: Open, 
     write(vault / "new.md", "Not in git.")
     with opened() as library:
         found = documents(library)
-        assert days(library) == {"2019-05-05.md": "2019-05-05", "a.md": "2026-02-28", "new.md": "", "sub/ä.md": "2026-01-31"}
-        assert (found["a.md"].first_commit, found["a.md"].last_commit) == ("2026-01-31", "2026-02-28")
+        assert days(library) == {
+            "2019-05-05.md": "2019-05-05",
+            "a.md": "2026-02-28",
+            "new.md": "",
+            "sub/ä.md": "2026-01-31",
+        }
+        assert (found["a.md"].first_commit, found["a.md"].last_commit) == (
+            "2026-01-31",
+            "2026-02-28",
+        )
 
 
 @needs_git
-def test_a_folder_inside_a_work_tree_and_a_clone_have_git_s_days(vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit) -> None:
+def test_a_folder_inside_a_work_tree_and_a_clone_have_git_s_days(
+    vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit
+) -> None:
     write(vault / "docs/a.md", "Plums.")
     write(vault / "-notes/b.md", "Pears.")
     commit("2026-01-31")
     with opened(vault / "-notes") as library:
-        assert (days(library), [each.problems for each in library.status()]) == ({"b.md": "2026-01-31"}, [()])
+        assert (days(library), [each.problems for each in library.status()]) == (
+            {"b.md": "2026-01-31"},
+            [()],
+        )
     git("clone", "-q", str(vault), str(tmp_path / "clone"))
     git("pack-refs", "--all", folder=tmp_path / "clone")
     git("worktree", "add", "-q", str(tmp_path / "tree"))
@@ -191,7 +248,9 @@ def test_a_folder_inside_a_work_tree_and_a_clone_have_git_s_days(vault: Path, tm
 
 
 @needs_git
-def test_a_file_that_only_moved_keeps_its_days(vault: Path, opened: Open, git: Git, commit: Commit) -> None:
+def test_a_file_that_only_moved_keeps_its_days(
+    vault: Path, opened: Open, git: Git, commit: Commit
+) -> None:
     write(vault / "a.md", "Plums.")
     commit("2026-01-31")
     write(vault / "a.md", "Plums and pears.")
@@ -201,12 +260,16 @@ def test_a_file_that_only_moved_keeps_its_days(vault: Path, opened: Open, git: G
     write(vault / "a.md", "Another one.")
     commit("2026-04-01")
     with opened() as library:
-        found = {path: (each.first_commit, each.last_commit) for path, each in documents(library).items()}
+        found = {
+            path: (each.first_commit, each.last_commit) for path, each in documents(library).items()
+        }
     assert found == {"a.md": ("2026-04-01", "2026-04-01"), "b.md": ("2026-01-31", "2026-02-01")}
 
 
 @needs_git
-def test_days_are_read_again_when_another_commit_is_checked_out(vault: Path, opened: Open, commit: Commit) -> None:
+def test_days_are_read_again_when_another_commit_is_checked_out(
+    vault: Path, opened: Open, commit: Commit
+) -> None:
     for name in "ab":
         write(vault / f"{name}.md", f"Plums {name}.", "2026-01-01")
     commit("2026-01-31")
@@ -214,16 +277,20 @@ def test_days_are_read_again_when_another_commit_is_checked_out(vault: Path, ope
         assert days(library) == {"a.md": "2026-01-31", "b.md": "2026-01-31"}
         for name in "ab":
             write(vault / f"{name}.md", f"Pears {name}.", "2026-05-01")
-        assert days(library) == {"a.md": "2026-05-01", "b.md": "2026-05-01"}  # edits that are not committed
+        # edits that are not committed
+        assert days(library) == {"a.md": "2026-05-01", "b.md": "2026-05-01"}
         (vault / "b.md").rename(vault.parent / "b.md")
         (vault / "b.md").write_text("Plums b.", encoding="utf-8")
         commit("2026-02-28")
         (vault.parent / "b.md").replace(vault / "b.md")
-        assert days(library) == {"a.md": "2026-02-28", "b.md": "2026-05-01"}  # the one that a commit brought is of its day
+        # the one that a commit brought is of its day
+        assert days(library) == {"a.md": "2026-02-28", "b.md": "2026-05-01"}
 
 
 @needs_git
-def test_git_is_asked_once_and_not_for_each_edit(vault: Path, opened: Open, commit: Commit, tmp_path: Path) -> None:
+def test_git_is_asked_once_and_not_for_each_edit(
+    vault: Path, opened: Open, commit: Commit, tmp_path: Path
+) -> None:
     write(vault / "a.md", "Plums.", "2025-01-01")
     commit("2026-01-31")
     with opened() as library:
@@ -251,7 +318,10 @@ def test_days_stay_known_where_git_fails_and_the_next_commit_is_read(
             without.setenv("PATH", "")
             assert days(library) == {"a.md": "2026-01-31", "b.md": ""}
         assert days(library) == {"a.md": "2026-01-31", "b.md": ""}  # not tried again
-        says = "the days of the commits are unknown: git is not on the PATH; the next commit is tried again"
+        says = (
+            "the days of the commits are unknown: git is not on the PATH; the next commit is "
+            "tried again"
+        )
         assert library.status()[0].problems == (Problem(".git", None, says),)
         write(vault / "c.md", "Apples.")
         commit("2026-03-01")
@@ -264,7 +334,9 @@ def test_the_history_is_read_for_a_note_that_is_in_the_commit_and_not_for_one_th
     vault: Path, opened: Open, commit: Commit, git: Git, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(indexing, "read_days", lambda *given: asked.append(given) or read_days(*given))
+    monkeypatch.setattr(
+        indexing, "read_days", lambda *given: asked.append(given) or read_days(*given)
+    )
     for name in ("a", "sub/ä"):
         write(vault / f"{name}.md", "Plums.", "2026-03-01")
     commit("2026-01-31")
@@ -278,7 +350,9 @@ def test_the_history_is_read_for_a_note_that_is_in_the_commit_and_not_for_one_th
 
 
 @needs_git
-def test_the_edge_of_a_shallow_clone_is_not_believed(vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit) -> None:
+def test_the_edge_of_a_shallow_clone_is_not_believed(
+    vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit
+) -> None:
     for name in "ab":
         write(vault / f"{name}.md", "Plums.")
     commit("2026-01-01")
@@ -287,13 +361,30 @@ def test_the_edge_of_a_shallow_clone_is_not_believed(vault: Path, tmp_path: Path
         commit(f"2026-01-0{n}")
     git("clone", "-q", "--depth", "2", vault.as_uri(), str(tmp_path / "clone"))
     with opened(tmp_path / "clone") as library:
-        found = {path: (each.first_commit, each.last_commit) for path, each in documents(library).items()}
+        found = {
+            path: (each.first_commit, each.last_commit) for path, each in documents(library).items()
+        }
     assert found == {"a.md": ("", "2026-01-03"), "b.md": ("", "")}
 
 
 @needs_git
-@pytest.mark.parametrize("kind", ["unborn", "staged", "orphan", "sha256", "alternates", "elsewhere", "symlink", "broken", "a pipe"])
-def test_where_git_cannot_be_believed_days_are_unknown(kind: str, vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "unborn",
+        "staged",
+        "orphan",
+        "sha256",
+        "alternates",
+        "elsewhere",
+        "symlink",
+        "broken",
+        "a pipe",
+    ],
+)
+def test_where_git_cannot_be_believed_days_are_unknown(
+    kind: str, vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit
+) -> None:
     write(vault / "a.md", "Plums.")
     own = vault / ".git"
     if kind == "sha256":
@@ -309,7 +400,9 @@ def test_where_git_cannot_be_believed_days_are_unknown(kind: str, vault: Path, t
         (own / "objects/info/alternates").write_text(f"{tmp_path}\n")
     elif kind in ("elsewhere", "symlink"):
         own.rename(tmp_path / "secret")
-        (vault / ".git").write_text(f"gitdir: {tmp_path / 'secret'}\n") if kind == "elsewhere" else own.symlink_to(tmp_path / "secret")
+        (vault / ".git").write_text(
+            f"gitdir: {tmp_path / 'secret'}\n"
+        ) if kind == "elsewhere" else own.symlink_to(tmp_path / "secret")
     elif kind == "broken":
         shutil.rmtree(own / "objects")
         (own / "objects").mkdir()
@@ -318,12 +411,16 @@ def test_where_git_cannot_be_believed_days_are_unknown(kind: str, vault: Path, t
         os.mkfifo(own / "HEAD")
     with opened() as library:
         assert days(library) == {"a.md": ""}
-        assert [each.path for each in library.status()[0].problems] == ([] if kind in ("unborn", "staged", "orphan") else [".git"])
+        assert [each.path for each in library.status()[0].problems] == (
+            [] if kind in ("unborn", "staged", "orphan") else [".git"]
+        )
 
 
 @needs_git
 @pytest.mark.skipif(os.name == "nt", reason="the programs are shell scripts")
-def test_nothing_that_a_repository_names_is_run(vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit) -> None:
+def test_nothing_that_a_repository_names_is_run(
+    vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit
+) -> None:
     ran = tmp_path / "ran"
     program = tmp_path / "program"
     program.write_text(f'#!/bin/sh\necho "$0 $*" >> "{ran}"\ncat\n', encoding="utf-8")
@@ -333,25 +430,52 @@ def test_nothing_that_a_repository_names_is_run(vault: Path, tmp_path: Path, ope
     commit("2026-01-31")
     write(vault / "a.md", "Pears and plums.", "2025-01-01")
     commit("2026-02-01")
-    keys = """core.fsmonitor core.pager pager.log core.sshCommand core.editor core.askPass core.gitProxy core.alternateRefsCommand diff.external
-    diff.evil.command diff.evil.textconv filter.evil.clean filter.evil.smudge filter.evil.process merge.evil.driver credential.helper gpg.program
-    interactive.diffFilter uploadpack.packObjectsHook sequence.editor difftool.x.cmd"""
+    keys = """core.fsmonitor core.pager pager.log core.sshCommand core.editor core.askPass
+    core.gitProxy core.alternateRefsCommand diff.external diff.evil.command diff.evil.textconv
+    filter.evil.clean filter.evil.smudge filter.evil.process merge.evil.driver credential.helper
+    gpg.program interactive.diffFilter uploadpack.packObjectsHook sequence.editor difftool.x.cmd"""
     for key in keys.split():
         git("config", key, str(program))
-    for key, value in (("alias.log", f"!{program}"), ("core.hooksPath", str(tmp_path)), ("log.showSignature", "true"), ("log.mailmap", "true")):
+    for key, value in (
+        ("alias.log", f"!{program}"),
+        ("core.hooksPath", str(tmp_path)),
+        ("log.showSignature", "true"),
+        ("log.mailmap", "true"),
+    ):
         git("config", key, value)
-    for key, value in (("remote.origin.url", f"ext::{program}"), ("remote.origin.promisor", "true"), ("extensions.partialClone", "origin")):
+    for key, value in (
+        ("remote.origin.url", f"ext::{program}"),
+        ("remote.origin.promisor", "true"),
+        ("extensions.partialClone", "origin"),
+    ):
         git("config", key, value)
-    (tmp_path / "more").write_text(f"[core]\n\tpager = {program}\n\tfsmonitor = {program}\n", encoding="utf-8")
+    (tmp_path / "more").write_text(
+        f"[core]\n\tpager = {program}\n\tfsmonitor = {program}\n", encoding="utf-8"
+    )
     git("config", "include.path", str(tmp_path / "more"))
     git("config", f"includeIf.gitdir:{vault}/.path", str(tmp_path / "more"))
     hooks = vault / ".git/hooks"
     hooks.mkdir(exist_ok=True)
-    for name in ("post-checkout", "post-index-change", "reference-transaction", "fsmonitor-watchman", "pre-auto-gc"):
+    for name in (
+        "post-checkout",
+        "post-index-change",
+        "reference-transaction",
+        "fsmonitor-watchman",
+        "pre-auto-gc",
+    ):
         shutil.copy(program, hooks / name)
-    head, _, message = git("cat-file", "commit", "HEAD").partition("\n\n")  # signed: whoever shows the signature runs gpg.program
-    (tmp_path / "signed").write_text(f"{head}\ngpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\n{message}", encoding="utf-8")
-    git("update-ref", "refs/heads/main", git("hash-object", "-t", "commit", "-w", str(tmp_path / "signed")).strip())
+    # signed: whoever shows the signature runs gpg.program
+    head, _, message = git("cat-file", "commit", "HEAD").partition("\n\n")
+    (tmp_path / "signed").write_text(
+        f"{head}\ngpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\n"
+        f"{message}",
+        encoding="utf-8",
+    )
+    git(
+        "update-ref",
+        "refs/heads/main",
+        git("hash-object", "-t", "commit", "-w", str(tmp_path / "signed")).strip(),
+    )
     ran.unlink(missing_ok=True)
     with opened() as library:
         assert days(library) == {"a.md": "2026-02-01"}
@@ -397,7 +521,9 @@ def test_without_git_days_are_unknown_and_a_git_in_the_folder_is_not_run(
 
 
 @needs_git
-def test_a_submodule_has_days_of_its_own(vault: Path, tmp_path: Path, git: Git, commit: Commit, opened: Open) -> None:
+def test_a_submodule_has_days_of_its_own(
+    vault: Path, tmp_path: Path, git: Git, commit: Commit, opened: Open
+) -> None:
     inner = tmp_path / "inner"
     git("init", "-q", "-b", "main", str(inner))
     write(inner / "a.md", "Plums.")

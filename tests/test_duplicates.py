@@ -1,4 +1,6 @@
-"""The owner of a folder sees clusters and decides; decisions hold through reindexing, and lapse where all can see it."""
+"""The owner of a folder sees clusters and decides; decisions hold through reindexing, and lapse
+where all can see it.
+"""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -11,12 +13,20 @@ from thumbindex.library import Library
 from thumbindex.model import Cluster
 from thumbindex.testing import FakeEmbedder
 
-RETENTION = "Logs are kept for {} days and then they are deleted, and exports must be asked for before the end of that time."
-PREVIEW = "Page preview is a plugin that lets you preview a page when you hover the cursor over a link, without going there."
+RETENTION = (
+    "Logs are kept for {} days and then they are deleted, and exports must be asked for before "
+    "the end of that time."
+)
+PREVIEW = (
+    "Page preview is a plugin that lets you preview a page when you hover the cursor over a link, "
+    "without going there."
+)
 
 NOTES = {
     "a.md": f"---\ndate: 2024-01-01\n---\n# One\n\n{PREVIEW}\n",
-    "b.md": f"---\ndate: 2025-01-01\n---\n# Two\n\n{PREVIEW.replace('preview a', '**preview** a')}\n",
+    "b.md": (
+        f"---\ndate: 2025-01-01\n---\n# Two\n\n{PREVIEW.replace('preview a', '**preview** a')}\n"
+    ),
     "old/c.md": f"# Retention\n\n{RETENTION.format(30)}\n",
     "new/d.md": f"# Retention\n\n{RETENTION.format(90)}\n",
     "e.md": "# Other\n\nBoxes and arrows on a whiteboard.\n",
@@ -44,23 +54,40 @@ def library(vault: Path, tmp_path: Path) -> Iterator[Library]:
 
 def clusters(library: Library, *, grey: bool = True) -> dict[tuple[str, ...], Cluster]:
     """Return the clusters by the paths where their texts stand."""
-    return {tuple(sorted(each.place.path for each in found.standings)): found for found in library.duplicates(grey=grey).clusters}
+    return {
+        tuple(sorted(each.place.path for each in found.standings)): found
+        for found in library.duplicates(grey=grey).clusters
+    }
 
 
-def test_clusters_of_one_text_come_first_and_those_to_be_decided_on_demand(library: Library) -> None:
+def test_clusters_of_one_text_come_first_and_those_to_be_decided_on_demand(
+    library: Library,
+) -> None:
     assert list(clusters(library)) == [("a.md", "b.md"), ("new/d.md", "old/c.md")]
     assert list(clusters(library, grey=False)) == [("a.md", "b.md")]
 
 
 def test_a_cluster_tells_its_rule_what_differs_where_and_when(library: Library) -> None:
     same, grey = clusters(library).values()
-    assert (same.zone, same.rule, same.differs, same.verdict) == ("same", "equal but for markup", "", None)
-    assert [(each.place.path, each.place.start_line, each.date) for each in same.standings] == [("b.md", 6, "2025-01-01"), ("a.md", 6, "2024-01-01")]
+    assert (same.zone, same.rule, same.differs, same.verdict) == (
+        "same",
+        "equal but for markup",
+        "",
+        None,
+    )
+    assert [(each.place.path, each.place.start_line, each.date) for each in same.standings] == [
+        ("b.md", 6, "2025-01-01"),
+        ("a.md", 6, "2024-01-01"),
+    ]
     assert set(grey.differs.split(" against ")) == {"`30 day`", "`90 day`"}
 
 
-@pytest.mark.parametrize("paths", [("daily/2026-01-05.md", "daily/2026-01-06.md"), ("1.5.8.md", "1.6.0.md")])
-def test_notes_of_two_days_or_releases_are_alike_and_contradict_nothing(library: Library, vault: Path, paths: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "paths", [("daily/2026-01-05.md", "daily/2026-01-06.md"), ("1.5.8.md", "1.6.0.md")]
+)
+def test_notes_of_two_days_or_releases_are_alike_and_contradict_nothing(
+    library: Library, vault: Path, paths: tuple[str, str]
+) -> None:
     (vault / "daily").mkdir()
     for path, days in zip(paths, (40, 50), strict=True):
         (vault / path).write_text(f"# Retention\n\n{RETENTION.format(days)}\n", encoding="utf-8")
@@ -75,7 +102,9 @@ def test_counts_tell_how_much_of_a_vault_is_merged_or_flagged(library: Library) 
     assert (found.chunks, found.merged, found.flagged) == (5, 2, 2)
 
 
-def test_a_text_that_is_merged_and_waits_for_a_decision_too_counts_once(library: Library, vault: Path) -> None:
+def test_a_text_that_is_merged_and_waits_for_a_decision_too_counts_once(
+    library: Library, vault: Path
+) -> None:
     (vault / "copy.md").write_text(NOTES["old/c.md"], encoding="utf-8")
     library.index()
     found = library.duplicates()
@@ -132,7 +161,14 @@ def test_decisions_are_exported_and_imported(library: Library, vault: Path, tmp_
 
 def test_nothing_is_imported_of_what_is_no_export(library: Library) -> None:
     good = {"first": "00", "second": "11", "verdict": "same"}
-    for wrong in ({"verdict": "maybe"}, {"made": float("nan")}, {"note": "\ud800"}, {"first": "0x"}, {"first": "22"}, {"other": 1}):
+    for wrong in (
+        {"verdict": "maybe"},
+        {"made": float("nan")},
+        {"note": "\ud800"},
+        {"first": "0x"},
+        {"first": "22"},
+        {"other": 1},
+    ):
         with pytest.raises(UsageError, match="Decision 2 of the export cannot be read"):
             library.import_decisions({"version": 1, "decisions": [good, {**good, **wrong}]})
     for wrong in ([], {"version": 2, "decisions": []}):
@@ -141,13 +177,17 @@ def test_nothing_is_imported_of_what_is_no_export(library: Library) -> None:
     assert library.export_decisions()["decisions"] == []
 
 
-def test_what_is_imported_goes_to_the_folder_that_holds_the_texts(library: Library, vault: Path, tmp_path: Path) -> None:
+def test_what_is_imported_goes_to_the_folder_that_holds_the_texts(
+    library: Library, vault: Path, tmp_path: Path
+) -> None:
     library.decide(clusters(library)["a.md", "b.md"].id, "apart")
     exported = library.export_decisions()
     other = tmp_path / "other"
     other.mkdir()
     (other / "note.md").write_text("# Note\n\nNothing of the kind.\n", encoding="utf-8")
-    with Library.open([vault, other], index=tmp_path / "elsewhere", embedder=FakeEmbedder()) as both:
+    with Library.open(
+        [vault, other], index=tmp_path / "elsewhere", embedder=FakeEmbedder()
+    ) as both:
         both.index()
         both.import_decisions(exported)
         assert both.export_decisions(("other",))["decisions"] == []
@@ -161,7 +201,10 @@ def test_what_is_imported_goes_to_the_folder_that_holds_the_texts(library: Libra
 def test_a_cluster_of_many_texts_is_decided_by_the_pairs_that_were_found(tmp_path: Path) -> None:
     vault, words = tmp_path / "vault", PREVIEW.split()
     vault.mkdir()
-    marked = [[f"**{word}**" if n in chosen else word for n, word in enumerate(words)] for chosen in combinations(range(len(words)), 2)]
+    marked = [
+        [f"**{word}**" if n in chosen else word for n, word in enumerate(words)]
+        for chosen in combinations(range(len(words)), 2)
+    ]
     for n, text in enumerate(marked[:MANY]):
         (vault / f"{n}.md").write_text(f"# Note\n\n{' '.join(text)}\n", encoding="utf-8")
     with Library.open([vault], index=tmp_path / "indexes", embedder=FakeEmbedder()) as library:
@@ -171,7 +214,9 @@ def test_a_cluster_of_many_texts_is_decided_by_the_pairs_that_were_found(tmp_pat
         assert library.decide(found.id, "apart").verdict == "apart"
         assert library.duplicates().merged == 0
         nearest = 2 * library.config.index.duplicates.nearest  # by vectors, and by words
-        assert len(library.export_decisions()["decisions"]) <= MANY * nearest < MANY * (MANY - 1) / 2
+        assert (
+            len(library.export_decisions()["decisions"]) <= MANY * nearest < MANY * (MANY - 1) / 2
+        )
         assert library.undo(found.id) == found
         assert library.export_decisions()["decisions"] == []
 
@@ -181,7 +226,9 @@ def test_no_note_is_ever_written_to(library: Library, vault: Path) -> None:
     for each in clusters(library).values():
         library.decide(each.id, "same")
         library.undo(each.id)
-    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in vault.rglob("*.md")} == before
+    assert {
+        path: (path.read_bytes(), path.stat().st_mtime_ns) for path in vault.rglob("*.md")
+    } == before
 
 
 def test_a_cluster_that_is_not_there_is_named(library: Library) -> None:
@@ -191,17 +238,32 @@ def test_a_cluster_that_is_not_there_is_named(library: Library) -> None:
         library.undo(clusters(library)["a.md", "b.md"].id)
 
 
-def test_equal_texts_of_three_notes_are_one_cluster_and_kept_apart_together(library: Library, vault: Path) -> None:
+def test_equal_texts_of_three_notes_are_one_cluster_and_kept_apart_together(
+    library: Library, vault: Path
+) -> None:
     (vault / "f.md").write_text(f"# Six\n\n{PREVIEW}\n", encoding="utf-8")
     library.index()
     found = clusters(library)["a.md", "b.md", "f.md"]
     assert library.decide(found.id, "apart").verdict == "apart"
-    assert len(library.export_decisions()["decisions"]) == 2  # the text in both markups, and the one that stands twice with itself
+    # the text in both markups, and the one that stands twice with itself
+    assert len(library.export_decisions()["decisions"]) == 2
 
 
 def test_pairs_of_texts_are_judged_by_their_kinds_and_words(library: Library) -> None:
-    pairs = [("- a b c\n- d", "* a b c\n* d"), ("- a b c d", "a b c d"), (PREVIEW, PREVIEW), ("```py\nx = 1\n```", "```js\nx = 1\n```"), ("a", "z")]
-    assert [each.zone for each in library.judge_pairs(pairs)] == ["same", "grey", "same", "distinct", "distinct"]
+    pairs = [
+        ("- a b c\n- d", "* a b c\n* d"),
+        ("- a b c d", "a b c d"),
+        (PREVIEW, PREVIEW),
+        ("```py\nx = 1\n```", "```js\nx = 1\n```"),
+        ("a", "z"),
+    ]
+    assert [each.zone for each in library.judge_pairs(pairs)] == [
+        "same",
+        "grey",
+        "same",
+        "distinct",
+        "distinct",
+    ]
 
 
 def test_front_matter_above_one_of_two_equal_texts_is_no_difference(library: Library) -> None:
@@ -211,7 +273,11 @@ def test_front_matter_above_one_of_two_equal_texts_is_no_difference(library: Lib
 
 def test_what_reference_links_mean_is_listed_nowhere(library: Library, vault: Path) -> None:
     for name in ("f", "g"):
-        (vault / f"{name}.md").write_text(f"# {name}\n\n[guide]: https://example.com/guide#top\n[list]: https://example.com/list\n", encoding="utf-8")
+        (vault / f"{name}.md").write_text(
+            f"# {name}\n\n[guide]: https://example.com/guide#top\n"
+            "[list]: https://example.com/list\n",
+            encoding="utf-8",
+        )
     library.index()
     assert not [paths for paths in clusters(library) if "f.md" in paths]
 

@@ -1,4 +1,6 @@
-"""Filters typed in a query, names near those that no note has, and lists of notes without a question, as whoever uses the library meets them."""
+"""Filters typed in a query, names near those that no note has, and lists of notes without a
+question, as whoever uses the library meets them.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -17,9 +19,18 @@ from thumbindex.serve.wording import filter_lines, foot
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 NOTES = {
-    "Areas/plan.md": "---\ntags: [project, café/été]\ndate: 2026-03-01\n---\n# Plan\n\nThe budget of the garden is small.\n",
-    "Areas/old plan.md": "---\ntags: [Project/Old]\ndate: 2020-01-01\n---\n# Old plan\n\nThe budget of the house is large. This is a draft.\n",
-    "Tools/flags.md": "---\ndate: 2024-05-05\n---\n# Flags\n\nRun `java -jar app.jar` where the jar holds the budget.\n",
+    "Areas/plan.md": (
+        "---\ntags: [project, café/été]\ndate: 2026-03-01\n---\n# Plan\n\n"
+        "The budget of the garden is small.\n"
+    ),
+    "Areas/old plan.md": (
+        "---\ntags: [Project/Old]\ndate: 2020-01-01\n---\n# Old plan\n\n"
+        "The budget of the house is large. This is a draft.\n"
+    ),
+    "Tools/flags.md": (
+        "---\ndate: 2024-05-05\n---\n# Flags\n\nRun `java -jar app.jar` where the jar holds the "
+        "budget.\n"
+    ),
     "Tools/minus.md": "---\ndate: 2023-05-05\n---\n# -budget\n\nA note about nothing at all.\n",
 }
 
@@ -41,7 +52,10 @@ def library(vault: Path) -> Iterator[Library]:
 
 
 def found(library: Library, query: str) -> set[str]:
-    return {each.path.rpartition("/")[2].removesuffix(".md") for each in library.query(query, limit=10).passages}
+    return {
+        each.path.rpartition("/")[2].removesuffix(".md")
+        for each in library.query(query, limit=10).passages
+    }
 
 
 @pytest.mark.parametrize(
@@ -65,7 +79,9 @@ def found(library: Library, query: str) -> set[str]:
         ("budget tag:project -draft", {"plan"}),
     ],
 )
-def test_a_filter_typed_in_a_query_narrows_it(library: Library, query: str, paths: set[str]) -> None:
+def test_a_filter_typed_in_a_query_narrows_it(
+    library: Library, query: str, paths: set[str]
+) -> None:
     answer = library.query(query, limit=10)
     assert {each.path.rpartition("/")[2].removesuffix(".md") for each in answer.passages} == paths
     assert answer.query == query
@@ -124,22 +140,38 @@ def test_a_query_of_filters_alone_lists_the_notes_newest_first(library: Library)
         ("-garden -lookbehind -draft", ["Tools/flags.md", "Tools/minus.md"]),
     ],
 )
-def test_a_query_of_exclusions_alone_lists_the_notes_that_are_left(library: Library, query: str, paths: list[str]) -> None:
+def test_a_query_of_exclusions_alone_lists_the_notes_that_are_left(
+    library: Library, query: str, paths: list[str]
+) -> None:
     answer = library.query(query)
     assert ([each.path for each in answer.passages], answer.listed) == (paths, len(paths))
 
 
-@pytest.mark.parametrize(("query", "left_out"), [("garden -lookbehind", "lookbehind"), ('garden -"oat milk"', "oat milk")])
-def test_what_is_left_out_and_stands_in_no_note_is_not_searched_for(library: Library, query: str, left_out: str) -> None:
+@pytest.mark.parametrize(
+    ("query", "left_out"),
+    [("garden -lookbehind", "lookbehind"), ('garden -"oat milk"', "oat milk")],
+)
+def test_what_is_left_out_and_stands_in_no_note_is_not_searched_for(
+    library: Library, query: str, left_out: str
+) -> None:
     answer, plain = library.query(query), library.query("garden")
     assert answer.filters == (Condition("words", left_out, excludes=True),)
-    assert [(each.path, each.score) for each in answer.passages] == [(each.path, each.score) for each in plain.passages]
+    assert [(each.path, each.score) for each in answer.passages] == [
+        (each.path, each.score) for each in plain.passages
+    ]
 
 
-def test_a_phrase_that_no_passage_holds_is_named_and_searched_for_as_words(library: Library) -> None:
+def test_a_phrase_that_no_passage_holds_is_named_and_searched_for_as_words(
+    library: Library,
+) -> None:
     answer = library.query('budget "no such phrase"')
-    assert (answer.filters, answer.unmet) == ((), (Unmet("words", "no such phrase", as_words=True),))
-    assert filter_lines((), answer.unmet, 0) == ['No passage holds "no such phrase". It was searched for as words.']
+    assert (answer.filters, answer.unmet) == (
+        (),
+        (Unmet("words", "no such phrase", as_words=True),),
+    )
+    assert filter_lines((), answer.unmet, 0) == [
+        'No passage holds "no such phrase". It was searched for as words.'
+    ]
 
 
 def test_a_filter_is_read_once_and_of_many_the_first_sixteen() -> None:
@@ -147,7 +179,9 @@ def test_a_filter_is_read_once_and_of_many_the_first_sixteen() -> None:
     read = read_filters(" ".join(["tag:t0"] * 30 + [f"tag:t{n}" for n in range(20)]), snapshot)
     assert [each.value for each in read.conditions] == [f"t{n}" for n in range(16)]
     assert read.text == "tag:t16 tag:t17 tag:t18 tag:t19"
-    assert read_filters("tag:t30 tag:t30", snapshot).unmet == read_filters("tag:t30", snapshot).unmet
+    assert (
+        read_filters("tag:t30 tag:t30", snapshot).unmet == read_filters("tag:t30", snapshot).unmet
+    )
 
 
 def test_filters_read_the_names_of_a_catalog_once() -> None:
@@ -168,20 +202,30 @@ def test_filters_read_the_names_of_a_catalog_once() -> None:
 
 
 def test_an_argument_that_lets_nothing_through_is_no_word_about_the_model(library: Library) -> None:
-    for answer in (library.query("budget", tag=["projct"]), library.query("budget", since=date(2030, 1, 1))):
+    for answer in (
+        library.query("budget", tag=["projct"]),
+        library.query("budget", since=date(2030, 1, 1)),
+    ):
         assert (answer.answerable, answer.passages) == (False, ())
         assert "keywords only" not in foot(answer)
 
 
-def test_an_answer_over_mcp_from_notes_without_vectors_does_not_say_that_the_model_is_not_loaded(tmp_path: Path) -> None:
+def test_an_answer_over_mcp_from_notes_without_vectors_does_not_say_that_the_model_is_not_loaded(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "vault").mkdir()
     (tmp_path / "vault/old.md").write_text("# Old\n\nThe budget.", encoding="utf-8")
-    with Library.open([tmp_path / "vault"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+    with Library.open(
+        [tmp_path / "vault"], index=tmp_path / "index", embedder=FakeEmbedder()
+    ) as library:
         library.index()
         (tmp_path / "vault/new.md").write_text("# New\n\nThe budget, too.", encoding="utf-8")
         library.index(words_only=True)
         reply = reply_query(library, {"query": "the budget", "path": ["new.md"]})
-        assert ("The budget, too." in reply.text, "the model is not loaded" in reply.text) == (True, False)
+        assert ("The budget, too." in reply.text, "the model is not loaded" in reply.text) == (
+            True,
+            False,
+        )
 
 
 def test_a_note_whose_name_looks_like_a_filter_is_found_by_it(library: Library) -> None:
@@ -193,9 +237,20 @@ def test_a_note_is_found_by_its_place_on_the_disk_as_it_is_copied_from_another_p
 ) -> None:
     monkeypatch.setenv("HOME", str(vault.parent))
     note = vault / "Areas/old plan.md"
-    for query in (str(note), f" {note}\n", note.as_uri(), f"~/{note.relative_to(vault.parent).as_posix()}", f"{note}#Old plan", f"{note}#"):
+    for query in (
+        str(note),
+        f" {note}\n",
+        note.as_uri(),
+        f"~/{note.relative_to(vault.parent).as_posix()}",
+        f"{note}#Old plan",
+        f"{note}#",
+    ):
         answer = library.query(query)
-        assert (answer.query, answer.passages[0].path, answer.confidence) == (query, "Areas/old plan.md", 1.0)
+        assert (answer.query, answer.passages[0].path, answer.confidence) == (
+            query,
+            "Areas/old plan.md",
+            1.0,
+        )
 
 
 def test_an_unknown_tag_names_the_nearest_and_is_searched_for_as_words(library: Library) -> None:
@@ -206,13 +261,19 @@ def test_an_unknown_tag_names_the_nearest_and_is_searched_for_as_words(library: 
 
 def test_an_unknown_tag_alone_finds_nothing_and_names_the_nearest(library: Library) -> None:
     answer = library.query("tag:projct")
-    assert (answer.answerable, answer.passages, answer.filters) == (False, (), (Condition("tag", "projct"),))
+    assert (answer.answerable, answer.passages, answer.filters) == (
+        False,
+        (),
+        (Condition("tag", "projct"),),
+    )
     assert answer.unmet[0].nearest[0] == "project"
 
 
 def test_an_unknown_tag_or_path_that_is_given_names_the_nearest(library: Library) -> None:
     assert library.query("budget", tag=["#projct"]).unmet[0].nearest[0] == "project"
-    assert library.query("budget", path=["Area/**"]).unmet == (Unmet("path", "Area/**", ("Areas/",)),)
+    assert library.query("budget", path=["Area/**"]).unmet == (
+        Unmet("path", "Area/**", ("Areas/",)),
+    )
     assert library.query("budget", tag=["project"], path=["Areas/**"]).unmet == ()
 
 
@@ -220,35 +281,67 @@ def test_a_tag_of_a_note_that_has_become_private_is_not_named(vault: Path) -> No
     secret = vault.parent / "other" / "secret.md"
     secret.parent.mkdir()
     secret.write_text("# Secret\n\n#layoffs next week.\n", encoding="utf-8")
-    with Library.open([secret.parent], index=vault.parent / "other-index", embedder=FakeEmbedder()) as library:
+    with Library.open(
+        [secret.parent], index=vault.parent / "other-index", embedder=FakeEmbedder()
+    ) as library:
         library.index()
         assert library.listing(tag=["layoff"]).unmet[0].nearest == ("layoffs",)
-        secret.write_text("---\nprivate: true\n---\n# Secret\n\n#layoffs next week.\n", encoding="utf-8")
+        secret.write_text(
+            "---\nprivate: true\n---\n# Secret\n\n#layoffs next week.\n", encoding="utf-8"
+        )
         assert library.query("tag:layoff").unmet[0].nearest == ()
         assert library.listing(tag=["layoff"]).unmet[0].nearest == ()
 
 
-def test_a_note_that_has_become_private_is_in_no_list_answer_or_count_before_it_is_indexed_again(tmp_path: Path) -> None:
+def test_a_note_that_has_become_private_is_in_no_list_answer_or_count_before_it_is_indexed_again(
+    tmp_path: Path,
+) -> None:
     secret, spring = tmp_path / "vault/secret plan.md", date(2026, 3, 1)
     secret.parent.mkdir()
     secret.write_text("# Secret plan\n\nThe #layoffs.\n", encoding="utf-8")
-    secret.with_name("open.md").write_text("---\ndate: 2026-05-01\n---\n# Open\n\n[x](secret%20plan.md)\n", encoding="utf-8")
-    with Library.open([secret.parent], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+    secret.with_name("open.md").write_text(
+        "---\ndate: 2026-05-01\n---\n# Open\n\n[x](secret%20plan.md)\n", encoding="utf-8"
+    )
+    with Library.open(
+        [secret.parent], index=tmp_path / "index", embedder=FakeEmbedder()
+    ) as library:
         library.index()
 
         def said() -> list[object]:
             texts = ("secret plan", "the layoffs", "tag:layoffs", "path:.md")
-            answers = [library.query(text, explain=explain) for text in texts for explain in (False, True)]
-            answers += [library.query("the plan", since=spring), library.query("plan", path=["secret plam"]), library.query('path:"secret plam"')]
-            shown = [(each.passages, each.undated, each.listed, each.unmet, each.trace) for each in answers]
-            lists = [library.listing(tag=["layoffs"]), library.listing(since=spring), library.listing(path=["secret plam"]), library.listing()]
+            answers = [
+                library.query(text, explain=explain) for text in texts for explain in (False, True)
+            ]
+            answers += [
+                library.query("the plan", since=spring),
+                library.query("plan", path=["secret plam"]),
+                library.query('path:"secret plam"'),
+            ]
+            shown = [
+                (each.passages, each.undated, each.listed, each.unmet, each.trace)
+                for each in answers
+            ]
+            lists = [
+                library.listing(tag=["layoffs"]),
+                library.listing(since=spring),
+                library.listing(path=["secret plam"]),
+                library.listing(),
+            ]
             return [*shown, *lists, library.outline(), library.related("open.md")]
 
         assert [at for at, each in enumerate(said()) if "secret plan" not in repr(each)] == [8, 12]
-        assert (library.query("the plan", since=spring).undated, library.query("path:.md").listed) == (1, 2)
-        secret.write_text("---\nprivate: true\n---\n# Secret plan\n\nThe #layoffs.\n", encoding="utf-8")
+        assert (
+            library.query("the plan", since=spring).undated,
+            library.query("path:.md").listed,
+        ) == (1, 2)
+        secret.write_text(
+            "---\nprivate: true\n---\n# Secret plan\n\nThe #layoffs.\n", encoding="utf-8"
+        )
         assert [each for each in said() if "secret plan" in repr(each)] == []
-        assert (library.query("the plan", since=spring).undated, library.query("path:.md").listed) == (0, 1)
+        assert (
+            library.query("the plan", since=spring).undated,
+            library.query("path:.md").listed,
+        ) == (0, 1)
         assert (library.listing(since=spring).undated, len(library.listing().notes)) == (0, 1)
         assert library.listing(tag=["layoffs"]).unmet == (Unmet("tag", "layoffs"),)
         with pytest.raises(UnknownPathError):
@@ -259,7 +352,9 @@ def test_who_may_see_one_folder_hears_of_no_tag_of_another(tmp_path: Path) -> No
     for name, tag in (("mine", "holiday"), ("theirs", "salaries")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "note.md").write_text(f"# Note\n\nAbout #{tag}.\n", encoding="utf-8")
-    with Library.open([tmp_path / "mine", tmp_path / "theirs"], index=tmp_path / "index", embedder=FakeEmbedder()) as both:
+    with Library.open(
+        [tmp_path / "mine", tmp_path / "theirs"], index=tmp_path / "index", embedder=FakeEmbedder()
+    ) as both:
         both.index()
         one = both.only({"mine"})
         assert both.query("tag:salary").unmet[0].nearest == ("salaries",)
@@ -277,7 +372,9 @@ def test_notes_are_listed_by_tag_path_and_date_newest_first(library: Library) ->
     assert listed(since=date(2024, 5, 5), until=date(2024, 5, 5)) == ["Tools/flags.md"]
 
 
-def test_an_answer_says_how_many_notes_a_date_leaves_out_because_they_have_none(tmp_path: Path) -> None:
+def test_an_answer_says_how_many_notes_a_date_leaves_out_because_they_have_none(
+    tmp_path: Path,
+) -> None:
     for name, text in (
         ("dated", "---\ndate: 2026-01-01\n---\n# Dated\n\nThe budget."),
         ("plain", "# Plain\n\nThe budget."),
@@ -285,17 +382,26 @@ def test_an_answer_says_how_many_notes_a_date_leaves_out_because_they_have_none(
     ):
         (tmp_path / "vault").mkdir(exist_ok=True)
         (tmp_path / f"vault/{name}.md").write_text(text, encoding="utf-8")
-    with Library.open([tmp_path / "vault"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+    with Library.open(
+        [tmp_path / "vault"], index=tmp_path / "index", embedder=FakeEmbedder()
+    ) as library:
         library.index()
-        answer, notes = library.query("the budget", since=date(2020, 1, 1)), library.listing(since=date(2020, 1, 1))
+        answer, notes = (
+            library.query("the budget", since=date(2020, 1, 1)),
+            library.listing(since=date(2020, 1, 1)),
+        )
         assert ([each.path for each in answer.passages], answer.undated) == (["dated.md"], 2)
         assert ([each.path for each in notes.notes], notes.undated) == (["dated.md"], 2)
         assert library.query("the budget").undated == 0
 
 
-def test_an_answer_over_mcp_has_the_day_of_each_passage_where_one_is_known(library: Library) -> None:
+def test_an_answer_over_mcp_has_the_day_of_each_passage_where_one_is_known(
+    library: Library,
+) -> None:
     reply = reply_query(library, {"query": "budget of the garden"})
-    assert {each["path"]: each["date"] for each in reply.structured["results"]}["Areas/plan.md"] == "2026-03-01"
+    assert {each["path"]: each["date"] for each in reply.structured["results"]}[
+        "Areas/plan.md"
+    ] == "2026-03-01"
     assert "\n(dated 2026-03-01)\n" in reply.text
     entries = reply_outline(library, {"tag": ["project"]}).structured["entries"]
     assert [each["date"] for each in entries] == ["2026-03-01", "2020-01-01"]
@@ -322,9 +428,20 @@ def asked(kinds: Sequence[str]) -> list[str]:
 
 @pytest.mark.skipif(not EVALUATION.is_dir(), reason="the query sets are not here")
 def test_no_labeled_query_of_a_corpus_without_tags_has_a_filter_but_phrases() -> None:
-    """Every note holds every word that a query has behind a dash: what is told apart is told by its form alone."""
+    """Every note holds every word that a query has behind a dash: what is told apart is told by its
+    form alone.
+    """
     queries = asked(["manual", "auto", "typo", "client", "names", "cisi"])
-    text = "\n\n".join(" ".join(query.replace("-", " ").replace("#", " ").split()) for query in queries)
+    text = "\n\n".join(
+        " ".join(query.replace("-", " ").replace("#", " ").split()) for query in queries
+    )
     snapshot = memory_snapshot([document("all.md", f"# All\n\n{text}")])
-    read = {query: [each for each in read_filters(query, snapshot).conditions if each.field != "words" or each.excludes] for query in queries}
+    read = {
+        query: [
+            each
+            for each in read_filters(query, snapshot).conditions
+            if each.field != "words" or each.excludes
+        ]
+        for query in queries
+    }
     assert {query: filters for query, filters in read.items() if filters} == {}

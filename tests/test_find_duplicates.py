@@ -1,4 +1,6 @@
-"""New chunks are looked at once they have vectors: repeats, copies elsewhere, and what becomes of them when notes change."""
+"""New chunks are looked at once they have vectors: repeats, copies elsewhere, and what becomes of
+them when notes change.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ from thumbindex.testing import FakeEmbedder
 from thumbindex.text import text_key
 
 BACKUP = "The backup of all notes runs every single night at home, and a copy of it goes abroad."
-REWORDED = "The backup of all notes runs every night at home, and a copy of it goes abroad."  # no word that the other lacks
+# no word that the other lacks
+REWORDED = "The backup of all notes runs every night at home, and a copy of it goes abroad."
 PEARS = "Pears ripen off the tree, apples on it."
 
 
@@ -66,14 +69,19 @@ def repeats(library: Library) -> list[tuple[str, str, bool]]:
         found = store.duplicates.repeats()
         chunks = store.chunks([row for pair in found for row in pair[:2]])
         store.verify()
-        return sorted((chunks[row].text, chunks[keeper].text, exact) for row, keeper, exact in found)
+        return sorted(
+            (chunks[row].text, chunks[keeper].text, exact) for row, keeper, exact in found
+        )
 
 
 def alike(library: Library) -> list[tuple[str, str, str]]:
     """Return the notes of each pair, and its zone."""
     with closing(Store(library.opened[0].places.store, read_only=True)) as store:
         found = store.duplicates.alike()
-        titles = {row: chunk.heading_path[0] for row, chunk in store.chunks([row for pair in found for row in pair[:2]]).items()}
+        titles = {
+            row: chunk.heading_path[0]
+            for row, chunk in store.chunks([row for pair in found for row in pair[:2]]).items()
+        }
         return sorted((*sorted((titles[a], titles[b])), zone) for a, b, _, zone, _, _ in found)
 
 
@@ -82,7 +90,11 @@ def copies(library: Library) -> dict[str, list[str]]:
     (reader,) = library._readers
     snapshot = reader.snapshot()
     path = lambda n: snapshot.catalog.documents[snapshot.catalog.document_of(n)].path  # noqa: E731
-    return {path(n): [path(m) for m in found] for n in range(len(snapshot.catalog)) if (found := snapshot.duplicates.copies(n))}  # type: ignore[arg-type]
+    return {
+        path(n): [path(m) for m in found]
+        for n in range(len(snapshot.catalog))
+        if (found := snapshot.duplicates.copies(n))
+    }  # type: ignore[arg-type]
 
 
 def note(title: str, *paragraphs: str) -> str:
@@ -100,10 +112,16 @@ def test_what_a_note_says_twice_is_left_out_and_stays_readable(library):
     (reader,) = library._readers
     duplicates = reader.snapshot().duplicates
     assert list(duplicates.repeated().first(9)) == [2, 3]
-    assert (duplicates.copies(0), duplicates.salience([0])[0] > reader.snapshot().catalog.chunks([0])[0].salience) == ((2, 3), True)  # type: ignore[arg-type, list-item, index]
+    assert (
+        duplicates.copies(0),
+        duplicates.salience([0])[0] > reader.snapshot().catalog.chunks([0])[0].salience,
+    ) == ((2, 3), True)  # type: ignore[arg-type, list-item, index]
 
 
-CORPORA = st.dictionaries(st.sampled_from(("a.md", "b.md", "c.md")), st.lists(st.sampled_from((BACKUP, REWORDED, PEARS)), min_size=1, max_size=4))
+CORPORA = st.dictionaries(
+    st.sampled_from(("a.md", "b.md", "c.md")),
+    st.lists(st.sampled_from((BACKUP, REWORDED, PEARS)), min_size=1, max_size=4),
+)
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
@@ -116,8 +134,13 @@ def test_ingestion_never_crosses_a_documents_boundary(corpus):
             put(library, {path: note(path, *texts) for path, texts in corpus.items()})
             with closing(Store(library.opened[0].places.store, read_only=True)) as store:
                 document = {row: of for row, of, _ in store.chunk_rows()}
-                assert all(document[row] == document[keeper] for row, keeper, _ in store.duplicates.repeats())
-                assert len(store.duplicates.repeats()) <= len(document) - len(set(document.values()))
+                assert all(
+                    document[row] == document[keeper]
+                    for row, keeper, _ in store.duplicates.repeats()
+                )
+                assert len(store.duplicates.repeats()) <= len(document) - len(
+                    set(document.values())
+                )
 
 
 def test_a_text_that_stands_in_two_notes_is_left_out_of_none(library):
@@ -126,9 +149,18 @@ def test_a_text_that_stands_in_two_notes_is_left_out_of_none(library):
 
 
 def test_the_counts_stand_in_the_status_by_type_of_document(library):
-    put(library, {"a.md": note("A", BACKUP, BACKUP, REWORDED), "b.md": f"---\ntype: guide\n---\n\n{note('B', PEARS)}"})
+    put(
+        library,
+        {
+            "a.md": note("A", BACKUP, BACKUP, REWORDED),
+            "b.md": f"---\ntype: guide\n---\n\n{note('B', PEARS)}",
+        },
+    )
     (status,) = library.status()
-    assert [replace(each, mean_boost=round(each.mean_boost, 2), most_boost=round(each.most_boost, 2)) for each in status.ingestion] == [
+    assert [
+        replace(each, mean_boost=round(each.mean_boost, 2), most_boost=round(each.most_boost, 2))
+        for each in status.ingestion
+    ] == [
         IngestionCounts("", 3, 2, 1, 0.15, 0.15),
         IngestionCounts("guide", 1, 0, 0, 0.0, 0.0),
     ]
@@ -138,14 +170,23 @@ def test_a_run_that_left_something_out_says_so_once(library, caplog):
     caplog.set_level(logging.INFO, logger=library_duplicates.__name__)
     put(library, {"a.md": note("A", BACKUP, PEARS, BACKUP)})
     put(library, {"b.md": note("B", PEARS)})
-    assert [record.message for record in caplog.records] == ["1 of 3 chunks only repeats another one of its note and is left out of the search"]
+    assert [record.message for record in caplog.records] == [
+        "1 of 3 chunks only repeats another one of its note and is left out of the search"
+    ]
 
 
 # ------------------------------------------------------------------ across documents
 
 
 def test_copies_in_other_notes_are_found_whatever_stands_above_them(library):
-    put(library, {"a.md": note("Alpha", BACKUP), "b.md": note("Quite another heading of many words", f"- **{BACKUP}**"), "c.md": note("C", PEARS)})
+    put(
+        library,
+        {
+            "a.md": note("Alpha", BACKUP),
+            "b.md": note("Quite another heading of many words", f"- **{BACKUP}**"),
+            "c.md": note("C", PEARS),
+        },
+    )
     put(library, {"d.md": note("Delta", BACKUP)})
     assert ("Alpha", "Delta", "same") in alike(library)
     assert copies(library)["a.md"] == ["d.md"]
@@ -154,7 +195,10 @@ def test_copies_in_other_notes_are_found_whatever_stands_above_them(library):
 def test_a_new_note_is_compared_with_the_old_ones_and_an_old_pair_goes_with_its_note(library):
     put(library, {"a.md": note("A", BACKUP)})
     put(library, {"b.md": note("B", BACKUP)})
-    assert (alike(library), copies(library)) == ([("A", "B", "same")], {"a.md": ["b.md"], "b.md": ["a.md"]})
+    assert (alike(library), copies(library)) == (
+        [("A", "B", "same")],
+        {"a.md": ["b.md"], "b.md": ["a.md"]},
+    )
     put(library, {"b.md": note("B", PEARS)})
     assert (alike(library), copies(library)) == ([], {})
 
@@ -205,7 +249,11 @@ def test_an_edit_leaves_the_pairs_of_other_notes_as_they_were(library):
         gone = store.rows(["0.md"])
         before = [row for row in store.duplicates.alike_since(0) if not gone & set(row[1:3])]
         put(library, {"0.md": note("0", PEARS)})
-        assert (len(before), store.duplicates.alike_since(0), store.duplicates.lonely()) == (3, before, [])
+        assert (len(before), store.duplicates.alike_since(0), store.duplicates.lonely()) == (
+            3,
+            before,
+            [],
+        )
 
 
 def test_other_settings_look_at_all_again_and_keep_what_was_decided(root):
@@ -216,21 +264,31 @@ def test_other_settings_look_at_all_again_and_keep_what_was_decided(root):
     with open_library(root, "index.ingest.similarity=1.0") as library:
         library.index()
         with closing(Store(library.opened[0].places.store, read_only=True)) as store:
-            assert (repeats(library), store.duplicates.boosts(), len(store.decisions())) == ([], {}, 1)
-    with open_library(root, "index.ingest.enabled=false", "index.duplicates.enabled=false") as library:
+            assert (repeats(library), store.duplicates.boosts(), len(store.decisions())) == (
+                [],
+                {},
+                1,
+            )
+    with open_library(
+        root, "index.ingest.enabled=false", "index.duplicates.enabled=false"
+    ) as library:
         library.index()
         assert (repeats(library), alike(library)) == ([], [])
 
 
 def test_one_run_or_many_find_the_same_repeats(root):
-    notes = {f"{n}.md": note(str(n), BACKUP, PEARS, *(REWORDED for _ in range(n % 3))) for n in range(6)}
+    notes = {
+        f"{n}.md": note(str(n), BACKUP, PEARS, *(REWORDED for _ in range(n % 3))) for n in range(6)
+    }
     with open_library(root) as library:
         for path, text in notes.items():
             put(library, {path: text})
         bit_by_bit = repeats(library)
         library.index(rebuild=True)
         assert repeats(library) == bit_by_bit
-        assert len(logical_dump(library._readers[0].store, library.opened[0].places)["repeats"]) == len(bit_by_bit)
+        assert len(
+            logical_dump(library._readers[0].store, library.opened[0].places)["repeats"]
+        ) == len(bit_by_bit)
 
 
 def test_nothing_is_written_where_nothing_is_new(library):
@@ -242,7 +300,10 @@ def test_nothing_is_written_where_nothing_is_new(library):
 
 ENDED = object()
 
-LONG = note("Long", *(f"This is part {n} of a long note on the moss of garden {n % 40}." for n in range(400)))
+LONG = note(
+    "Long",
+    *(f"This is part {n} of a long note on the moss of garden {n % 40}." for n in range(400)),
+)
 
 
 def begin_search(library: Library, **notes: str) -> Generator[None]:
@@ -256,7 +317,9 @@ def begin_search(library: Library, **notes: str) -> Generator[None]:
 
 
 def test_a_search_through_a_long_note_lets_others_in_often(library):
-    assert sum(1 for _ in begin_search(library, long=LONG, other=LONG.replace("Long", "Other"))) > 30
+    assert (
+        sum(1 for _ in begin_search(library, long=LONG, other=LONG.replace("Long", "Other"))) > 30
+    )
 
 
 def test_a_search_that_is_left_and_begun_anew_finds_the_same(root):
@@ -277,7 +340,8 @@ def test_a_search_that_is_left_and_begun_anew_finds_the_same(root):
 def test_a_search_in_an_index_that_is_built_anew_meanwhile_leaves_nothing_in_the_new_one(library):
     steps = begin_search(library, a=note("A", BACKUP, PEARS), b=note("B", BACKUP))
     next(steps)
-    library.index(rebuild=True, words_only=True)  # in which nothing was looked at either, and rows have the same numbers
+    # in which nothing was looked at either, and rows have the same numbers
+    library.index(rebuild=True, words_only=True)
     deque(steps, maxlen=0)
     assert (repeats(library), alike(library)) == ([], [])
     library.index()

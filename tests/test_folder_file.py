@@ -1,4 +1,6 @@
-"""A folder's own `thumbindex.toml` may come from anyone: what is wrong with it is told, shows no note that it hides, and harms no other folder."""
+"""A folder's own `thumbindex.toml` may come from anyone: what is wrong with it is told, shows no
+note that it hides, and harms no other folder.
+"""
 
 from __future__ import annotations
 
@@ -26,27 +28,69 @@ NOT_UNDERSTOOD = {
     "5,000 brackets": (f"x = {'[' * 5_000}\n", "too many brackets"),
     "400 lines of 900 parts": (PARTS, "more than 100,000 bytes"),
     "50 lines of 900 parts": (PARTS[:90_000], ":1: has 899 dots in one line"),
-    "keys below a table of 900 parts": (f"[{'a.' * 900}a]\n" + "".join(f"k{n} = 1\n" for n in range(9_000)), ":1: has 900 dots in one line"),
+    "keys below a table of 900 parts": (
+        f"[{'a.' * 900}a]\n" + "".join(f"k{n} = 1\n" for n in range(9_000)),
+        ":1: has 900 dots in one line",
+    ),
     "a key of 90,000 letters": (f"{'k' * 90_000} = 1\n", f"unknown key `{'k' * 60}…`"),
     "5,000 keys that nobody knows": (MANY_KEYS, ":50001: unknown key `k0`"),
     "another byte than UTF-8": (b"# caf\xe9\n", "is not UTF-8 (byte 5)"),
     "no TOML": ("[query\n", ":1: not valid TOML"),
 }
 WRONG = {
-    "a number of 5,000 hexadecimal digits": (f"[query]\nlimit = 0x{'f' * 5_000}\n", ":2: `query.limit` must be 1 to 100, not a number that large"),
-    "an integer that no float holds": (f"[query.recency]\nbias = 1{'0' * 400}\n", ":2: `query.recency.bias` must be a number"),
-    "infinity": ("[query.recency]\nbias = inf\n", ":2: `query.recency.bias` must be a number, not inf"),
-    "a value of 900 levels": (f"[query]\nlimit{'.a' * 900} = 1\n", "`query.limit` must be a whole number, not a table"),
-    "an unknown key": ("[query]\nlimt = 3\n", ":2: unknown key `query.limt`: did you mean `query.limit`?"),
-    "another type": ("[query]\nlimit = 'three'\n", ":2: `query.limit` must be a whole number, not 'three'"),
-    "out of bounds": ("[query]\nlimit = 100000\n", ":2: `query.limit` must be 1 to 100, not 100000"),
-    "a stage that there is none of": ("[query]\nskip = ['fuze']\n", ":2: `query.skip` takes no 'fuze': did you mean `fuse`?"),
-    "a list of stages too long": ("[query]\nskip = [" + "'fuse'," * 1001 + "]\n", ":2: `query.skip` takes at most 1,000 strings"),
+    "a number of 5,000 hexadecimal digits": (
+        f"[query]\nlimit = 0x{'f' * 5_000}\n",
+        ":2: `query.limit` must be 1 to 100, not a number that large",
+    ),
+    "an integer that no float holds": (
+        f"[query.recency]\nbias = 1{'0' * 400}\n",
+        ":2: `query.recency.bias` must be a number",
+    ),
+    "infinity": (
+        "[query.recency]\nbias = inf\n",
+        ":2: `query.recency.bias` must be a number, not inf",
+    ),
+    "a value of 900 levels": (
+        f"[query]\nlimit{'.a' * 900} = 1\n",
+        "`query.limit` must be a whole number, not a table",
+    ),
+    "an unknown key": (
+        "[query]\nlimt = 3\n",
+        ":2: unknown key `query.limt`: did you mean `query.limit`?",
+    ),
+    "another type": (
+        "[query]\nlimit = 'three'\n",
+        ":2: `query.limit` must be a whole number, not 'three'",
+    ),
+    "out of bounds": (
+        "[query]\nlimit = 100000\n",
+        ":2: `query.limit` must be 1 to 100, not 100000",
+    ),
+    "a stage that there is none of": (
+        "[query]\nskip = ['fuze']\n",
+        ":2: `query.skip` takes no 'fuze': did you mean `fuse`?",
+    ),
+    "a list of stages too long": (
+        "[query]\nskip = [" + "'fuse'," * 1001 + "]\n",
+        ":2: `query.skip` takes at most 1,000 strings",
+    ),
     "an order that cannot be": ("[query.confidence]\ndoubt = 0.05\n", "must not be above"),
-    "a stage that lacks its field": ("[query]\nskip = []\n[query.deduplicate]\nmethod = 'exact_field'\n", "name the field"),
-    "a model": ("[encode.embed]\nmodel = 'evil/model'\n", ":2: `encode.embed.model` may not be set in a folder's own"),
-    "folders": ('[[folders]]\nname = "a"\npath = "/"\ntokens = ["*"]\n', "`folders` may not be set in a folder's own"),
-    "a hidden setting": ("[corpus]\nhidden = true\n", ":2: `corpus.hidden` may not be set in a folder's own"),
+    "a stage that lacks its field": (
+        "[query]\nskip = []\n[query.deduplicate]\nmethod = 'exact_field'\n",
+        "name the field",
+    ),
+    "a model": (
+        "[encode.embed]\nmodel = 'evil/model'\n",
+        ":2: `encode.embed.model` may not be set in a folder's own",
+    ),
+    "folders": (
+        '[[folders]]\nname = "a"\npath = "/"\ntokens = ["*"]\n',
+        "`folders` may not be set in a folder's own",
+    ),
+    "a hidden setting": (
+        "[corpus]\nhidden = true\n",
+        ":2: `corpus.hidden` may not be set in a folder's own",
+    ),
 }
 
 
@@ -72,7 +116,14 @@ def opened(places: tuple[Path, Path], tmp_path: Path) -> Iterator[Callable[..., 
 
     def open_it(*overrides: str, alone: bool = False) -> Library:
         config = load_config(user_file=tmp_path / "none", overrides=overrides)
-        made.append(Library.open(places[:1] if alone else places, index=tmp_path / "index", config=config, embedder=FakeEmbedder()))
+        made.append(
+            Library.open(
+                places[:1] if alone else places,
+                index=tmp_path / "index",
+                config=config,
+                embedder=FakeEmbedder(),
+            )
+        )
         return made[-1]
 
     yield open_it
@@ -85,7 +136,10 @@ def found(library: Library, query: str = "apples") -> set[str]:
 
 
 def told(library: Library) -> dict[str, list[str]]:
-    return {each.folder: [f"{problem.path}: {problem.reason}" for problem in each.problems] for each in library.status()}
+    return {
+        each.folder: [f"{problem.path}: {problem.reason}" for problem in each.problems]
+        for each in library.status()
+    }
 
 
 # ------------------------------------------------------------------ a file that is wrong
@@ -121,7 +175,11 @@ LINKS = {
 
 @pytest.mark.parametrize("kind", [*LINKS, "a pipe", "a socket", "a folder", "300 MB"])
 def test_what_is_no_file_of_the_folder_or_too_large_is_told_and_keeps_new_notes_out(
-    places: tuple[Path, Path], opened: Callable[..., Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    places: tuple[Path, Path],
+    opened: Callable[..., Library],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
 ) -> None:
     own = places[0] / "thumbindex.toml"
     write(tmp_path / "elsewhere.toml", '[corpus.private]\nglobs = ["pie.md"]\n')
@@ -145,27 +203,39 @@ def test_what_is_no_file_of_the_folder_or_too_large_is_told_and_keeps_new_notes_
     assert found(library) == {"fruit.md"}
 
 
-def test_a_file_that_is_right_holds_and_nothing_is_told(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
+def test_a_file_that_is_right_holds_and_nothing_is_told(
+    places: tuple[Path, Path], opened: Callable[..., Library]
+) -> None:
     write(places[0] / "thumbindex.toml", "[query]\nlimit = 1\n")
     library = opened()
     library.index()
-    assert (told(library), library.only(["strange"]).config.query.limit) == ({"strange": [], "mine": []}, 1)
+    assert (told(library), library.only(["strange"]).config.query.limit) == (
+        {"strange": [], "mine": []},
+        1,
+    )
 
 
 # ------------------------------------------------------------------ what it keeps private
 
 
-def test_what_a_wrong_file_keeps_private_stays_private(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
+def test_what_a_wrong_file_keeps_private_stays_private(
+    places: tuple[Path, Path], opened: Callable[..., Library]
+) -> None:
     write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
     write(places[0] / "plan.md", "# Plan\n\nApples in spring. #secret\n")
-    write(places[0] / "thumbindex.toml", '[query]\nlimt = 3\n[corpus.private]\nglobs = ["diary.md"]\ntags = ["secret"]\n')
+    write(
+        places[0] / "thumbindex.toml",
+        '[query]\nlimt = 3\n[corpus.private]\nglobs = ["diary.md"]\ntags = ["secret"]\n',
+    )
     library = opened()
     library.index()
     assert found(library) == {"fruit.md", "pie.md"}
     assert "unknown key `query.limt`" in told(library)["strange"][0]
 
 
-def test_what_a_wrong_file_leaves_out_stays_out(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
+def test_what_a_wrong_file_leaves_out_stays_out(
+    places: tuple[Path, Path], opened: Callable[..., Library]
+) -> None:
     write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
     write(places[0] / "thumbindex.toml", '[query]\nlimt = 3\n[corpus]\nexclude = ["diary.md"]\n')
     library = opened()
@@ -182,7 +252,9 @@ CLOSED = {
     "no table": '[corpus]\nprivate = ["diary.md"]\n',
     "UTF-16": '[corpus.private]\nglobs = ["diary.md"]\n'.encode("utf-16"),
     "too large": f'[corpus.private]\nglobs = ["diary.md"]\n{"#" * 100_000}',
-    "more globs than are taken": f"[corpus.private]\nglobs = {[f'{n}.md' for n in range(1_000)] + ['diary.md']}\n",
+    "more globs than are taken": (
+        f"[corpus.private]\nglobs = {[f'{n}.md' for n in range(1_000)] + ['diary.md']}\n"
+    ),
     "a tag": "[corpus.private]\ntags = [secret]\n",
     "escapes, no TOML": '[corpus."\\u0070rivate"]\n"\\u0067lobs" = ["diary.md"]\n[query\n',
     "escapes, another name": '[corpus."\\u0070rivat"]\n"\\u0067lobs" = ["diary.md"]\n',
@@ -193,7 +265,7 @@ CLOSED = {
 
 
 @pytest.mark.parametrize("name", CLOSED)
-def test_where_a_file_may_keep_more_private_than_can_be_read_nothing_new_is_taken_in_until_it_is_mended(
+def test_where_a_file_may_keep_more_private_than_can_be_read_nothing_new_is_taken_in_until_mended(
     places: tuple[Path, Path], opened: Callable[..., Library], name: str
 ) -> None:
     own = places[0] / "thumbindex.toml"
@@ -224,17 +296,24 @@ def test_where_a_file_may_keep_more_private_than_can_be_read_nothing_new_is_take
     assert (found(mended), told(mended)["strange"]) == ({"fruit.md", "leaf.md", "new.md"}, [])
 
 
-def test_a_right_glob_holds_beside_one_that_is_refused(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
+def test_a_right_glob_holds_beside_one_that_is_refused(
+    places: tuple[Path, Path], opened: Callable[..., Library]
+) -> None:
     write(places[0] / "diary/day.md", "# Day\n\nApples were sour.\n")
     opened().index()
     absolute = f"{places[0].resolve()}/diary/**"
-    write(places[0] / "thumbindex.toml", f'[corpus.private]\nglobs = ["diary/**", "./x/**", "{absolute}"]\n')
+    write(
+        places[0] / "thumbindex.toml",
+        f'[corpus.private]\nglobs = ["diary/**", "./x/**", "{absolute}"]\n',
+    )
     library = opened()
     assert found(library) == {"fruit.md", "pie.md"}
     assert "'./x/**' contains" in told(library)["strange"][0]
 
 
-def test_a_file_that_is_there_and_cannot_be_read_lets_nothing_new_in(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
+def test_a_file_that_is_there_and_cannot_be_read_lets_nothing_new_in(
+    places: tuple[Path, Path], opened: Callable[..., Library]
+) -> None:
     own = places[0] / "thumbindex.toml"
     opened().index()
     own.symlink_to("thumbindex.toml")  # a loop: root may read what nobody else may, but not this
@@ -245,7 +324,9 @@ def test_a_file_that_is_there_and_cannot_be_read_lets_nothing_new_in(places: tup
     assert "cannot be read" in told(library)["strange"][0]
 
 
-def test_an_open_library_takes_nothing_new_in_once_the_file_has_become_wrong(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
+def test_an_open_library_takes_nothing_new_in_once_the_file_has_become_wrong(
+    places: tuple[Path, Path], opened: Callable[..., Library]
+) -> None:
     own = places[0] / "thumbindex.toml"
     write(own, '[corpus.private]\nglobs = ["diary*.md"]\n')
     write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
@@ -261,9 +342,13 @@ def test_an_open_library_takes_nothing_new_in_once_the_file_has_become_wrong(pla
         assert "too many digits" in told(each)["strange"][0]
 
 
-def test_a_folders_own_file_takes_nothing_away_from_what_the_user_keeps_private(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
+def test_a_folders_own_file_takes_nothing_away_from_what_the_user_keeps_private(
+    places: tuple[Path, Path], opened: Callable[..., Library]
+) -> None:
     write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
-    write(places[0] / "thumbindex.toml", '[corpus.private]\nglobs = ["diary.md", "!diary.md", "!*"]\n')
+    write(
+        places[0] / "thumbindex.toml", '[corpus.private]\nglobs = ["diary.md", "!diary.md", "!*"]\n'
+    )
     library = opened("corpus.private.globs=diary.md")
     library.index()
     assert found(library) == {"fruit.md", "pie.md"}
@@ -273,7 +358,11 @@ def test_a_folders_own_file_takes_nothing_away_from_what_the_user_keeps_private(
 
 
 def test_every_number_that_a_folders_own_file_may_set_has_bounds() -> None:
-    numbers = [each for each in settings().values() if each.key.startswith(("query.", "corpus.chunk.")) and each.kind in (int, float)]
+    numbers = [
+        each
+        for each in settings().values()
+        if each.key.startswith(("query.", "corpus.chunk.")) and each.kind in (int, float)
+    ]
     assert [each.key for each in numbers if each.least is None or each.most is None] == []
     assert len(numbers) > 25
 
@@ -284,19 +373,31 @@ def test_no_bound_makes_a_question_an_error_or_compares_more_than_some_hundred_c
 ) -> None:
     for n in range(400):
         write(places[0] / f"{n}.md", f"# Apples {n}\n\nApples of tree {n} stand in row {n * n}.\n")
-    same = "[query.confidence]\nminimum_relevance = 0\nabstain = 0\n[query.deduplicate]\nmethod = 'semantic'\n"
+    same = (
+        "[query.confidence]\nminimum_relevance = 0\nabstain = 0\n[query.deduplicate]\n"
+        "method = 'semantic'\n"
+    )
     write(places[0] / "thumbindex.toml", f"[query]\nlimit = 100\nskip = [{skipped}]\n{same}")
     library = opened(alone=True)
     library.index()
     answer = library.query("apples tree row")
     assert told(library)["strange"] == []
     assert answer.passages
-    assert all(50 <= step.size_in <= 300 for step in answer.trace if step.stage in {"headings", "deduplicate"})
+    assert all(
+        50 <= step.size_in <= 300
+        for step in answer.trace
+        if step.stage in {"headings", "deduplicate"}
+    )
 
 
-def test_a_stage_that_lacks_its_field_is_refused_with_the_configuration_and_not_with_each_question(tmp_path: Path) -> None:
+def test_a_stage_that_lacks_its_field_is_refused_with_the_configuration_and_not_with_each_question(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(Exception, match=r"name the field in `query.deduplicate.field`"):
-        load_config(user_file=tmp_path / "none", overrides=["query.skip=", "query.deduplicate.method=exact_field"])
+        load_config(
+            user_file=tmp_path / "none",
+            overrides=["query.skip=", "query.deduplicate.method=exact_field"],
+        )
     assert Config().query.deduplicate.field == ""
 
 
@@ -321,7 +422,9 @@ def test_what_the_file_keeps_private_from_now_on_is_private_in_a_library_that_is
     assert found(again) == {"fruit.md", "pie.md", "diary.md"}
 
 
-def test_an_open_library_shows_no_note_that_the_file_has_just_made_private(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
+def test_an_open_library_shows_no_note_that_the_file_has_just_made_private(
+    places: tuple[Path, Path], opened: Callable[..., Library]
+) -> None:
     write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
     library = opened()
     library.index()

@@ -1,4 +1,6 @@
-"""An answer that waits for what is on disk, or says what is missing; and the news of what came, went and changed."""
+"""An answer that waits for what is on disk, or says what is missing; and the news of what came,
+went and changed.
+"""
 
 import os
 import shutil
@@ -30,7 +32,9 @@ def write(path: Path, text: str) -> None:
 
 
 def open_library(index: Path, *roots: Path) -> Library:
-    return Library.open(roots, index=index, config=load_config(user_file=index / "none"), embedder=FakeEmbedder())
+    return Library.open(
+        roots, index=index, config=load_config(user_file=index / "none"), embedder=FakeEmbedder()
+    )
 
 
 @pytest.fixture
@@ -76,11 +80,15 @@ def test_what_nobody_indexes_is_named_when_the_time_is_up(reader: Library, vault
     write(vault / "apples.md", "# Apples\n\nApples are red.\n")
     (vault / "pears.md").unlink()
     answer = ask(reader)
-    assert answer.freshness == Freshness((("vault", "apples.md"), ("vault", "pears.md"), ("vault", "plums.md")))
+    assert answer.freshness == Freshness(
+        (("vault", "apples.md"), ("vault", "pears.md"), ("vault", "plums.md"))
+    )
     assert not answer.freshness.fresh
 
 
-def test_an_answer_waits_for_whoever_indexes_and_then_knows_it(reader: Library, writer: Library, vault: Path) -> None:
+def test_an_answer_waits_for_whoever_indexes_and_then_knows_it(
+    reader: Library, writer: Library, vault: Path
+) -> None:
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
     later = threading.Timer(0.3, lambda: writer.index(words_only=True))
     later.start()
@@ -90,7 +98,9 @@ def test_an_answer_waits_for_whoever_indexes_and_then_knows_it(reader: Library, 
     assert "plums.md" in paths(answer)
 
 
-def test_a_file_that_has_changed_again_does_not_hold_up_what_is_indexed(reader: Library, writer: Library, vault: Path) -> None:
+def test_a_file_that_has_changed_again_does_not_hold_up_what_is_indexed(
+    reader: Library, writer: Library, vault: Path
+) -> None:
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
 
     def index_and_edit(progress: Progress) -> None:
@@ -117,14 +127,18 @@ def test_a_file_that_is_put_back_as_it_was_is_not_waited_for(reader: Library, va
 
 
 @pytest.mark.skipif(os.name == "nt" or os.getuid() == 0, reason="nothing is unreadable here")
-def test_what_cannot_be_read_is_not_waited_for(reader: Library, writer: Library, vault: Path) -> None:
+def test_what_cannot_be_read_is_not_waited_for(
+    reader: Library, writer: Library, vault: Path
+) -> None:
     write(vault / "locked.md", "# Locked\n")
     (vault / "locked.md").chmod(0)
     writer.index(words_only=True)
     assert ask(reader, "apples").freshness == FRESH
 
 
-def test_a_changed_note_that_was_reported_for_its_front_matter_is_waited_for(reader: Library, writer: Library, vault: Path) -> None:
+def test_a_changed_note_that_was_reported_for_its_front_matter_is_waited_for(
+    reader: Library, writer: Library, vault: Path
+) -> None:
     write(vault / "apples.md", "---\ntags: [\n---\n# Apples\n")
     writer.index(words_only=True)
     assert [each.path for each in reader.status()[0].problems] == ["apples.md"]
@@ -141,7 +155,9 @@ def test_a_folder_that_is_gone_is_named_and_not_waited_for(reader: Library, vaul
     assert "apples.md" in paths(answer)
 
 
-def test_a_folder_that_holds_nothing_any_more_is_gone_and_not_changed(reader: Library, vault: Path) -> None:
+def test_a_folder_that_holds_nothing_any_more_is_gone_and_not_changed(
+    reader: Library, vault: Path
+) -> None:
     vault.rename(vault.with_name("elsewhere"))
     vault.mkdir()
     assert ask(reader, "apples", 30).freshness == Freshness(gone=("vault",))
@@ -168,12 +184,19 @@ def test_only_the_folders_that_are_asked_are_waited_for(vault: Path, tmp_path: P
         library.index()
         write(tmp_path / "other" / "more.md", "# More\n")
         assert library.query("apples", folder=["vault"], wait_fresh=0.15).freshness == FRESH
-        assert library.query("apples", wait_fresh=0.15).freshness == Freshness((("other", "more.md"),))
+        assert library.query("apples", wait_fresh=0.15).freshness == Freshness(
+            (("other", "more.md"),)
+        )
 
 
-def test_without_an_index_every_file_is_missing_and_without_files_nothing(vault: Path, tmp_path: Path) -> None:
+def test_without_an_index_every_file_is_missing_and_without_files_nothing(
+    vault: Path, tmp_path: Path
+) -> None:
     (tmp_path / "empty").mkdir()
-    with open_library(tmp_path / "index", vault) as library, open_library(tmp_path / "index", tmp_path / "empty") as empty:
+    with (
+        open_library(tmp_path / "index", vault) as library,
+        open_library(tmp_path / "index", tmp_path / "empty") as empty,
+    ):
         assert ask(library).freshness == Freshness((("vault", "apples.md"), ("vault", "pears.md")))
         assert ask(empty, seconds=30).freshness == FRESH
 
@@ -200,7 +223,9 @@ def test_words_known_are_counted_against_the_files_on_disk(reader: Library, vaul
     assert reader.words_known() == (Progress("vault", "words", 2, 2),)
 
 
-def test_news_are_what_came_went_and_changed_since_the_last_look(reader: Library, writer: Library, vault: Path) -> None:
+def test_news_are_what_came_went_and_changed_since_the_last_look(
+    reader: Library, writer: Library, vault: Path
+) -> None:
     news = reader.news()
     assert news.look() == {}
     write(vault / "plums.md", "# Plums\n")
@@ -212,7 +237,9 @@ def test_news_are_what_came_went_and_changed_since_the_last_look(reader: Library
     assert news.look() == {}
 
 
-def test_a_note_that_is_touched_or_embedded_is_no_news(reader: Library, writer: Library, vault: Path) -> None:
+def test_a_note_that_is_touched_or_embedded_is_no_news(
+    reader: Library, writer: Library, vault: Path
+) -> None:
     news = reader.news()
     news.look()
     os.utime(vault / "apples.md", ns=(10**18, 10**18))
@@ -228,10 +255,14 @@ def test_the_first_index_is_news(vault: Path, tmp_path: Path) -> None:
         assert news.look() == {"vault": Changes(("apples.md", "pears.md"))}
 
 
-def test_what_nobody_writes_or_is_about_to_write_is_not_waited_for_to_the_end(reader: Library, vault: Path) -> None:
+def test_what_nobody_writes_or_is_about_to_write_is_not_waited_for_to_the_end(
+    reader: Library, vault: Path
+) -> None:
     write(vault / "plums.md", "# Plums\n")
     began = time.monotonic()
-    answer = reader.query("plums", wait_fresh=60, attended=lambda: time.monotonic() - began < UNTENDED_SECONDS + 0.5)
+    answer = reader.query(
+        "plums", wait_fresh=60, attended=lambda: time.monotonic() - began < UNTENDED_SECONDS + 0.5
+    )
     assert answer.freshness == Freshness((("vault", "plums.md"),), untended=("vault",))
     assert UNTENDED_SECONDS + 0.5 <= time.monotonic() - began < UNTENDED_SECONDS + 10
 
@@ -240,12 +271,18 @@ def test_what_nobody_writes_or_is_about_to_write_is_not_waited_for_to_the_end(re
 def test_whoever_watches_writes_or_works_is_seen(reader: Library, sign: str) -> None:
     folder = reader.opened[0]
     places = folder.places
-    with {"watch": FileLock(places.watch), "lock": locked(places.lock), "work": at_work(places.folder)}[sign]:
+    with {
+        "watch": FileLock(places.watch),
+        "lock": locked(places.lock),
+        "work": at_work(places.folder),
+    }[sign]:
         assert is_tended(folder)
     assert not is_tended(folder)
 
 
-def test_an_index_that_is_made_anew_meanwhile_is_waited_for_and_counts_from_its_beginning(reader: Library, writer: Library, vault: Path) -> None:
+def test_an_index_that_is_made_anew_meanwhile_is_waited_for_and_counts_from_its_beginning(
+    reader: Library, writer: Library, vault: Path
+) -> None:
     for text in ("one", "two", "three"):
         write(vault / "apples.md", text)
         writer.index(words_only=True)
@@ -264,7 +301,9 @@ def test_an_index_that_is_made_anew_meanwhile_is_waited_for_and_counts_from_its_
     assert time.monotonic() - began < 10
 
 
-def test_words_of_an_index_that_is_gone_do_not_count_as_shown(reader: Library, writer: Library) -> None:
+def test_words_of_an_index_that_is_gone_do_not_count_as_shown(
+    reader: Library, writer: Library
+) -> None:
     awaited = Awaited(reader._readers[0])
     assert awaited.is_shown()
     writer.forget()

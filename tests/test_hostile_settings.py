@@ -1,4 +1,6 @@
-"""Any value for any setting is taken, or refused by a sentence that names its key: from the command line, a file, and a folder's own file."""
+"""Any value for any setting is taken, or refused by a sentence that names its key: from the command
+line, a file, and a folder's own file.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,52 @@ from thumbindex.serve.tools import check_arguments
 from thumbindex.settings import Config
 from thumbindex.testing import FakeEmbedder
 
-VALUES = ("nan", "-nan", "inf", "-inf", "-1", "0", "-0.0", "1e-320", "1e308", f"1{'0' * 400}", "9223372036854775808", f"0x{'f' * 5000}", "true", "''")
-VALUES += ("'x'", "[]", "['']", "[[]]", "['\\u0000']", "{}", "{a = 'b'}", "1979-05-27", "'''\n'''", f"'{'k' * 5000}'", "['**/**/**/**/x']", "['!']")
+VALUES = (
+    "nan",
+    "-nan",
+    "inf",
+    "-inf",
+    "-1",
+    "0",
+    "-0.0",
+    "1e-320",
+    "1e308",
+    f"1{'0' * 400}",
+    "9223372036854775808",
+    f"0x{'f' * 5000}",
+    "true",
+    "''",
+)
+VALUES += (
+    "'x'",
+    "[]",
+    "['']",
+    "[[]]",
+    "['\\u0000']",
+    "{}",
+    "{a = 'b'}",
+    "1979-05-27",
+    "'''\n'''",
+    f"'{'k' * 5000}'",
+    "['**/**/**/**/x']",
+    "['!']",
+)
 KEYS = sorted(settings())
 LONGEST = 600
 """Characters of what is said of one value."""
 
 
 def is_said(error: ConfigError, key: Key) -> bool:
-    """Tell whether an error is one sentence or two that name the key, or the two that do not go together."""
+    """Tell whether an error is one sentence or two that name the key, or the two that do not go
+    together.
+    """
     said = str(error)
-    return key in said and len(said) < LONGEST and "Traceback" not in said and said.endswith((".", "?"))
+    return (
+        key in said
+        and len(said) < LONGEST
+        and "Traceback" not in said
+        and said.endswith((".", "?"))
+    )
 
 
 def wrongly_said(key: Key, value: str, load: Callable[[], Config]) -> str:
@@ -42,7 +79,14 @@ def wrongly_said(key: Key, value: str, load: Callable[[], Config]) -> str:
 
 @pytest.mark.parametrize("key", KEYS)
 def test_a_value_on_the_command_line_is_taken_or_named(key: Key, tmp_path: Path) -> None:
-    said = [wrongly_said(key, each, lambda each=each: load_config(user_file=tmp_path / "none", overrides=[f"{key}={each}"])) for each in VALUES]
+    said = [
+        wrongly_said(
+            key,
+            each,
+            lambda each=each: load_config(user_file=tmp_path / "none", overrides=[f"{key}={each}"]),
+        )
+        for each in VALUES
+    ]
     assert list(filter(None, said)) == []
 
 
@@ -54,8 +98,14 @@ def test_a_value_in_a_file_is_taken_or_named_with_its_file(key: Key, tmp_path: P
         file.write_text(f"{key} = {value}\n", encoding="utf-8")
         return load_config(user_file=tmp_path / "none", config_file=file)
 
-    digits = [each for each in VALUES[::2] if len(each) < 1000 or each[:2] != "0x"]  # Python refuses such a number unread, by the file's name
-    assert list(filter(None, (wrongly_said(key, each, lambda each=each: load(each)) for each in digits))) == []
+    # Python refuses such a number unread, by the file's name
+    digits = [each for each in VALUES[::2] if len(each) < 1000 or each[:2] != "0x"]
+    assert (
+        list(
+            filter(None, (wrongly_said(key, each, lambda each=each: load(each)) for each in digits))
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if key.startswith(HARMLESS)])
@@ -63,7 +113,9 @@ def test_a_value_in_a_folders_own_file_is_taken_or_told_of(key: Key, tmp_path: P
     for value in VALUES:
         (tmp_path / "thumbindex.toml").write_text(f"{key} = {value}\n", encoding="utf-8")
         own = with_folder_file(Config(), tmp_path)
-        assert own.problem == "" or (own.problem.startswith("thumbindex.toml") and len(own.problem) < LONGEST), (key, value)
+        assert own.problem == "" or (
+            own.problem.startswith("thumbindex.toml") and len(own.problem) < LONGEST
+        ), (key, value)
 
 
 @pytest.fixture(scope="module")
@@ -80,23 +132,68 @@ def test_a_query_setting_that_is_taken_gives_an_answer_or_a_sentence(key: Key, p
     for value in ("0", "-0.0", "1e-320", "9223372036854775808", "true", "[]", *bounds):
         with suppress(ConfigError):
             config = load_config(user_file=place / "none", overrides=[f"{key}={value}"])
-            opened = Library.open([place / "notes"], index=place / "index", config=config, embedder=FakeEmbedder())
+            opened = Library.open(
+                [place / "notes"], index=place / "index", config=config, embedder=FakeEmbedder()
+            )
             with opened as library, suppress(ThumbindexError):
                 assert 0 <= library.query("apples and [[b]]").confidence <= 1, (key, value)
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "[]", "x"])
 def test_the_command_ends_with_2_and_a_sentence(value: str, place: Path) -> None:
-    command = ["query", "apples", "--folder", str(place / "notes"), "--index", str(place / "index"), "--set", f"query.recency.bias={value}"]
+    command = [
+        "query",
+        "apples",
+        "--folder",
+        str(place / "notes"),
+        "--index",
+        str(place / "index"),
+        "--set",
+        f"query.recency.bias={value}",
+    ]
     done = CliRunner().invoke(app, command)
-    assert (done.exit_code, done.stdout, "query.recency.bias" in done.stderr) == (2, "", True), done.stderr
+    assert (done.exit_code, done.stdout, "query.recency.bias" in done.stderr) == (2, "", True), (
+        done.stderr
+    )
 
 
-ARGUMENTS = (float("nan"), float("inf"), -1, 0, 10**30, 1e308, True, None, "", "x" * 5000, "\0", "\ud800", [], [[]], {}, ["x"] * 101, {"a": {}})
+ARGUMENTS = (
+    float("nan"),
+    float("inf"),
+    -1,
+    0,
+    10**30,
+    1e308,
+    True,
+    None,
+    "",
+    "x" * 5000,
+    "\0",
+    "\ud800",
+    [],
+    [[]],
+    {},
+    ["x"] * 101,
+    {"a": {}},
+)
 
 
 @pytest.mark.parametrize(
-    "name", ["limit", "max_tokens", "folder", "path", "tag", "since", "explain", "why", "wait_fresh", "also", "passage", "query"]
+    "name",
+    [
+        "limit",
+        "max_tokens",
+        "folder",
+        "path",
+        "tag",
+        "since",
+        "explain",
+        "why",
+        "wait_fresh",
+        "also",
+        "passage",
+        "query",
+    ],
 )
 def test_an_argument_of_the_protocol_is_taken_or_named(name: str) -> None:
     for value in ARGUMENTS:

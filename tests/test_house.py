@@ -1,4 +1,6 @@
-"""The floor plan holds: who may look where, each engine behind its door, one word in four places."""
+"""The floor plan holds: who may look where, each engine behind its door, one word in four
+places.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,12 @@ DOORS = {
     "prometheus_client": {"serve/http/limits.py"},
     "psycopg": {"index/postgres/connections.py", "index/postgres/database.py"},
     "sklearn": {"library/plane.py"},
-    "rapidfuzz": {"index/filters.py", "query/understand.py", "compare/differences.py", "compare/quotations.py"},
+    "rapidfuzz": {
+        "index/filters.py",
+        "query/understand.py",
+        "compare/differences.py",
+        "compare/quotations.py",
+    },
 }
 ROOM_DOORS = {
     "torch": "encode",
@@ -50,7 +57,20 @@ ROOM_DOORS = {
     "starlette": "serve",
     "typer": "serve",
 }
-IMPURE = {"os", "io", "pathlib", "time", "random", "sqlite3", "subprocess", "socket", "threading", "logging", "shutil", "tempfile"}
+IMPURE = {
+    "os",
+    "io",
+    "pathlib",
+    "time",
+    "random",
+    "sqlite3",
+    "subprocess",
+    "socket",
+    "threading",
+    "logging",
+    "shutil",
+    "tempfile",
+}
 
 
 @cache
@@ -91,24 +111,40 @@ DATABASE = ("administration", "engine", "work")
 
 
 def test_the_study_and_the_server_see_the_librarys_front_door_only():
-    inner = [(path, name) for path, names in modules() for name in names if name.startswith("thumbindex.library.")]
-    outside = [(path, name) for path, name in inner if path.startswith(("serve/", "study/")) and not path.startswith("serve/clients/")]
+    inner = [
+        (path, name)
+        for path, names in modules()
+        for name in names
+        if name.startswith("thumbindex.library.")
+    ]
+    outside = [
+        (path, name)
+        for path, name in inner
+        if path.startswith(("serve/", "study/")) and not path.startswith("serve/clients/")
+    ]
     # a database has a door of its own: whoever has none imports nothing of it
     assert {(path, name) for path, name in outside} == {
-        ("serve/engine.py", f"thumbindex.library.{each}") for each in ("administration", "engine", "work")
+        ("serve/engine.py", f"thumbindex.library.{each}")
+        for each in ("administration", "engine", "work")
     }
 
 
 def test_what_is_of_a_database_is_imported_where_one_is_asked_for_alone():
-    """No module of the embedded road imports the engine when it is imported itself: those that do, do so inside a function."""
+    """No module of the embedded road imports the engine when it is imported itself: those that do,
+    do so inside a function.
+    """
     at_the_top = {
         (path.relative_to(SOURCE).as_posix(), name)
         for path in SOURCE.rglob("*.py")
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         for name in imported_by(node)
-        if name.startswith(("thumbindex.index.postgres", *(f"thumbindex.library.{each}" for each in DATABASE)))
+        if name.startswith(
+            ("thumbindex.index.postgres", *(f"thumbindex.library.{each}" for each in DATABASE))
+        )
     }
-    assert {path for path, _ in at_the_top if not path.startswith("index/postgres/")} <= {f"library/{each}.py" for each in DATABASE}
+    assert {path for path, _ in at_the_top if not path.startswith("index/postgres/")} <= {
+        f"library/{each}.py" for each in DATABASE
+    }
 
 
 def imported_by(node: ast.stmt) -> set[str]:
@@ -119,39 +155,61 @@ def imported_by(node: ast.stmt) -> set[str]:
 
 
 def test_only_the_command_line_sees_the_study():
-    seeing = {path for path, names in modules() if "study" in own(names) and not path.startswith("study/")}
+    seeing = {
+        path for path, names in modules() if "study" in own(names) and not path.startswith("study/")
+    }
     assert seeing <= {"serve/evaluation.py", "serve/terminal.py"}
 
 
 @pytest.mark.parametrize("engine", sorted(DOORS))
 def test_each_engine_has_one_door(engine):
-    assert {path for path, names in modules() if engine in {name.split(".")[0] for name in names}} == DOORS[engine]
+    assert {
+        path for path, names in modules() if engine in {name.split(".")[0] for name in names}
+    } == DOORS[engine]
 
 
 @pytest.mark.parametrize("engine", sorted(ROOM_DOORS))
 def test_models_and_protocols_stay_in_their_rooms(engine):
-    users = {path.split("/")[0] for path, names in modules() if engine in {name.split(".")[0] for name in names}}
+    users = {
+        path.split("/")[0]
+        for path, names in modules()
+        if engine in {name.split(".")[0] for name in names}
+    }
     assert users <= {ROOM_DOORS[engine]}
 
 
 def test_the_pipeline_is_pure():
     pure = ("compare/", "query/")
-    impure = [(path, name) for path, names in modules() if path.startswith(pure) for name in names if name.split(".")[0] in IMPURE]
+    impure = [
+        (path, name)
+        for path, names in modules()
+        if path.startswith(pure)
+        for name in names
+        if name.split(".")[0] in IMPURE
+    ]
     assert impure == []
 
 
 def test_a_question_multiplies_no_matrices():
-    """BLAS shares such a product out among threads, which then spin: `inner_products` is for that."""
+    """BLAS shares such a product out among threads, which then spin: `inner_products` is for
+    that.
+    """
     asked = [path for room in ("compare", "query") for path in (SOURCE / room).glob("*.py")]
-    nodes = [node for path in asked for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    nodes = [
+        node for path in asked for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    ]
     assert not any(isinstance(getattr(node, "op", None), ast.MatMult) for node in nodes)
 
 
 @pytest.mark.parametrize("name", [name for name, _ in STAGES])
 def test_a_stage_is_one_word_in_four_places(name):
     stage = dict(STAGES)[name]
-    headings = re.findall(r"^## (\w+)$", (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8"), re.M)
-    tables = re.findall(r"^\[query\.(\w+)\]$", (ROOT / "config.toml").read_text(encoding="utf-8"), re.M)
+    headings = re.findall(
+        r"^## (\w+)$", (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8"), re.M
+    )
+    tables = re.findall(
+        r"^\[query\.(\w+)\]$", (ROOT / "config.toml").read_text(encoding="utf-8"), re.M
+    )
     assert (stage.__name__, stage.__module__.rpartition(".")[0]) == (name, "thumbindex.query")
     assert name in STAGE_NAMES
     assert name in headings
@@ -165,23 +223,40 @@ def test_the_documentation_names_the_stages_in_the_order_of_the_run():
 
 def test_the_environment_is_read_in_one_place():
     reads = re.compile(r"os\.getenv|os\.environ(?!\[[^\]]+\] = )")
-    assert {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if reads.search(path.read_text(encoding="utf-8"))} == {"process.py"}
+    assert {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if reads.search(path.read_text(encoding="utf-8"))
+    } == {"process.py"}
 
 
 def test_a_command_prints_and_sees_paths_where_it_is_typed():
-    """A server answers it in a process of its own: nothing on that road may take the process's directory or streams for the command's."""
+    """A server answers it in a process of its own: nothing on that road may take the process's
+    directory or streams for the command's.
+    """
     elsewhere = {
         r"\.cwd\(|getcwd\(": {"process.py", "serve/local_client.py"},
-        r"\.absolute\(\)": {"encode/models.py", "index/database.py", "serve/clients/doctor.py", "serve/clients/install.py"},
+        r"\.absolute\(\)": {
+            "encode/models.py",
+            "index/database.py",
+            "serve/clients/doctor.py",
+            "serve/clients/install.py",
+        },
         r"\bConsole\((?!\*\*streams\()": set(),
     }
     for found, allowed in elsewhere.items():
         pattern = re.compile(found)
-        assert {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if pattern.search(path.read_text(encoding="utf-8"))} == allowed
+        assert {
+            path.relative_to(SOURCE).as_posix()
+            for path in SOURCE.rglob("*.py")
+            if pattern.search(path.read_text(encoding="utf-8"))
+        } == allowed
 
 
 def test_names_say_what_a_thing_is():
-    vague = re.compile(r"manager|util|helper|common|orchestrator|coordinator|handler|service|processor", re.I)
+    vague = re.compile(
+        r"manager|util|helper|common|orchestrator|coordinator|handler|service|processor", re.I
+    )
     names = [
         (path.name, node.name)
         for path in SOURCE.rglob("*.py")

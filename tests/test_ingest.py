@@ -11,7 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.library.duplicates import JUDGED, MOST_JUDGED, Boost, Repeat, boost_of, counted, in_words, ingest, total, warnings
+from thumbindex.library.duplicates import (
+    JUDGED,
+    MOST_JUDGED,
+    Boost,
+    Repeat,
+    boost_of,
+    counted,
+    in_words,
+    ingest,
+    total,
+    warnings,
+)
 from thumbindex.model import BlockKind, Chunk, IngestionCounts
 from thumbindex.ports import Vector
 from thumbindex.settings import IngestSettings
@@ -32,13 +43,26 @@ SENTENCES = (
 )
 
 
-def segment(n: int, text: str, salience: float = 0.5, kind: BlockKind = BlockKind.PROSE, language: str = "", heading: str = "") -> Chunk:
+def segment(
+    n: int,
+    text: str,
+    salience: float = 0.5,
+    kind: BlockKind = BlockKind.PROSE,
+    language: str = "",
+    heading: str = "",
+) -> Chunk:
     path = ("Title", heading) if heading else ("Title",)
     return Chunk(n, 0, kind, path, n + 1, n + 1, text, salience, language)
 
 
 def embedded(chunks: list[Chunk]) -> dict[int, Vector]:
-    return dict(enumerate(FakeEmbedder().embed_passages([embedded_text(chunk.heading_path, chunk.text) for chunk in chunks])))
+    return dict(
+        enumerate(
+            FakeEmbedder().embed_passages(
+                [embedded_text(chunk.heading_path, chunk.text) for chunk in chunks]
+            )
+        )
+    )
 
 
 def finished(steps: Generator[None, None, Found]) -> Found:
@@ -50,7 +74,9 @@ def finished(steps: Generator[None, None, Found]) -> Found:
             return found
 
 
-def ingested(*chunks: Chunk, settings: IngestSettings = SETTINGS) -> tuple[list[Repeat], list[Boost]]:
+def ingested(
+    *chunks: Chunk, settings: IngestSettings = SETTINGS
+) -> tuple[list[Repeat], list[Boost]]:
     return finished(ingest(dict(enumerate(chunks)), embedded(list(chunks)), settings))
 
 
@@ -61,57 +87,98 @@ def left_out(*chunks: Chunk, settings: IngestSettings = SETTINGS) -> list[tuple[
 @st.composite
 def documents(draw: st.DrawFn) -> list[Chunk]:
     """Draw a document of segments of which many say the same."""
-    kinds, languages, headings = st.sampled_from((BlockKind.PROSE, BlockKind.LIST)), st.sampled_from(("", "de")), st.sampled_from(("", "5.1", "7.6"))
-    drawn = draw(st.lists(st.tuples(st.sampled_from(SENTENCES), st.floats(0, 1), kinds, languages, headings), max_size=12))
+    kinds, languages, headings = (
+        st.sampled_from((BlockKind.PROSE, BlockKind.LIST)),
+        st.sampled_from(("", "de")),
+        st.sampled_from(("", "5.1", "7.6")),
+    )
+    drawn = draw(
+        st.lists(
+            st.tuples(st.sampled_from(SENTENCES), st.floats(0, 1), kinds, languages, headings),
+            max_size=12,
+        )
+    )
     return [segment(n, *each) for n, each in enumerate(drawn)]
 
 
 MODES = st.sampled_from(("logarithmic", "linear", "off"))
-CHOSEN = st.builds(IngestSettings, similarity=st.floats(0.5, 1), boost=MODES, base=st.floats(0, 1), most_salience=st.floats(0, 1))
+CHOSEN = st.builds(
+    IngestSettings,
+    similarity=st.floats(0.5, 1),
+    boost=MODES,
+    base=st.floats(0, 1),
+    most_salience=st.floats(0, 1),
+)
 
 
 class TestGuarantees:
     @given(documents(), CHOSEN)
-    def test_not_all_instances_of_a_thing_are_ever_removed(self, chunks: list[Chunk], settings: IngestSettings) -> None:
+    def test_not_all_instances_of_a_thing_are_ever_removed(
+        self, chunks: list[Chunk], settings: IngestSettings
+    ) -> None:
         repeats = left_out(*chunks, settings=settings)
         gone = {segment for segment, _ in repeats}
         assert len(gone) == len(repeats)
         assert not gone & {keeper for _, keeper in repeats}
 
     @given(documents(), CHOSEN)
-    def test_texts_and_vectors_are_never_altered_only_selection_and_salience(self, chunks: list[Chunk], settings: IngestSettings) -> None:
+    def test_texts_and_vectors_are_never_altered_only_selection_and_salience(
+        self, chunks: list[Chunk], settings: IngestSettings
+    ) -> None:
         given, vectors = dict(enumerate(chunks)), embedded(chunks)
         copies = {n: vector.tobytes() for n, vector in vectors.items()}
         _, boosts = finished(ingest(given, vectors, settings))
-        assert (given, {n: vector.tobytes() for n, vector in vectors.items()}) == (dict(enumerate(chunks)), copies)
+        assert (given, {n: vector.tobytes() for n, vector in vectors.items()}) == (
+            dict(enumerate(chunks)),
+            copies,
+        )
         assert all(chunks[n].salience <= salience <= 1 for n, _, salience in boosts)
 
     @given(documents(), CHOSEN)
-    def test_the_same_input_and_configuration_give_the_same_output(self, chunks: list[Chunk], settings: IngestSettings) -> None:
+    def test_the_same_input_and_configuration_give_the_same_output(
+        self, chunks: list[Chunk], settings: IngestSettings
+    ) -> None:
         assert ingested(*chunks, settings=settings) == ingested(*chunks, settings=settings)
 
     @given(documents(), CHOSEN, st.randoms())
-    def test_the_order_in_which_segments_are_given_does_not_matter(self, chunks: list[Chunk], settings: IngestSettings, random) -> None:
+    def test_the_order_in_which_segments_are_given_does_not_matter(
+        self, chunks: list[Chunk], settings: IngestSettings, random
+    ) -> None:
         order = list(range(len(chunks)))
         random.shuffle(order)
-        found = {(order[n], order[keeper]) for n, keeper in left_out(*(chunks[n] for n in order), settings=settings)}
+        found = {
+            (order[n], order[keeper])
+            for n, keeper in left_out(*(chunks[n] for n in order), settings=settings)
+        }
         assert found == set(left_out(*chunks, settings=settings))
 
     @given(documents(), CHOSEN)
-    def test_types_and_languages_are_never_compared(self, chunks: list[Chunk], settings: IngestSettings) -> None:
+    def test_types_and_languages_are_never_compared(
+        self, chunks: list[Chunk], settings: IngestSettings
+    ) -> None:
         for n, keeper in left_out(*chunks, settings=settings):
-            assert (chunks[n].kind, chunks[n].language) == (chunks[keeper].kind, chunks[keeper].language)
+            assert (chunks[n].kind, chunks[n].language) == (
+                chunks[keeper].kind,
+                chunks[keeper].language,
+            )
 
     @given(documents(), CHOSEN)
-    def test_a_number_a_version_or_a_negation_that_differs_keeps_both(self, chunks: list[Chunk], settings: IngestSettings) -> None:
+    def test_a_number_a_version_or_a_negation_that_differs_keeps_both(
+        self, chunks: list[Chunk], settings: IngestSettings
+    ) -> None:
         for n, keeper in left_out(*chunks, settings=settings):
             for mark in ("30", "90", "never"):
                 assert (mark in chunks[n].text) == (mark in chunks[keeper].text)
-            assert chunks[n].heading_path == chunks[keeper].heading_path or not {"5.1", "7.6"} & set(chunks[n].heading_path)
+            assert chunks[n].heading_path == chunks[keeper].heading_path or not {
+                "5.1",
+                "7.6",
+            } & set(chunks[n].heading_path)
 
 
 def test_the_most_salient_one_is_kept():
-    assert left_out(segment(0, SENTENCES[0], 0.3), segment(1, SENTENCES[0], 0.9), segment(2, SENTENCES[0], 0.6)) == [(0, 1), (2, 1)]
+    assert left_out(
+        segment(0, SENTENCES[0], 0.3), segment(1, SENTENCES[0], 0.9), segment(2, SENTENCES[0], 0.6)
+    ) == [(0, 1), (2, 1)]
 
 
 def test_of_equally_salient_ones_the_first_is_kept():
@@ -119,7 +186,9 @@ def test_of_equally_salient_ones_the_first_is_kept():
 
 
 def test_the_same_text_is_dropped_silently_and_other_words_boost():
-    found = ingested(segment(0, SENTENCES[2], 0.5), segment(1, SENTENCES[2], 0.4), segment(2, SENTENCES[0], 0.3))
+    found = ingested(
+        segment(0, SENTENCES[2], 0.5), segment(1, SENTENCES[2], 0.4), segment(2, SENTENCES[0], 0.3)
+    )
     assert found == ([(1, 0, True), (2, 0, False)], [(0, 0.15, 0.65)])
 
 
@@ -143,15 +212,30 @@ def test_a_segment_without_a_vector_is_kept():
 
 
 def test_the_same_words_under_two_versions_are_two_facts():
-    assert left_out(segment(0, SENTENCES[0], heading="Since 5.1"), segment(1, SENTENCES[0], heading="Since 7.6")) == []
+    assert (
+        left_out(
+            segment(0, SENTENCES[0], heading="Since 5.1"),
+            segment(1, SENTENCES[0], heading="Since 7.6"),
+        )
+        == []
+    )
 
 
 def test_it_can_be_switched_off():
-    assert left_out(segment(0, SENTENCES[0]), segment(1, SENTENCES[0]), settings=replace(SETTINGS, enabled=False)) == []
+    assert (
+        left_out(
+            segment(0, SENTENCES[0]),
+            segment(1, SENTENCES[0]),
+            settings=replace(SETTINGS, enabled=False),
+        )
+        == []
+    )
 
 
 def test_blocks_do_not_change_what_is_found():
-    lines = [segment(n, f"{SENTENCES[0]} {'and ' * (n % 2)}".strip(), 1 - n / 1000) for n in range(600)]
+    lines = [
+        segment(n, f"{SENTENCES[0]} {'and ' * (n % 2)}".strip(), 1 - n / 1000) for n in range(600)
+    ]
     assert {keeper for _, keeper in left_out(*lines)} == {0}
     assert len(left_out(*lines)) == 599
 
@@ -159,8 +243,14 @@ def test_blocks_do_not_change_what_is_found():
 def test_beyond_so_many_judged_pairs_of_a_document_only_equal_texts_are_repeats():
     said = SENTENCES[0]
     for others, repeats in ((20, 2), (MOST_JUDGED // JUDGED + 20, 1)):
-        log = [segment(n, f"The backup of all notes runs every {n} minutes at home.") for n in range(others)]
-        last = [segment(others + n, text, 0.4) for n, text in enumerate((said, said.replace("home", "**home**"), said))]
+        log = [
+            segment(n, f"The backup of all notes runs every {n} minutes at home.")
+            for n in range(others)
+        ]
+        last = [
+            segment(others + n, text, 0.4)
+            for n, text in enumerate((said, said.replace("home", "**home**"), said))
+        ]
         assert len(left_out(*log, *last)) == repeats
 
 
@@ -174,11 +264,17 @@ def test_three_near_duplicates_boost_by_three_tenths():
 
 def test_the_counts_are_told_by_type_and_in_one_line():
     counts = counted({"guide": (50, 50, []), "": (100, 2, [0.15, 0.25])})
-    assert counts == (IngestionCounts("", 100, 2, 2, 0.2, 0.25), IngestionCounts("guide", 50, 50, 0, 0.0, 0.0))
-    assert in_words(total(counts)) == ("52 of 150 chunks only repeat others of their notes and are left out of the search")
+    assert counts == (
+        IngestionCounts("", 100, 2, 2, 0.2, 0.25),
+        IngestionCounts("guide", 50, 50, 0, 0.0, 0.0),
+    )
+    assert in_words(total(counts)) == (
+        "52 of 150 chunks only repeat others of their notes and are left out of the search"
+    )
 
 
 def test_what_is_more_than_healthy_is_told():
-    assert [len(warnings(IngestionCounts("", 100, repeats, 1, most, most))) for repeats, most in ((50, 0.6), (51, 0.6), (50, 0.61), (51, 0.61))] == [
-        0, 1, 1, 2,
-    ]  # fmt: skip
+    assert [
+        len(warnings(IngestionCounts("", 100, repeats, 1, most, most)))
+        for repeats, most in ((50, 0.6), (51, 0.6), (50, 0.61), (51, 0.61))
+    ] == [0, 1, 1, 2]

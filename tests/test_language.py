@@ -1,15 +1,27 @@
-"""A language is told by its function words, so that endings, questions and models are taken as what they are."""
+"""A language is told by its function words, so that endings, questions and models are taken as what
+they are.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from thumbindex.index.analysis import stems
-from thumbindex.language import SUFFIXED, function_words, language_of, prose_language, subjects, telling_words
+from thumbindex.language import (
+    SUFFIXED,
+    function_words,
+    language_of,
+    prose_language,
+    subjects,
+    telling_words,
+)
 from thumbindex.model import Term
 from thumbindex.query.understand import code_terms, lookup_terms, read_terms
 
-GERMAN = "Schalte das Gerät ein und verbinde es über das Menü mit dem Netz, danach erscheint es in der Liste."
+GERMAN = (
+    "Schalte das Gerät ein und verbinde es über das Menü mit dem Netz, danach erscheint es in der "
+    "Liste."
+)
 ENGLISH = "Switch the device on and connect it to the network, then it is in the list."
 
 
@@ -18,8 +30,15 @@ ENGLISH = "Switch the device on and connect it to the network, then it is in the
     [
         (GERMAN, "de"),
         (ENGLISH, "en"),
-        (f"{GERMAN} `for each in the list of all, it is the one that is not in it: if you can, use it`", "de"),
-        ("Vector (as a sender and as a receiver) e o a as com", ""),  # few different words, however often
+        (
+            (
+                f"{GERMAN} `for each in the list of all, it is the one that is not in it: if you "
+                "can, use it`"
+            ),
+            "de",
+        ),
+        # few different words, however often
+        ("Vector (as a sender and as a receiver) e o a as com", ""),
         ("Ctrl A, Ctrl E, Ctrl O, a e o a e o a e o", ""),
         ("die der das " + "word " * 40, ""),  # a title in a long list
         ("ファイルを復元する", "ja"),
@@ -52,7 +71,9 @@ def test_forms_of_a_word_without_their_accents_have_one_stem(language: str, form
 
 
 def test_english_stems_stay_in_every_language_and_other_scripts_have_no_other() -> None:
-    assert [stems(word, ["de"])[:1] for word in ("queries", "猫")] == [stems(word, []) for word in ("queries", "猫")]
+    assert [stems(word, ["de"])[:1] for word in ("queries", "猫")] == [
+        stems(word, []) for word in ("queries", "猫")
+    ]
     assert len(stems("猫", ["de"])) == 1
 
 
@@ -66,7 +87,9 @@ def test_english_stems_stay_in_every_language_and_other_scripts_have_no_other() 
         ("pourquoi est ma page vide", ["de", "fr"], {"pourquoi": 0.0, "est": 0.0, "ma": 0.0}),
     ],
 )
-def test_function_words_are_those_of_the_language_that_is_asked_in(query: str, languages: list[str], expected: dict[str, float]) -> None:
+def test_function_words_are_those_of_the_language_that_is_asked_in(
+    query: str, languages: list[str], expected: dict[str, float]
+) -> None:
     assert function_words(query, languages) == expected
 
 
@@ -82,7 +105,9 @@ def test_function_words_are_those_of_the_language_that_is_asked_in(query: str, l
         ("reset the password", "reset the password"),
     ],
 )
-def test_the_subjects_of_chinese_and_japanese_are_what_is_neither_function_word_nor_ending(query: str, subject: str) -> None:
+def test_the_subjects_of_chinese_and_japanese_are_what_is_neither_function_word_nor_ending(
+    query: str, subject: str
+) -> None:
     assert subjects(query).split() == subject.split()
 
 
@@ -93,7 +118,10 @@ def test_pairs_with_an_ending_or_a_function_word_weigh_less_unless_nothing_else_
 
 
 def test_terms_leave_out_the_function_words_of_the_question_s_language() -> None:
-    assert read_terms("wie ändere ich das Passwort", 2.0, ["de"]) == ((Term("andere"), Term("passwort")), (Term("andere"), Term("passwort")))
+    assert read_terms("wie ändere ich das Passwort", 2.0, ["de"]) == (
+        (Term("andere"), Term("passwort")),
+        (Term("andere"), Term("passwort")),
+    )
 
 
 def test_a_question_in_english_has_the_terms_that_it_has_beside_english_notes() -> None:
@@ -101,13 +129,21 @@ def test_a_question_in_english_has_the_terms_that_it_has_beside_english_notes() 
     assert read_terms(text, 2.0, sorted(SUFFIXED)) == (lookup_terms(text), code_terms(text, 2.0))
 
 
-def test_pairs_that_no_text_holds_beside_one_that_some_hold_join_two_words_and_are_not_asked_for() -> None:
+def test_pairs_no_text_holds_beside_one_some_hold_join_two_words_and_are_not_asked_for() -> None:
     held = {"屏幕": 3, "禁止": 2, "应用": 9}
-    asked = [read_terms(text, 2.0, (), lambda pair: held.get(pair, 0))[0] for text in ("屏幕禁止应用", "兰花换盆")]
-    assert [[term.text for term in terms] for terms in asked] == [["屏幕", "禁止", "应用"], ["兰花", "花换", "换盆"]]
+    asked = [
+        read_terms(text, 2.0, (), lambda pair: held.get(pair, 0))[0]
+        for text in ("屏幕禁止应用", "兰花换盆")
+    ]
+    assert [[term.text for term in terms] for terms in asked] == [
+        ["屏幕", "禁止", "应用"],
+        ["兰花", "花换", "换盆"],
+    ]
 
 
-def test_every_language_whose_endings_are_known_has_words_that_tell_a_model_from_an_english_one() -> None:
+def test_every_language_of_known_endings_has_words_that_tell_a_model_from_an_english_one() -> None:
     told = {language: telling_words(language) for language in SUFFIXED}
     assert all(len(listed) >= 4 for listed in told.values())
-    assert {language: language_of(" ".join(listed)) for language, listed in told.items()} == {language: language for language in SUFFIXED}
+    assert {language: language_of(" ".join(listed)) for language, listed in told.items()} == {
+        language: language for language in SUFFIXED
+    }

@@ -1,4 +1,6 @@
-"""Words of every script are found, asked of a real index without vectors: the bundled model reads English alone."""
+"""Words of every script are found, asked of a real index without vectors: the bundled model reads
+English alone.
+"""
 
 import json
 from collections.abc import Iterator
@@ -10,19 +12,35 @@ from thumbindex.library import Library
 from thumbindex.model import QueryKind
 
 NOTES = {
-    "ja/1.md": "# ファイルの復元\n\n削除したファイルは三十日以内なら復元できます。\n\n## サーバーへの接続\n\nポート番号を確認します。\n",
+    "ja/1.md": (
+        "# ファイルの復元\n\n削除したファイルは三十日以内なら復元できます。\n\n"
+        "## サーバーへの接続\n\nポート番号を確認します。\n"
+    ),
     "ja/2.md": "# ペットの世話\n\n黒猫は夜に元気です。猫に水を与えます。\n",
-    "ja/3.md": "# 画像の貼り付け\n\nノートにｽｸﾘｰﾝｼｮｯﾄを貼り付けます。関数getUserByIdを使用します。\n",
+    "ja/3.md": (
+        "# 画像の貼り付け\n\nノートにｽｸﾘｰﾝｼｮｯﾄを貼り付けます。関数getUserByIdを使用します。\n"
+    ),
     "ja/4.md": "# 全文検索\n\n人々が書いた文章を探します。ユーザーインターフェースは簡単です。\n",
-    "zh/1.md": "# 备份笔记\n\n您可以把笔记库备份到云端。误删的文件可以恢复。\n\n## 同步冲突\n\n两台设备同时编辑时，使用--force选项覆盖。\n",
+    "zh/1.md": (
+        "# 备份笔记\n\n您可以把笔记库备份到云端。误删的文件可以恢复。\n\n"
+        "## 同步冲突\n\n两台设备同时编辑时，使用--force选项覆盖。\n"
+    ),
     "zh/2.md": "# 安装插件\n\n在设置中打开社区插件市场，点击安装按钮。茶很好喝。\n",
     "zh/3.md": "# 快捷键\n\n按Ctrl加P打开命令面板。\n",
     "ko/1.md": "# 노트 검색\n\n검색창에서 노트를 찾을 수 있습니다. 데이터베이스를 백업하세요.\n",
     "ko/2.md": "# 독서 기록\n\n책을 읽고 감상을 적습니다. 물은 하루에 여덟 잔 마십니다.\n",
-    "de/1.md": "# Übersicht der Geräte\n\nDie Größe der Straße ändert sich nicht. Schließen Sie das Fenster. Herr Müller hilft.\n",
-    "fr/1.md": "# Résumé des réglages\n\nLa clé d'accès protège l'élève. Œuvre complète à côté du château.\n",
+    "de/1.md": (
+        "# Übersicht der Geräte\n\nDie Größe der Straße ändert sich nicht. Schließen Sie das "
+        "Fenster. Herr Müller hilft.\n"
+    ),
+    "fr/1.md": (
+        "# Résumé des réglages\n\nLa clé d'accès protège l'élève. Œuvre complète à côté du "
+        "château.\n"
+    ),
     "es/1.md": "# Búsqueda avanzada\n\nEl año próximo la contraseña caducará.\n",
-    "ru/1.md": "# Восстановление файлов\n\nУдалённые заметки можно вернуть из корзины. Ёлка зелёная.\n",
+    "ru/1.md": (
+        "# Восстановление файлов\n\nУдалённые заметки можно вернуть из корзины. Ёлка зелёная.\n"
+    ),
     "en/1.md": "# Café culture\n\nSend your résumé to the naïve owner. Łódź is near Ærø.\n",
     "en/2.md": "# Tokyo 東京 guide\n\nVisit 東京tower and use APIキー for access.\n",
 }
@@ -46,7 +64,10 @@ def first(library: Library, text: str) -> str:
 @pytest.mark.parametrize(
     ("path", "queries"),
     [
-        ("ja/1.md", "復元 ファイル復元 削除したファイルを元に戻す サーバ サーバー接続 ｻｰﾊﾞｰ ポート番号"),
+        (
+            "ja/1.md",
+            "復元 ファイル復元 削除したファイルを元に戻す サーバ サーバー接続 ｻｰﾊﾞｰ ポート番号",
+        ),
         ("ja/2.md", "猫 水 黒猫 “黒猫は夜”"),
         ("ja/3.md", "スクリーンショット getUserById 関数getUserById"),
         ("ja/4.md", "人々 ユーザインタフェース “全文検索” ＂文章を探＂ 全文検索"),
@@ -55,7 +76,13 @@ def first(library: Library, text: str) -> str:
         ("zh/3.md", "Ctrl 命令面板"),
         ("ko/1.md", "검색 검색을 데이터베이스 \u1100\u1165\u11b7\u1109\u1162\u11a8"),
         ("ko/2.md", "책 책은 물 물이 독서는"),
-        ("de/1.md", "Übersicht ubersicht U\u0308bersicht Uebersicht Strasse STRASSE Groesse Mueller muller schliessen"),
+        (
+            "de/1.md",
+            (
+                "Übersicht ubersicht U\u0308bersicht Uebersicht Strasse STRASSE Groesse Mueller "
+                "muller schliessen"
+            ),
+        ),
         ("fr/1.md", "resume-des-reglages oeuvre œuvre chateau élève"),
         ("es/1.md", "busqueda contrasena año ano"),
         ("ru/1.md", "файл файлы заметка удаленная елка ЁЛКА"),
@@ -63,8 +90,12 @@ def first(library: Library, text: str) -> str:
         ("en/2.md", "東京 tower 東京tower APIキー api"),
     ],
 )
-def test_a_note_is_found_by_its_words_however_they_are_written(library: Library, path: str, queries: str) -> None:
-    assert {query: first(library, query) for query in queries.split()} == dict.fromkeys(queries.split(), path)
+def test_a_note_is_found_by_its_words_however_they_are_written(
+    library: Library, path: str, queries: str
+) -> None:
+    assert {query: first(library, query) for query in queries.split()} == dict.fromkeys(
+        queries.split(), path
+    )
 
 
 def test_words_apart_and_together_are_the_same_in_korean(library: Library) -> None:
@@ -83,7 +114,9 @@ def test_characters_are_never_corrected(library: Library, text: str) -> None:
 
 def test_words_that_are_all_there_make_sure_in_any_script(library: Library) -> None:
     answers = [library.query(text) for text in ("ポート番号", "命令面板", "검색", "Straße")]
-    assert [(answer.answerable, answer.confidence_level, answer.confidence) for answer in answers] == [(True, "high", 0.73)] * 4
+    assert [
+        (answer.answerable, answer.confidence_level, answer.confidence) for answer in answers
+    ] == [(True, "high", 0.73)] * 4
 
 
 @pytest.mark.parametrize(
@@ -98,7 +131,9 @@ def test_words_that_are_all_there_make_sure_in_any_script(library: Library) -> N
         ("resume des reglages", QueryKind.NAVIGATIONAL),
     ],
 )
-def test_a_title_a_phrase_and_an_identifier_are_told_in_any_script(library: Library, text: str, kind: QueryKind) -> None:
+def test_a_title_a_phrase_and_an_identifier_are_told_in_any_script(
+    library: Library, text: str, kind: QueryKind
+) -> None:
     assert library.query(text).kind == kind
 
 
@@ -106,30 +141,54 @@ def test_the_lines_that_hold_the_characters_are_the_match(library: Library) -> N
     assert "ポート番号" in library.query("ポート番号").passages[0].match
 
 
-# ------------------------------------------------------------------ endings of other languages than English
+# ------------------------------------------------------------------ endings of other languages than
 
 SET = Path(__file__).parent / "languages"
-"""48 German, French and Spanish notes, and 78 questions as users type them: in other forms and words, with and without accents."""
+"""48 German, French and Spanish notes, and 78 questions as users type them: in other forms and
+words, with and without accents.
+"""
 
 
 @pytest.fixture(scope="module")
 def household(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with Library.open([SET], index=tmp_path_factory.mktemp("household"), wait_for_models=False) as library:
+    with Library.open(
+        [SET], index=tmp_path_factory.mktemp("household"), wait_for_models=False
+    ) as library:
         library.index(words_only=True)
         yield library
 
 
-def test_inflected_reworded_and_unaccented_questions_find_their_note_first(household: Library) -> None:
-    asked = [json.loads(line) for line in (SET / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
-    missed = {each["query"] for each in asked if first(household, each["query"]) != each["relevant"][0]["path"]}
-    assert missed <= {"ich kann mich nicht mehr einloggen", "druckauftrag abbrechen", "Ohr schmerzt", "arrosage de la tomate"}
+def test_inflected_reworded_and_unaccented_questions_find_their_note_first(
+    household: Library,
+) -> None:
+    asked = [
+        json.loads(line)
+        for line in (SET / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    missed = {
+        each["query"]
+        for each in asked
+        if first(household, each["query"]) != each["relevant"][0]["path"]
+    }
+    assert missed <= {
+        "ich kann mich nicht mehr einloggen",
+        "druckauftrag abbrechen",
+        "Ohr schmerzt",
+        "arrosage de la tomate",
+    }
 
 
 @pytest.mark.parametrize(
     ("phrase", "path"),
-    [('"altes Abbild"', "de/docker-speicher.md"), ("„Beleg das ganze Jahr“", "de/steuer.md"), ('"tranche de pain grillé"', "fr/soupe-oignon.md")],
+    [
+        ('"altes Abbild"', "de/docker-speicher.md"),
+        ("„Beleg das ganze Jahr“", "de/steuer.md"),
+        ('"tranche de pain grillé"', "fr/soupe-oignon.md"),
+    ],
 )
-def test_a_phrase_is_found_whatever_its_words_endings(household: Library, phrase: str, path: str) -> None:
+def test_a_phrase_is_found_whatever_its_words_endings(
+    household: Library, phrase: str, path: str
+) -> None:
     assert first(household, phrase) == path
 
 

@@ -29,10 +29,17 @@ from thumbindex.model import Changes, Problem, Progress
 from thumbindex.testing import FakeEmbedder
 
 NOTES = {
-    "fruit/apples.md": "# Apples\n\nApples grow on trees. See [[Pears]].\n\n## Storing\n\nKeep apples in a cool cellar.\n",
-    "fruit/Pears.md": "---\naliases: [Williams]\ntags: [fruit/soft]\n---\n\nText before the first heading about juice.\n\n"
+    "fruit/apples.md": (
+        "# Apples\n\nApples grow on trees. See [[Pears]].\n\n## Storing\n\n"
+        "Keep apples in a cool cellar.\n"
+    ),
+    "fruit/Pears.md": "---\naliases: [Williams]\ntags: [fruit/soft]\n---\n\n"
+    "Text before the first heading about juice.\n\n"
     "# Pears\n\nPears ripen off the tree.\n",
-    "code.md": "# Code\n\nCall `getUserById` with an id.\n\n```python\ndef parse_json_data(raw): ...\n```\n",
+    "code.md": (
+        "# Code\n\nCall `getUserById` with an id.\n\n```python\ndef parse_json_data(raw): ...\n"
+        "```\n"
+    ),
 }
 
 
@@ -46,7 +53,8 @@ def vault(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def library(vault: Path, tmp_path: Path) -> Iterator[Library]:
-    with open_library(vault, tmp_path / "index", "encode.embed.workers=1") as library:  # as a server's child
+    # as a server's child
+    with open_library(vault, tmp_path / "index", "encode.embed.workers=1") as library:
         yield library
 
 
@@ -58,7 +66,12 @@ def write(path: Path, text: str) -> None:
 
 
 def open_library(root: Path, index: Path, *overrides: str) -> Library:
-    return Library.open([root], index=index, config=load_config(user_file=root / "none", overrides=overrides), embedder=FakeEmbedder())
+    return Library.open(
+        [root],
+        index=index,
+        config=load_config(user_file=root / "none", overrides=overrides),
+        embedder=FakeEmbedder(),
+    )
 
 
 def dump(library: Library) -> dict[str, list[object]]:
@@ -83,7 +96,12 @@ def test_indexing_again_after_no_change_reads_nothing_and_asks_no_model(library)
     library.index()
     asked = library._embedder.embedded
     report = library.index()
-    assert (report.unchanged, report.embedded, library._embedder.embedded, report.generation) == (3, 0, asked, library.index().generation)
+    assert (report.unchanged, report.embedded, library._embedder.embedded, report.generation) == (
+        3,
+        0,
+        asked,
+        library.index().generation,
+    )
 
 
 def test_unchanged_text_is_never_embedded_twice_after_an_edit_elsewhere_in_the_file(library, vault):
@@ -106,7 +124,11 @@ def test_an_abbreviation_is_known_as_long_as_some_note_defines_it(library, vault
 def test_what_a_note_defines_is_part_of_what_an_index_says(library, vault):
     write(vault / "sso.md", "# Words\n\nWe mean single sign-on (SSO).\n")
     library.index()
-    assert [path for path, _, facts in dump(library)["documents"] if '["sso", "single sign on"]' in facts] == ["sso.md"]
+    assert [
+        path
+        for path, _, facts in dump(library)["documents"]
+        if '["sso", "single sign on"]' in facts
+    ] == ["sso.md"]
 
 
 def test_a_rename_and_a_move_ask_no_model(library, vault):
@@ -132,7 +154,9 @@ def test_a_rebuild_asks_no_model_and_gives_the_same_index(library):
     assert (report.embedded, dump(library)) == (0, before)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no time there that whoever writes cannot set back")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="no time there that whoever writes cannot set back"
+)
 def test_an_edit_that_leaves_size_and_time_as_they_were_is_found(library, vault):
     library.index()
     path = vault / "code.md"
@@ -146,11 +170,20 @@ def test_an_edit_that_leaves_size_and_time_as_they_were_is_found(library, vault)
 def test_words_are_found_before_there_are_vectors(library):
     library.index(words_only=True)
     answer = library.query("cellar")
-    assert (answer.index.vectors, answer.index.pending, answer.passages[0].path) == (0, answer.index.chunks, "fruit/apples.md")
+    assert (answer.index.vectors, answer.index.pending, answer.passages[0].path) == (
+        0,
+        answer.index.chunks,
+        "fruit/apples.md",
+    )
 
 
-def test_vectors_stop_in_the_middle_of_a_batch_where_words_are_due_and_what_was_embedded_stays(library, vault):
-    write(vault / "long.md", "\n\n".join(f"# Part {n}\n\nThis is part number {n} of a long note." for n in range(70)))
+def test_vectors_stop_in_the_middle_of_a_batch_where_words_are_due_and_what_was_embedded_stays(
+    library, vault
+):
+    write(
+        vault / "long.md",
+        "\n\n".join(f"# Part {n}\n\nThis is part number {n} of a long note." for n in range(70)),
+    )
     library.index(words_only=True)
     answers = iter([False, True])
     library.embed(interrupted=lambda: next(answers))
@@ -159,10 +192,17 @@ def test_vectors_stop_in_the_middle_of_a_batch_where_words_are_due_and_what_was_
     assert (cut_short.vectors, library.status()[0].state.pending) == (2 * PART, 0)
 
 
-def test_vectors_that_nobody_needs_are_swept_where_notes_change_faster_than_the_model_reads(library, vault, tmp_path):
+def test_vectors_that_nobody_needs_are_swept_where_notes_change_faster_than_the_model_reads(
+    library, vault, tmp_path
+):
     counts = []
     for edit in range(ORPHAN_FACTOR * FEW_VECTORS // (6 * PART) + 4):
-        write(vault / "long.md", "\n\n".join(f"# Part {n}\n\nThis is part number {n} of edit {edit}." for n in range(7 * PART)))
+        write(
+            vault / "long.md",
+            "\n\n".join(
+                f"# Part {n}\n\nThis is part number {n} of edit {edit}." for n in range(7 * PART)
+            ),
+        )
         library.index(words_only=True)
         answers = iter([*[False] * 5, True, True])
         library.embed(interrupted=lambda answers=answers: next(answers))
@@ -192,9 +232,14 @@ def test_other_chunk_settings_cut_every_file_again(vault, tmp_path):
 def test_bad_files_are_reported_and_do_not_stop_the_run(library, vault):
     (vault / "latin.md").write_bytes(b"caf\xe9 au lait")
     (vault / "nul.md").write_bytes(b"zero\0byte")
-    (vault / "yaml.md").write_text("---\ntags: [unclosed\n---\n\nBody stays searchable: zeppelin.\n", encoding="utf-8")
+    (vault / "yaml.md").write_text(
+        "---\ntags: [unclosed\n---\n\nBody stays searchable: zeppelin.\n", encoding="utf-8"
+    )
     report = library.index()
-    assert (sorted({p.path for p in report.skipped}), paths(library, "zeppelin")[0]) == (["latin.md", "nul.md", "yaml.md"], "yaml.md")
+    assert (sorted({p.path for p in report.skipped}), paths(library, "zeppelin")[0]) == (
+        ["latin.md", "nul.md", "yaml.md"],
+        "yaml.md",
+    )
 
 
 def test_files_under_a_folder_that_cannot_be_listed_are_kept(library, vault):
@@ -205,10 +250,18 @@ def test_files_under_a_folder_that_cannot_be_listed_are_kept(library, vault):
 
 
 def test_the_users_files_are_never_written(library, vault):
-    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in vault.rglob("*") if path.is_file()}
+    before = {
+        path: (path.stat().st_mtime_ns, path.read_bytes())
+        for path in vault.rglob("*")
+        if path.is_file()
+    }
     library.index()
     library.query("apples")
-    assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in vault.rglob("*") if path.is_file()} == before
+    assert {
+        path: (path.stat().st_mtime_ns, path.read_bytes())
+        for path in vault.rglob("*")
+        if path.is_file()
+    } == before
 
 
 def test_a_damaged_store_is_named_and_built_anew_and_no_text_is_embedded_again(vault, tmp_path):
@@ -220,11 +273,15 @@ def test_a_damaged_store_is_named_and_built_anew_and_no_text_is_embedded_again(v
         with pytest.raises(IndexDamagedError, match="builds it anew from the notes"):
             library.query("apples")
         report = library.index()
-        assert (report.added, report.embedded, "built anew from the notes" in report.mended[0]) == (3, 0, True)
+        assert (report.added, report.embedded, "built anew from the notes" in report.mended[0]) == (
+            3,
+            0,
+            True,
+        )
         assert (library.status()[0].problems, store.exists()) == ((), False)
 
 
-# ------------------------------------------------------------------ any edits end in what a fresh build gives
+# ------------------------------------------------------------------ any edits end in what a fresh b
 
 TEXTS = st.sampled_from(
     [
@@ -237,7 +294,9 @@ TEXTS = st.sampled_from(
     ]
 )
 ACTIONS = st.sampled_from(["write", "delete", "rename"])
-EDITS = st.lists(st.tuples(ACTIONS, st.sampled_from(["a.md", "b.md", "d/c.md"]), TEXTS), min_size=1, max_size=6)
+EDITS = st.lists(
+    st.tuples(ACTIONS, st.sampled_from(["a.md", "b.md", "d/c.md"]), TEXTS), min_size=1, max_size=6
+)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -290,7 +349,11 @@ def test_what_must_be_found_is_found_first(library, query, path):
 
 def test_a_code_hit_points_at_its_own_chunk(library, vault):
     prose = "Prose that fills a chunk of its own. " * 12
-    write(vault / "code.md", f"# Code\n\n{prose}\n\n```python\n{'one = 1  # padding' * 12}\ndef parse_json_data(raw): ...\n```\n")
+    write(
+        vault / "code.md",
+        f"# Code\n\n{prose}\n\n```python\n{'one = 1  # padding' * 12}\n"
+        "def parse_json_data(raw): ...\n```\n",
+    )
     library.index()
     first = library.query("parse_json_data").passages[0]
     assert (first.match_start, first.match_end) == (5, 8)
@@ -306,18 +369,28 @@ def test_the_same_query_gives_the_same_answer_twice(library, vault, tmp_path):
     library.index()
     with open_library(vault, tmp_path / "other") as other:
         other.index()
-        assert library.query("apples and pears").passages == other.query("apples and pears").passages
+        assert (
+            library.query("apples and pears").passages == other.query("apples and pears").passages
+        )
 
 
 def test_filters_narrow_inside_the_search(library):
     library.index()
     assert set(paths(library, "tree", tag=["fruit"])) == {"fruit/Pears.md"}
     assert set(paths(library, "apples pears code", path=["*.md"])) >= {"code.md"}
-    assert set(paths(library, "apples pears code", path=["fruit/**"])) == {"fruit/Pears.md", "fruit/apples.md"}
+    assert set(paths(library, "apples pears code", path=["fruit/**"])) == {
+        "fruit/Pears.md",
+        "fruit/apples.md",
+    }
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"), [({"limit": 0}, "at least 1"), ({"path": ["!code.md"]}, "!code.md"), ({"path": ["/"]}, "matches no document")]
+    ("asked", "says"),
+    [
+        ({"limit": 0}, "at least 1"),
+        ({"path": ["!code.md"]}, "!code.md"),
+        ({"path": ["/"]}, "matches no document"),
+    ],
 )
 def test_a_query_that_can_find_nothing_is_refused(library, asked, says):
     with pytest.raises(UsageError, match=says):
@@ -326,14 +399,19 @@ def test_a_query_that_can_find_nothing_is_refused(library, asked, says):
 
 def test_a_glob_may_begin_at_the_folder(library):
     library.index()
-    assert set(paths(library, "apples pears code", path=["./fruit/**"])) == {"fruit/Pears.md", "fruit/apples.md"}
+    assert set(paths(library, "apples pears code", path=["./fruit/**"])) == {
+        "fruit/Pears.md",
+        "fruit/apples.md",
+    }
 
 
 def test_several_folders_answer_as_one_and_can_be_named(vault, tmp_path):
     other = tmp_path / "work"
     write(other / "apples.md", "# Apples at work\n\nThe office has apples.\n")
     config = load_config(user_file=tmp_path / "none")
-    with Library.open([vault, other], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library:
+    with Library.open(
+        [vault, other], index=tmp_path / "index", config=config, embedder=FakeEmbedder()
+    ) as library:
         library.index()
         both = {passage.folder for passage in library.query("apples").passages}
         one = {passage.folder for passage in library.query("apples", folder=["work"]).passages}
@@ -344,7 +422,9 @@ def test_an_index_of_another_model_is_searched_by_words_only(vault, tmp_path):
     with open_library(vault, tmp_path / "index") as library:
         library.index()
     config = load_config(user_file=tmp_path / "none")
-    with Library.open([vault], index=tmp_path / "index", config=config, embedder=FakeEmbedder(dimensions=32)) as other:
+    with Library.open(
+        [vault], index=tmp_path / "index", config=config, embedder=FakeEmbedder(dimensions=32)
+    ) as other:
         assert "search_vector" not in other.query("apples").passages[0].sources
 
 
@@ -358,20 +438,37 @@ def test_an_unknown_folder_is_refused_with_those_that_there_are(library):
 
 def test_read_returns_all_a_heading_or_a_range(library):
     library.index()
-    excerpts = [library.read("fruit/apples.md", **how) for how in ({}, {"heading": "storing"}, {"lines": (1, 1)})]
-    assert [(e.start_line, e.end_line, e.total_lines) for e in excerpts] == [(1, 7, 7), (5, 7, 7), (1, 1, 7)]
+    excerpts = [
+        library.read("fruit/apples.md", **how)
+        for how in ({}, {"heading": "storing"}, {"lines": (1, 1)})
+    ]
+    assert [(e.start_line, e.end_line, e.total_lines) for e in excerpts] == [
+        (1, 7, 7),
+        (5, 7, 7),
+        (1, 1, 7),
+    ]
 
 
 def test_a_heading_is_read_with_those_below_it_and_a_range_to_the_last_line_at_most(library, vault):
     write(vault / "a#2.md", "# A\n\n## One\n\n### Below\n\n<!-- x -->\n\n## Two\n")
     library.index()
-    excerpts = [library.read("a#2.md", **how) for how in ({}, {"heading": "## One"}, {"lines": (7, 99)}, {"lines": (8, 9)})]
-    assert [(e.start_line, e.end_line, len(e.flags)) for e in excerpts] == [(1, 9, 1), (3, 8, 1), (7, 9, 1), (8, 9, 0)]
+    excerpts = [
+        library.read("a#2.md", **how)
+        for how in ({}, {"heading": "## One"}, {"lines": (7, 99)}, {"lines": (8, 9)})
+    ]
+    assert [(e.start_line, e.end_line, len(e.flags)) for e in excerpts] == [
+        (1, 9, 1),
+        (3, 8, 1),
+        (7, 9, 1),
+        (8, 9, 0),
+    ]
 
 
 def test_a_path_in_two_folders_is_read_where_the_folder_is_named(vault, tmp_path):
     write(tmp_path / "work/code.md", "# Other code\n")
-    with Library.open([vault, tmp_path / "work"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+    with Library.open(
+        [vault, tmp_path / "work"], index=tmp_path / "index", embedder=FakeEmbedder()
+    ) as library:
         library.index()
         assert library.read("code.md", folder="work").title == "Other code"
         with pytest.raises(UsageError, match=r"in several folders \(vault, work\)"):
@@ -380,7 +477,12 @@ def test_a_path_in_two_folders_is_read_where_the_folder_is_named(vault, tmp_path
 
 @pytest.mark.parametrize(
     ("how", "hint"),
-    [({"heading": "Storage"}, "Storing"), ({"lines": (9, 12)}, "lines 1 to 7"), ({"lines": (8, 8)}, "lines 1 to 7"), ({"lines": (3, 2)}, "no range")],
+    [
+        ({"heading": "Storage"}, "Storing"),
+        ({"lines": (9, 12)}, "lines 1 to 7"),
+        ({"lines": (8, 8)}, "lines 1 to 7"),
+        ({"lines": (3, 2)}, "no range"),
+    ],
 )
 def test_a_heading_or_range_that_is_not_there_is_answered_with_what_is(library, how, hint):
     library.index()
@@ -401,7 +503,11 @@ def test_a_note_that_was_left_out_is_told_to_be_and_why_unless_it_is_private(vau
         library.index()
         for written in ("huge.md", "huge", "## 1. huge.md#Words (lines 3-4)"):
             with pytest.raises(
-                UnknownPathError, match=r"^huge\.md is not in the index: 480 bytes, more than corpus\.max_file_bytes \(400\): left out\."
+                UnknownPathError,
+                match=(
+                    r"^huge\.md is not in the index: 480 bytes, "
+                    r"more than corpus\.max_file_bytes \(400\): left out\."
+                ),
             ):
                 library.read(written)
         write(vault / "huge.md", "---\nprivate: true\n---\n")
@@ -425,7 +531,9 @@ def test_a_note_is_read_by_its_name_but_not_where_the_path_has_to_be_exact(libra
 
 
 def test_a_name_is_read_as_a_citation_writes_it(vault, tmp_path):
-    (vault / "line\nbreak.md").write_text("# Breaks\n\n## Dam\n\nThe dam broke.\n", encoding="utf-8")
+    (vault / "line\nbreak.md").write_text(
+        "# Breaks\n\n## Dam\n\nThe dam broke.\n", encoding="utf-8"
+    )
     with Library.open([vault], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
         library.index()
         assert library.read("line break.md#Dam").start_line == 3
@@ -435,7 +543,10 @@ def test_a_name_is_read_as_a_citation_writes_it(vault, tmp_path):
 
 
 def test_comments_are_read_as_they_stand_and_flagged(vault, tmp_path):
-    (vault / "a.md").write_text("# A\n\n<!-- one -->\n\n```\n<!-- code -->\n```\n\n%%\ntwo\n%%\n" + "x <!-- y -->\n\n" * 6, encoding="utf-8")
+    (vault / "a.md").write_text(
+        "# A\n\n<!-- one -->\n\n```\n<!-- code -->\n```\n\n%%\ntwo\n%%\n" + "x <!-- y -->\n\n" * 6,
+        encoding="utf-8",
+    )
     with Library.open([vault], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
         library.index()
         flags = library.read("a.md").flags
@@ -448,27 +559,58 @@ def test_comments_are_read_as_they_stand_and_flagged(vault, tmp_path):
 def test_outline_lists_documents_or_headings(library):
     library.index()
     assert [entry.heading for entry in library.outline()] == ["Code", "Pears", "Apples"]
-    assert [(e.level, e.heading, e.line) for e in library.outline("fruit/apples.md")] == [(0, "Apples", 1), (1, "Apples", 1), (2, "Storing", 5)]
+    assert [(e.level, e.heading, e.line) for e in library.outline("fruit/apples.md")] == [
+        (0, "Apples", 1),
+        (1, "Apples", 1),
+        (2, "Storing", 5),
+    ]
 
 
 def test_related_names_links_both_ways_and_what_is_similar(library):
     library.index()
     related = library.related("fruit/Pears.md")
-    assert (related.links, related.backlinks, related.similar[0][0]) == ((), ("fruit/apples.md",), "fruit/apples.md")
-    assert [len(library.related("fruit/Pears.md", limit=limit).similar) for limit in (1, 9)] == [1, 2]  # never the note itself
+    assert (related.links, related.backlinks, related.similar[0][0]) == (
+        (),
+        ("fruit/apples.md",),
+        "fruit/apples.md",
+    )
+    # never the note itself
+    assert [len(library.related("fruit/Pears.md", limit=limit).similar) for limit in (1, 9)] == [
+        1,
+        2,
+    ]
 
 
 def test_a_link_in_a_property_is_related_a_backlink_and_counted(vault, library):
-    write(vault / "sub/jam.md", '---\nparent: "[[Pears]]"\nnext:\n- [[Nowhere]]\n---\n# Jam\n\nText.')
+    write(
+        vault / "sub/jam.md", '---\nparent: "[[Pears]]"\nnext:\n- [[Nowhere]]\n---\n# Jam\n\nText.'
+    )
     library.index()
-    jam, pears, status = library.related("sub/jam.md"), library.related("fruit/Pears.md"), library.status()[0]
-    assert (jam.links, jam.dangling, pears.backlinks) == (("fruit/Pears.md",), ("Nowhere",), ("fruit/apples.md", "sub/jam.md"))
+    jam, pears, status = (
+        library.related("sub/jam.md"),
+        library.related("fruit/Pears.md"),
+        library.status()[0],
+    )
+    assert (jam.links, jam.dangling, pears.backlinks) == (
+        ("fruit/Pears.md",),
+        ("Nowhere",),
+        ("fruit/apples.md", "sub/jam.md"),
+    )
     assert (status.links_resolved, status.links_dangling) == (2, 1)
 
 
-def test_an_index_keeps_the_model_that_it_was_made_with_where_none_is_named(vault, tmp_path, tiny_bert, model_cache):
+def test_an_index_keeps_the_model_that_it_was_made_with_where_none_is_named(
+    vault, tmp_path, tiny_bert, model_cache
+):
     def index_with(*overrides: str) -> str:
-        config = load_config(user_file=tmp_path / "none", overrides=(*overrides, "encode.embed.runtime=onnx", f"encode.embed.cache={model_cache}"))
+        config = load_config(
+            user_file=tmp_path / "none",
+            overrides=(
+                *overrides,
+                "encode.embed.runtime=onnx",
+                f"encode.embed.cache={model_cache}",
+            ),
+        )
         with Library.open([vault], index=tmp_path / "index", config=config) as library:
             library.index()
             return library.status()[0].state.model
@@ -482,31 +624,63 @@ def test_forget_deletes_the_index_and_not_the_notes(library, vault):
     library.index()
     location = Path(library.status()[0].location)
     library.forget()
-    assert (location.exists(), (vault / "code.md").exists(), library.status()[0].indexed) == (False, True, False)
+    assert (location.exists(), (vault / "code.md").exists(), library.status()[0].indexed) == (
+        False,
+        True,
+        False,
+    )
 
 
-@pytest.mark.parametrize(("phase", "is_last"), [("words", False), ("words", True), ("vectors", False), ("vectors", True)])
-def test_an_index_that_is_forgotten_while_it_is_written_is_whole_at_the_end(library, vault, tmp_path, phase, is_last):
+@pytest.mark.parametrize(
+    ("phase", "is_last"), [("words", False), ("words", True), ("vectors", False), ("vectors", True)]
+)
+def test_an_index_that_is_forgotten_while_it_is_written_is_whole_at_the_end(
+    library, vault, tmp_path, phase, is_last
+):
     for number in range(4):
-        write(vault / f"long {number}.md", "".join(f"# Part {number}.{part}\n\n{'words and more of them ' * 200}\n\n" for part in range(40)))
+        write(
+            vault / f"long {number}.md",
+            "".join(
+                f"# Part {number}.{part}\n\n{'words and more of them ' * 200}\n\n"
+                for part in range(40)
+            ),
+        )
     forgotten = []
 
     def forget(progress: Progress) -> None:
-        if progress.phase == phase and progress.done > 0 and (progress.done == progress.total) == is_last and not forgotten:
+        if (
+            progress.phase == phase
+            and progress.done > 0
+            and (progress.done == progress.total) == is_last
+            and not forgotten
+        ):
             with open_library(vault, tmp_path / "index") as other:
                 forgotten.append(other.forget())
 
     report = library.index(progress=forget)
     with open_library(vault, tmp_path / "fresh") as fresh:
         expected = fresh.index()
-        assert (len(forgotten), report.added, report.chunks, report.left) == (1, expected.added, expected.chunks, 0)
+        assert (len(forgotten), report.added, report.chunks, report.left) == (
+            1,
+            expected.added,
+            expected.chunks,
+            0,
+        )
         library.status(), fresh.status()  # opens what is there now
         assert dump(library) == dump(fresh)
 
 
-def test_a_vector_is_its_texts_where_the_index_is_built_anew_while_vectors_are_made(library, vault, tmp_path):
+def test_a_vector_is_its_texts_where_the_index_is_built_anew_while_vectors_are_made(
+    library, vault, tmp_path
+):
     for number in range(4):
-        write(vault / f"long {number}.md", "".join(f"# Part {number}.{part}\n\n{f'words of {number} and {part} ' * 100}\n\n" for part in range(40)))
+        write(
+            vault / f"long {number}.md",
+            "".join(
+                f"# Part {number}.{part}\n\n{f'words of {number} and {part} ' * 100}\n\n"
+                for part in range(40)
+            ),
+        )
     rebuilt, totals = [], []
 
     def rebuild(progress: Progress) -> None:
@@ -522,7 +696,8 @@ def test_a_vector_is_its_texts_where_the_index_is_built_anew_while_vectors_are_m
     with open_library(vault, tmp_path / "fresh") as fresh:
         chunks = fresh.index().embedded
         assert dump(library) == dump(fresh)
-        # some of the note that went were embedded before it did; those that were passed over are not counted
+        # some of the note that went were embedded before it did; those that were passed over are
+        # not counted
         assert (report.chunks, chunks <= report.embedded < totals[0]) == (chunks, True)
 
 
@@ -554,7 +729,12 @@ def test_the_order_of_files_on_disk_does_not_matter(vault, tmp_path, library):
 def test_three_lines_of_python_are_enough(vault, tmp_path):
     from thumbindex import Library as Public
 
-    with Public.open([vault], index=tmp_path / "index", config=load_config(user_file=tmp_path / "none"), embedder=FakeEmbedder()) as library:
+    with Public.open(
+        [vault],
+        index=tmp_path / "index",
+        config=load_config(user_file=tmp_path / "none"),
+        embedder=FakeEmbedder(),
+    ) as library:
         library.index()
         assert library.query("cellar").passages[0].citation == "fruit/apples.md#Storing (lines 1-7)"
 
@@ -569,15 +749,27 @@ def test_an_empty_folder_is_believed_only_where_it_is_said_to_be_so(library: Lib
     assert library.index(rebuild=True).removed == 3
 
 
-def test_a_folder_whose_own_file_turns_the_reranker_on_is_reranked_where_it_is_asked_alone(vault: Path, tmp_path: Path) -> None:
+def test_a_folder_whose_own_file_turns_the_reranker_on_is_reranked_where_it_is_asked_alone(
+    vault: Path, tmp_path: Path
+) -> None:
     (tmp_path / "other").mkdir()
-    (vault / "thumbindex.toml").write_text("[query]\nskip = ['expand', 'deduplicate']\n", encoding="utf-8")
+    (vault / "thumbindex.toml").write_text(
+        "[query]\nskip = ['expand', 'deduplicate']\n", encoding="utf-8"
+    )
     config = load_config(user_file=tmp_path / "none")
-    with Library.open([vault, tmp_path / "other"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library:
+    with Library.open(
+        [vault, tmp_path / "other"],
+        index=tmp_path / "index",
+        config=config,
+        embedder=FakeEmbedder(),
+    ) as library:
         library.index(folder=["vault"])
         library.load_models()
         alone = library.only({"vault"})
-        told = [each.query("which apples keep", explain=True).passages[0].explanation for each in (library, alone)]
+        told = [
+            each.query("which apples keep", explain=True).passages[0].explanation
+            for each in (library, alone)
+        ]
     assert [each is not None and each.reranked is not None for each in told] == [False, True]
 
 
@@ -586,6 +778,8 @@ def test_other_settings_answer_over_the_same_open_index(library: Library) -> Non
     now = library.config.query
     other = library.answering_with(replace(now.with_stages("rerank"), limit=1))
     other.load_models()
-    stages = [[step.stage for step in each.query("apples and pears").trace] for each in (library, other)]
+    stages = [
+        [step.stage for step in each.query("apples and pears").trace] for each in (library, other)
+    ]
     assert ["rerank" in each for each in stages] == [False, True]
     assert [len(each.query("apples and pears").passages) for each in (library, other)] == [2, 1]

@@ -1,4 +1,6 @@
-"""The limits of docs/security.md, a row each: what is as large as that is taken, and what is larger by one is not."""
+"""The limits of docs/security.md, a row each: what is as large as that is taken, and what is larger
+by one is not.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ def is_address(length: int) -> bool:
 
 def is_split(length: int) -> bool:
     word = "a" * (length - 4) + "note"
-    return closest(word, lambda lengths: (), lambda known: 9 * (known in {"note", word[:-4]})) is not None
+    return (
+        closest(word, lambda lengths: (), lambda known: 9 * (known in {"note", word[:-4]}))
+        is not None
+    )
 
 
 def deepest(block: Block) -> int:
@@ -59,15 +64,27 @@ def deepest(block: Block) -> int:
 
 LIMITS: dict[str, tuple[int, Callable[[int], bool]]] = {
     "characters of front matter": (200_000, lambda size: is_whole("x: ".ljust(size - 1, "y"))),
-    "values of front matter": (20_000, lambda count: is_whole(f"x: [{','.join('1' * (count - 3))}]")),
-    "levels of front matter": (20, lambda depth: is_whole(f"x: {'[' * (depth - 1)}{']' * (depth - 1)}")),
+    "values of front matter": (
+        20_000,
+        lambda count: is_whole(f"x: [{','.join('1' * (count - 3))}]"),
+    ),
+    "levels of front matter": (
+        20,
+        lambda depth: is_whole(f"x: {'[' * (depth - 1)}{']' * (depth - 1)}"),
+    ),
     "brackets in a paragraph": (800, lambda count: links("[ " * (count - 2) + "[[b]]") == 1),
-    "characters of a heading": (5_000, lambda size: len(read_outline(f"# {'h' * size}\n").regions[-1].heading) == size),
+    "characters of a heading": (
+        5_000,
+        lambda size: len(read_outline(f"# {'h' * size}\n").regions[-1].heading) == size,
+    ),
     "lines of a note": (200_000, lambda count: is_read("\n" * (count - 1) + "a")),
     "vertical bars of a note": (200_000, lambda count: is_read("|" * count)),
     "headings of a note": (20_000, lambda count: is_read("# a\n" * count)),
     "links of a note": (10_000, lambda count: links("[[b]]\n\n" * count) == count),
-    "tags of a note": (10_000, lambda count: tags("".join(f"#t{n}\n" for n in range(count))) == count),
+    "tags of a note": (
+        10_000,
+        lambda count: tags("".join(f"#t{n}\n" for n in range(count))) == count,
+    ),
     "characters of a question": (10_000, lambda size: is_taken(query="x" * size)),
     "letters of a word that is split": (60, is_split),
     "characters of another argument": (4_096, lambda size: is_taken(why="x" * size)),
@@ -83,7 +100,10 @@ def test_what_is_as_large_as_its_limit_is_taken_and_what_is_larger_is_not(name: 
 
 
 def test_aliases_count_as_often_as_they_are_used() -> None:
-    assert [is_whole(f"a: &a [{','.join('1' * 97)}]\nb: [{','.join(['*a'] * count)}]") for count in (200, 210)] == [True, False]
+    assert [
+        is_whole(f"a: &a [{','.join('1' * 97)}]\nb: [{','.join(['*a'] * count)}]")
+        for count in (200, 210)
+    ] == [True, False]
 
 
 def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
@@ -96,5 +116,7 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
 
 
 def test_blocks_lie_forty_deep_inside_each_other() -> None:
-    depths = [deepest(read_outline("> " * count + "deep\n").regions[0].body) for count in (10, 1000)]
+    depths = [
+        deepest(read_outline("> " * count + "deep\n").regions[0].body) for count in (10, 1000)
+    ]
     assert depths == [12, 41]  # the root counts, and so does a paragraph

@@ -13,9 +13,18 @@ from thumbindex.testing import FakeEmbedder, FakeReranker
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     vault = tmp_path_factory.mktemp("vault")
-    (vault / "sync.md").write_text("# Sync\n\n## Set up\n\nPress the green button to begin syncing.\n", encoding="utf-8")
-    (vault / "canvas.md").write_text("# Canvas\n\nDraw boxes and arrows on a whiteboard.\n", encoding="utf-8")
-    with Library.open([vault], index=tmp_path_factory.mktemp("index"), embedder=FakeEmbedder(), reranker=FakeReranker()) as library:
+    (vault / "sync.md").write_text(
+        "# Sync\n\n## Set up\n\nPress the green button to begin syncing.\n", encoding="utf-8"
+    )
+    (vault / "canvas.md").write_text(
+        "# Canvas\n\nDraw boxes and arrows on a whiteboard.\n", encoding="utf-8"
+    )
+    with Library.open(
+        [vault],
+        index=tmp_path_factory.mktemp("index"),
+        embedder=FakeEmbedder(),
+        reranker=FakeReranker(),
+    ) as library:
         library.index()
         yield library
 
@@ -40,7 +49,10 @@ def test_what_narrows_a_query_narrows_the_retriever(library: Library) -> None:
     from thumbindex.llama_index import ThumbindexRetriever
 
     retriever = ThumbindexRetriever(library, path=("canvas.md",))
-    assert [node.metadata["path"] for node in retriever.retrieve("draw boxes and arrows, press the green button")] == ["canvas.md"]
+    assert [
+        node.metadata["path"]
+        for node in retriever.retrieve("draw boxes and arrows, press the green button")
+    ] == ["canvas.md"]
 
 
 def test_where_there_is_no_answer_there_is_no_node(library: Library) -> None:
@@ -54,14 +66,23 @@ def test_a_node_has_its_passages_score(library: Library) -> None:
 
     asked = "press the green button"
     score = library.query(asked, limit=1).passages[0].score
-    assert ([node.score for node in ThumbindexRetriever(library, limit=1).retrieve(asked)], score > 0) == ([score], True)
+    assert (
+        [node.score for node in ThumbindexRetriever(library, limit=1).retrieve(asked)],
+        score > 0,
+    ) == ([score], True)
 
 
 def test_two_passages_are_never_one_node(tmp_path: Path) -> None:
     from thumbindex.llama_index import ThumbindexRetriever
 
     notes = {
-        ("work", "home/sync.md"): f"{'Syncing copies whole vaults at midnight. ' * 40}\n\n## Phones\n\n{'A telephone is syncing by wireless. ' * 40}",
+        (
+            "work",
+            "home/sync.md",
+        ): (
+            f"{'Syncing copies whole vaults at midnight. ' * 40}\n\n## Phones\n\n"
+            f"{'A telephone is syncing by wireless. ' * 40}"
+        ),
         ("work/home", "sync.md"): "Before syncing, grandmother waters her tomatoes.",
         ("desk", "home/sync.md"): "Drums and bass are syncing in the second verse.",
     }

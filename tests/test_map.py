@@ -1,4 +1,6 @@
-"""The map of a folder: the same places for the same notes, kept, turned back after a new layout; suggestions that are worth a link."""
+"""The map of a folder: the same places for the same notes, kept, turned back after a new layout;
+suggestions that are worth a link.
+"""
 
 from pathlib import Path
 
@@ -8,18 +10,34 @@ import pytest
 from thumbindex.errors import UsageError
 from thumbindex.index.layout import Layout, keep_layout, read_layout
 from thumbindex.library import Library
-from thumbindex.library.map import CHANGED_SHARE, MOST_NEAR, MOST_NOTES, _newest, _turned, can_lay_out
+from thumbindex.library.map import (
+    CHANGED_SHARE,
+    MOST_NEAR,
+    MOST_NOTES,
+    _newest,
+    _turned,
+    can_lay_out,
+)
 from thumbindex.library.plane import FEWEST, plane, unit
 from thumbindex.model import Document
 from thumbindex.testing import FakeEmbedder
 
-needs_sklearn = pytest.mark.skipif(not can_lay_out(), reason="scikit-learn is missing: the extra `map` brings it")
+needs_sklearn = pytest.mark.skipif(
+    not can_lay_out(), reason="scikit-learn is missing: the extra `map` brings it"
+)
 
-SUBJECTS = ("tea water boil cup leaf", "sync vault device cloud button", "garden soil seed water rain")
+SUBJECTS = (
+    "tea water boil cup leaf",
+    "sync vault device cloud button",
+    "garden soil seed water rain",
+)
 
 
 def notes(count: int) -> dict[str, str]:
-    return {f"n{n:02}.md": f"# Note {n}\n\n{SUBJECTS[n % 3]} {'abcdefghij'[n // 3 % 10] * 4}\n" for n in range(count)}
+    return {
+        f"n{n:02}.md": f"# Note {n}\n\n{SUBJECTS[n % 3]} {'abcdefghij'[n // 3 % 10] * 4}\n"
+        for n in range(count)
+    }
 
 
 @pytest.fixture
@@ -79,7 +97,9 @@ def test_places_are_kept_until_much_has_changed(root):
         assert {path: now[path] for path in before} == before
         assert now["new.md"] != (None, None)
         for n in range(20, 20 + int(40 * CHANGED_SHARE)):
-            (root / f"n{n}.md").write_text(f"# Note {n}\n\n{SUBJECTS[n % 3]} zz{n}\n", encoding="utf-8")
+            (root / f"n{n}.md").write_text(
+                f"# Note {n}\n\n{SUBJECTS[n % 3]} zz{n}\n", encoding="utf-8"
+            )
         library.index()
         assert library.lay_out(is_asked=True) is True
 
@@ -91,7 +111,9 @@ def test_only_a_map_that_was_laid_out_once_is_kept_up_to_date(root):
         assert not library.opened[0].places.map.exists()
         assert library.lay_out(is_asked=True) is True
         for n in range(20, 20 + int(40 * CHANGED_SHARE)):
-            (root / f"n{n}.md").write_text(f"# Note {n}\n\n{SUBJECTS[n % 3]} zz{n}\n", encoding="utf-8")
+            (root / f"n{n}.md").write_text(
+                f"# Note {n}\n\n{SUBJECTS[n % 3]} zz{n}\n", encoding="utf-8"
+            )
         library.index()
         assert library.lay_out(is_first=False) is True
 
@@ -100,7 +122,11 @@ def test_a_new_layout_is_turned_to_where_notes_lay():
     old = random_vectors(30)[:, :2].astype(np.float64)
     turned = np.array([[0.0, 1.0], [-1.0, 0.0]])
     names = [f"{n}.md" for n in range(30)]
-    layout = Layout("m", {name: (float(x), float(y)) for name, (x, y) in zip(names, old, strict=True)}, dict.fromkeys(names, ""))
+    layout = Layout(
+        "m",
+        {name: (float(x), float(y)) for name, (x, y) in zip(names, old, strict=True)},
+        dict.fromkeys(names, ""),
+    )
     found = _turned((old @ turned).astype(np.float32), names, layout)
     expected = unit(old.astype(np.float32))
     assert np.abs(found - expected).mean() < 0.05
@@ -111,7 +137,13 @@ def test_a_layout_that_cannot_be_read_is_none(root):
         places = library.opened[0].places
         keep_layout(places, Layout("m", {"a.md": (0.5, -0.5)}, {"a.md": "x"}))
         assert read_layout(places).places == {"a.md": (0.5, -0.5)}
-        for damaged in ("", "{", "[]", '{"model": 1}', '{"model": "m", "notes": [["a.md", "x", 1, 2]]}'):
+        for damaged in (
+            "",
+            "{",
+            "[]",
+            '{"model": 1}',
+            '{"model": "m", "notes": [["a.md", "x", 1, 2]]}',
+        ):
             places.map.write_text(damaged, encoding="utf-8")
             assert read_layout(places) == Layout()
 
@@ -141,7 +173,10 @@ def test_what_is_near_and_worth_a_link_is_told(root):
     }
     with opened(root, held) as library:
         found = library.map("vault")
-        pairs = {frozenset((found.notes[pair.first].path, found.notes[pair.second].path)) for pair in found.near}
+        pairs = {
+            frozenset((found.notes[pair.first].path, found.notes[pair.second].path))
+            for pair in found.near
+        }
     assert frozenset(("tea.md", "brew.md")) in pairs
     assert frozenset(("tea.md", "linked.md")) not in pairs
     assert frozenset(("v1.0.md", "v1.1.2.md")) not in pairs
@@ -150,7 +185,15 @@ def test_what_is_near_and_worth_a_link_is_told(root):
 def test_how_many_pairs_are_near_is_told_where_not_all_are_listed(root):
     # No digits: pages that differ in a number are no pair.
     names = [f"{a}{b}" for a in "abcdefghijklmnopqrstu" for b in "abcdefghijklmnopqrstuvwxyz"]
-    with opened(root, {f"{name}.md": f"# {name}\n\ntea water boil cup leaf kettle pour slowly {name} {name[::-1]}\n" for name in names}) as library:
+    with opened(
+        root,
+        {
+            f"{name}.md": (
+                f"# {name}\n\ntea water boil cup leaf kettle pour slowly {name} {name[::-1]}\n"
+            )
+            for name in names
+        },
+    ) as library:
         found = library.map("vault")
     assert len(found.near) == MOST_NEAR
     assert found.near_left > 0
@@ -159,7 +202,14 @@ def test_how_many_pairs_are_near_is_told_where_not_all_are_listed(root):
 def test_private_notes_are_nowhere_on_the_map(root):
     with opened(root, notes(12)) as library:
         places = library.opened[0].places
-        keep_layout(places, Layout(library._readers[0].store.meta("fingerprint"), {"n00.md": (0.1, 0.1)}, {"n00.md": "x"}))
+        keep_layout(
+            places,
+            Layout(
+                library._readers[0].store.meta("fingerprint"),
+                {"n00.md": (0.1, 0.1)},
+                {"n00.md": "x"},
+            ),
+        )
         (root / "n00.md").write_text("---\nprivate: true\n---\n# Note\n", encoding="utf-8")
         assert "n00.md" not in {each.path for each in library.map("vault").notes}
         library.index()
@@ -168,7 +218,9 @@ def test_private_notes_are_nowhere_on_the_map(root):
 
 def test_asked_for_a_map_of_nothing_it_says_what_is_missing(tmp_path):
     (tmp_path / "empty").mkdir()
-    with Library.open([tmp_path / "empty"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+    with Library.open(
+        [tmp_path / "empty"], index=tmp_path / "index", embedder=FakeEmbedder()
+    ) as library:
         assert library.map("empty").missing == "Nothing is indexed yet."
         with pytest.raises(UsageError):
             library.map("nobody")
@@ -183,7 +235,9 @@ def test_a_note_that_becomes_private_while_the_map_is_laid_out_is_not_kept_on_it
             return False
 
         assert library.lay_out(interrupted=make_private, is_asked=True)
-        assert sorted(read_layout(library.opened[0].places).places) == sorted(set(notes(12)) - {"n03.md"})
+        assert sorted(read_layout(library.opened[0].places).places) == sorted(
+            set(notes(12)) - {"n03.md"}
+        )
 
 
 def test_of_too_many_notes_the_newest_are_on_the_map():

@@ -1,4 +1,6 @@
-"""What broke once, or would have: crashes between two commits, indexes replaced under a reader, names that mean two things."""
+"""What broke once, or would have: crashes between two commits, indexes replaced under a reader,
+names that mean two things.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from thumbindex.index.files import Places
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library import Library
-from thumbindex.library.indexing import LARGE_BYTES, Listing, Run, gone_for_good, index_words, keep_unlisted
+from thumbindex.library.indexing import (
+    LARGE_BYTES,
+    Listing,
+    Run,
+    gone_for_good,
+    index_words,
+    keep_unlisted,
+)
 from thumbindex.model import Changes, Problem, Progress
 from thumbindex.testing import FakeEmbedder, document
 
@@ -27,10 +36,17 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def opened(tmp_path: Path, *folders: str, overrides: tuple[str, ...] = (), embedder: FakeEmbedder | None = None) -> Library:
+def opened(
+    tmp_path: Path,
+    *folders: str,
+    overrides: tuple[str, ...] = (),
+    embedder: FakeEmbedder | None = None,
+) -> Library:
     config = load_config(user_file=tmp_path / "none", overrides=overrides)
     roots = [tmp_path / folder for folder in folders or ("vault",)]
-    return Library.open(roots, index=tmp_path / "index", config=config, embedder=embedder or FakeEmbedder())
+    return Library.open(
+        roots, index=tmp_path / "index", config=config, embedder=embedder or FakeEmbedder()
+    )
 
 
 def first(library: Library, text: str) -> str:
@@ -44,7 +60,8 @@ def test_a_crash_between_the_stores_commit_and_the_keyword_view_is_mended_by_the
         (folder,) = library.opened
         parsed = document("b.md", "# B\n\nzeppelins")
         write(tmp_path / "vault/b.md", "# B\n\nzeppelins")
-        with Writer.open(folder.places.folder) as writer, writer.store.transaction():  # and then the power went
+        # and then the power went
+        with Writer.open(folder.places.folder) as writer, writer.store.transaction():
             writer.store.add_document(library_state(tmp_path / "vault/b.md"), parsed)
             writer.store.set_meta("words", str(writer.store.generation + 1))
         library.index()
@@ -57,7 +74,9 @@ def library_state(path: Path):
     from thumbindex.model import FileState
 
     facts = path.stat()
-    return FileState(path.name, facts.st_size, facts.st_mtime_ns, facts.st_ino, digest_of(path.read_bytes()))
+    return FileState(
+        path.name, facts.st_size, facts.st_mtime_ns, facts.st_ino, digest_of(path.read_bytes())
+    )
 
 
 @pytest.mark.parametrize("rebuild", [False, True])
@@ -80,7 +99,10 @@ def test_a_moved_note_comes_before_newer_ones_since_its_old_place_goes_with_the_
         for n in range(5):
             write(tmp_path / f"vault/{n}.md", "pears")
         index_words(library.opened[0], Run(first_bytes=1, interrupted=lambda: True))
-        assert ([entry.path for entry in library.outline()], first(library, "bananas")) == (["moved.md"], "moved.md")
+        assert ([entry.path for entry in library.outline()], first(library, "bananas")) == (
+            ["moved.md"],
+            "moved.md",
+        )
 
 
 def test_an_index_that_was_forgotten_and_made_anew_is_read_anew(tmp_path):
@@ -92,7 +114,11 @@ def test_an_index_that_was_forgotten_and_made_anew_is_read_anew(tmp_path):
         (tmp_path / "vault/a.md").unlink()
         write(tmp_path / "vault/z.md", "zucchini")
         writing.index()
-        assert (before, first(reading, "bananas"), first(reading, "zucchini")) == ("a.md", "", "z.md")
+        assert (before, first(reading, "bananas"), first(reading, "zucchini")) == (
+            "a.md",
+            "",
+            "z.md",
+        )
 
 
 def test_forget_waits_for_no_writer_and_deletes_nothing_under_it(tmp_path):
@@ -100,12 +126,17 @@ def test_forget_waits_for_no_writer_and_deletes_nothing_under_it(tmp_path):
     with opened(tmp_path) as library:
         library.index()
         (folder,) = library.opened
-        with Writer.open(folder.places.folder), pytest.raises(IndexBusyError, match="another process"):
+        with (
+            Writer.open(folder.places.folder),
+            pytest.raises(IndexBusyError, match="another process"),
+        ):
             library.forget()
         assert first(library, "bananas") == "a.md"
 
 
-def test_every_index_is_listed_and_can_be_forgotten_when_its_folder_is_gone_or_it_is_damaged(tmp_path):
+def test_every_index_is_listed_and_can_be_forgotten_when_its_folder_is_gone_or_it_is_damaged(
+    tmp_path,
+):
     for name in ("one", "two"):
         write(tmp_path / name / "a.md", "apples")
         with opened(tmp_path, name) as library:
@@ -120,10 +151,17 @@ def test_every_index_is_listed_and_can_be_forgotten_when_its_folder_is_gone_or_i
     assert len(Library.everywhere(index=tmp_path / "index", config=config).status()) == 1
 
 
-@pytest.mark.parametrize(("problem", "removed"), [(".", ()), ("d", ("a.md",)), ("a.md", ("d/b.md",))])
+@pytest.mark.parametrize(
+    ("problem", "removed"), [(".", ()), ("d", ("a.md",)), ("a.md", ("d/b.md",))]
+)
 def test_what_cannot_be_seen_is_not_gone(problem, removed):
     comparison = FolderChanges(Changes(removed=("a.md", "d/b.md")), ())
-    assert keep_unlisted(comparison, Listing((Problem(problem, None, "cannot be listed"),), {})).changes.removed == removed
+    assert (
+        keep_unlisted(
+            comparison, Listing((Problem(problem, None, "cannot be listed"),), {})
+        ).changes.removed
+        == removed
+    )
 
 
 def test_what_is_there_again_a_moment_later_is_not_gone(tmp_path):
@@ -171,7 +209,10 @@ def test_another_models_vectors_do_not_count_and_cannot_break_an_answer(tmp_path
             library.index()
     with opened(tmp_path, "one", "two") as library:
         answer = library.query("apples")
-    assert (answer.index.vectors, sorted(passage.path for passage in answer.passages)) == (1, ["a.md", "b.md"])
+    assert (answer.index.vectors, sorted(passage.path for passage in answer.passages)) == (
+        1,
+        ["a.md", "b.md"],
+    )
 
 
 def test_a_path_in_two_folders_asks_which(tmp_path):
@@ -192,7 +233,14 @@ def test_read_takes_the_tools_own_citation(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"text": " "}, {"text": "x" * 10_001}, {"text": "x", "limit": 0}, {"text": "x", "path": ["!a.md"]}, {"text": "x", "path": ["/"]}]
+    "wrong",
+    [
+        {"text": " "},
+        {"text": "x" * 10_001},
+        {"text": "x", "limit": 0},
+        {"text": "x", "path": ["!a.md"]},
+        {"text": "x", "path": ["/"]},
+    ],
 )
 def test_a_query_that_cannot_be_asked_is_refused_with_a_sentence(tmp_path, wrong):
     write(tmp_path / "vault/a.md", "apples")
@@ -218,11 +266,18 @@ def test_the_real_model_answers_from_end_to_end(tmp_path, model_cache):
     with Library.open([tmp_path / "vault"], index=tmp_path / "index", config=config) as library:
         report = library.index()
         answer = library.query("where should I put produce so that it stays fresh?")
-    assert (report.embedded > 0, answer.passages[0].path, np.isfinite(answer.confidence)) == (True, "a.md", True)
+    assert (report.embedded > 0, answer.passages[0].path, np.isfinite(answer.confidence)) == (
+        True,
+        "a.md",
+        True,
+    )
 
 
 def test_a_lock_is_not_damage(tmp_path):
-    store, other = Store(tmp_path / "s", busy_seconds=0.1), sqlite3.connect(tmp_path / "s", isolation_level=None)
+    store, other = (
+        Store(tmp_path / "s", busy_seconds=0.1),
+        sqlite3.connect(tmp_path / "s", isolation_level=None),
+    )
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(IndexBusyError, match="another process is writing"), store.transaction():
         pass
@@ -241,7 +296,12 @@ def test_edits_made_while_nothing_ran_are_seen_at_the_next_start(tmp_path):
     write(tmp_path / "vault/b.md", "medlars")
     with opened(tmp_path) as library:
         report = library.index()
-        assert (report.changed, report.added, first(library, "quinces"), first(library, "medlars")) == (1, 1, "a.md", "b.md")
+        assert (
+            report.changed,
+            report.added,
+            first(library, "quinces"),
+            first(library, "medlars"),
+        ) == (1, 1, "a.md", "b.md")
 
 
 @pytest.mark.parametrize("stage", ["diversify.method=mmr", "skip=expand,rerank"])
@@ -269,7 +329,13 @@ def test_the_reranker_scores_ten_candidates_and_not_all(tmp_path):
             return [0.5] * len(passages)
 
     config = load_config(user_file=tmp_path / "none", overrides=("query.skip=expand,deduplicate",))
-    with Library.open([tmp_path / "vault"], index=tmp_path / "index", config=config, embedder=FakeEmbedder(), reranker=Counting()) as library:
+    with Library.open(
+        [tmp_path / "vault"],
+        index=tmp_path / "index",
+        config=config,
+        embedder=FakeEmbedder(),
+        reranker=Counting(),
+    ) as library:
         library.index()
         library.query("apples", limit=15)
     assert asked == [10]
@@ -298,7 +364,10 @@ def test_a_note_that_goes_while_others_are_read_is_no_problem(tmp_path):
     write(tmp_path / "vault/b.md", "pears")
     os.utime(tmp_path / "vault/b.md", (0, 0))  # the older one is read last
     with opened(tmp_path) as library:
-        report = library.index(words_only=True, progress=lambda progress: (tmp_path / "vault/b.md").unlink(missing_ok=True))
+        report = library.index(
+            words_only=True,
+            progress=lambda progress: (tmp_path / "vault/b.md").unlink(missing_ok=True),
+        )
         assert (report.skipped, [entry.path for entry in library.outline()]) == ((), ["a.md"])
 
 
@@ -320,7 +389,13 @@ def test_what_a_large_run_reports_while_a_small_one_goes_on_stays_reported(tmp_p
     places = Places(tmp_path / "index")
     with Writer.open(places.folder) as writer:
         writer.apply(Batch(failed=[Problem("large.md", None, "cannot be read")]), no_links)
-        writer.apply(Batch(problems=[Problem("gone.md", None, "symlink that leads nowhere")], left=frozenset({"large.md"})), no_links)
+        writer.apply(
+            Batch(
+                problems=[Problem("gone.md", None, "symlink that leads nowhere")],
+                left=frozenset({"large.md"}),
+            ),
+            no_links,
+        )
         assert [problem.path for problem in writer.store.problems()] == ["gone.md", "large.md"]
 
 

@@ -1,4 +1,6 @@
-"""One name on every surface: a tool's argument, the command line's flag, the library's parameter and the configuration's key."""
+"""One name on every surface: a tool's argument, the command line's flag, the library's parameter
+and the configuration's key.
+"""
 
 import inspect
 from collections.abc import Mapping
@@ -14,7 +16,9 @@ from thumbindex.serve.replies import TEMPLATE
 from thumbindex.serve.tools import TOOLS
 from thumbindex.settings import Config
 
-TOOL: Mapping[str, frozenset[str]] = {each["name"]: frozenset(each["inputSchema"]["properties"]) for each in TOOLS}
+TOOL: Mapping[str, frozenset[str]] = {
+    each["name"]: frozenset(each["inputSchema"]["properties"]) for each in TOOLS
+}
 
 NOT_IN_A_SHELL = {
     "query": "the question is the command's argument QUERY",
@@ -42,13 +46,21 @@ KEYS = {
     "folder": "folders",
     "index": "index.directory",
 }
-"""Arguments and flags whose default stands in the configuration. One that takes a single value is in the singular, its table in the plural."""
+"""Arguments and flags whose default stands in the configuration.
+
+One that takes a single value is in the singular, its table in the plural.
+"""
 
 
 def flags(command: str) -> set[str]:
     """Return the long flags of a command, as Python writes them."""
     parameters = get_command(app).commands[command].params  # type: ignore[attr-defined]
-    return {flag.removeprefix("--").replace("-", "_") for each in parameters for flag in each.opts if flag.startswith("--")} - {"help"}
+    return {
+        flag.removeprefix("--").replace("-", "_")
+        for each in parameters
+        for flag in each.opts
+        if flag.startswith("--")
+    } - {"help"}
 
 
 def test_the_tool_and_the_command_that_ask_take_the_same_names() -> None:
@@ -62,12 +74,23 @@ def test_the_command_that_says_why_filters_as_the_one_that_asks_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "tool"), [("query", "query"), ("read", "read"), ("outline", "outline"), ("related", "related"), ("verify", "verify")]
+    ("method", "tool"),
+    [
+        ("query", "query"),
+        ("read", "read"),
+        ("outline", "outline"),
+        ("related", "related"),
+        ("verify", "verify"),
+    ],
 )
 def test_the_library_takes_what_the_tool_takes(method: str, tool: str) -> None:
     taken = set(inspect.signature(getattr(Library, method)).parameters)
-    spelled = {"query": "text"}  # the question: in Python a word for what it is, since the method has the other one
-    beside = {"why", "max_tokens", "seen"} | ({"tag", "since", "until"} if method == "outline" else set())  # methods of their own, a client's window
+    # the question: in Python a word for what it is, since the method has the other one
+    spelled = {"query": "text"}
+    # methods of their own, a client's window
+    beside = {"why", "max_tokens", "seen"} | (
+        {"tag", "since", "until"} if method == "outline" else set()
+    )
     assert {spelled.get(name, name) for name in TOOL[tool] - beside} <= taken
 
 
@@ -98,12 +121,27 @@ def test_a_default_stands_under_the_same_name_in_the_configuration(name: str, ke
 
 
 def test_every_command_opens_by_the_same_flags() -> None:
-    alike = ("index", "query", "status", "forget", "serve", "why", "tune", "eval", "install", "doctor")
-    assert {name: {"folder", "index", "config", "set", "json"} - flags(name) for name in alike} == {name: set() for name in alike}
+    alike = (
+        "index",
+        "query",
+        "status",
+        "forget",
+        "serve",
+        "why",
+        "tune",
+        "eval",
+        "install",
+        "doctor",
+    )
+    assert {name: {"folder", "index", "config", "set", "json"} - flags(name) for name in alike} == {
+        name: set() for name in alike
+    }
 
 
 def test_a_default_that_a_tool_states_is_the_configured_one() -> None:
-    described = next(each for each in TOOLS if each["name"] == "query")["inputSchema"]["properties"]["limit"]["description"]
+    described = next(each for each in TOOLS if each["name"] == "query")["inputSchema"][
+        "properties"
+    ]["limit"]["description"]
     assert described == f"Passages, default {Config().query.limit}"
     table = (Path(__file__).parents[1] / "docs" / "tools.md").read_text(encoding="utf-8")
     assert f"`limit` ({Config().query.limit}), `max_tokens` ({Config().serve.max_tokens})" in table

@@ -1,4 +1,6 @@
-"""What other processes are seen to do with a folder: who indexes it, how far that is, and that nothing is done twice."""
+"""What other processes are seen to do with a folder: who indexes it, how far that is, and that
+nothing is done twice.
+"""
 
 import json
 import os
@@ -23,9 +25,13 @@ OTHER = 4_194_305  # no process has this number
 @pytest.fixture
 def library(tmp_path: Path) -> Iterator[Library]:
     (tmp_path / "vault").mkdir()
-    (tmp_path / "vault" / "apples.md").write_text("# Apples\n\nApples grow on trees.\n", encoding="utf-8")
+    (tmp_path / "vault" / "apples.md").write_text(
+        "# Apples\n\nApples grow on trees.\n", encoding="utf-8"
+    )
     config = load_config(user_file=tmp_path / "none")
-    with Library.open([tmp_path / "vault"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as opened:
+    with Library.open(
+        [tmp_path / "vault"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()
+    ) as opened:
         yield opened
 
 
@@ -35,10 +41,14 @@ def place(library: Library) -> Path:
 
 def pretend(folder: Path, work: Work) -> None:
     """Have the run that goes on be another process's."""
-    (folder / "work.json").write_text(json.dumps({name: getattr(work, name) for name in work.__slots__}), encoding="utf-8")
+    (folder / "work.json").write_text(
+        json.dumps({name: getattr(work, name) for name in work.__slots__}), encoding="utf-8"
+    )
 
 
-def test_a_run_is_seen_with_its_process_and_how_far_it_is_and_gone_at_its_end(library: Library) -> None:
+def test_a_run_is_seen_with_its_process_and_how_far_it_is_and_gone_at_its_end(
+    library: Library,
+) -> None:
     seen = []
     library.index(progress=lambda _: seen.append(library.status()[0].progress))
     assert seen[0] == Progress("vault", "words", 1, 1, os.getpid())
@@ -70,7 +80,8 @@ def test_an_entry_takes_the_place_of_the_last_one_whole(tmp_path: Path) -> None:
     with at_work(tmp_path) as tell, (tmp_path / "work.json").open(encoding="utf-8") as before:
         time.sleep(0.6)
         tell("words", 1, 2)
-        assert Work(**json.load(before)).phase == ""  # who was reading the last entry reads it to its end
+        # who was reading the last entry reads it to its end
+        assert Work(**json.load(before)).phase == ""
         assert work_in(tmp_path) == Work(os.getpid(), work_in(tmp_path).run, "words", 1, 2)
 
 
@@ -94,11 +105,22 @@ def test_the_run_of_another_process_is_waited_for_and_its_progress_told(library:
 
 @pytest.mark.parametrize(
     ("work", "words_only", "gone"),
-    [(Work(os.getpid(), 1), False, False), (Work(OTHER, 1, "vectors", 5, 9), True, False), (Work(OTHER, 1, "words", 5, 9), False, True)],
+    [
+        (Work(os.getpid(), 1), False, False),
+        (Work(OTHER, 1, "vectors", 5, 9), True, False),
+        (Work(OTHER, 1, "words", 5, 9), False, True),
+    ],
     ids=["own", "vectors are not asked for", "interrupted"],
 )
-def test_what_does_not_do_the_same_work_is_not_waited_for(library: Library, work: Work, words_only: bool, gone: bool) -> None:
+def test_what_does_not_do_the_same_work_is_not_waited_for(
+    library: Library, work: Work, words_only: bool, gone: bool
+) -> None:
     library.index()
     with at_work(place(library)):
         pretend(place(library), work)
-        await_others(library.opened[0], lambda told: pytest.fail(f"waits for {told}"), lambda: gone, words_only=words_only)
+        await_others(
+            library.opened[0],
+            lambda told: pytest.fail(f"waits for {told}"),
+            lambda: gone,
+            words_only=words_only,
+        )

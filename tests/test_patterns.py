@@ -20,7 +20,17 @@ import pytest
 import thumbindex
 
 SOURCE = Path(thumbindex.__file__).parent
-FUNCTIONS = {"compile", "sub", "subn", "split", "findall", "finditer", "match", "fullmatch", "search"}
+FUNCTIONS = {
+    "compile",
+    "sub",
+    "subn",
+    "split",
+    "findall",
+    "finditer",
+    "match",
+    "fullmatch",
+    "search",
+}
 SHORT, LONG = 6_000, 100_000
 SECONDS = 1.0
 """For 100 KB; what is linear takes some hundredths, what is not takes ten seconds and more."""
@@ -53,7 +63,11 @@ WORST = [
 def modules() -> Iterator[Any]:
     for found in pkgutil.walk_packages([str(SOURCE)], "thumbindex."):
         # what studies our own measurements, and what people install apart, is fed by nobody else
-        if found.name.rpartition(".")[2] not in {"__main__", "llama_index", "plots"} and not found.name.startswith("thumbindex.study"):
+        if found.name.rpartition(".")[2] not in {
+            "__main__",
+            "llama_index",
+            "plots",
+        } and not found.name.startswith("thumbindex.study"):
             yield importlib.import_module(found.name)
 
 
@@ -62,14 +76,21 @@ def inside(value: Any, depth: int = 0) -> Iterator[re.Pattern[str]]:
     if isinstance(value, re.Pattern):
         yield value
     elif isinstance(value, (tuple, list, dict)) and depth < 4:
-        yield from chain.from_iterable(inside(each, depth + 1) for each in (value.values() if isinstance(value, dict) else value))
+        yield from chain.from_iterable(
+            inside(each, depth + 1)
+            for each in (value.values() if isinstance(value, dict) else value)
+        )
 
 
 def written() -> Iterator[tuple[str, ast.Call]]:
     """Yield every call of the module `re`."""
     for path in sorted(path for path in SOURCE.rglob("*.py") if "study" not in path.parts):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            named = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
+            named = (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+            )
             if named and node.func.value.id == "re" and node.func.attr in FUNCTIONS:
                 yield f"{path.relative_to(SOURCE)}:{node.lineno}", node
 
@@ -78,7 +99,11 @@ def methods_of(path: Path) -> dict[str, set[str]]:
     """Return by which methods each name of a module is asked."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in FUNCTIONS:
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.attr in FUNCTIONS
+        ):
             found.setdefault(node.value.id, set()).add(node.attr)
     return found
 
@@ -100,8 +125,14 @@ def all_patterns() -> dict[str, Known]:
                 anchored = bool(methods.get(name)) and methods[name] <= {"match", "fullmatch"}
                 kept.setdefault(found.pattern, Known(found, anchored))
     for where, node in written():
-        if isinstance(node.args[0], ast.Constant) and node.args[0].value not in kept and not where.startswith("config.py"):
-            kept[node.args[0].value] = Known(re.compile(node.args[0].value), node.func.attr in {"match", "fullmatch"})
+        if (
+            isinstance(node.args[0], ast.Constant)
+            and node.args[0].value not in kept
+            and not where.startswith("config.py")
+        ):
+            kept[node.args[0].value] = Known(
+                re.compile(node.args[0].value), node.func.attr in {"match", "fullmatch"}
+            )
     return kept
 
 
@@ -116,14 +147,24 @@ def alphabet(tree: Any) -> Iterator[str]:
         elif operator is _constants.RANGE:
             yield chr(argument[0])
         elif operator is _constants.CATEGORY:
-            yield {"DIGIT": "7", "SPACE": " ", "WORD": "a"}.get(str(argument).rpartition("_")[2], "a")
+            yield {"DIGIT": "7", "SPACE": " ", "WORD": "a"}.get(
+                str(argument).rpartition("_")[2], "a"
+            )
         elif operator in (_constants.NOT_LITERAL, _constants.ANY, _constants.NEGATE):
             yield "x"
         elif isinstance(argument, (list, tuple)):
-            parts = [each for each in argument if isinstance(each, (list, tuple, _parser.SubPattern))]
+            parts = [
+                each for each in argument if isinstance(each, (list, tuple, _parser.SubPattern))
+            ]
             for part in parts:
-                inner = chain.from_iterable(part) if part and isinstance(part[0], _parser.SubPattern) else part
-                yield from alphabet(each for each in inner if isinstance(each, tuple) and len(each) == 2)
+                inner = (
+                    chain.from_iterable(part)
+                    if part and isinstance(part[0], _parser.SubPattern)
+                    else part
+                )
+                yield from alphabet(
+                    each for each in inner if isinstance(each, tuple) and len(each) == 2
+                )
             if operator is _constants.IN:
                 yield from alphabet(argument)
 
@@ -140,7 +181,9 @@ def seconds(known: Known, text: str) -> float:
 
 def units(pattern: re.Pattern[str]) -> list[str]:
     """Return short texts that a pattern may take long over where they are repeated."""
-    letters = list(dict.fromkeys([*alphabet(_parser.parse(pattern.pattern, pattern.flags)), " ", "a"]))
+    letters = list(
+        dict.fromkeys([*alphabet(_parser.parse(pattern.pattern, pattern.flags)), " ", "a"])
+    )
     pairs = (a + b for a, b in product(letters[:9], letters[:9]) if a != b)
     return [*letters[:40], *pairs, *WORST]
 
@@ -153,12 +196,17 @@ def fill(unit: str, size: int, around: tuple[str, str]) -> str:
 
 
 def worst(known: Known) -> list[tuple[float, str, tuple[str, str]]]:
-    """Return the two inputs that take longest for their size; none is so long that what is exponential would never end."""
+    """Return the two inputs that take longest for their size; none is so long that what is
+    exponential would never end.
+    """
     size = 24
     tried = [(unit, around) for unit in units(known.pattern) for around in AROUND]
     while size < SHORT:
         size *= 4
-        found = sorted(((seconds(known, fill(unit, size, around)), unit, around) for unit, around in tried), reverse=True)
+        found = sorted(
+            ((seconds(known, fill(unit, size, around)), unit, around) for unit, around in tried),
+            reverse=True,
+        )
         assert found[0][0] < SECONDS, (known.pattern.pattern, size, found[0])
         tried = [(unit, around) for _, unit, around in found[: max(8, len(found) // 4)]]
     return found[:2]
@@ -168,8 +216,13 @@ def worst(known: Known) -> list[tuple[float, str, tuple[str, str]]]:
 def test_a_pattern_takes_linear_time_for_100_kilobytes_of_its_worst_input(name: str) -> None:
     known = PATTERNS[name]
     for took, unit, around in worst(known):
-        for size in (SHORT, 4 * SHORT, LONG) if took > 0.001 else (LONG,):  # what grows with the square is found before it takes minutes
-            assert seconds(known, fill(unit, size, around)) < SECONDS * max(size / LONG, 0.1), (name, unit, around)
+        # what grows with the square is found before it takes minutes
+        for size in (SHORT, 4 * SHORT, LONG) if took > 0.001 else (LONG,):
+            assert seconds(known, fill(unit, size, around)) < SECONDS * max(size / LONG, 0.1), (
+                name,
+                unit,
+                around,
+            )
 
 
 def test_the_patterns_of_all_modules_are_found() -> None:

@@ -1,4 +1,6 @@
-"""Private notes: who asks for one hears, on every surface, what is said of a note that does not exist, and nothing of it stays in any file."""
+"""Private notes: who asks for one hears, on every surface, what is said of a note that does not
+exist, and nothing of it stays in any file.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,10 @@ from thumbindex.testing import FakeEmbedder
 SECRET = "Zanzibarquetzal"
 """A word of the private notes alone."""
 
-PUBLIC = {"open.md": "# Open\n\nSee [[hidden]] and [[journal/day]]. Pears ripen.\n", "other.md": "# Other\n\nApples keep in a cool cellar.\n"}
+PUBLIC = {
+    "open.md": "# Open\n\nSee [[hidden]] and [[journal/day]]. Pears ripen.\n",
+    "other.md": "# Other\n\nApples keep in a cool cellar.\n",
+}
 
 OPEN_TEXT = f"# Hidden\n\n{SECRET} apples.\n"
 BY_KEY = f"---\nprivate: true\n---\n{OPEN_TEXT}"
@@ -59,7 +64,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     """Return an index of the public notes, to be left as it was found."""
     root = tmp_path_factory.mktemp("forms")
     config = load_config(user_file=root / "none")
-    with Library.open([make_vault(root / "vault")], index=root / "index", config=config, embedder=FakeEmbedder()) as library:
+    with Library.open(
+        [make_vault(root / "vault")], index=root / "index", config=config, embedder=FakeEmbedder()
+    ) as library:
         library.index(words_only=True)
         yield library
 
@@ -91,7 +98,9 @@ def opened(vault: Path, tmp_path: Path) -> Iterator[Callable[..., Library]]:
 
     def open_it(*overrides: str) -> Library:
         config = load_config(user_file=tmp_path / "none", overrides=overrides)
-        made.append(Library.open([vault], index=tmp_path / "index", config=config, embedder=FakeEmbedder()))
+        made.append(
+            Library.open([vault], index=tmp_path / "index", config=config, embedder=FakeEmbedder())
+        )
         return made[-1]
 
     yield open_it
@@ -130,10 +139,26 @@ def told(library: Library, path: str) -> list[str]:
 def all_told(library: Library) -> str:
     """Return all that is said without naming a note."""
     answer = library.query(f"{SECRET} apples", wait_fresh=0.01)
-    parts: list[object] = [library.outline(), library.words_known(), list_page(library, None), answer.passages, answer.freshness, answer.index]
+    parts: list[object] = [
+        library.outline(),
+        library.words_known(),
+        list_page(library, None),
+        answer.passages,
+        answer.freshness,
+        answer.index,
+    ]
     passing = {"location": "", "root": "", "updated": "", "size_bytes": 0}
     parts += [{**each, **passing} for each in status_payload(library.status())["folders"]]
-    said = repr([*parts, library.notes(), library.related("open.md"), library.broken(), library.orphans(), library.duplicates(grey=True)])
+    said = repr(
+        [
+            *parts,
+            library.notes(),
+            library.related("open.md"),
+            library.broken(),
+            library.orphans(),
+            library.duplicates(grey=True),
+        ]
+    )
     return re.sub(r"generation\W+\d+", "", said)
 
 
@@ -145,7 +170,12 @@ def test_a_private_note_is_not_there_on_any_surface_neither_new_nor_rewritten(
     assert told(library, note.name) == before
     assert note.name not in all_told(library)
     report = library.index(words_only=True)
-    assert (report.added, report.unchanged, report.skipped, library.status()[0].state.documents) == (0, 2, (), 2)
+    assert (
+        report.added,
+        report.unchanged,
+        report.skipped,
+        library.status()[0].state.documents,
+    ) == (0, 2, (), 2)
     assert (told(library, note.name), all_told(library)) == (before, all_before)
     write(note, OPEN_TEXT)
     assert library.index(words_only=True).added == 1
@@ -157,13 +187,17 @@ def test_a_private_note_is_not_there_on_any_surface_neither_new_nor_rewritten(
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_a_private_note_is_private_in_every_encoding(library: Library, note: Path, said_before: tuple[list[str], str], encoding: str) -> None:
+def test_a_private_note_is_private_in_every_encoding(
+    library: Library, note: Path, said_before: tuple[list[str], str], encoding: str
+) -> None:
     note.write_bytes(BY_KEY.encode(encoding))
     library.index(words_only=True)
     assert (told(library, note.name), all_told(library)) == said_before
 
 
-def test_a_note_is_private_only_where_it_says_so(library: Library, note: Path, open_form: str) -> None:
+def test_a_note_is_private_only_where_it_says_so(
+    library: Library, note: Path, open_form: str
+) -> None:
     write(note, f"{open_form}\n\n{SECRET} apples.\n")
     assert library.index(words_only=True).added == 1
     assert SECRET in library.read(note.name).text
@@ -185,9 +219,27 @@ OPENINGS = [
     ";;;",
     "—",
 ]
-TITLED = ["# Title\n\n---\nauthor: x", "Title\n---\nauthor: x", "---\nauthor: x\n---\n\n---\nauthor: x"]
+TITLED = [
+    "# Title\n\n---\nauthor: x",
+    "Title\n---\nauthor: x",
+    "---\nauthor: x\n---\n\n---\nauthor: x",
+]
 CLOSINGS = ["---", "+++", "...", "--- ", "----", ";;;", "—", ""]
-LINES = ["title: x", "title: a: b", "tags: [a, b]", "tags: [a", "- item", "  more: y", "package:", "text: |", "list:", "x = [", "x = 1", "# note", ""]
+LINES = [
+    "title: x",
+    "title: a: b",
+    "tags: [a, b]",
+    "tags: [a",
+    "- item",
+    "  more: y",
+    "package:",
+    "text: |",
+    "list:",
+    "x = [",
+    "x = 1",
+    "# note",
+    "",
+]
 LINES += ['"q: x', "'", "a: *b", "{a: b", "}", "%", "Some text.", "private_key: x"]
 KEYS = [
     "private",
@@ -203,21 +255,44 @@ KEYS = [
     "{a: b, private",
 ]
 SIGNS = [":", ": ", " : ", "=", " = ", "：", ":\u00a0", ":  "]
-YES = ["true", "Yes", "y", "on", "1", "secret", "no, never", "not at all", "[]", "!!bool true", "*a", "'true'", "true # comment", "true}"]
+YES = [
+    "true",
+    "Yes",
+    "y",
+    "on",
+    "1",
+    "secret",
+    "no, never",
+    "not at all",
+    "[]",
+    "!!bool true",
+    "*a",
+    "'true'",
+    "true # comment",
+    "true}",
+]
 NO = ["no", "false", "off", "0", "none", "null", "~", ""]
 
 
 values = st.sampled_from([*YES, *NO, "False", "'no'", "false # comment"])
-keys = st.tuples(st.sampled_from(["", "  "]), st.sampled_from(KEYS), st.sampled_from(SIGNS), values).map("".join)
+keys = st.tuples(
+    st.sampled_from(["", "  "]), st.sampled_from(KEYS), st.sampled_from(SIGNS), values
+).map("".join)
 blocks = st.lists(st.one_of(st.sampled_from(LINES), keys), max_size=6).map("\n".join)
 
 
 def a_reader_says_private(head: str) -> bool:
-    """Read the key as anybody would: at a line's beginning, or indented below no other key, with any value but a clear no."""
+    """Read the key as anybody would: at a line's beginning, or indented below no other key, with
+    any value but a clear no.
+    """
     below_a_key = False
     for line in unicodedata.normalize("NFKC", head).replace("\u200b", "").casefold().split("\n"):
         found = re.match(r"(\s*(?:- )?)[-?{\s]*(?:a: b, )?[\"']?private[\"']?\s*[:=]\s*(.*)", line)
-        if found and not (found[1] and below_a_key) and found[2].split(" #")[0].strip(" '\"}") not in NO:
+        if (
+            found
+            and not (found[1] and below_a_key)
+            and found[2].split(" #")[0].strip(" '\"}") not in NO
+        ):
             return True
         if line[:1].strip(" -"):
             below_a_key = line.rstrip().endswith((":", "|"))
@@ -226,14 +301,18 @@ def a_reader_says_private(head: str) -> bool:
 
 @settings(max_examples=500, deadline=None)
 @given(st.sampled_from(OPENINGS + TITLED), blocks, st.sampled_from(CLOSINGS))
-def test_what_a_reader_takes_for_private_is_private_however_carelessly_it_is_written(opening: str, lines: str, closing: str) -> None:
+def test_what_a_reader_takes_for_private_is_private_however_carelessly_it_is_written(
+    opening: str, lines: str, closing: str
+) -> None:
     text = f"{opening}\n{lines}\n{closing}\n\nSome words of the note.\n"
     if a_reader_says_private(lines):
         assert parse_document("a.md", text.encode(), CorpusSettings()).private
         assert is_private_text("a.md", text, CorpusSettings())
 
 
-def test_a_note_that_becomes_private_between_being_found_and_being_read_is_refused(library: Library, note: Path) -> None:
+def test_a_note_that_becomes_private_between_being_found_and_being_read_is_refused(
+    library: Library, note: Path
+) -> None:
     write(note, OPEN_TEXT)
     library.index(words_only=True)
     with closing(Reader(library.opened[0])) as reader:
@@ -244,7 +323,9 @@ def test_a_note_that_becomes_private_between_being_found_and_being_read_is_refus
                 ask()
 
 
-def test_names_that_come_near_are_of_no_note_that_has_become_private(library: Library, note: Path) -> None:
+def test_names_that_come_near_are_of_no_note_that_has_become_private(
+    library: Library, note: Path
+) -> None:
     write(note, OPEN_TEXT)
     library.index(words_only=True)
     write(note, BY_KEY)
@@ -254,7 +335,9 @@ def test_names_that_come_near_are_of_no_note_that_has_become_private(library: Li
 
 
 @pytest.mark.parametrize("glob", ["journal/**", "journal/", "JOURNAL/*.md", "**/day.md", "day.md"])
-def test_a_glob_keeps_notes_out_as_if_they_were_not_there(vault: Path, opened: Callable[..., Library], glob: str) -> None:
+def test_a_glob_keeps_notes_out_as_if_they_were_not_there(
+    vault: Path, opened: Callable[..., Library], glob: str
+) -> None:
     library = opened(f"corpus.private.globs={glob}")
     library.index(words_only=True)
     before = told(library, "journal/day.md"), told(library, "shown.md")
@@ -265,7 +348,9 @@ def test_a_glob_keeps_notes_out_as_if_they_were_not_there(vault: Path, opened: C
     assert SECRET not in all_told(library)
 
 
-def test_nobody_is_told_of_a_private_note_that_is_not_read_yet_or_that_changes(vault: Path, opened: Callable[..., Library]) -> None:
+def test_nobody_is_told_of_a_private_note_that_is_not_read_yet_or_that_changes(
+    vault: Path, opened: Callable[..., Library]
+) -> None:
     library = opened()
     library.index()
     before = told(library, "hidden.md")
@@ -277,7 +362,9 @@ def test_nobody_is_told_of_a_private_note_that_is_not_read_yet_or_that_changes(v
         assert (report.added, report.changed, report.removed, report.unchanged) == (0, 0, 0, 2)
 
 
-def test_an_unchanged_private_note_is_not_read_each_time(vault: Path, opened: Callable[..., Library]) -> None:
+def test_an_unchanged_private_note_is_not_read_each_time(
+    vault: Path, opened: Callable[..., Library]
+) -> None:
     write(vault / "hidden.md", BY_KEY)
     library = opened()
     library.index()
@@ -286,7 +373,9 @@ def test_an_unchanged_private_note_is_not_read_each_time(vault: Path, opened: Ca
     assert library.words_known()[0].total == 2
 
 
-def test_a_note_that_is_private_no_longer_comes_back(vault: Path, opened: Callable[..., Library]) -> None:
+def test_a_note_that_is_private_no_longer_comes_back(
+    vault: Path, opened: Callable[..., Library]
+) -> None:
     write(vault / "hidden.md", BY_KEY)
     library = opened()
     library.index()
@@ -295,25 +384,38 @@ def test_a_note_that_is_private_no_longer_comes_back(vault: Path, opened: Callab
     assert library.query(SECRET).passages[0].path == "hidden.md"
 
 
-def test_a_note_that_becomes_private_is_refused_before_anybody_has_indexed_it(vault: Path, opened: Callable[..., Library]) -> None:
+def test_a_note_that_becomes_private_is_refused_before_anybody_has_indexed_it(
+    vault: Path, opened: Callable[..., Library]
+) -> None:
     write(vault / "hidden.md", f"# Hidden\n\n{SECRET} apples.\n")
     library = opened()
     library.index()
     write(vault / "hidden.md", BY_KEY)
-    assert [each for each in told(library, "hidden.md")[:6] if SECRET in each or "Excerpt" in each] == []
+    assert [
+        each for each in told(library, "hidden.md")[:6] if SECRET in each or "Excerpt" in each
+    ] == []
 
 
 @pytest.mark.parametrize("how", ["key", "glob"])
-def test_a_note_that_becomes_private_leaves_nothing_in_any_file(vault: Path, tmp_path: Path, opened: Callable[..., Library], how: str) -> None:
+def test_a_note_that_becomes_private_leaves_nothing_in_any_file(
+    vault: Path, tmp_path: Path, opened: Callable[..., Library], how: str
+) -> None:
     text = f"# Hidden\n\n{SECRET} apples.\n"
     write(vault / "hidden.md", text.replace("apples", "plums"))
     library = opened()
     library.index()
     write(vault / "hidden.md", text)
     library.index()
-    traces = [SECRET, SECRET.lower(), "hidden.md", *as_stored(f"Hidden\n\n{SECRET} apples."), *as_stored(f"Hidden\n\n{SECRET} plums.")]
+    traces = [
+        SECRET,
+        SECRET.lower(),
+        "hidden.md",
+        *as_stored(f"Hidden\n\n{SECRET} apples."),
+        *as_stored(f"Hidden\n\n{SECRET} plums."),
+    ]
     assert found_in(tmp_path / "index", traces) == [True] * len(traces)
-    left = library.opened[0].places.folder / "7"  # an edition that could not be deleted while somebody had it open
+    # an edition that could not be deleted while somebody had it open
+    left = library.opened[0].places.folder / "7"
     left.mkdir()
     (left / "index.sqlite3").write_text(text)
     if how == "key":
@@ -341,7 +443,9 @@ def test_a_note_that_was_deleted_and_comes_back_private_leaves_nothing_in_any_fi
     assert found_in(tmp_path / "index", traces) == [False] * len(traces)
 
 
-def test_a_note_that_is_renamed_and_made_private_leaves_nothing_in_any_file(vault: Path, tmp_path: Path, opened: Callable[..., Library]) -> None:
+def test_a_note_that_is_renamed_and_made_private_leaves_nothing_in_any_file(
+    vault: Path, tmp_path: Path, opened: Callable[..., Library]
+) -> None:
     write(vault / "hidden.md", f"# Hidden\n\n{SECRET} apples.\n")
     library = opened()
     library.index()
@@ -397,7 +501,9 @@ def test_a_run_that_read_a_note_before_it_became_private_does_not_bring_it_back(
     assert opened().index(words_only=True).unchanged == 2
 
 
-def test_a_document_that_is_withheld_as_well_is_removed_by_the_next_run(vault: Path, tmp_path: Path, opened: Callable[..., Library]) -> None:
+def test_a_document_that_is_withheld_as_well_is_removed_by_the_next_run(
+    vault: Path, tmp_path: Path, opened: Callable[..., Library]
+) -> None:
     """Earlier versions could leave such an index."""
     library = opened()
     write(vault / "hidden.md", BY_KEY)
@@ -407,7 +513,10 @@ def test_a_document_that_is_withheld_as_well_is_removed_by_the_next_run(vault: P
     with Writer.open(folder.places.folder) as writer:
         withheld = read_withheld(writer.store)
         parsed = parse_document("hidden.md", OPEN_TEXT.encode(), folder.config.corpus)
-        writer.apply(Batch([(state, replace(parsed, keys=digests(parsed)))]), lambda documents: lambda link, path: None)
+        writer.apply(
+            Batch([(state, replace(parsed, keys=digests(parsed)))]),
+            lambda documents: lambda link, path: None,
+        )
         with writer.store.transaction():
             keep_withheld(writer.store, withheld)
     assert True in found_in(tmp_path / "index", [SECRET])
@@ -432,7 +541,10 @@ GLOBS = ["diary/", "diary/*", "diary/**/*.md", "**/diary/**", "/diary", "DIARY/*
 
 @pytest.mark.parametrize(
     ("glob", "link"),
-    [*(("diary/**", link) for link in LINKS.values()), *((glob, ("alias", "diary")) for glob in GLOBS)],
+    [
+        *(("diary/**", link) for link in LINKS.values()),
+        *((glob, ("alias", "diary")) for glob in GLOBS),
+    ],
     ids=[*LINKS, *GLOBS],
 )
 def test_a_private_glob_keeps_out_what_a_symlink_leads_to(
@@ -446,7 +558,14 @@ def test_a_private_glob_keeps_out_what_a_symlink_leads_to(
     (vault / link[0]).symlink_to(link[1])
     library = opened(f"corpus.private.globs={glob}")
     report = library.index(words_only=True)
-    said = repr([library.outline(), library.query(SECRET).passages, library.status()[0].state.documents, report.skipped])
+    said = repr(
+        [
+            library.outline(),
+            library.query(SECRET).passages,
+            library.status()[0].state.documents,
+            report.skipped,
+        ]
+    )
     assert (report.added, SECRET in said, "alias" in said) == (2, False, False)
     assert library.unmatched_private_globs() == ()
     assert True not in found_in(tmp_path / "index", [SECRET])
@@ -456,7 +575,12 @@ def test_a_private_glob_keeps_out_what_a_symlink_leads_to(
 def test_an_index_is_made_for_its_owner_alone(vault: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     for place in ("mine", "new/deep"):
-        with Library.open([vault], index=tmp_path / place, config=load_config(user_file=tmp_path / "none"), embedder=FakeEmbedder()) as library:
+        with Library.open(
+            [vault],
+            index=tmp_path / place,
+            config=load_config(user_file=tmp_path / "none"),
+            embedder=FakeEmbedder(),
+        ) as library:
             library.index()
     folders = [each for place in ("mine", "new") for each in (tmp_path / place).iterdir()]
     assert len(folders) == 3
@@ -470,10 +594,15 @@ def as_stored(text: str) -> list[bytes]:
 
 def found_in(folder: Path, traces: list[str | bytes]) -> list[bool]:
     files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
-    return [any((trace.encode() if isinstance(trace, str) else trace) in data for data in files) for trace in traces]
+    return [
+        any((trace.encode() if isinstance(trace, str) else trace) in data for data in files)
+        for trace in traces
+    ]
 
 
-def test_a_folders_own_file_adds_to_what_is_private_and_takes_nothing_away(vault: Path, opened: Callable[..., Library]) -> None:
+def test_a_folders_own_file_adds_to_what_is_private_and_takes_nothing_away(
+    vault: Path, opened: Callable[..., Library]
+) -> None:
     write(vault / "thumbindex.toml", '[corpus.private]\nglobs = ["other.md"]\ntags = []\n')
     write(vault / "hidden.md", BY_TAG)
     write(vault / "mine.md", SECRET)
@@ -482,13 +611,17 @@ def test_a_folders_own_file_adds_to_what_is_private_and_takes_nothing_away(vault
     assert [each.path for each in library.outline()] == ["open.md"]
 
 
-# ------------------------------------------------------------------ at once, before anybody has indexed it
+# ------------------------------------------------------------------ at once, before anybody has ind
 
 
 def test_a_note_that_becomes_private_hides_no_namesake_in_another_folder(tmp_path: Path) -> None:
     for name in ("mine", "theirs"):
-        write(tmp_path / name / "README.md", f"# Apples of {name}\n\nApples keep in a cool cellar.\n")
-    with Library.open([tmp_path / "mine", tmp_path / "theirs"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+        write(
+            tmp_path / name / "README.md", f"# Apples of {name}\n\nApples keep in a cool cellar.\n"
+        )
+    with Library.open(
+        [tmp_path / "mine", tmp_path / "theirs"], index=tmp_path / "index", embedder=FakeEmbedder()
+    ) as library:
         library.index()
         write(tmp_path / "mine/README.md", BY_KEY)
         assert {each.folder for each in library.query("apples in a cellar").passages} == {"theirs"}
@@ -496,10 +629,16 @@ def test_a_note_that_becomes_private_hides_no_namesake_in_another_folder(tmp_pat
             library.read("REDME.md")
 
 
-def test_an_answer_and_why_name_no_private_note_as_what_another_one_is_a_copy_of(vault: Path, opened: Callable[..., Library]) -> None:
+def test_an_answer_and_why_name_no_private_note_as_what_another_one_is_a_copy_of(
+    vault: Path, opened: Callable[..., Library]
+) -> None:
     write(vault / "best.md", "# Ripe plums\n\nRipe plums are blue.\n")
     for name in ("hidden", "twin"):
-        write(vault / f"{name}.md", "# Fruit\n\nSome say that plums are eaten when they are ripe, which takes until late in summer here.\n")
+        write(
+            vault / f"{name}.md",
+            "# Fruit\n\nSome say that plums are eaten when they are ripe, which takes until "
+            "late in summer here.\n",
+        )
     library = opened("query.skip=dedup_known,expand")
     library.index()
     assert "hidden.md" in repr(library.query("ripe plums", limit=1).trace)
@@ -509,7 +648,9 @@ def test_an_answer_and_why_name_no_private_note_as_what_another_one_is_a_copy_of
     assert "hidden.md" not in repr(library.why("twin.md", "ripe plums"))
 
 
-def test_a_note_that_moves_into_a_private_folder_is_in_no_answer_from_then_on(vault: Path, opened: Callable[..., Library]) -> None:
+def test_a_note_that_moves_into_a_private_folder_is_in_no_answer_from_then_on(
+    vault: Path, opened: Callable[..., Library]
+) -> None:
     library = opened("corpus.private.globs=diary/**")
     library.index()
     before = told(library, "hidden.md"), all_told(library)
@@ -518,12 +659,17 @@ def test_a_note_that_moves_into_a_private_folder_is_in_no_answer_from_then_on(va
     (vault / "diary").mkdir()
     (vault / "hidden.md").rename(vault / "diary/hidden.md")
     assert told(library, "hidden.md") == before[0]
-    assert ([each.path for each in library.query(SECRET).passages if each.path == "hidden.md"], "hidden.md" in repr(library.outline())) == ([], False)
+    assert (
+        [each.path for each in library.query(SECRET).passages if each.path == "hidden.md"],
+        "hidden.md" in repr(library.outline()),
+    ) == ([], False)
     library.index()
     assert all_told(library) == before[1]
 
 
-def test_a_folder_that_is_away_answers_from_what_was_read_last(vault: Path, opened: Callable[..., Library]) -> None:
+def test_a_folder_that_is_away_answers_from_what_was_read_last(
+    vault: Path, opened: Callable[..., Library]
+) -> None:
     library = opened()
     library.index()
     vault.rename(vault.with_name("elsewhere"))
@@ -532,10 +678,19 @@ def test_a_folder_that_is_away_answers_from_what_was_read_last(vault: Path, open
     assert [each.path for each in library.outline()] == ["open.md", "other.md"]
 
 
-QUESTIONS = ["tag:layoffs apples", "-tag:layoffs apples", "Plan of layoffs", "apples/pears -dismissals", "tag:layoffs", 'apples "planned dismissals"']
+QUESTIONS = [
+    "tag:layoffs apples",
+    "-tag:layoffs apples",
+    "Plan of layoffs",
+    "apples/pears -dismissals",
+    "tag:layoffs",
+    'apples "planned dismissals"',
+]
 
 
-@pytest.mark.parametrize(("text", "tags"), [("apples", ("layoffs",)), *((each, ()) for each in QUESTIONS)])
+@pytest.mark.parametrize(
+    ("text", "tags"), [("apples", ("layoffs",)), *((each, ()) for each in QUESTIONS)]
+)
 def test_a_question_is_read_as_if_a_note_that_has_become_private_were_not_there(
     vault: Path, opened: Callable[..., Library], text: str, tags: tuple[str, ...]
 ) -> None:
@@ -544,7 +699,14 @@ def test_a_question_is_read_as_if_a_note_that_has_become_private_were_not_there(
 
     def asked() -> tuple[object, ...]:
         found = library.query(text, tag=tags)
-        return found.kind, found.filters, found.unmet, found.listed, found.answerable, [each.path for each in found.passages]
+        return (
+            found.kind,
+            found.filters,
+            found.unmet,
+            found.listed,
+            found.answerable,
+            [each.path for each in found.passages],
+        )
 
     before = asked()
     write(vault / "hidden.md", "# Plan of layoffs\n\nApples and planned dismissals #layoffs.\n")
@@ -567,20 +729,28 @@ def test_a_note_that_has_become_private_is_not_named_as_the_nearest_to_a_questio
     assert "hidden.md" not in [each.path for each in library.query(question).nearest]
 
 
-def test_a_daily_note_that_has_become_private_takes_the_first_place_from_no_other(vault: Path, opened: Callable[..., Library]) -> None:
+def test_a_daily_note_that_has_become_private_takes_the_first_place_from_no_other(
+    vault: Path, opened: Callable[..., Library]
+) -> None:
     library = opened()
     for name in "abcd":
         write(vault / f"{name}/2026-01-06.md", "# Day\n\nRain.\n")
     for n in range(9):
-        write(vault / f"{n}.md", f"# What happened {n}\n\nWhat happened on day {n} of January 2026.\n")
+        write(
+            vault / f"{n}.md", f"# What happened {n}\n\nWhat happened on day {n} of January 2026.\n"
+        )
     library.index()
-    assert not library.query("what happened on 2026-01-06").passages[0].path.endswith("2026-01-06.md")
+    assert (
+        not library.query("what happened on 2026-01-06").passages[0].path.endswith("2026-01-06.md")
+    )
     write(vault / "d/2026-01-06.md", BY_KEY)
     assert library.query("what happened on 2026-01-06").passages[0].path.endswith("2026-01-06.md")
 
 
 class Interrupted(FakeEmbedder):
-    """An embedder at whose first question something else happens: by then the snapshot that is asked is open."""
+    """An embedder at whose first question something else happens: by then the snapshot that is
+    asked is open.
+    """
 
     def __init__(self, act: Callable[[], None]) -> None:
         super().__init__()
@@ -593,37 +763,58 @@ class Interrupted(FakeEmbedder):
         return super().embed_query(text)
 
 
-def test_a_note_that_came_and_became_private_while_the_question_was_asked_is_in_no_answer(tmp_path: Path) -> None:
+def test_a_note_that_came_and_became_private_while_the_question_was_asked_is_in_no_answer(
+    tmp_path: Path,
+) -> None:
     config, root = load_config(user_file=tmp_path / "none"), tmp_path / "vault"
     root.mkdir()
     (root / "open.md").write_text("# Open\n\nApples keep in a cool cellar.\n", encoding="utf-8")
 
     def come_and_become_private() -> None:
-        (root / "open.md").write_text("# Open\n\nApples keep in a dark cellar.\n", encoding="utf-8")  # so a newer snapshot is asked
+        # so a newer snapshot is asked
+        (root / "open.md").write_text("# Open\n\nApples keep in a dark cellar.\n", encoding="utf-8")
         (root / "hidden.md").write_text(OPEN_TEXT, encoding="utf-8")
-        with Library.open([root], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as other:
+        with Library.open(
+            [root], index=tmp_path / "index", config=config, embedder=FakeEmbedder()
+        ) as other:
             other.index()
         (root / "hidden.md").write_text(BY_KEY, encoding="utf-8")
 
-    with Library.open([root], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library:
+    with Library.open(
+        [root], index=tmp_path / "index", config=config, embedder=FakeEmbedder()
+    ) as library:
         library.index()
-    with Library.open([root], index=tmp_path / "index", config=config, embedder=Interrupted(come_and_become_private)) as library:
+    with Library.open(
+        [root],
+        index=tmp_path / "index",
+        config=config,
+        embedder=Interrupted(come_and_become_private),
+    ) as library:
         assert [passage.path for passage in library.query("apples cellar").passages] == ["open.md"]
 
 
-def test_a_list_by_pages_a_completion_and_a_near_name_look_at_few_more_notes_than_they_show(tmp_path: Path) -> None:
+def test_a_list_by_pages_a_completion_and_a_near_name_look_at_few_more_notes_than_they_show(
+    tmp_path: Path,
+) -> None:
     for number in range(1000):
         write(tmp_path / f"vault/{number:03}/README.md", OPEN_TEXT)
     time.sleep(TRUSTED_SECONDS)
 
     def read_unknown(library: Library, exact: bool) -> None:
-        with pytest.raises(UsageError, match=r": 000/README\.md, 001/README\.md, 002/README\.md(\.| and more\.)"):
+        with pytest.raises(
+            UsageError, match=r": 000/README\.md, 001/README\.md, 002/README\.md(\.| and more\.)"
+        ):
             library.read("readme", exact=exact)
 
-    with Library.open([tmp_path / "vault"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+    with Library.open(
+        [tmp_path / "vault"], index=tmp_path / "index", embedder=FakeEmbedder()
+    ) as library:
         library.index(words_only=True)
         list_page(library, None)
-        for ask, most in ((lambda: list_page(library, None), PAGE), (lambda: complete(library, "path", "README"), MOST_COMPLETIONS)):
+        for ask, most in (
+            (lambda: list_page(library, None), PAGE),
+            (lambda: complete(library, "path", "README"), MOST_COMPLETIONS),
+        ):
             with calls_of("stat", "lstat") as counted:
                 ask()
             assert counted.total() <= most + 100
@@ -633,10 +824,17 @@ def test_a_list_by_pages_a_completion_and_a_near_name_look_at_few_more_notes_tha
             assert counted.total() <= 110
         write(tmp_path / "vault/007/README.md", BY_KEY)
         page, cursor = list_page(library, None)
-        assert (len(page), cursor, "007/README.md" in {each.path for each in page}) == (PAGE, "thumbindex://vault/200/README.md", False)
+        assert (len(page), cursor, "007/README.md" in {each.path for each in page}) == (
+            PAGE,
+            "thumbindex://vault/200/README.md",
+            False,
+        )
         values, more = complete(library, "path", "README")
         assert (len(values), more, "007/README.md" in values) == (MOST_COMPLETIONS, True, False)
-        assert [len(list_page(library, f"thumbindex://vault/{after}/README.md")[0]) for after in (200, 799, 998)] == [PAGE, PAGE, 1]
+        assert [
+            len(list_page(library, f"thumbindex://vault/{after}/README.md")[0])
+            for after in (200, 799, 998)
+        ] == [PAGE, PAGE, 1]
 
 
 def test_a_private_glob_costs_a_list_one_real_path_a_directory(tmp_path: Path) -> None:
@@ -644,7 +842,9 @@ def test_a_private_glob_costs_a_list_one_real_path_a_directory(tmp_path: Path) -
         write(tmp_path / f"vault/notes/{number:03}.md", OPEN_TEXT)
     time.sleep(TRUSTED_SECONDS)
     config = load_config(user_file=tmp_path / "none", overrides=["corpus.private.globs=diary/**"])
-    with Library.open([tmp_path / "vault"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library:
+    with Library.open(
+        [tmp_path / "vault"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()
+    ) as library:
         library.index(words_only=True)
         library.outline()
         with calls_of("stat", "lstat") as counted:

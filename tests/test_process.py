@@ -1,4 +1,6 @@
-"""What is set in a process of our own, seen from within one; and what a question costs in somebody else's."""
+"""What is set in a process of our own, seen from within one; and what a question costs in somebody
+else's.
+"""
 
 import json
 import os
@@ -25,7 +27,8 @@ def told_by(program: str) -> Any:
 
 def test_a_start_looks_for_no_cycles_and_later_not_among_what_it_has_made() -> None:
     before, during, after, frozen = told_by(
-        "from thumbindex.process import collect_as_usual, collect_rarely\nbefore = gc.get_threshold()\n"
+        "from thumbindex.process import collect_as_usual, collect_rarely\n"
+        "before = gc.get_threshold()\n"
         "collect_rarely()\nduring = gc.get_threshold()\ncollect_as_usual()\n"
         "print(json.dumps([before, during, gc.get_threshold(), gc.get_freeze_count()]))"
     )
@@ -33,17 +36,23 @@ def test_a_start_looks_for_no_cycles_and_later_not_among_what_it_has_made() -> N
 
 
 def test_who_has_put_off_no_collection_has_nothing_frozen_by_its_end() -> None:
-    # a Library in somebody's own program: what lives there is not ours to keep (3.12 has frozen some objects itself)
-    program = "before = gc.get_freeze_count()\nfrom thumbindex.process import collect_as_usual\ncollect_as_usual()\n"
+    # a Library in somebody's own program: what lives there is not ours to keep (3.12 has frozen
+    # some objects itself)
+    program = (
+        "before = gc.get_freeze_count()\nfrom thumbindex.process import collect_as_usual\n"
+        "collect_as_usual()\n"
+    )
     assert told_by(program + "print(gc.get_freeze_count() - before)") == 0
 
 
 def test_notes_without_links_bring_no_networkx_and_have_no_neighbors() -> None:
     program = (
-        "from thumbindex.index.graph import NetworkxLinkGraph\nalone = NetworkxLinkGraph(['a.md', 'b.md'], {'a.md': '[\"a.md\"]'})\n"
+        "from thumbindex.index.graph import NetworkxLinkGraph\n"
+        "alone = NetworkxLinkGraph(['a.md', 'b.md'], {'a.md': '[\"a.md\"]'})\n"
         "without = [alone.linked(0), alone.linking(0), 'networkx' in sys.modules]\n"
         "linked = NetworkxLinkGraph(['a.md', 'b.md'], {'a.md': '[\"b.md\"]'}, alone)\n"
-        "print(json.dumps([without, linked.linked(0), linked.linking(1), 'networkx' in sys.modules]))"
+        "print(json.dumps([without, linked.linked(0), linked.linking(1), 'networkx' in "
+        "sys.modules]))"
     )
     assert told_by(program) == [[[], [], False], [1], [0], True]
 
@@ -52,7 +61,8 @@ def test_a_question_asked_from_python_makes_no_other_thread_work(tmp_path: Path)
     make_vault(tmp_path / "vault", 60, 20_000)
     program = (
         "import time\nfrom thumbindex import Library\nfrom thumbindex.testing import FakeEmbedder\n"
-        f"with Library.open([{str(tmp_path / 'vault')!r}], index={str(tmp_path / 'index')!r}, embedder=FakeEmbedder(384)) as library:\n"
+        f"with Library.open([{str(tmp_path / 'vault')!r}], index={str(tmp_path / 'index')!r}, "
+        "embedder=FakeEmbedder(384)) as library:\n"
         "    library.index()\n    library.query('the first question opens the index')\n"
         "    all, own = time.process_time(), time.thread_time()\n"
         "    for n in range(20):\n        library.query(f'notes about subject {n} of that kind')\n"
@@ -63,20 +73,38 @@ def test_a_question_asked_from_python_makes_no_other_thread_work(tmp_path: Path)
 
 
 @pytest.mark.parametrize("names_a_folder", [True, False])
-def test_in_a_directory_that_was_deleted_a_folder_elsewhere_is_asked_as_ever(tmp_path: Path, names_a_folder: bool) -> None:
+def test_in_a_directory_that_was_deleted_a_folder_elsewhere_is_asked_as_ever(
+    tmp_path: Path, names_a_folder: bool
+) -> None:
     vault, gone = tmp_path / "vault", tmp_path / "gone"
     vault.mkdir()
     gone.mkdir()
     (vault / "a.md").write_text("# A\n\nApples keep.\n", encoding="utf-8")
     folder = ["--folder", str(vault)] if names_a_folder else []
-    asked = [sys.executable, "-m", "thumbindex", "query", "apples", *folder, "--index", str(tmp_path / "index"), "--set", "encode.embed.model=none"]
+    asked = [
+        sys.executable,
+        "-m",
+        "thumbindex",
+        "query",
+        "apples",
+        *folder,
+        "--index",
+        str(tmp_path / "index"),
+        "--set",
+        "encode.embed.model=none",
+    ]
     environment = {**os.environ, "PWD": str(gone), "XDG_CONFIG_HOME": str(tmp_path)}
     command = ["sh", "-c", 'rmdir ../gone; exec "$@"', "sh", *asked]
-    done = subprocess.run(command, cwd=gone, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=gone, env=environment, capture_output=True, text=True, check=False
+    )
     if names_a_folder:
         assert (done.returncode, f"{vault}/a.md:3" in done.stdout) == (0, True), done.stderr
     else:
-        assert (done.returncode, done.stderr) == (2, f"There is no folder {gone}: check the path; no folder is configured by a name.\n")
+        assert (done.returncode, done.stderr) == (
+            2,
+            f"There is no folder {gone}: check the path; no folder is configured by a name.\n",
+        )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")

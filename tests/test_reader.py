@@ -54,7 +54,12 @@ def write(root: Path, path: str, text: str) -> None:
 
 
 def open_library(root: Path, embedder: FakeEmbedder | None = None) -> Library:
-    return Library.open([root], index=root.parent / "index", config=load_config(user_file=root / "none"), embedder=embedder or FakeEmbedder())
+    return Library.open(
+        [root],
+        index=root.parent / "index",
+        config=load_config(user_file=root / "none"),
+        embedder=embedder or FakeEmbedder(),
+    )
 
 
 def paths(reader: Reader) -> list[str]:
@@ -68,7 +73,9 @@ def test_what_was_indexed_before_a_question_is_in_its_answer(library, vault):
         assert [passage.path for passage in library.query(word).passages][:1] == ["c.md"]
 
 
-def test_a_reader_with_patience_answers_from_the_snapshot_it_has_and_then_from_the_new_one(library, vault):
+def test_a_reader_with_patience_answers_from_the_snapshot_it_has_and_then_from_the_new_one(
+    library, vault
+):
     reader = Reader(library.opened[0], patience=0.0)
     first = reader.snapshot()
     write(vault, "c.md", "Plums.")
@@ -118,7 +125,9 @@ def test_an_opening_that_fails_is_told_to_those_who_wait_and_tried_again(reader)
     assert paths(reader) == ["a.md", "b.md"]
 
 
-def test_an_index_that_is_built_anew_beside_and_switched_to_while_it_is_opened_is_opened_as_it_is_then(vault, library):
+def test_an_index_built_anew_beside_and_switched_to_while_it_is_opened_is_opened_as_it_is_then(
+    vault, library
+):
     reader = RebuiltWhileOpened(library.opened[0])
     reader.rebuild = lambda: library.index(rebuild=True)
     assert paths(reader) == ["a.md", "b.md"]
@@ -139,7 +148,9 @@ class RebuiltWhileOpened(Reader):
 
 
 def test_an_index_that_another_took_the_place_of_is_let_go_of_at_once(library, reader):
-    """Python never looks for cycles among what a server's start has made: a file that was deleted would stay on the disk until it ends."""
+    """Python never looks for cycles among what a server's start has made: a file that was deleted
+    would stay on the disk until it ends.
+    """
     reader.snapshot()
     held = weakref.ref(reader.store)
     gc.disable()
@@ -157,7 +168,9 @@ def test_a_note_that_is_edited_while_it_is_searched_is_found(vault, library):
         asked.query("pears")
         embedder.armed = True
         passages = asked.query("how do apples grow").passages
-    assert [(passage.path, passage.match) for passage in passages][:1] == [("a.md", "Apples grow tall.")]
+    assert [(passage.path, passage.match) for passage in passages][:1] == [
+        ("a.md", "Apples grow tall.")
+    ]
 
 
 class EditsWhileAsked(FakeEmbedder):
@@ -180,16 +193,26 @@ class EditsWhileAsked(FakeEmbedder):
 def test_a_note_is_found_where_the_second_half_of_its_commit_takes_its_time(vault, library):
     embedder = CommitsInTwoHalves(library.opened[0].places.folder)
     settings = load_config(user_file=vault / "none")
-    with Library.open([vault], index=vault.parent / "index", config=settings, embedder=embedder, wait_for_models=False) as asked:
+    with Library.open(
+        [vault],
+        index=vault.parent / "index",
+        config=settings,
+        embedder=embedder,
+        wait_for_models=False,
+    ) as asked:
         asked.query("pears")
         embedder.armed = True
         passages = asked.query("how do apples grow").passages
         embedder.committing.join()
-    assert [(passage.path, passage.match) for passage in passages][:1] == [("a.md", "Apples grow tall.")]
+    assert [(passage.path, passage.match) for passage in passages][:1] == [
+        ("a.md", "Apples grow tall.")
+    ]
 
 
 class CommitsInTwoHalves(FakeEmbedder):
-    """Replaces a note in the middle of a question; its words come a tenth of a second after its text."""
+    """Replaces a note in the middle of a question; its words come a tenth of a second after its
+    text.
+    """
 
     def __init__(self, index: Path) -> None:
         super().__init__()
@@ -214,23 +237,36 @@ class CommitsInTwoHalves(FakeEmbedder):
                 writer.store.add_document(state, replace(parsed, keys=digests(parsed)))
                 writer.store.set_meta("words", str(writer.store.generation + 1))
             self.replaced.set()
-            time.sleep(0.1)  # twice what a question waits for a newer snapshot, a fifth of what it waits for a commit
+            # twice what a question waits for a newer snapshot, a fifth of what it waits for a
+            # commit
+            time.sleep(0.1)
             writer.sync_keyword()
 
 
 @pytest.mark.parametrize("wait_for_models", [True, False])
-def test_a_note_is_found_at_every_moment_while_something_else_in_it_is_edited(library, vault, wait_for_models):
+def test_a_note_is_found_at_every_moment_while_something_else_in_it_is_edited(
+    library, vault, wait_for_models
+):
     write(vault, "a.md", "# A\n\nText.\n\n## Kept\n\nApples grow.\n")
     library.index()
     settings = load_config(user_file=vault / "none")
     embedder = FakeEmbedder() if wait_for_models else None
-    with Library.open([vault], index=vault.parent / "index", config=settings, embedder=embedder, wait_for_models=wait_for_models) as asked:
+    with Library.open(
+        [vault],
+        index=vault.parent / "index",
+        config=settings,
+        embedder=embedder,
+        wait_for_models=wait_for_models,
+    ) as asked:
         writing = threading.Thread(target=edit_again_and_again, args=(vault, library))
         writing.start()
         missed = asked_count = 0
         while writing.is_alive():
             passages = asked.query("how do apples grow").passages
-            missed, asked_count = missed + ("Apples grow." not in [passage.match for passage in passages]), asked_count + 1
+            missed, asked_count = (
+                missed + ("Apples grow." not in [passage.match for passage in passages]),
+                asked_count + 1,
+            )
         writing.join()
     assert (missed, asked_count > 20) == (0, True)
 
@@ -247,6 +283,9 @@ def test_no_thread_outlives_its_opening(library, reader):
     reader.snapshot()
     reader.close()
     until = time.monotonic() + 5
-    while any(thread.name == "snapshot" for thread in threading.enumerate()) and time.monotonic() < until:
+    while (
+        any(thread.name == "snapshot" for thread in threading.enumerate())
+        and time.monotonic() < until
+    ):
         time.sleep(0.01)
     assert not any(thread.name == "snapshot" for thread in threading.enumerate())

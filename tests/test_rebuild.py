@@ -1,4 +1,6 @@
-"""An index is built anew beside the old one: whatever happens meanwhile, nothing is lost, nothing comes back, and nothing private stays."""
+"""An index is built anew beside the old one: whatever happens meanwhile, nothing is lost, nothing
+comes back, and nothing private stays.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,13 @@ def vault(tmp_path: Path) -> Path:
 def opened(vault: Path, tmp_path: Path) -> Open:
     """Return a function that opens the vault as another process would, with settings of its own."""
 
-    def open_it(*overrides: str, embedder: FakeEmbedder | None = None, folder: Path = vault) -> Library:
+    def open_it(
+        *overrides: str, embedder: FakeEmbedder | None = None, folder: Path = vault
+    ) -> Library:
         config = load_config(user_file=tmp_path / "none", overrides=overrides)
-        return Library.open([folder], index=tmp_path / "index", config=config, embedder=embedder or FakeEmbedder())
+        return Library.open(
+            [folder], index=tmp_path / "index", config=config, embedder=embedder or FakeEmbedder()
+        )
 
     return open_it
 
@@ -57,19 +63,28 @@ def unneeded(library: Library) -> int:
 
 
 @pytest.mark.parametrize("how", [{"rebuild": True}, {}])
-def test_a_note_that_became_private_leaves_no_vector_when_the_index_is_built_anew(vault: Path, opened: Open, how: dict[str, bool]) -> None:
+def test_a_note_that_became_private_leaves_no_vector_when_the_index_is_built_anew(
+    vault: Path, opened: Open, how: dict[str, bool]
+) -> None:
     with opened() as library:
         library.index()
-    (vault / "pears.md").write_text("---\nprivate: true\n---\nSome pears are ripe.\n", encoding="utf-8")
+    (vault / "pears.md").write_text(
+        "---\nprivate: true\n---\nSome pears are ripe.\n", encoding="utf-8"
+    )
     with opened(*(() if how else ("corpus.chunk.child_max=400",))) as library:
         library.index(words_only=True, **how)
         assert (paths(library), unneeded(library)) == ({"apples.md", "plums.md"}, 0)
 
 
-def test_what_changes_beside_a_rebuild_is_not_lost_and_does_not_come_back(vault: Path, opened: Open) -> None:
+def test_what_changes_beside_a_rebuild_is_not_lost_and_does_not_come_back(
+    vault: Path, opened: Open
+) -> None:
     with opened() as library, opened() as other:
         library.index()
-        edits = [lambda: (vault / "quinces.md").write_text("# Quinces\n", encoding="utf-8"), lambda: (vault / "pears.md").unlink()]
+        edits = [
+            lambda: (vault / "quinces.md").write_text("# Quinces\n", encoding="utf-8"),
+            lambda: (vault / "pears.md").unlink(),
+        ]
 
         def meanwhile(progress: object) -> None:
             if edits:
@@ -80,7 +95,9 @@ def test_what_changes_beside_a_rebuild_is_not_lost_and_does_not_come_back(vault:
         assert (paths(library), edits) == ({"apples.md", "plums.md", "quinces.md"}, [])
 
 
-def test_other_settings_of_cutting_build_the_index_anew_say_so_and_embed_only_what_is_another_text(opened: Open) -> None:
+def test_other_settings_of_cutting_build_the_index_anew_say_so_and_embed_only_what_is_another_text(
+    opened: Open,
+) -> None:
     with opened() as library:
         library.index()
     embedder = FakeEmbedder()
@@ -99,18 +116,25 @@ def test_a_vault_that_was_moved_embeds_nothing_again(vault: Path, opened: Open) 
         assert (library.index().added, embedder.embedded) == (3, 0)
 
 
-def test_a_rebuild_that_was_interrupted_goes_on_and_until_then_the_old_index_answers(opened: Open) -> None:
+def test_a_rebuild_that_was_interrupted_goes_on_and_until_then_the_old_index_answers(
+    opened: Open,
+) -> None:
     with opened() as library:
         library.index()
     with opened("corpus.chunk.child_max=400") as library:
         asked = iter([True])
         report = library.index(words_only=True, interrupted=lambda: next(asked, False))
-        assert (library.opened[0].places.present, len(paths(library))) == (1 if report.left else 2, 3)
+        assert (library.opened[0].places.present, len(paths(library))) == (
+            1 if report.left else 2,
+            3,
+        )
         library.index()
         assert (library.opened[0].places.present, len(paths(library))) == (2, 3)
 
 
-def test_what_an_unfinished_rebuild_left_is_deleted_by_the_next_run_of_anybody(vault: Path, opened: Open) -> None:
+def test_what_an_unfinished_rebuild_left_is_deleted_by_the_next_run_of_anybody(
+    vault: Path, opened: Open
+) -> None:
     with opened() as library:
         library.index()
         folder = library.opened[0].places.folder
@@ -120,7 +144,9 @@ def test_what_an_unfinished_rebuild_left_is_deleted_by_the_next_run_of_anybody(v
         assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["1"]
 
 
-def test_who_finds_damage_that_another_process_has_mended_meanwhile_leaves_it_alone(opened: Open) -> None:
+def test_who_finds_damage_that_another_process_has_mended_meanwhile_leaves_it_alone(
+    opened: Open,
+) -> None:
     with opened() as library:
         library.index()
         places = library.opened[0].places
@@ -139,7 +165,11 @@ def test_a_switch_to_what_is_not_there_is_refused(opened: Open) -> None:
     with opened() as library:
         library.index()
         folder = library.opened[0].places.folder
-        assert (switch(folder, 2), switch(folder, 1), library.opened[0].places.present) == (False, False, 1)
+        assert (switch(folder, 2), switch(folder, 1), library.opened[0].places.present) == (
+            False,
+            False,
+            1,
+        )
 
 
 def test_an_index_is_complete_when_its_last_batch_is_committed(opened: Open) -> None:
@@ -166,7 +196,9 @@ class Hiding(FakeEmbedder):
         return super().embed_passages(texts)
 
 
-def test_a_note_that_becomes_private_while_it_is_embedded_gets_no_vector(vault: Path, opened: Open) -> None:
+def test_a_note_that_becomes_private_while_it_is_embedded_gets_no_vector(
+    vault: Path, opened: Open
+) -> None:
     with opened() as other:
 
         def hide() -> None:
@@ -176,10 +208,16 @@ def test_a_note_that_becomes_private_while_it_is_embedded_gets_no_vector(vault: 
         with opened(embedder=Hiding(hide)) as library:
             library.index()
             library.index()
-        assert (paths(other), unneeded(other), other.index().embedded) == ({"apples.md", "plums.md"}, 0, 0)
+        assert (paths(other), unneeded(other), other.index().embedded) == (
+            {"apples.md", "plums.md"},
+            0,
+            0,
+        )
 
 
-def test_decisions_that_cannot_be_read_keep_no_note_from_becoming_private(vault: Path, opened: Open) -> None:
+def test_decisions_that_cannot_be_read_keep_no_note_from_becoming_private(
+    vault: Path, opened: Open
+) -> None:
     with opened() as library:
         library.index()
         library.opened[0].places.folder.joinpath("decisions.json").write_text("{", encoding="utf-8")

@@ -5,7 +5,16 @@ import time
 import pytest
 
 from thumbindex.language import language_of
-from thumbindex.text import embedded_text, fold, identifiers, placed_words, shortened, split_identifier, visible, words
+from thumbindex.text import (
+    embedded_text,
+    fold,
+    identifiers,
+    placed_words,
+    shortened,
+    split_identifier,
+    visible,
+    words,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,9 +26,13 @@ from thumbindex.text import embedded_text, fold, identifiers, placed_words, shor
         ("Müller café Straße", ["muller", "cafe", "strasse"]),
         ("日本語の検索", ["日本", "本語", "語の", "の検", "検索"]),
         ("字", ["字"]),
-        ("人々はサーバー・ルームへ", ["人々", "々は", "はサ", "サー", "ーバ", "バー", "ルー", "ーム", "ムへ"]),
+        (
+            "人々はサーバー・ルームへ",
+            ["人々", "々は", "はサ", "サー", "ーバ", "バー", "ルー", "ーム", "ムへ"],
+        ),
         ("ｻｰﾊﾞ ＡＰＩ", ["サー", "ーバ", "api"]),  # half and full width
-        ("re\u0301sume\u0301 \u1100\u1165\u11b7\u1109\u1162\u11a8", ["resume", "검색"]),  # taken apart, as macOS does
+        # taken apart, as macOS does
+        ("re\u0301sume\u0301 \u1100\u1165\u11b7\u1109\u1162\u11a8", ["resume", "검색"]),
         ("Ærø Łódź cœur", ["aero", "lodz", "coeur"]),
         ("Ёлка Йод", ["елка", "йод"]),
         ("Obsidian™", ["obsidian"]),
@@ -59,7 +72,14 @@ def test_an_identifier_is_found_by_its_parts(identifier, parts):
 
 
 @pytest.mark.parametrize(
-    ("text", "whole"), [("--no-force", "--no-force"), ("app.get", "app.get"), ("call()", "call"), ("v1.5.3", "1.5.3"), ("1.5.3", "1.5.3")]
+    ("text", "whole"),
+    [
+        ("--no-force", "--no-force"),
+        ("app.get", "app.get"),
+        ("call()", "call"),
+        ("v1.5.3", "1.5.3"),
+        ("1.5.3", "1.5.3"),
+    ],
 )
 def test_flags_dotted_names_calls_and_versions_keep_a_whole_form(text, whole):
     assert identifiers(text)[0][0] == whole
@@ -70,7 +90,12 @@ def test_a_versions_numbers_alone_are_no_parts():
 
 
 def test_words_of_other_scripts_are_whole_in_code_too():
-    assert [word for word, _ in identifiers("über Привет 検索語")] == ["uber", "привет", "検索", "索語"]
+    assert [word for word, _ in identifiers("über Привет 検索語")] == [
+        "uber",
+        "привет",
+        "検索",
+        "索語",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -108,19 +133,39 @@ def seconds(text):
 
 
 @pytest.mark.parametrize("tail", ["", "x", "](\n```x"])
-@pytest.mark.parametrize("worst", ["[", "![", "*", "<", "`", "|-", "> ", "a.", "-", "[a](", "[[a|", " ", "a'", "字"])
+@pytest.mark.parametrize(
+    "worst", ["[", "![", "*", "<", "`", "|-", "> ", "a.", "-", "[a](", "[[a|", " ", "a'", "字"]
+)
 def test_no_input_takes_more_than_linear_time(worst, tail):
-    small, large = (min(seconds(worst * (size + n) + tail) for n in range(2)) for size in (2_000, 16_000))
-    # Eight times as much takes eight times as long; if it were the square of that, 64 times. Below some milliseconds a clock tells nothing.
+    small, large = (
+        min(seconds(worst * (size + n) + tail) for n in range(2)) for size in (2_000, 16_000)
+    )
+    # Eight times as much takes eight times as long; if it were the square of that, 64 times. Below
+    # some milliseconds a clock tells nothing.
     assert large < 30 * max(small, 0.005)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("File recovery protects your work from accidental deletions, and it is on by default.", "en"),
-        ("Die Wiederherstellung schützt deine Arbeit vor dem Löschen und ist nicht ausgeschaltet.", "de"),
-        ("Vista previa es un complemento que te permite ver una página cuando pasas el cursor por los enlaces.", "es"),
+        (
+            "File recovery protects your work from accidental deletions, and it is on by default.",
+            "en",
+        ),
+        (
+            (
+                "Die Wiederherstellung schützt deine Arbeit vor dem Löschen und ist nicht "
+                "ausgeschaltet."
+            ),
+            "de",
+        ),
+        (
+            (
+                "Vista previa es un complemento que te permite ver una página cuando pasas el "
+                "cursor por los enlaces."
+            ),
+            "es",
+        ),
         ("Ce module protège votre travail et il est dans la liste des modules.", "fr"),
         ("Este plugin não é uma cópia completa e você pode usar os seus arquivos.", "pt"),
         ("ファイルを復元する", "ja"),

@@ -1,4 +1,6 @@
-"""What tuning found is used by whoever opens the folder, survives a rebuild, and goes with the index."""
+"""What tuning found is used by whoever opens the folder, survives a rebuild, and goes with the
+index.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from thumbindex.library.folders import read_tuned, undo_tuned, write_tuned
 from thumbindex.model import Tuned
 from thumbindex.testing import FakeEmbedder
 
-FOUND = Tuned({"query.fuse.method": "rrf", "query.fuse.k": 30}, "k 30: +0.030", "2026-11-21T12:00:00+00:00", "fake", {"queries": 80})
+FOUND = Tuned(
+    {"query.fuse.method": "rrf", "query.fuse.k": 30},
+    "k 30: +0.030",
+    "2026-11-21T12:00:00+00:00",
+    "fake",
+    {"queries": 80},
+)
 
 
 @pytest.fixture
@@ -47,10 +55,14 @@ def test_tuning_can_be_left_aside(vault: Path) -> None:
         assert library.config.query.fuse.method == "convex"
 
 
-def test_folders_that_are_asked_together_are_asked_as_the_user_says(vault: Path, tmp_path: Path) -> None:
+def test_folders_that_are_asked_together_are_asked_as_the_user_says(
+    vault: Path, tmp_path: Path
+) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    with Library.open([vault, other], index=tmp_path / "index", config=load_config(user_file=vault / "none")) as library:
+    with Library.open(
+        [vault, other], index=tmp_path / "index", config=load_config(user_file=vault / "none")
+    ) as library:
         assert library.config.query.fuse.method == "convex"
 
 
@@ -77,8 +89,19 @@ def test_a_rebuilt_index_stays_tuned_and_a_forgotten_one_does_not(vault: Path) -
     assert list((vault.parent / "index").iterdir()) == []
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2, "settings": {}}', '{"format": 1, "settings": {"query.fuse.k": "x"}'])
-def test_a_damaged_file_is_told_in_one_sentence_and_changes_nothing(vault: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"format": 2, "settings": {}}',
+        '{"format": 1, "settings": {"query.fuse.k": "x"}',
+    ],
+)
+def test_a_damaged_file_is_told_in_one_sentence_and_changes_nothing(
+    vault: Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with open_library(vault) as library:
         library.opened[0].places.tuned.write_text(text, encoding="utf-8")
     with caplog.at_level(logging.WARNING), open_library(vault) as library:
@@ -99,7 +122,12 @@ def test_a_value_that_no_setting_takes_leaves_all_defaults(vault: Path) -> None:
 
 def test_a_library_that_asks_otherwise_shares_what_is_open(vault: Path) -> None:
     with open_library(vault) as library:
-        words = library.answering_with(load_config(user_file=vault / "none", overrides=["query.skip=search_vector,expand,deduplicate,rerank"]).query)
+        words = library.answering_with(
+            load_config(
+                user_file=vault / "none",
+                overrides=["query.skip=search_vector,expand,deduplicate,rerank"],
+            ).query
+        )
         assert "search_vector" in library.query("apples").passages[0].sources
         assert "search_vector" not in words.query("apples").passages[0].sources
         assert words.opened == library.opened
@@ -119,8 +147,15 @@ class Counting(FakeEmbedder):
 
 def test_the_same_question_under_other_settings_is_embedded_once(vault: Path) -> None:
     embedder = Counting()
-    with Library.open([vault], index=vault.parent / "index", config=load_config(user_file=vault / "none"), embedder=embedder) as library:
+    with Library.open(
+        [vault],
+        index=vault.parent / "index",
+        config=load_config(user_file=vault / "none"),
+        embedder=embedder,
+    ) as library:
         remembering = library.remembering()
         for k in (1, 2):
-            remembering.answering_with(load_config(user_file=vault / "none", overrides=[f"query.fuse.k={k}"]).query).query("apples")
+            remembering.answering_with(
+                load_config(user_file=vault / "none", overrides=[f"query.fuse.k={k}"]).query
+            ).query("apples")
     assert embedder.asked == ["apples"]

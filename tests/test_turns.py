@@ -1,4 +1,6 @@
-"""Questions take turns: a few at once, in the order in which they came, and a turn is never lost."""
+"""Questions take turns: a few at once, in the order in which they came, and a turn is never
+lost.
+"""
 
 from __future__ import annotations
 
@@ -80,12 +82,18 @@ def test_a_question_that_fails_gives_its_turn_back() -> None:
     assert turns._free == 1
 
 
-def test_a_question_whose_asker_has_gone_while_it_waited_is_not_searched_for(tmp_path: Path) -> None:
+def test_a_question_whose_asker_has_gone_while_it_waited_is_not_searched_for(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "vault").mkdir()
-    (tmp_path / "vault" / "apples.md").write_text("# Apples\n\nApples grow on trees.\n", encoding="utf-8")
+    (tmp_path / "vault" / "apples.md").write_text(
+        "# Apples\n\nApples grow on trees.\n", encoding="utf-8"
+    )
     config, gone = load_config(user_file=tmp_path / "none"), threading.Event()
     with (
-        Library.open([tmp_path / "vault"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library,
+        Library.open(
+            [tmp_path / "vault"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()
+        ) as library,
         ThreadPoolExecutor(1) as pool,
     ):
         library.index()
@@ -94,4 +102,5 @@ def test_a_question_whose_asker_has_gone_while_it_waited_is_not_searched_for(tmp
             wait_for(library._turns, 1)
             gone.set()
         assert (asked.result(10).passages, asked.result().trace) == ((), ())
-        assert len(library.query("apples", wait_fresh=1, interrupted=gone.is_set).passages) == 1  # it ends the wait, not the question
+        # it ends the wait, not the question
+        assert len(library.query("apples", wait_fresh=1, interrupted=gone.is_set).passages) == 1

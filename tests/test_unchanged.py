@@ -35,7 +35,9 @@ def open_library(root: Path, *overrides: str) -> Library:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a vault that has lain there long enough; each test leaves it with three notes, and indexed."""
+    """Make a vault that has lain there long enough; each test leaves it with three notes, and
+    indexed.
+    """
     made = tmp_path_factory.mktemp("unchanged") / "vault"
     made.mkdir()
     for name in NAMES:
@@ -67,7 +69,9 @@ def store(library: Library) -> Path:
     return library.opened[0].places.store
 
 
-def test_nothing_changed_reads_no_note_asks_no_model_commits_nothing_and_leaves_the_manifest(library: Library) -> None:
+def test_nothing_changed_reads_no_note_asks_no_model_commits_nothing_and_leaves_the_manifest(
+    library: Library,
+) -> None:
     before = library.index()
     with files_read(frozenset(NAMES)) as read, statements() as quick:
         again = library.index(words_only=True)
@@ -110,7 +114,8 @@ def test_files_are_compared_whole_where_that_is_asked_for(library: Library) -> N
 
 
 def test_a_time_far_ahead_stops_no_run(library: Library, root: Path) -> None:
-    os.utime(root / "b.md", (13_569_465_600, 13_569_465_600))  # 2400: its nanoseconds do not fit in 64 bits with a sign
+    # 2400: its nanoseconds do not fit in 64 bits with a sign
+    os.utime(root / "b.md", (13_569_465_600, 13_569_465_600))
     assert library.index().unchanged == 3
     os.utime(root / "b.md")
     time.sleep(TRUSTED_SECONDS)
@@ -132,10 +137,14 @@ def forge_facts(library: Library) -> None:
 
 
 def state_in(places: Places) -> UnchangedState:
-    return UnchangedState(**json.loads(places.unchanged.read_text(encoding="utf-8").partition("\n")[2]))
+    return UnchangedState(
+        **json.loads(places.unchanged.read_text(encoding="utf-8").partition("\n")[2])
+    )
 
 
-def test_what_a_process_left_that_was_killed_while_it_wrote_goes_with_the_next(library: Library) -> None:
+def test_what_a_process_left_that_was_killed_while_it_wrote_goes_with_the_next(
+    library: Library,
+) -> None:
     left = unchanged_file(library).with_name("unchanged.new")
     left.write_text("half")
     forge_facts(library)
@@ -159,9 +168,15 @@ def flipped(path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", [touched, flipped, Path.unlink])
-def test_what_was_kept_is_not_believed_where_anything_is_amiss(library: Library, how: Callable[[Path], None]) -> None:
+def test_what_was_kept_is_not_believed_where_anything_is_amiss(
+    library: Library, how: Callable[[Path], None]
+) -> None:
     for path in (unchanged_file(library), store(library)):
-        if (path, how) not in {(unchanged_file(library), touched), (store(library), flipped), (store(library), Path.unlink)}:
+        if (path, how) not in {
+            (unchanged_file(library), touched),
+            (store(library), flipped),
+            (store(library), Path.unlink),
+        }:
             how(path)
             assert known(library) is None
             assert library.index().unchanged == 3

@@ -1,4 +1,6 @@
-"""Why a note is not among the answers, from the folder on disk to the last stage, with fake models and real indexes."""
+"""Why a note is not among the answers, from the folder on disk to the last stage, with fake models
+and real indexes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from thumbindex.model import Why
 from thumbindex.testing import FakeEmbedder
 
 NOTES = {
-    "fruit/apples.md": "# Apples\n\nApples grow on trees. See [[pears]].\n\n## Storing\n\nKeep apples in a cool cellar.\n",
+    "fruit/apples.md": (
+        "# Apples\n\nApples grow on trees. See [[pears]].\n\n## Storing\n\n"
+        "Keep apples in a cool cellar.\n"
+    ),
     "fruit/pears.md": "---\ntags: [soft]\n---\n# Pears\n\nPears ripen off the tree.\n",
     "drafts/plums.md": "# Plums\n\nPlums are blue.\n",
     ".trash/figs.md": "# Figs\n\nFigs are old.\n",
@@ -44,7 +49,11 @@ def opened(vault: Path, tmp_path: Path) -> Iterator[Open]:
 
     def open_it(*more: Path, overrides: tuple[str, ...] = ()) -> Library:
         config = load_config(user_file=tmp_path / "none", overrides=overrides)
-        libraries.append(Library.open([vault, *more], index=tmp_path / "index", config=config, embedder=FakeEmbedder()))
+        libraries.append(
+            Library.open(
+                [vault, *more], index=tmp_path / "index", config=config, embedder=FakeEmbedder()
+            )
+        )
         return libraries[-1]
 
     yield open_it
@@ -67,12 +76,17 @@ def told(found: Why) -> tuple[str, str]:
     ("path", "reason"),
     [
         ("drafts/plums.md", "its folder drafts is ignored by .gitignore, line 2: drafts/"),
-        (".trash/figs.md", "its folder .trash is hidden, as its name begins with a dot (corpus.hidden reads such)"),
+        (
+            ".trash/figs.md",
+            "its folder .trash is hidden, as its name begins with a dot (corpus.hidden reads such)",
+        ),
         ("list.txt", "it is not Markdown: corpus.extensions names .md, .markdown, .mdx"),
         ("./drafts/plums.md#Plums", "its folder drafts is ignored by .gitignore, line 2: drafts/"),
     ],
 )
-def test_a_file_that_a_rule_leaves_out_is_told_which(library: Library, path: str, reason: str) -> None:
+def test_a_file_that_a_rule_leaves_out_is_told_which(
+    library: Library, path: str, reason: str
+) -> None:
     assert told(library.why(path, "plums")) == ("not_indexed", reason)
 
 
@@ -80,7 +94,10 @@ def test_a_file_that_came_since_is_told_to_be_unknown_yet(library: Library, vaul
     (vault / "new.md").write_text("# New\n\nBananas.\n")
     assert told(library.why("new.md", "bananas")) == (
         "not_indexed",
-        "the index does not know it yet: a server that runs takes it in by itself, else `thumbindex index` does",
+        (
+            "the index does not know it yet: a server that runs takes it in by itself, else "
+            "`thumbindex index` does"
+        ),
     )
 
 
@@ -88,24 +105,40 @@ def test_a_file_that_is_too_large_is_told_its_size(vault: Path, opened: Open) ->
     library = opened(overrides=("corpus.max_file_bytes=60",))
     library.index()
     size = (vault / "fruit/apples.md").stat().st_size
-    assert told(library.why("fruit/apples.md", "apples")) == ("not_indexed", f"{size} bytes, more than corpus.max_file_bytes (60): left out")
+    assert told(library.why("fruit/apples.md", "apples")) == (
+        "not_indexed",
+        f"{size} bytes, more than corpus.max_file_bytes (60): left out",
+    )
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything"
+)
 def test_a_file_that_cannot_be_read_is_told_why(vault: Path, opened: Open) -> None:
     (vault / "fruit/pears.md").chmod(0)
     library = opened()
     library.index()
-    assert told(library.why("fruit/pears.md", "pears")) == ("not_indexed", "cannot be read: Permission denied")
+    assert told(library.why("fruit/pears.md", "pears")) == (
+        "not_indexed",
+        "cannot be read: Permission denied",
+    )
 
 
 def test_a_folder_without_an_index_is_told_so(opened: Open) -> None:
-    assert told(opened().why("fruit/pears.md", "pears")) == ("not_indexed", "there is no index of vault yet: `thumbindex index` makes one")
+    assert told(opened().why("fruit/pears.md", "pears")) == (
+        "not_indexed",
+        "there is no index of vault yet: `thumbindex index` makes one",
+    )
 
 
 @pytest.mark.parametrize("path", ["../secret.md", "/etc/hosts", "fruit/../../secret.md"])
-def test_a_path_outside_the_folders_is_told_so_and_not_looked_at(library: Library, vault: Path, path: str) -> None:
-    assert told(library.why(path, "apples")) == ("not_indexed", f"it lies outside the folders that are searched: {vault}")
+def test_a_path_outside_the_folders_is_told_so_and_not_looked_at(
+    library: Library, vault: Path, path: str
+) -> None:
+    assert told(library.why(path, "apples")) == (
+        "not_indexed",
+        f"it lies outside the folders that are searched: {vault}",
+    )
 
 
 def test_a_path_that_is_nowhere_names_the_nearest(library: Library) -> None:
@@ -113,7 +146,9 @@ def test_a_path_that_is_nowhere_names_the_nearest(library: Library) -> None:
         library.why("fruit/peers.md", "pears")
 
 
-@pytest.mark.parametrize("name", ["pears", "Pears", "[[pears]]", "fruit/pears", "1. fruit/pears.md (lines 5-6)"])
+@pytest.mark.parametrize(
+    "name", ["pears", "Pears", "[[pears]]", "fruit/pears", "1. fruit/pears.md (lines 5-6)"]
+)
 def test_a_note_is_named_as_it_is_to_be_read(library: Library, name: str) -> None:
     assert library.why(name, "pears ripen") == library.why("fruit/pears.md", "pears ripen")
     assert library.read(name).path == "fruit/pears.md"
@@ -124,15 +159,22 @@ def test_a_heading_is_named_as_it_is_to_be_read(library: Library) -> None:
     assert (found.path, found.chunks, found.fate) == ("fruit/apples.md", 1, "shown")
 
 
-def test_a_file_at_a_path_goes_before_a_note_of_that_name_and_a_folder_behind_it(library: Library, vault: Path) -> None:
+def test_a_file_at_a_path_goes_before_a_note_of_that_name_and_a_folder_behind_it(
+    library: Library, vault: Path
+) -> None:
     (vault / "fruit/list.txt.md").write_text("# List\n\nPlums.\n", encoding="utf-8")
     (vault / "fruit/drafts.md").write_text("# Drafts\n\nPlums.\n", encoding="utf-8")
     library.index()
-    assert [library.why(each, "plums").path for each in ("list.txt", "drafts")] == ["list.txt", "fruit/drafts.md"]
+    assert [library.why(each, "plums").path for each in ("list.txt", "drafts")] == [
+        "list.txt",
+        "fruit/drafts.md",
+    ]
 
 
 def test_a_whole_path_is_the_same_as_one_in_its_folder(library: Library, vault: Path) -> None:
-    assert library.why(str(vault / "fruit/pears.md"), "pears") == library.why("fruit/pears.md", "pears")
+    assert library.why(str(vault / "fruit/pears.md"), "pears") == library.why(
+        "fruit/pears.md", "pears"
+    )
 
 
 def test_a_note_in_the_answer_is_told_where_it_stands(library: Library) -> None:
@@ -148,8 +190,14 @@ def test_a_heading_is_looked_for_alone(library: Library) -> None:
 
 
 def test_filters_that_keep_a_note_out_are_named(library: Library) -> None:
-    assert library.why("fruit/apples.md", "apples", tag=["soft"]).reason == "the filter `tag` asks for soft; its tags: none"
-    assert library.why("fruit/apples.md", "apples", glob=["drafts/**"]).reason == "the filter `path` does not match it: drafts/**"
+    assert (
+        library.why("fruit/apples.md", "apples", tag=["soft"]).reason
+        == "the filter `tag` asks for soft; its tags: none"
+    )
+    assert (
+        library.why("fruit/apples.md", "apples", glob=["drafts/**"]).reason
+        == "the filter `path` does not match it: drafts/**"
+    )
 
 
 def test_of_two_folders_the_right_one_is_told_of(opened: Open, tmp_path: Path) -> None:
@@ -159,7 +207,10 @@ def test_of_two_folders_the_right_one_is_told_of(opened: Open, tmp_path: Path) -
     library.index()
     found = library.why("nuts.md", "hard nuts")
     assert (found.folder, found.fate) == ("other", "shown")
-    assert told(library.why("nuts.md", "hard nuts", folder=["vault"])) == ("filtered", "the filter `folder` asks for vault; it is in other")
+    assert told(library.why("nuts.md", "hard nuts", folder=["vault"])) == (
+        "filtered",
+        "the filter `folder` asks for vault; it is in other",
+    )
 
 
 def test_one_path_in_two_folders_is_asked_for_the_folder(opened: Open, tmp_path: Path) -> None:
@@ -179,19 +230,27 @@ def test_chunks_without_a_vector_are_counted(opened: Open) -> None:
     assert (found.chunks, found.without_vector, found.cosine) == (2, 2, None)
 
 
-def test_a_file_that_is_another_one_than_was_indexed_is_told_so(library: Library, vault: Path) -> None:
+def test_a_file_that_is_another_one_than_was_indexed_is_told_so(
+    library: Library, vault: Path
+) -> None:
     (vault / "fruit/pears.md").write_text("# Pears\n\nPears are yellow.\n")
-    assert library.why("fruit/pears.md", "pears").notes == ("the file was changed since it was indexed: what is told is of what was read then",)
+    assert library.why("fruit/pears.md", "pears").notes == (
+        "the file was changed since it was indexed: what is told is of what was read then",
+    )
     (vault / "fruit/apples.md").unlink()
     with pytest.raises(UnknownPathError):
         library.why("fruit/apples.md", "apples")
     vault.rename(vault.with_name("elsewhere"))
-    assert library.why("fruit/apples.md", "apples").notes == ("the file is not there any more: what is told is of what was read last",)
+    assert library.why("fruit/apples.md", "apples").notes == (
+        "the file is not there any more: what is told is of what was read last",
+    )
 
 
 def test_a_rule_that_came_since_is_told(library: Library, vault: Path) -> None:
     (vault / ".gitignore").write_text("fruit/p*\n")
-    assert library.why("fruit/pears.md", "pears").notes == ("the next run of indexing leaves it out: it is ignored by .gitignore, line 1: fruit/p*",)
+    assert library.why("fruit/pears.md", "pears").notes == (
+        "the next run of indexing leaves it out: it is ignored by .gitignore, line 1: fruit/p*",
+    )
 
 
 def test_asking_why_writes_nothing(library: Library, vault: Path) -> None:
@@ -201,7 +260,9 @@ def test_asking_why_writes_nothing(library: Library, vault: Path) -> None:
 
 
 def test_an_explained_answer_is_the_same_answer(library: Library) -> None:
-    plain, explained = (library.query("apples in a cellar", explain=explain) for explain in (False, True))
+    plain, explained = (
+        library.query("apples in a cellar", explain=explain) for explain in (False, True)
+    )
     assert [each.explanation for each in plain.passages] == [None] * len(plain.passages)
     assert tuple(replace(each, explanation=None) for each in explained.passages) == plain.passages
     assert all(each.explanation and each.explanation.evidence for each in explained.passages)

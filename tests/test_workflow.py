@@ -1,4 +1,6 @@
-"""The workflow for a public host does what `.ci/run` does, on what pyproject.toml names, and may do nothing else."""
+"""The workflow for a public host does what `.ci/run` does, on what pyproject.toml names, and may do
+nothing else.
+"""
 
 import re
 import tomllib
@@ -20,7 +22,10 @@ def test_it_runs_what_ci_runs():
 def test_it_tries_the_first_and_the_last_python_that_are_named_on_three_systems():
     named = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
     assert PROJECT["requires-python"] == f">={named[0]}"
-    assert JOB["strategy"]["matrix"] == {"system": ["ubuntu-latest", "macos-latest", "windows-latest"], "python": [named[0], named[-1]]}
+    assert JOB["strategy"]["matrix"] == {
+        "system": ["ubuntu-latest", "macos-latest", "windows-latest"],
+        "python": [named[0], named[-1]],
+    }
 
 
 def test_it_may_only_read_and_runs_no_program_that_can_change_under_its_name():

@@ -2,9 +2,11 @@
 
     python tests/ways.py [--src DIR]
 
-A module counts when a line of one of its functions runs; what runs while it is imported does not, nor do model, errors, settings and text.
-The edit: in the process that indexes, from the writing of a file to the moment when its words can be searched; then the same with its vectors.
-The question: one call of `query` in the server, less what its threads do when nobody asks. Both are told by a tracer in each process.
+A module counts when a line of one of its functions runs; what runs while it is imported does not,
+nor do model, errors, settings and text. The edit: in the process that indexes, from the writing of
+a file to the moment when its words can be searched; then the same with its vectors. The question:
+one call of `query` in the server, less what its threads do when nobody asks. Both are told by a
+tracer in each process.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ def line(frame, event, arg):
 
 def call(frame, event, arg):
     is_function = frame.f_code.co_flags & 1  # bodies of modules and classes are not optimized
-    return line(frame, event, arg) if is_function and frame.f_code.co_filename.startswith(own) else None
+    is_own = is_function and frame.f_code.co_filename.startswith(own)
+    return line(frame, event, arg) if is_own else None
 
 def watch():
     global armed
@@ -71,7 +74,13 @@ class Traced:
         tracer = TRACER.format(own=str(src / "thumbindex") + "/", told=str(self.told))
         write(scratch / "tracer", {"sitecustomize.py": tracer})
         product.environment["PYTHONPATH"] = f"{scratch / 'tracer'}:{src}"
-        options = ["--folder", str(self.vault), "--index", str(scratch / "index"), "--set=serve.watch.reconcile_seconds=600"]
+        options = [
+            "--folder",
+            str(self.vault),
+            "--index",
+            str(scratch / "index"),
+            "--set=serve.watch.reconcile_seconds=600",
+        ]
         self.server = Stdio(product, "2025-06-18", *options)
         self.server.greet()
         if with_model:
@@ -88,14 +97,19 @@ class Traced:
         time.sleep(0.5)
 
     def ran(self, act: Callable[[], object]) -> tuple[set[tuple[int, str]], set[tuple[int, str]]]:
-        """Return what ran in the server and in its child while something was done, each with its thread."""
+        """Return what ran in the server and in its child while something was done, each with its
+        thread.
+        """
         (self.told / "on").touch()
         time.sleep(0.2)
         act()
         (self.told / "on").unlink()
         own = self.told / str(self.server.process.pid)
         until(lambda: own.exists() and len(list(self.told.glob("[0-9]*"))) > 1)
-        found = {path: {(thread, name) for thread, name in json.loads(path.read_text())} for path in self.told.glob("[0-9]*")}
+        found = {
+            path: {(thread, name) for thread, name in json.loads(path.read_text())}
+            for path in self.told.glob("[0-9]*")
+        }
         for path in found:
             path.unlink()
         return found.pop(own), set().union(*found.values())
@@ -107,17 +121,21 @@ def show(title: str, pairs: set[tuple[int, str]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--src", type=Path, default=ROOT / "src")
     src = parser.parse_args().src.resolve()
     for with_model in (False, True):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
             traced = Traced(src, Path(scratch), with_model=with_model)
-            _, edit = traced.ran(lambda: traced.edit("One more sentence.", with_model))  # noqa: B023 - called at once
+            # - called at once
+            _, edit = traced.ran(lambda: traced.edit("One more sentence.", with_model))  # noqa: B023
             show("one edit, its vectors too" if with_model else "one edit", edit)
             if with_model:
                 idle, _ = traced.ran(lambda: time.sleep(IDLE_SECONDS))
-                asked, _ = traced.ran(lambda: traced.server.call("query", query="boxes and arrows"))  # noqa: B023 - called at once
+                # - called at once
+                asked, _ = traced.ran(lambda: traced.server.call("query", query="boxes and arrows"))  # noqa: B023
                 show("one query", asked - idle)
             traced.server.close()
 

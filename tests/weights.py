@@ -1,4 +1,6 @@
-"""The published weights that the bundled model is built from, for what needs them in torch: of the extra `weights`."""
+"""The published weights that the bundled model is built from, for what needs them in torch: of the
+extra `weights`.
+"""
 
 import importlib.util
 from pathlib import Path

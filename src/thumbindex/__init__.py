@@ -1,9 +1,14 @@
-"""Thumbindex: a retrieval server for folders of Markdown. `from thumbindex import Library` is all of it."""
+"""Thumbindex: a retrieval server for folders of Markdown.
+
+`from thumbindex import Library` is all of it.
+"""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
-"""As `typing` has it, which takes longer to import than Python takes to start: a command that a server answers does without."""
+"""As `typing` has it, which takes longer to import than Python takes to start: a command that a
+server answers does without.
+"""
 
 if TYPE_CHECKING:
     from typing import Any
@@ -14,7 +19,9 @@ __all__ = ["Library"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the library when it is first asked for: every part of the package passes here, the handshake too."""
+    """Import the library when it is first asked for: every part of the package passes here, the
+    handshake too.
+    """
     if name == "Library":
         from thumbindex.library import Library
 

@@ -7,7 +7,9 @@ import sys
 from thumbindex.process import collect_as_usual, collect_rarely, compute_on_one_thread
 
 STAYING = ("serve", "page")
-"""The commands that stay, for the first of which a client waits: they are imported without the others."""
+"""The commands that stay, for the first of which a client waits: they are imported without the
+others.
+"""
 
 
 def main() -> None:
@@ -21,7 +23,8 @@ def main() -> None:
             if (code := ask_servers(sys.argv[1:])) is not None:
                 sys.exit(code)
         collect_rarely()
-        # Imported here: an interruption while modules are being read is one, too; and a server does without the other commands.
+        # Imported here: an interruption while modules are being read is one, too; and a server does
+        # without the other commands.
         if stays:
             from thumbindex.serve.server import server_app as app
         else:

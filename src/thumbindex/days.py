@@ -24,8 +24,10 @@ DATE = re.compile(
     r"|(?P<y2>\d{4})(?P<m2>\d\d)(?P<d2>\d\d)(?![\w./-])"
     r"|(?P<y3>\d{4})\s?年\s?(?P<m3>\d{1,2})\s?月\s?(?P<d3>\d{1,2})\s?日"
     r"|(?P<a>\d{1,2})(?P<t>[./-])(?P<b>\d{1,2})(?P=t)(?P<y4>\d{4})(?![\d/-])"
-    rf"|(?P<d5>\d{{1,2}})(?:st|nd|rd|th|er|\.)?\s+(?:of\s+|de\s+)?{_MONTH},?\s+(?:de\s+|del\s+)?(?P<y5>\d{{4}})(?!\d)"
-    rf"|{_MONTH.replace('month', 'name')}\s+(?P<d6>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y6>\d{{4}})(?!\d)"
+    rf"|(?P<d5>\d{{1,2}})(?:st|nd|rd|th|er|\.)?\s+(?:of\s+|de\s+)?{_MONTH}"
+    r",?\s+(?:de\s+|del\s+)?(?P<y5>\d{4})(?!\d)"
+    rf"|{_MONTH.replace('month', 'name')}\s+(?P<d6>\d{{1,2}})(?:st|nd|rd|th)?"
+    r",?\s+(?P<y6>\d{4})(?!\d)"
     r")"
 )
 
@@ -37,21 +39,30 @@ MONTH = re.compile(
     rf"|(?P<y3>\d{{4}})[\s-](?!(?:{_WORDS_TOO})\s+\w){_MONTH.replace('month', 'name')}(?!\w)"
     r")"
 )
-"""A month with its year. Behind a year what is a word, too, is a month only where the words end: `RFC 2026 may change`."""
+"""A month with its year.
 
-_PAIRED = re.compile(r"\d(?:st|nd|rd|th|\.)?\s*(?:[-–&,]|and|to|or|until|till|und|bis|oder|et|ou|au|y|o|al|a)\s*$")
+Behind a year what is a word, too, is a month only where the words end: `RFC 2026 may change`.
+"""
+
+_PAIRED = re.compile(
+    r"\d(?:st|nd|rd|th|\.)?\s*(?:[-–&,]|and|to|or|until|till|und|bis|oder|et|ou|au|y|o|al|a)\s*$"
+)
 """A day without its month before a date that is written out: `between 5 and 7 January 2026`."""
 
 
 def days_in(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[str], date]]:
-    """Yield the dates in a folded text, with the days that they are; of a name not those that begin with the year, which may be a release."""
+    """Yield the dates in a folded text, with the days that they are; of a name not those that begin
+    with the year, which may be a release.
+    """
     for found in DATE.finditer(text):
         if (day := day_of_match(found)) and not (is_name and (found["y1"] or found["y2"])):
             yield found, day
 
 
 def day_of_match(found: re.Match[str]) -> date | None:
-    """Return the day of a match; None where there is no such day, or it may be another one (03/04/2026)."""
+    """Return the day of a match; None where there is no such day, or it may be another one
+    (03/04/2026).
+    """
     parts = found.groupdict()
     if not parts:
         year, month, day, *_ = (int(each) for each in found.groups() if each and each.isdigit())
@@ -61,9 +72,16 @@ def day_of_match(found: re.Match[str]) -> date | None:
             return None
         day, month = max(first, second), min(first, second)
     else:
-        year, day = (next(int(parts[f"{kind}{n}"]) for n in (1, 2, 3, 5, 6) if parts[f"{kind}{n}"]) for kind in "yd")
+        year, day = (
+            next(int(parts[f"{kind}{n}"]) for n in (1, 2, 3, 5, 6) if parts[f"{kind}{n}"])
+            for kind in "yd"
+        )
         name = parts["month"] or parts["name"]
-        month = _MONTHS[name] if name else next(int(parts[f"m{n}"]) for n in (1, 2, 3) if parts[f"m{n}"])
+        month = (
+            _MONTHS[name]
+            if name
+            else next(int(parts[f"m{n}"]) for n in (1, 2, 3) if parts[f"m{n}"])
+        )
     try:
         return date(year, month, day) if 1970 <= year <= 2100 else None
     except ValueError:
@@ -71,23 +89,36 @@ def day_of_match(found: re.Match[str]) -> date | None:
 
 
 def months_in(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the months in a folded text that are written with their years and without a day, as year and month."""
+    """Yield the months in a folded text that are written with their years and without a day, as
+    year and month.
+    """
     for found in MONTH.finditer(DATE.sub(" | ", text)):
         year = int(found["y1"] or found["y2"] or found["y3"])
         if 1970 <= year <= 2100:
-            yield year, int(found["m1"]) if found["m1"] else _MONTHS[found["month"] or found["name"]]
+            yield (
+                year,
+                int(found["m1"]) if found["m1"] else _MONTHS[found["month"] or found["name"]],
+            )
 
 
 def only_day(text: str) -> tuple[date, str] | None:
-    """Return the one day of which a folded text speaks, and how it is written there; None where it speaks of several, or of months, too."""
+    """Return the one day of which a folded text speaks, and how it is written there; None where it
+    speaks of several, or of months, too.
+    """
     found = list(days_in(text))
-    if len({day for _, day in found}) != 1 or any(months_in(text)) or any(_PAIRED.search(text[: match.start()]) for match, _ in found):
+    if (
+        len({day for _, day in found}) != 1
+        or any(months_in(text))
+        or any(_PAIRED.search(text[: match.start()]) for match, _ in found)
+    ):
         return None
     return found[0][1], found[0][0][0]
 
 
 def only_month(text: str) -> tuple[int, int] | None:
-    """Return the one month, as year and month, of which a folded text speaks; None where it speaks of several, or of days."""
+    """Return the one month, as year and month, of which a folded text speaks; None where it speaks
+    of several, or of days.
+    """
     months = set(months_in(text))
     return months.pop() if len(months) == 1 and not any(days_in(text)) else None
 
@@ -98,7 +129,9 @@ def without_time(text: str) -> str:
 
 
 def names_of_month(year: int, month: int) -> Iterator[str]:
-    """Yield how a month may be called in a name: `2026-01`, `202601`, `January 2026`, `2026 Jan`, in the languages that are known here."""
+    """Yield how a month may be called in a name: `2026-01`, `202601`, `January 2026`, `2026 Jan`,
+    in the languages that are known here.
+    """
     yield from (f"{year}{sign}{month:02}" for sign in ("-", "_", ".", ""))
     for name in (name for name, number in _MONTHS.items() if number == month):
         yield from (f"{name} {year}", f"{year} {name}")

@@ -7,11 +7,11 @@ ThumbindexError
 │   └── UnknownPathError    a document that is not in the index, with the nearest names
 ├── StorageError            the index on disk
 │   ├── IndexBusyError      another process holds the writer's lock: wait, it is not damage
-│   ├── IndexGoneError      there is no index, or none any more: `forget` of another process took it away meanwhile
-│   ├── IndexDamagedError   a file that cannot be read as what it is, or is of an earlier schema: it is built anew
+│   ├── IndexGoneError      there is no index, or another process has just deleted it
+│   ├── IndexDamagedError   a file that is unreadable or of an earlier schema: it is built anew
 │   ├── IndexTooNewError    written by a later version of thumbindex
 │   └── EngineError         the database that folders are published to cannot be used as it is
-│       └── EngineLostError its server was lost or ended what was asked: asked again, it may answer
+│       └── EngineLostError the connection was lost or ended: asked again, it may answer
 └── ModelError              a model that cannot be had; keyword search goes on
 """
 
@@ -21,7 +21,9 @@ class ThumbindexError(Exception):
 
 
 def install_with(extra: str) -> str:
-    """Return how to install thumbindex with an extra, in words: into an environment of its own, as the README does, or into the present one."""
+    """Return how to install thumbindex with an extra, in words: into an environment of its own, as
+    the README does, or into the present one.
+    """
     return f"`uv tool install '.[{extra}]'` in its checkout (with pip: `pip install '.[{extra}]'`)"
 
 
@@ -66,7 +68,9 @@ class EngineError(StorageError):
 
 
 class EngineLostError(EngineError):
-    """The connection to the database was lost, or its server ended what was asked: the same may be asked again."""
+    """The connection to the database was lost, or its server ended what was asked: the same may be
+    asked again.
+    """
 
 
 class ModelError(ThumbindexError):

@@ -1,4 +1,6 @@
-"""The natural language of a text, told by its script and its function words: no model is asked, and the same text always gives the same answer."""
+"""The natural language of a text, told by its script and its function words: no model is asked, and
+the same text always gives the same answer.
+"""
 
 from __future__ import annotations
 
@@ -25,34 +27,79 @@ _SCRIPTS = (
 _FUNCTION_WORDS = {
     language: frozenset(listed.split())
     for language, listed in {
-        "en": "the of and to is in that it for on with as are this be by not or from at an you your can will if when which has have was their",
-        "de": "der die das und ist nicht ein eine einen einem einer mit auf fur von zu im den dem des sich auch wird werden sie du oder wenn bei als",
-        "fr": "le la les des et est une un du dans pour pas que qui sur avec vous votre ce cette sont par au aux ou en ne se nous il elle",
-        "es": "el la los las y es una un del en para no que por con su al se lo como mas este esta son o tu puede cuando sin",
-        "it": "il lo la gli le e di che un una per non con del della dei delle nel nella sono si come questo questa da al alla o tuo puo",
-        "pt": "o a os as e um uma do da dos das em no na para nao que por com seu sua se como mais este esta sao ao ou voce quando",
-        "nl": "de het een en van is niet op te dat voor met zijn aan in je door ook als of naar wordt worden deze dit bij uit kan maar",
-        "pl": "i w na z nie do sie jest to ze jak po przez dla oraz lub od jego tym sa moze ktory ktore byc ten za",
-        "sv": "och att det som en ett pa ar av for med till den har inte om kan eller du din fran vid sig nar",
+        "en": (
+            "the of and to is in that it for on with as are this be by not or from at an you your "
+            "can will if when which has have was their"
+        ),
+        "de": (
+            "der die das und ist nicht ein eine einen einem einer mit auf fur von zu im den dem "
+            "des sich auch wird werden sie du oder wenn bei als"
+        ),
+        "fr": (
+            "le la les des et est une un du dans pour pas que qui sur avec vous votre ce cette "
+            "sont par au aux ou en ne se nous il elle"
+        ),
+        "es": (
+            "el la los las y es una un del en para no que por con su al se lo como mas este esta "
+            "son o tu puede cuando sin"
+        ),
+        "it": (
+            "il lo la gli le e di che un una per non con del della dei delle nel nella sono si "
+            "come questo questa da al alla o tuo puo"
+        ),
+        "pt": (
+            "o a os as e um uma do da dos das em no na para nao que por com seu sua se como mais "
+            "este esta sao ao ou voce quando"
+        ),
+        "nl": (
+            "de het een en van is niet op te dat voor met zijn aan in je door ook als of naar "
+            "wordt worden deze dit bij uit kan maar"
+        ),
+        "pl": (
+            "i w na z nie do sie jest to ze jak po przez dla oraz lub od jego tym sa moze ktory "
+            "ktore byc ten za"
+        ),
+        "sv": (
+            "och att det som en ett pa ar av for med till den har inte om kan eller du din fran "
+            "vid sig nar"
+        ),
     }.items()
 }
 
 _ASKING = {
     language: frozenset(listed.split())
     for language, listed in {
-        "de": "wie was wo wann warum wieso weshalb wer wen wem welche welcher welches welchen womit wofur wohin ich man mich mir mein meine meinen"
-        " meinem meiner wir uns kann konnen soll muss gibt es hat habe haben am zum zur aus nach um so wurde sind war ihr ihre sein seine er",
-        "fr": "comment pourquoi quand quoi quel quelle quels quelles combien je j me mon ma mes on faut peut puis dois fait a d l de y c s qu sont"
+        "de": "wie was wo wann warum wieso weshalb wer wen wem welche welcher welches welchen "
+        "womit wofur wohin ich man mich mir mein meine meinen"
+        " meinem meiner wir uns kann konnen soll muss gibt es hat habe haben am zum zur aus nach "
+        "um so wurde sind war ihr ihre sein seine er",
+        "fr": "comment pourquoi quand quoi quel quelle quels quelles combien je j me mon ma mes on "
+        "faut peut puis dois fait a d l de y c s qu sont"
         " son sa ses leur leurs plus si",
-        "es": "cual cuales cuanto cuantos donde quien quienes porque yo me mi mis de a le les hay puedo debo hace ser si ya muy sus unos unas nos",
-        "it": "quale quali quanto quanti quando dove perche chi cosa io mi mio mia miei i a in posso devo fa ho ha c l d su ai agli alle dal dalla"
+        "es": (
+            "cual cuales cuanto cuantos donde quien quienes porque yo me mi mis de a le les hay "
+            "puedo debo hace ser si ya muy sus unos unas nos"
+        ),
+        "it": "quale quali quanto quanti quando dove perche chi cosa io mi mio mia miei i a in "
+        "posso devo fa ho ha c l d su ai agli alle dal dalla"
         " nei negli ma anche",
-        "pt": "qual quais quanto quantos onde quem porque eu me meu minha meus de posso devo faz ha pelo pela nos nas aos tem ser mas ele ela",
-        "nl": "hoe wat waar wanneer waarom wie welke welk ik mijn mij we wij ons moet kun kunt er om tot hun haar hij ze zij over heeft heb hebben",
-        "sv": "hur vad var varfor vem vilken vilket vilka jag min mitt mina man mig vi oss ska maste i de dem ut upp hon han",
+        "pt": (
+            "qual quais quanto quantos onde quem porque eu me meu minha meus de posso devo faz ha "
+            "pelo pela nos nas aos tem ser mas ele ela"
+        ),
+        "nl": (
+            "hoe wat waar wanneer waarom wie welke welk ik mijn mij we wij ons moet kun kunt er "
+            "om tot hun haar hij ze zij over heeft heb hebben"
+        ),
+        "sv": (
+            "hur vad var varfor vem vilken vilket vilka jag min mitt mina man mig vi oss ska "
+            "maste i de dem ut upp hon han"
+        ),
     }.items()
 }
-"""What questions are asked with, and what else says nothing alone: notes hold little of it, so that its rarity says nothing either."""
+"""What questions are asked with, and what else says nothing alone: notes hold little of it, so that
+its rarity says nothing either.
+"""
 
 FUNCTION_WORDS = STOP_WORDS.union(*_FUNCTION_WORDS.values(), *_ASKING.values())
 """What carries no subject in any of these languages."""
@@ -61,16 +108,22 @@ SUFFIXED = frozenset(_ASKING)
 """The languages beside English in which words have endings that are known here."""
 
 UNSURE = 0.25
-"""Weight of a word that is one of another language's function words, where nothing else in the query is."""
+"""Weight of a word that is one of another language's function words, where nothing else in the
+query is.
+"""
 
 BESIDE_ENDING = 0.5
-"""Weight of a pair of characters of which one belongs to a particle or ending of Japanese: it tells one wording from another."""
+"""Weight of a pair of characters of which one belongs to a particle or ending of Japanese: it tells
+one wording from another.
+"""
 
 _LEAST_FUNCTION_WORDS = 3
 """Fewer function words tell no language."""
 
 _LEAST_LEAD = 1.3
-"""How often there must be a language's function words against the next one's: neighbors share many."""
+"""How often there must be a language's function words against the next one's: neighbors share
+many.
+"""
 
 _LEAST_SHARE = 0.3
 """The least share of letters in a script that tell its language: a foreign name tells none."""
@@ -80,32 +133,52 @@ _LEAST_WORDS = 0.12
 
 _HIRAGANA = re.compile("[\u3041-\u309f]+")
 _JAPANESE_ENDING = re.compile(
-    "(?:する|すれ|した|して|しま|しな|され|させ|せる|でき|きる|ます|ませ|ない|なく|なけ|なる|なり|なっ|たい|たく|いる|いま|いて|ある|あり|れる|れば|られ|える|です|でし|だけ|など|から|まで|より"
-    "|には|では|とは|にも|でも|ので|のに|とき|こと|もの|ため|よう|ほう|どう|どれ|どこ|どの|いつ|なぜ|なに|この|その|もっと|について|とって|ください|ながら|[をがはにのとでもへやかねよたてるいうくきしすりれえけめせ])++"
+    "(?:する|すれ|した|して|しま|しな|され|させ|せる|でき|きる|ます|ませ|ない|なく|なけ|なる|なり"
+    "|なっ|たい|たく|いる|いま|いて|ある|あり|れる|れば|られ|える|です|でし|だけ|など|から|まで"
+    "|より|には|では|とは|にも|でも|ので|のに|とき|こと|もの|ため|よう|ほう|どう|どれ|どこ|どの"
+    "|いつ|なぜ|なに|この|その|もっと|について|とって|ください|ながら"
+    "|[をがはにのとでもへやかねよたてるいうくきしすりれえけめせ])++"
 )
-"""Particles, auxiliaries and endings of verbs: a run of hiragana that is made of them carries no subject. None is taken back: `++`."""
+"""Particles, auxiliaries and endings of verbs: a run of hiragana that is made of them carries no
+subject.
+
+None is taken back: `++`.
+"""
 
 _OKURIGANA = 2
 """The most hiragana that are an ending or a particle, whatever they are."""
 
 _CHINESE_FUNCTION_WORDS = re.compile(
-    "为什么|為什麼|怎么样|怎么办|怎么|怎麼|怎样|如何|什么|甚麼|什麼|为何|哪些|哪个|哪里|哪儿|多少|是否|是不是|有没有|能不能|可不可以|可以|能够|能否|才能|需要|应该|应当|之后|以后|之前|以前"
-    "|的时候|一个|一些|这个|那个|这些|那些|我们|你们|他们|以及|或者|还是|而且|但是|因为|所以|如果|没有|不能|无法|已经|关于|对于|有什么|[的吗呢吧把给与與我你您太很]|和(?!平)|了(?!解)"
+    "为什么|為什麼|怎么样|怎么办|怎么|怎麼|怎样|如何|什么|甚麼|什麼|为何|哪些|哪个|哪里|哪儿|多少"
+    "|是否|是不是|有没有|能不能|可不可以|可以|能够|能否|才能|需要|应该|应当|之后|以后|之前|以前"
+    "|的时候|一个|一些|这个|那个|这些|那些|我们|你们|他们|以及|或者|还是|而且|但是|因为|所以|如果"
+    "|没有|不能|无法|已经|关于|对于|有什么|[的吗呢吧把给与與我你您太很]|和(?!平)|了(?!解)"
 )
-"""What Chinese asks with and joins with; of single characters those that seldom stand in a longer word."""
+"""What Chinese asks with and joins with; of single characters those that seldom stand in a longer
+word.
+"""
 
 _SPAN = re.compile(r"`[^`\n]*`")
 _READ = 2000
 """The characters of a text that are read for its language."""
 
 _TELLING = 4
-"""The fewest letters of function words by which a model's language is told: an English vocabulary holds shorter ones as parts of words."""
+"""The fewest letters of function words by which a model's language is told: an English vocabulary
+holds shorter ones as parts of words.
+"""
 
-_TELLING_CHARACTERS = {"zh": "这说对还没经过时样给问让为个设开关么请该应们", "ja": "使設表選択必要変更動作説確認次直際"}
-"""Common characters by which the same is seen for scripts without spaces: an English vocabulary holds others, those of names and of old texts."""
+_TELLING_CHARACTERS = {
+    "zh": "这说对还没经过时样给问让为个设开关么请该应们",
+    "ja": "使設表選択必要変更動作説確認次直際",
+}
+"""Common characters by which the same is seen for scripts without spaces: an English vocabulary
+holds others, those of names and of old texts.
+"""
 
 _READS = 0.75
-"""The least share of them that a model's vocabulary holds whole; of an English one it is half at most."""
+"""The least share of them that a model's vocabulary holds whole; of an English one it is half at
+most.
+"""
 
 
 _LANGUAGES_OF: dict[str, list[str]] = {}
@@ -116,7 +189,9 @@ _LONGER = frozenset(word for word in _LANGUAGES_OF if len(word) > 1)
 
 
 def language_of(text: str) -> str:
-    """Return the code of the natural language of a text, as in "en"; empty where its script and function words do not tell it."""
+    """Return the code of the natural language of a text, as in "en"; empty where its script and
+    function words do not tell it.
+    """
     if not text.isascii():
         letters = sum(c.isalpha() for c in text)
         scripts = [(len(pattern.findall(text)), language) for language, pattern in _SCRIPTS]
@@ -126,7 +201,9 @@ def language_of(text: str) -> str:
 
 
 def prose_language(texts: Iterable[str]) -> str:
-    """Return the language of a text of some prose, code in it left out: as `language_of`, but surer: by several words of two letters or more."""
+    """Return the language of a text of some prose, code in it left out: as `language_of`, but
+    surer: by several words of two letters or more.
+    """
     text = _SPAN.sub(" ", "\n".join(_beginning(texts)))
     if not text.isascii() and (language := language_of(text)) not in _FUNCTION_WORDS:
         return language
@@ -136,7 +213,9 @@ def prose_language(texts: Iterable[str]) -> str:
         return ""
     language, count = _told_by(telling)
     different = sum(language in _LANGUAGES_OF[word] for word in set(telling))
-    return language if different >= _LEAST_FUNCTION_WORDS and count >= _LEAST_WORDS * len(found) else ""
+    if different >= _LEAST_FUNCTION_WORDS and count >= _LEAST_WORDS * len(found):
+        return language
+    return ""
 
 
 def _beginning(texts: Iterable[str]) -> Iterator[str]:
@@ -155,29 +234,46 @@ def _told_by(found: Sequence[str]) -> tuple[str, int]:
         for each in _LANGUAGES_OF[word]:
             counts[each] += count
     (language, most), (_, next_most) = (*counts.most_common(2), ("", 0), ("", 0))[:2]
-    return (language, most) if most >= _LEAST_FUNCTION_WORDS and most > _LEAST_LEAD * next_most else ("", 0)
+    if most >= _LEAST_FUNCTION_WORDS and most > _LEAST_LEAD * next_most:
+        return (language, most)
+    return ("", 0)
 
 
 def subjects(text: str) -> str:
-    """Return a text with spaces for what carries no subject in Chinese and Japanese: function words, particles, endings of verbs."""
+    """Return a text with spaces for what carries no subject in Chinese and Japanese: function
+    words, particles, endings of verbs.
+    """
     if not has_cjk(text):
         return text
     if not _SCRIPTS[0][1].search(text):
         return _CHINESE_FUNCTION_WORDS.sub(" ", text)
-    return _HIRAGANA.sub(lambda match: " " if len(match[0]) <= _OKURIGANA or _JAPANESE_ENDING.fullmatch(match[0]) else match[0], composed(text))
+    return _HIRAGANA.sub(
+        lambda match: (
+            " " if len(match[0]) <= _OKURIGANA or _JAPANESE_ENDING.fullmatch(match[0]) else match[0]
+        ),
+        composed(text),
+    )
 
 
 def function_words(text: str, languages: Collection[str]) -> Mapping[str, float]:
-    """Return which of a query's words carry no subject, with what they weigh: English's nothing, those of a language in which it is asked little.
+    """Return which of a query's words carry no subject, with what they weigh: English's nothing,
+    those of a language in which it is asked little.
 
-    It is asked in that of some languages of which it holds more such words than of English; one such word alone may be another thing (MIT).
-    Pairs of characters weigh little of which one belongs to a function word of Chinese or an ending of Japanese, unless there are no others.
+    It is asked in that of some languages of which it holds more such words than of English; one
+    such word alone may be another thing (MIT). Pairs of characters weigh little of which one
+    belongs to a function word of Chinese or an ending of Japanese, unless there are no others.
     """
     found = dict.fromkeys(words(text))
     kept = frozenset(words(subjects(text))) if has_cjk(text) else frozenset[str]()
-    pairs = [word for word in found if has_cjk(word) and word not in kept] if any(map(has_cjk, kept)) else []
+    pairs = (
+        [word for word in found if has_cjk(word) and word not in kept]
+        if any(map(has_cjk, kept))
+        else []
+    )
     english = sum(word in STOP_WORDS or word in _FUNCTION_WORDS[ENGLISH] for word in found)
-    most, language = max(((sum(word in _stops(each) for word in found), each) for each in languages), default=(0, ""))
+    most, language = max(
+        ((sum(word in _stops(each) for word in found), each) for each in languages), default=(0, "")
+    )
     own = _stops(language).intersection(found) if most > english else frozenset[str]()
     beside = BESIDE_ENDING if _SCRIPTS[0][1].search(text) else UNSURE
     weights = {**dict.fromkeys(pairs, beside), **dict.fromkeys(own, 0.0 if most > 1 else UNSURE)}
@@ -189,15 +285,26 @@ def _stops(language: str) -> frozenset[str]:
 
 
 def telling_words(language: str) -> tuple[str, ...]:
-    """Return the function words by which it is seen whether a vocabulary is one of a language; none for one that is not known here."""
-    return tuple(sorted(_TELLING_CHARACTERS.get(language) or (word for word in _FUNCTION_WORDS.get(language, ()) if len(word) >= _TELLING)))
+    """Return the function words by which it is seen whether a vocabulary is one of a language; none
+    for one that is not known here.
+    """
+    return tuple(
+        sorted(
+            _TELLING_CHARACTERS.get(language)
+            or (word for word in _FUNCTION_WORDS.get(language, ()) if len(word) >= _TELLING)
+        )
+    )
 
 
 def is_alphabetic(language: str) -> bool:
-    """Tell whether a language is written in letters, whose pieces a model of another language knows; of Chinese and Japanese it may know none."""
+    """Tell whether a language is written in letters, whose pieces a model of another language
+    knows; of Chinese and Japanese it may know none.
+    """
     return language not in _TELLING_CHARACTERS
 
 
 def is_read(known: int, asked: int) -> bool:
-    """Tell by how many of a language's telling words a vocabulary holds whether its model reads it; where none were asked for, it may."""
+    """Tell by how many of a language's telling words a vocabulary holds whether its model reads it;
+    where none were asked for, it may.
+    """
     return known >= _READS * asked

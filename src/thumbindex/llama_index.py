@@ -1,4 +1,7 @@
-"""The adapter to LlamaIndex: a library as a retriever for its query engines. Importing this module imports LlamaIndex."""
+"""The adapter to LlamaIndex: a library as a retriever for its query engines.
+
+Importing this module imports LlamaIndex.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,16 @@ from thumbindex.library import Library
 from thumbindex.model import Passage
 from thumbindex.settings import LONGEST_PHRASING, MOST_REWORDINGS
 
-_HIDDEN = ["address", "folder", "path", "heading_path", "start_line", "end_line", "match_start", "match_end"]
+_HIDDEN = [
+    "address",
+    "folder",
+    "path",
+    "heading_path",
+    "start_line",
+    "end_line",
+    "match_start",
+    "match_end",
+]
 """Kept from the model that answers: the citation says it all in one line."""
 
 
@@ -35,27 +47,40 @@ class Phrasings(TypedDict):
     passage: str
 
 
-class ThumbindexRetriever(BaseRetriever):  # type: ignore[misc]  # LlamaIndex is not followed by mypy
+# LlamaIndex is not followed by mypy
+class ThumbindexRetriever(BaseRetriever):  # type: ignore[misc]
     """Retrieves cited passages from a library; where it finds no answer, no node."""
 
-    def __init__(self, library: Library, *, callback_manager: Any = None, **narrowing: Unpack[Narrowing]) -> None:
+    def __init__(
+        self, library: Library, *, callback_manager: Any = None, **narrowing: Unpack[Narrowing]
+    ) -> None:
         self._library = library
         self._narrowing = narrowing
         super().__init__(callback_manager=callback_manager)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        found = self._library.query(query_bundle.query_str, **phrasings_of(query_bundle), **self._narrowing)
+        found = self._library.query(
+            query_bundle.query_str, **phrasings_of(query_bundle), **self._narrowing
+        )
         return [as_node(passage) for passage in found.passages]
 
 
 def phrasings_of(query_bundle: QueryBundle) -> Phrasings:
-    """Return what is to be embedded beside a query, as HyDE has it: an answer as it might read, then rewordings."""
-    others = [text[:LONGEST_PHRASING] for text in query_bundle.custom_embedding_strs or () if text != query_bundle.query_str]
+    """Return what is to be embedded beside a query, as HyDE has it: an answer as it might read,
+    then rewordings.
+    """
+    others = [
+        text[:LONGEST_PHRASING]
+        for text in query_bundle.custom_embedding_strs or ()
+        if text != query_bundle.query_str
+    ]
     return {"passage": others[0] if others else "", "also": tuple(others[1 : 1 + MOST_REWORDINGS])}
 
 
 def as_node(passage: Passage) -> NodeWithScore:
-    """Return a passage as LlamaIndex has it: its text, its score, and where it stands as metadata."""
+    """Return a passage as LlamaIndex has it: its text, its score, and where it stands as
+    metadata.
+    """
     metadata = {
         "citation": passage.citation,
         "address": passage.address,
@@ -67,9 +92,16 @@ def as_node(passage: Passage) -> NodeWithScore:
         "match_start": passage.match_start,
         "match_end": passage.match_end,
     }
-    # The same passage is the same node in every answer: LlamaIndex merges and caches by it. A folder's name may have slashes, too.
-    identity = f"{quote(passage.folder, safe='')}/{passage.path}:{passage.start_line}-{passage.end_line}"
+    # The same passage is the same node in every answer: LlamaIndex merges and caches by it. A
+    # folder's name may have slashes, too.
+    identity = (
+        f"{quote(passage.folder, safe='')}/{passage.path}:{passage.start_line}-{passage.end_line}"
+    )
     node = TextNode(
-        id_=identity, text=passage.text, metadata=metadata, excluded_llm_metadata_keys=_HIDDEN, excluded_embed_metadata_keys=list(metadata)
+        id_=identity,
+        text=passage.text,
+        metadata=metadata,
+        excluded_llm_metadata_keys=_HIDDEN,
+        excluded_embed_metadata_keys=list(metadata),
     )
     return NodeWithScore(node=node, score=passage.score)

@@ -12,10 +12,14 @@ from typing import Any, Literal, NamedTuple, NewType
 from thumbindex.text import address_of, line_range, one_line, text_digest
 
 DocumentId = NewType("DocumentId", int)
-"""A document's position in one snapshot (documents sorted by folder, then path): valid in that snapshot only."""
+"""A document's position in one snapshot (documents sorted by folder, then path): valid in that
+snapshot only.
+"""
 
 ChunkId = NewType("ChunkId", int)
-"""A chunk's position in one snapshot (sorted by document, then line): ascending ids are the tie-break order."""
+"""A chunk's position in one snapshot (sorted by document, then line): ascending ids are the
+tie-break order.
+"""
 
 
 class BlockKind(StrEnum):
@@ -59,7 +63,9 @@ class NameKind(StrEnum):
 
 
 Pause = Literal["moment", "while", "leisure"]
-"""For how long nobody is expected to want anything of an index: less than the quiet time after a save, a few seconds, until something changes."""
+"""For how long nobody is expected to want anything of an index: less than the quiet time after a
+save, a few seconds, until something changes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,8 @@ class Document:
     created: str = ""  # ISO date of its writing that the note states
     modified: float = 0.0  # seconds since the epoch, from the file system
     edited: float = 0.0  # the same of the last edit that the index saw; 0 where it saw none
-    first_commit: str | None = None  # ISO date on which git has it first, empty where unknown; None where nobody has looked
+    # ISO date on which git has it first, empty where unknown; None where nobody has looked
+    first_commit: str | None = None
     last_commit: str | None = None  # ISO date of the last commit that changed it
     abbreviations: tuple[Abbreviation, ...] = ()  # that its text defines
     flags: tuple[str, ...] = ()  # what is hidden in it or speaks to a model: `line: reason`
@@ -123,16 +130,24 @@ def flags_of(documents: Iterable[Document]) -> tuple[Problem, ...]:
 
 
 def day_of(document: Document) -> date | None:
-    """Return the day on which a document was last updated, as far as it is known: the time of its file is none.
+    """Return the day on which a document was last updated, as far as it is known: the time of its
+    file is none.
 
-    What the note states counts first; then the later of its last commit and of the last edit that the index saw; then the day of its writing.
+    What the note states counts first; then the later of its last commit and of the last edit that
+    the index saw; then the day of its writing.
     """
     edited = _day_at(document.edited) if document.edited else None
-    return _stated_day(document.date) or max(filter(None, (_stated_day(document.last_commit), edited)), default=None) or created_on(document)
+    return (
+        _stated_day(document.date)
+        or max(filter(None, (_stated_day(document.last_commit), edited)), default=None)
+        or created_on(document)
+    )
 
 
 def created_on(document: Document) -> date | None:
-    """Return the day on which a document was written, as the note states it, else its first commit."""
+    """Return the day on which a document was written, as the note states it, else its first
+    commit.
+    """
     return _stated_day(document.created) or _stated_day(document.first_commit)
 
 
@@ -151,7 +166,9 @@ def _stated_day(day: str | None) -> date | None:
 
 
 def day_modified(document: Document) -> date:
-    """Return the day (UTC) that the time of a document's file tells: a copy or a clone has the day on which it was made."""
+    """Return the day (UTC) that the time of a document's file tells: a copy or a clone has the day
+    on which it was made.
+    """
     return _day_at(document.modified)
 
 
@@ -161,7 +178,10 @@ def _day_at(seconds: float) -> date:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A parent: the passage that is returned. Its text is a contiguous part of the file, comments left out."""
+    """A parent: the passage that is returned.
+
+    Its text is a contiguous part of the file, comments left out.
+    """
 
     ordinal: int  # position in the document, from 0
     start_line: int  # from 1, inclusive
@@ -186,7 +206,9 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link as written; `resolved` is the path of the document it leads to, or None when it dangles."""
+    """A link as written; `resolved` is the path of the document it leads to, or None when it
+    dangles.
+    """
 
     kind: LinkKind
     target: str  # file part as written, URL-decoded; "" for a link inside the same document
@@ -206,19 +228,24 @@ class ParsedDocument:
     links: tuple[Link, ...]
     problems: tuple[Problem, ...] = ()
     private: bool = False  # its owner keeps it out of everything
-    keys: tuple[bytes, ...] = ()  # digests of the texts that are embedded, a chunk; empty where nobody has computed them yet
+    # digests of the texts that are embedded, a chunk; empty where nobody has computed them yet
+    keys: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What tells a file's versions apart: cheap facts first, the digest where those are not to be trusted."""
+    """What tells a file's versions apart: cheap facts first, the digest where those are not to be
+    trusted.
+    """
 
     path: str
     size: int
     mtime_ns: int
     inode: int
     digest: str = ""  # sha256 hex of the bytes; empty until read
-    ctime_ns: int = 0  # of the last change of the file or its facts, which no program can set back; on Windows, of its creation
+    # of the last change of the file or its facts, which no program can set back; on Windows, of its
+    # creation
+    ctime_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +271,8 @@ class Filters:
     since: date | None = None
     until: date | None = None  # that day too
     without: tuple[str, ...] = ()  # paths of documents that are left out
-    hidden: frozenset[tuple[str, str]] = frozenset()  # folder and path of documents that may not be shown as their files are now
+    # folder and path of documents that may not be shown as their files are now
+    hidden: frozenset[tuple[str, str]] = frozenset()
 
 
 FilterField = Literal["tag", "path", "file", "title", "words"]
@@ -253,7 +281,9 @@ FilterField = Literal["tag", "path", "file", "title", "words"]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A filter as it is typed in a query: `tag:x`, `-path:x`, `title:"two words"`, `"a phrase"`, `-word`."""
+    """A filter as it is typed in a query: `tag:x`, `-path:x`, `title:"two words"`, `"a phrase"`,
+    `-word`.
+    """
 
     field: FilterField
     value: str
@@ -278,7 +308,8 @@ class Query:
     limit: int = 5
     filters: Filters = field(default_factory=Filters)
     also: tuple[str, ...] = ()  # rewordings by the one who asks: searched beside it
-    passage: str = ""  # how an answer might read: searched beside it, and no evidence that there is one
+    # how an answer might read: searched beside it, and no evidence that there is one
+    passage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +319,8 @@ class Term:
     text: str  # lower-cased surface form; words of a phrase joined by one space
     weight: float = 1.0
     phrase: bool = False  # must occur as written, word after word
-    others: tuple[Term, ...] = ()  # other forms of the same, each of which counts as this one, by its own weight
+    # other forms of the same, each of which counts as this one, by its own weight
+    others: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +337,9 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class RankedList:
-    """What one retriever found, best first: chunks, and the whole documents' own scores where it has them."""
+    """What one retriever found, best first: chunks, and the whole documents' own scores where it
+    has them.
+    """
 
     hits: tuple[Hit, ...] = ()
     documents: Mapping[DocumentId, float] = field(default_factory=dict)
@@ -322,13 +356,18 @@ class Candidate:
     sources: Mapping[str, int] = field(default_factory=dict)  # retriever -> rank from 1
     also_in: tuple[ChunkId, ...] = ()  # duplicates that it stands for
     cluster_size: int = 1
-    disagrees: tuple[tuple[ChunkId, str], ...] = ()  # near copies that say otherwise, and in which words, its own first
-    variants: tuple[tuple[ChunkId, str], ...] = ()  # of those in `also_in`: other versions that say otherwise, in the same form
+    # near copies that say otherwise, and in which words, its own first
+    disagrees: tuple[tuple[ChunkId, str], ...] = ()
+    # of those in `also_in`: other versions that say otherwise, in the same form
+    variants: tuple[tuple[ChunkId, str], ...] = ()
     reranked: float | None = None  # the reranker's own score, where it has read this one
-    name_kind: NameKind | None = None  # what of its document the query is, whole: no other text comes before it or stands for it
+    # what of its document the query is, whole: no other text comes before it or stands for it
+    name_kind: NameKind | None = None
 
     def scored(self, score: float) -> Candidate:
-        """Return it with another score: `replace` takes three times as long, and stages do this to every candidate."""
+        """Return it with another score: `replace` takes three times as long, and stages do this to
+        every candidate.
+        """
         return Candidate(
             self.id,
             self.document,
@@ -421,7 +460,8 @@ class Explanation:
     """How a passage came to its place."""
 
     evidence: tuple[Evidence, ...]
-    terms: Mapping[str, tuple[str, ...]]  # the fields in which each of the query's stands, none where it is missing
+    # the fields in which each of the query's stands, none where it is missing
+    terms: Mapping[str, tuple[str, ...]]
     cosine: float | None  # of the chunk that matched; None without its vector or the query's
     edges: tuple[Edge, ...]
     effects: tuple[Effect, ...]  # of the stages since fusion that changed something
@@ -453,12 +493,15 @@ class Passage:
     disagrees: tuple[Disagreement, ...] = ()
     created: str = ""  # ISO day, the earliest of all places; empty where unknown
     updated: str = ""  # ISO day of the last update, where that is known and another one
-    file_time: str = ""  # ISO day of the file, where no other is known: a copy or a clone has the day on which it was made
+    # ISO day of the file, where no other is known: a copy or a clone has the day on which it was
+    # made
+    file_time: str = ""
     status: str = ""  # from front matter: of all places' the most conservative
     owner: str = ""  # from front matter: of the place that was active last
     explanation: Explanation | None = None  # where it was asked for
     flags: tuple[str, ...] = ()  # what is hidden in the note, or speaks to a model: `line: reason`
-    marks: tuple[tuple[int, int], ...] = ()  # where the query's words stand in its text, in characters; where that was asked for
+    # where the query's words stand in its text, in characters; where that was asked for
+    marks: tuple[tuple[int, int], ...] = ()
 
     @property
     def citation(self) -> str:
@@ -473,7 +516,9 @@ class Passage:
 
     @property
     def address(self) -> str:
-        """Name the place with a digest of the text, by which it is found again after edits and moves."""
+        """Name the place with a digest of the text, by which it is found again after edits and
+        moves.
+        """
         return address_of(self.folder, self.path, self.heading, text_digest(self.text))
 
 
@@ -505,11 +550,17 @@ class IndexState:
 class Freshness:
     """Whether an answer knows all that was on disk when it was asked for."""
 
-    unindexed: tuple[tuple[str, str], ...] = ()  # folder and path of what came, changed or went and is not indexed so yet
-    gone: tuple[str, ...] = ()  # folders that are not there: what the index holds of them is what was read last
-    behind: tuple[str, ...] = ()  # folders of which the last words are read but cannot be searched yet
-    untended: tuple[str, ...] = ()  # of the folders that lack something those that no process keeps up to the disk
-    lag_seconds: float = 0.0  # how far the server of a database that answered is behind what was published; 0 where that is little
+    # folder and path of what came, changed or went and is not indexed so yet
+    unindexed: tuple[tuple[str, str], ...] = ()
+    # folders that are not there: what the index holds of them is what was read last
+    gone: tuple[str, ...] = ()
+    # folders of which the last words are read but cannot be searched yet
+    behind: tuple[str, ...] = ()
+    # of the folders that lack something those that no process keeps up to the disk
+    untended: tuple[str, ...] = ()
+    # how far the server of a database that answered is behind what was published; 0 where that is
+    # little
+    lag_seconds: float = 0.0
 
     @property
     def fresh(self) -> bool:
@@ -522,7 +573,9 @@ class Answer:
     """The passages for a query, how sure they are, and how they came about."""
 
     query: str
-    corrected: str | None  # the query as it was searched, where spelling was corrected or another form of a word brought a passage
+    # the query as it was searched, where spelling was corrected or another form of a word brought a
+    # passage
+    corrected: str | None
     kind: QueryKind
     answerable: bool
     confidence: float
@@ -533,7 +586,8 @@ class Answer:
     freshness: Freshness | None = None  # None where it was not asked for
     filters: tuple[Condition, ...] = ()  # that were read in the query
     unmet: tuple[Unmet, ...] = ()  # filters, read or given, that no note meets
-    undated: int = 0  # notes that `since` and `until` leave out of a short answer because no day of theirs is known
+    # notes that `since` and `until` leave out of a short answer because no day of theirs is known
+    undated: int = 0
     listed: int | None = None  # where the query is filters alone, how many notes they let through
     terms: tuple[Term, ...] = ()  # the words, phrases and identifiers that were looked up
     nearest: tuple[Place, ...] = ()  # where no passage is close enough, what comes nearest
@@ -557,19 +611,24 @@ class IndexReport:
     seconds: float
     generation: int
     left: int = 0  # files that are left for another run: large ones, or what an interruption left
-    mended: tuple[str, ...] = ()  # what was damaged or of an earlier schema, and what was done about it
+    # what was damaged or of an earlier schema, and what was done about it
+    mended: tuple[str, ...] = ()
 
 
-# ------------------------------------------------------------------ why a note is not among the answers
+# ------------------------------------------------------------------ why a note is not among the ans
 
 
 Fate = Literal["shown", "copy", "dropped", "not_found", "filtered", "not_indexed"]
-"""What became of a note: shown; named beside a copy of it; found and taken out; found by nothing; not searched; not in the index."""
+"""What became of a note: shown; named beside a copy of it; found and taken out; found by nothing;
+not searched; not in the index.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Standpoint:
-    """Where a note stood after one stage, by its best chunk: at which rank from 1 (None where it is not there), among how many."""
+    """Where a note stood after one stage, by its best chunk: at which rank from 1 (None where it is
+    not there), among how many.
+    """
 
     stage: str
     rank: int | None
@@ -580,7 +639,9 @@ class Standpoint:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far one retriever was from a note: its rank in an endless list (None where it is in none), and where the list was cut."""
+    """How far one retriever was from a note: its rank in an endless list (None where it is in
+    none), and where the list was cut.
+    """
 
     retriever: str
     rank: int | None
@@ -592,7 +653,9 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What became of one note, or of what stands under one of its headings, when a question was asked."""
+    """What became of one note, or of what stands under one of its headings, when a question was
+    asked.
+    """
 
     query: str
     corrected: str | None
@@ -631,19 +694,24 @@ class Judgment:
 
     zone: Zone
     rule: str
-    differs: str = ""  # the numbers, versions, dates or negations in which they contradict each other, in words; empty where they do not
+    # the numbers, versions, dates or negations in which they contradict each other, in words; empty
+    # where they do not
+    differs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the owner decided of two texts, known by their digests: it holds wherever they stand, and lapses when one is nowhere any more."""
+    """What the owner decided of two texts, known by their digests: it holds wherever they stand,
+    and lapses when one is nowhere any more.
+    """
 
     first: str  # hex digest of the text, the lesser of the two
     second: str
     verdict: Verdict
     note: str = ""
     made: float = 0.0  # seconds since the epoch
-    first_place: str = ""  # `path:line` where each stood then, to be named when the decision has lapsed
+    # `path:line` where each stood then, to be named when the decision has lapsed
+    first_place: str = ""
     second_place: str = ""
 
 
@@ -662,8 +730,9 @@ class IngestionCounts:
 # ------------------------------------------------------------------ whether a citation holds
 
 CitationState = Literal["there", "moved", "changed", "gone", "never_there"]
-"""What became of what was cited: as it was; elsewhere; in other words; nowhere, though its address has a digest of it; and nothing says that
-it ever was."""
+"""What became of what was cited: as it was; elsewhere; in other words; nowhere, though its address
+has a digest of it; and nothing says that it ever was.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -700,8 +769,9 @@ class Verification:
 class Progress:
     """How far a run of indexing is.
 
-    `phase` is "words" (files), "chunks" while the words of large files come last, "vectors", "waiting" while another process writes, and
-    before all others "repairing": how many of the old vectors were looked at. Where a folder is published to a database for the first time,
+    `phase` is "words" (files), "chunks" while the words of large files come last, "vectors",
+    "waiting" while another process writes, and before all others "repairing": how many of the old
+    vectors were looked at. Where a folder is published to a database for the first time,
     "publishing texts", "publishing words" (segments), "publishing vectors" and "indexing vectors".
     """
 
@@ -709,8 +779,10 @@ class Progress:
     phase: str
     done: int
     total: int
-    pid: int = 0  # the process that does it, or that is waited for, where that is known and another one
-    seconds_left: int | None = field(default=None, compare=False)  # at the rate seen so far; None where that is not known yet
+    # the process that does it, or that is waited for, where that is known and another one
+    pid: int = 0
+    # at the rate seen so far; None where that is not known yet
+    seconds_left: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -806,7 +878,8 @@ class RenderedNote:
     """A note as HTML in which nothing is live but links."""
 
     html: str  # safe to be put into a page as it is
-    headings: tuple[tuple[int, str, int], ...]  # level, visible text and line, of the part that is rendered
+    # level, visible text and line, of the part that is rendered
+    headings: tuple[tuple[int, str, int], ...]
     first_line: int  # of that part, from 1
     last_line: int
     total_lines: int
@@ -835,7 +908,8 @@ class NotePage:
     titles: Mapping[str, str]  # of the notes that `related` and the neighborhood name, by path
     backlinks: tuple[Backlink, ...]
     broken: tuple[BrokenLink, ...]
-    unlinked: tuple[tuple[str, float], ...]  # notes that are near by meaning and not linked either way, best first
+    # notes that are near by meaning and not linked either way, best first
+    unlinked: tuple[tuple[str, float], ...]
     neighbors: tuple[str, ...]  # up to two links away, the note itself first
     edges: tuple[tuple[int, int], ...]  # between them, as positions, in the direction of the link
     neighbors_left: int  # that are not listed
@@ -849,21 +923,40 @@ class Tuned:
     reason: str  # why, in a sentence
     made: str  # ISO time
     model: str  # whose vectors were asked
-    evidence: Mapping[str, Any] = field(default_factory=dict)  # what was measured, as `thumbindex tune --json` prints it
+    # what was measured, as `thumbindex tune --json` prints it
+    evidence: Mapping[str, Any] = field(default_factory=dict)
 
 
-STATEMENT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+STATEMENT_BUCKETS = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+)
 """Seconds up to which a statement of a database is counted with others that took about as long."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseStatus:
-    """A database that folders are published to, as this process finds it: who answers, and what was asked since the process began."""
+    """A database that folders are published to, as this process finds it: who answers, and what was
+    asked since the process began.
+    """
 
     place: str  # its address, without user and password
     server: str  # the one that answers now, by host and port; empty where none does
     standby: bool
-    lag_seconds: float | None  # how far that one is behind the primary, at most; None where none answers
+    # how far that one is behind the primary, at most; None where none answers
+    lag_seconds: float | None
     used: int  # connections that answer somebody
     idle: int  # and those that are free
     waiting: int  # questions that wait for one
@@ -872,7 +965,8 @@ class DatabaseStatus:
     seconds: float  # that all of them took
     slowest_seconds: float  # of the slow ones
     slowest: str  # its SQL, without the values in it
-    buckets: tuple[int, ...]  # statements by STATEMENT_BUCKETS, the last one of those that took longer
+    # statements by STATEMENT_BUCKETS, the last one of those that took longer
+    buckets: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -891,14 +985,19 @@ class FolderStatus:
     writing: bool  # a process brings it up to the disk
     updated: str  # ISO time of the last commit, empty where there is none
     failure: str = ""  # in a word or two why it cannot be read; a problem says more
-    progress: Progress | None = None  # how far the process is that brings it up to the disk, where that is known
-    ingestion: tuple[IngestionCounts, ...] = ()  # what was left out of the search as repeats, by type of document
+    # how far the process is that brings it up to the disk, where that is known
+    progress: Progress | None = None
+    # what was left out of the search as repeats, by type of document
+    ingestion: tuple[IngestionCounts, ...] = ()
     tuned: Tuned | None = None  # None where it never was
-    flagged: tuple[Problem, ...] = ()  # notes with text that is hidden or speaks to a model: the first ones
+    # notes with text that is hidden or speaks to a model: the first ones
+    flagged: tuple[Problem, ...] = ()
     flagged_count: int = 0  # of all of these notes
     away: bool = False  # the folder is not there now
     database: DatabaseStatus | None = None  # that it lies in; None where its index lies on a disk
-    unfinished: bool = False  # the last run of indexing was cut off before it had read all files, and none goes on from there now
+    # the last run of indexing was cut off before it had read all files, and none goes on from there
+    # now
+    unfinished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -917,7 +1016,9 @@ class MapNote:
 
 
 class NearPair(NamedTuple):
-    """Two notes that are near by meaning and not linked either way: their positions among the map's notes."""
+    """Two notes that are near by meaning and not linked either way: their positions among the map's
+    notes.
+    """
 
     first: int
     second: int
@@ -972,14 +1073,16 @@ class Growth:
     """What a folder's notes are, and how they became more."""
 
     folder: str
-    months: tuple[tuple[str, int, int], ...]  # `2026-01`, notes written and notes last updated then, the oldest first, none left out
+    # `2026-01`, notes written and notes last updated then, the oldest first, none left out
+    months: tuple[tuple[str, int, int], ...]
     undated: int  # notes of which no day is known
-    languages: tuple[tuple[str, int], ...]  # notes by language, the most first; empty where it cannot be told
+    # notes by language, the most first; empty where it cannot be told
+    languages: tuple[tuple[str, int], ...]
     days: tuple[GrowthDay, ...]  # the oldest first
     parts: tuple[tuple[str, int], ...]  # bytes on disk by part, the largest first
 
 
-# ------------------------------------------------------------------ what the owner of a folder sees of duplicates
+# ------------------------------------------------------------------ what the owner of a folder sees
 
 
 @dataclass(frozen=True, slots=True)
@@ -1015,7 +1118,8 @@ class DuplicatesFound:
     """What is known of duplicates in some folders."""
 
     clusters: tuple[Cluster, ...]
-    lapsed: tuple[tuple[str, Decision], ...]  # folder, and a decision of which a text is nowhere any more
+    # folder, and a decision of which a text is nowhere any more
+    lapsed: tuple[tuple[str, Decision], ...]
     chunks: int
     merged: int  # chunks in clusters of one text
     flagged: int  # chunks of which the owner has to decide

@@ -1,4 +1,7 @@
-"""The seams to the outside: what the pipeline asks of models and indexes. Fake and real pass one contract suite."""
+"""The seams to the outside: what the pipeline asks of models and indexes.
+
+Fake and real pass one contract suite.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +37,22 @@ Cosines = npt.NDArray[np.float32]
 """Shape (chunks asked for,): -1 to 1; NaN for a chunk that has no vector yet."""
 
 Matrix = npt.NDArray[np.float32]
-"""Shape (rows, dimensions), each row of length 1; a row of NaN stands for a vector that is not there yet."""
+"""Shape (rows, dimensions), each row of length 1; a row of NaN stands for a vector that is not
+there yet.
+"""
 
 
 def inner_products(rows: Matrix, others: Matrix | Vector) -> Matrix:
-    """Return each row's inner product with a vector, shape (rows,), or with each of other rows, shape (rows, others); of unit vectors the cosine.
+    """Return each row's inner product with a vector, shape (rows,), or with each of other rows,
+    shape (rows, others); of unit vectors the cosine.
 
-    Computed on the calling thread, each by itself: of rows that lie one after the other (C order) the same bits, whatever stands beside them.
-    A product of matrices (BLAS) is shared out among threads, which wait for the next one spinning for some 10 ms of processor time each.
+    Computed on the calling thread, each by itself: of rows that lie one after the other (C order)
+    the same bits, whatever stands beside them. A product of matrices (BLAS) is shared out among
+    threads, which wait for the next one spinning for some 10 ms of processor time each.
     """
-    found: Matrix = np.vecdot(rows, others) if others.ndim == 1 else np.vecdot(rows[:, None], others)
+    found: Matrix = (
+        np.vecdot(rows, others) if others.ndim == 1 else np.vecdot(rows[:, None], others)
+    )
     return found
 
 
@@ -51,11 +60,16 @@ Mask = npt.NDArray[np.bool_]
 """Shape (chunks asked for,): True for those of which it is true."""
 
 CHUNK_BITS, DOCUMENT_BITS = 52, 34
-"""A ChunkId and a DocumentId of one folder have no more bits: several folders are united by the bits above."""
+"""A ChunkId and a DocumentId of one folder have no more bits: several folders are united by the
+bits above.
+"""
 
 
 class Selection(Protocol):
-    """Some of the chunks of one snapshot: what filters let through, or what holds a word. An index turns it into what it searches by."""
+    """Some of the chunks of one snapshot: what filters let through, or what holds a word.
+
+    An index turns it into what it searches by.
+    """
 
     def __len__(self) -> int:
         """Count the chunks."""
@@ -88,7 +102,9 @@ class Embedder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """What must be equal for vectors to be comparable: model, pooling, prefixes, precision, window."""
+        """What must be equal for vectors to be comparable: model, pooling, prefixes, precision,
+        window.
+        """
 
     @property
     def dimensions(self) -> int:
@@ -105,16 +121,24 @@ class Embedder(Protocol):
         """Embed a text that searches."""
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
-        """Embed texts that search, side by side: shape (len(texts), dimensions), each as `embed_query` does."""
+        """Embed texts that search, side by side: shape (len(texts), dimensions), each as
+        `embed_query` does.
+        """
 
     def embed_tokens(self, text: str) -> Matrix:
-        """Return one normalized vector a token, special tokens left out: shape (tokens, dimensions)."""
+        """Return one normalized vector a token, special tokens left out: shape (tokens,
+        dimensions).
+        """
 
     def knows(self, word: str) -> bool:
-        """Tell whether a word is one token of the model's vocabulary: then it is a word, whether any text holds it or not."""
+        """Tell whether a word is one token of the model's vocabulary: then it is a word, whether
+        any text holds it or not.
+        """
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts that are longer than the window, of which only the beginning is embedded."""
+        """Count the texts that are longer than the window, of which only the beginning is
+        embedded.
+        """
 
 
 class Reranker(Protocol):
@@ -130,12 +154,15 @@ class Reranker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeywordWeights:
-    """How BM25F weighs its fields (Robertson, Zaragoza & Taylor 2004): boosts by field name, saturation, length."""
+    """How BM25F weighs its fields (Robertson, Zaragoza & Taylor 2004): boosts by field name,
+    saturation, length.
+    """
 
     fields: Mapping[str, float]
     k1: float = 1.2
     b: float = 0.75
-    coverage: float = 0.0  # 0: sums only; 1: a chunk's score is multiplied by the share of the query's idf it holds
+    # 0: sums only; 1: a chunk's score is multiplied by the share of the query's idf it holds
+    coverage: float = 0.0
 
 
 class KeywordIndex(Protocol):
@@ -143,16 +170,30 @@ class KeywordIndex(Protocol):
 
     @property
     def languages(self) -> frozenset[str]:
-        """The languages beside English that some of the texts are in, of those whose endings are taken off."""
+        """The languages beside English that some of the texts are in, of those whose endings are
+        taken off.
+        """
 
-    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, within: Selection | None = None) -> RankedList:
-        """Return the best `limit` chunks for any of the terms (phrases must match), and the best documents' own scores."""
+    def search(
+        self,
+        terms: Sequence[Term],
+        weights: KeywordWeights,
+        limit: int,
+        within: Selection | None = None,
+    ) -> RankedList:
+        """Return the best `limit` chunks for any of the terms (phrases must match), and the best
+        documents' own scores.
+        """
 
     def holding(self, text: str, fields: Collection[str]) -> Selection:
-        """Return the chunks that hold all words of a text, themselves or by their document, in any of the fields, as `search` would find them."""
+        """Return the chunks that hold all words of a text, themselves or by their document, in any
+        of the fields, as `search` would find them.
+        """
 
     def holding_phrase(self, text: str) -> Selection:
-        """Return the chunks that hold the words of a text one after the other, or whose document does in its title or an alias."""
+        """Return the chunks that hold the words of a text one after the other, or whose document
+        does in its title or an alias.
+        """
 
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word in its surface form (lower-cased)."""
@@ -161,7 +202,9 @@ class KeywordIndex(Protocol):
         """Count the chunks in whose text words stand one after the other, endings aside."""
 
     def words(self, lengths: range) -> Collection[str]:
-        """Return the surface forms (lower-cased, letters alone) of these lengths that some chunk holds, or held not long ago."""
+        """Return the surface forms (lower-cased, letters alone) of these lengths that some chunk
+        holds, or held not long ago.
+        """
 
 
 class VectorIndex(Protocol):
@@ -174,7 +217,9 @@ class VectorIndex(Protocol):
         """Return the best `limit` chunks by cosine."""
 
     def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
-        """Return the cosine of each chunk with a query, in the chunks' order; NaN for those that have no vector yet."""
+        """Return the cosine of each chunk with a query, in the chunks' order; NaN for those that
+        have no vector yet.
+        """
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         """Return the stored vectors in the chunks' order; NaN rows for those that have none yet."""
@@ -205,7 +250,9 @@ class Days(NamedTuple):
 
 
 class Catalog(Protocol):
-    """Knows each document and chunk of the snapshot by its id, and which ones filters, names and days mean."""
+    """Knows each document and chunk of the snapshot by its id, and which ones filters, names and
+    days mean.
+    """
 
     def __len__(self) -> int:
         """Count the chunks."""
@@ -222,7 +269,9 @@ class Catalog(Protocol):
         """Return the document at a path of a folder; None where there is none."""
 
     def every_path(self) -> Iterator[tuple[DocumentId, str]]:
-        """Yield the id and the path of every document, ascending: for lists and for names as people write them, never for a question."""
+        """Yield the id and the path of every document, ascending: for lists and for names as people
+        write them, never for a question.
+        """
 
     def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
         """Yield every document with its id, ascending: for lists, never for a question."""
@@ -234,13 +283,17 @@ class Catalog(Protocol):
         """Return the ids of a document's chunks, in the order of its lines."""
 
     def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
-        """Return the documents of its folder that stand next to one by their paths, so many before and so many behind it, ascending."""
+        """Return the documents of its folder that stand next to one by their paths, so many before
+        and so many behind it, ascending.
+        """
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
         """Load chunks; one that is gone meanwhile is missing from the result."""
 
     def headings(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[str, ...]]:
-        """Load the title and the headings above each chunk, and no text; one that is gone meanwhile is missing from the result."""
+        """Load the title and the headings above each chunk, and no text; one that is gone meanwhile
+        is missing from the result.
+        """
 
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
         """Load the parent of each chunk; one that is gone meanwhile is missing from the result."""
@@ -258,28 +311,40 @@ class Catalog(Protocol):
         """Return some chunks as a selection."""
 
     def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
-        """Return every so manieth chunk of a selection (of all where None) in the order of ids, from the one at position `start` on."""
+        """Return every so manieth chunk of a selection (of all where None) in the order of ids,
+        from the one at position `start` on.
+        """
 
     def meeting(self, condition: Condition) -> Selection:
-        """Return the chunks of the documents that meet what is asked of their tags, path, file or title; whether it excludes them is not asked."""
+        """Return the chunks of the documents that meet what is asked of their tags, path, file or
+        title; whether it excludes them is not asked.
+        """
 
     def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
-        """Tell whether a document meets that which is none of the hidden ones (folder and path), with chunks or without."""
+        """Tell whether a document meets that which is none of the hidden ones (folder and path),
+        with chunks or without.
+        """
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
-        """Return the tags, or the directories and paths, that are most like a value, the nearest first."""
+        """Return the tags, or the directories and paths, that are most like a value, the nearest
+        first.
+        """
 
     def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
-        """Yield the documents that a name which `near` gave was taken from: their tag, directory or path."""
+        """Yield the documents that a name which `near` gave was taken from: their tag, directory or
+        path.
+        """
 
     def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
-        """Return the documents with a file name (without suffix), a title or an alias of these letters (`text.bare_name`), ascending.
+        """Return the documents with a file name (without suffix), a title or an alias of these
+        letters (`text.bare_name`), ascending.
 
         A name in ASCII has no more than `longest` characters.
         """
 
     def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
-        """Return the abbreviations with one of these short forms, or a long one with one of these keys (`text.form_key`).
+        """Return the abbreviations with one of these short forms, or a long one with one of these
+        keys (`text.form_key`).
 
         The number is that of the documents that define it.
         """
@@ -292,7 +357,9 @@ class Catalog(Protocol):
         """Return the latest day of a document, not later than `last`; None where there is none."""
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
-        """Return the first chunk in a selection of each of its newest documents, those without a day last, and how many documents it has."""
+        """Return the first chunk in a selection of each of its newest documents, those without a
+        day last, and how many documents it has.
+        """
 
     def undated(self, within: Selection | None) -> int:
         """Count the documents of a selection (of all where None) of which no day is known."""
@@ -306,13 +373,17 @@ class Duplicates(Protocol):
     """Knows which chunks say the same, found when the index was written or decided by its owner."""
 
     def repeated(self) -> Selection | None:
-        """Return the chunks that repeat another one of their document and are no search units of their own; None where there are none."""
+        """Return the chunks that repeat another one of their document and are no search units of
+        their own; None where there are none.
+        """
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         """Return how much chunks matter in their documents, raised by what repeats them."""
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
-        """Return the chunks that say what this one says: the repeats it stands for, and its copies in other documents; ascending, itself left out."""
+        """Return the chunks that say what this one says: the repeats it stands for, and its copies
+        in other documents; ascending, itself left out.
+        """
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
         """Return what the owner decided of two chunks' texts, if anything."""
@@ -345,5 +416,6 @@ class Snapshot:
     keyword: KeywordIndex
     vector: VectorIndex
     graph: LinkGraph
-    vocabulary: tuple[tuple[str, ...], Matrix] | None = None  # terms and their vectors, for `expand`
+    # terms and their vectors, for `expand`
+    vocabulary: tuple[tuple[str, ...], Matrix] | None = None
     duplicates: Duplicates = field(default_factory=NoDuplicates)

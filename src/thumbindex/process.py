@@ -1,4 +1,6 @@
-"""The process that this runs in: every read of its environment, and what is set there before a library is loaded that looks."""
+"""The process that this runs in: every read of its environment, and what is set there before a
+library is loaded that looks.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,31 @@ def offline() -> bool:
 
 
 def environment() -> Mapping[str, str]:
-    """Return the environment as it is, of the caller where there is one: where other programs keep their files depends on it."""
+    """Return the environment as it is, of the caller where there is one: where other programs keep
+    their files depends on it.
+    """
     asked = caller()
     return asked.environment if asked else dict(os.environ)
 
 
 class Caller:
-    """A command of another process that this one answers: where it runs, its environment, and where what it prints goes."""
+    """A command of another process that this one answers: where it runs, its environment, and where
+    what it prints goes.
+    """
 
-    def __init__(self, folder: str, environment: Mapping[str, str], stdout: TextIOWrapper, stderr: TextIOWrapper) -> None:
-        self.folder, self.environment, self.stdout, self.stderr = folder, environment, stdout, stderr
+    def __init__(
+        self,
+        folder: str,
+        environment: Mapping[str, str],
+        stdout: TextIOWrapper,
+        stderr: TextIOWrapper,
+    ) -> None:
+        self.folder, self.environment, self.stdout, self.stderr = (
+            folder,
+            environment,
+            stdout,
+            stderr,
+        )
 
 
 _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
@@ -37,12 +54,16 @@ CLIENT: ContextVar[str] = ContextVar("client", default="")
 
 
 def caller() -> Caller | None:
-    """Return for which command of another process the present thread works; None where it works for its own."""
+    """Return for which command of another process the present thread works; None where it works for
+    its own.
+    """
     return _CALLER.get()
 
 
 def answer_for(asking: Caller, work: Callable[[], int | None]) -> int | None:
-    """Work for a command of another process: what it prints, and from where it sees paths, is that command's."""
+    """Work for a command of another process: what it prints, and from where it sees paths, is that
+    command's.
+    """
     before = _CALLER.set(asking)
     try:
         return work()
@@ -59,36 +80,45 @@ def current_folder() -> str:
     except OSError as error:  # it was deleted; $PWD still names it, for the error message
         named = os.environ.get("PWD", "")
         if not os.path.isabs(named) or os.path.lexists(named):  # noqa: PTH117
-            raise UsageError("The current directory was deleted: change into another one.") from error
+            raise UsageError(
+                "The current directory was deleted: change into another one."
+            ) from error
         return named
 
 
 def forbid_telemetry() -> None:
-    """Tell libraries that report to their makers not to: to be called before they are imported. Everything stays on this machine.
+    """Tell libraries that report to their makers not to: to be called before they are imported.
 
-    onnxruntime 1.29 and later (1.27 does not) make a device id and queue events unless its variable is set.
+    Everything stays on this machine.
+
+    onnxruntime 1.29 and later (1.27 does not) make a device id and queue events unless its variable
+    is set.
     """
     for name in ("ORT_DISABLE_TELEMETRY", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
         os.environ[name] = "1"
 
 
 def compute_on_one_thread() -> None:
-    """Have numerical libraries compute on the thread that calls them, in a process of our own: to be called before they are imported.
+    """Have numerical libraries compute on the thread that calls them, in a process of our own: to
+    be called before they are imported.
 
-    A search computes for a millisecond or two; threads that wait for more of it spin for tens of them, on processors that indexing needs.
-    A number that somebody has set stays.
+    A search computes for a millisecond or two; threads that wait for more of it spin for tens of
+    them, on processors that indexing needs. A number that somebody has set stays.
     """
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
         os.environ.setdefault(name, "1")
 
 
 def end_with_parent() -> None:
-    """End this process when the one that started it closes its end of standard input, as even one that is killed does."""
+    """End this process when the one that started it closes its end of standard input, as even one
+    that is killed does.
+    """
 
     import threading  # the client of a server does without it
 
     def listen() -> None:
-        while os.read(0, 4096):  # by descriptor: the lock of a buffered reader would stop the interpreter's own way out
+        # by descriptor: the lock of a buffered reader would stop the interpreter's own way out
+        while os.read(0, 4096):
             pass
         os._exit(0)
 
@@ -118,8 +148,10 @@ def cores() -> int:
 
 
 SWITCH_SECONDS = 0.001
-"""Between threads: at Python's own 5 ms a question waits as long after each of its reads, while another thread opens a new generation, and an
-edit at each file that is looked at, while a large one is parsed."""
+"""Between threads: at Python's own 5 ms a question waits as long after each of its reads, while
+another thread opens a new generation, and an edit at each file that is looked at, while a large one
+is parsed.
+"""
 
 
 def take_short_turns() -> None:
@@ -134,15 +166,21 @@ _LATER = gc.get_threshold()
 
 
 def collect_rarely() -> None:
-    """Have Python look for cycles only once a start has made very many objects: nearly all of them stay, and each look goes through all."""
+    """Have Python look for cycles only once a start has made very many objects: nearly all of them
+    stay, and each look goes through all.
+    """
     gc.set_threshold(_AT_START)
 
 
 def collect_as_usual() -> None:
-    """End what `collect_rarely` began: look for cycles as ever, but not among what the start has made. Where it began nothing, do nothing.
+    """End what `collect_rarely` began: look for cycles as ever, but not among what the start has
+    made.
 
-    The start's own cycles stay with the rest: one look before freezing found 700 to 1,100 objects in 50 to 120 ms, during which no thread answers,
-    and gave back 0.1 MB of 168 to 208 at most (a server of tldr-en, 12,273 chunks).
+    Where it began nothing, do nothing.
+
+    The start's own cycles stay with the rest: one look before freezing found 700 to 1,100 objects
+    in 50 to 120 ms, during which no thread answers, and gave back 0.1 MB of 168 to 208 at most (a
+    server of tldr-en, 12,273 chunks).
     """
     if gc.get_threshold()[0] == _AT_START:
         gc.freeze()
@@ -150,13 +188,17 @@ def collect_as_usual() -> None:
 
 
 FREED_BYTES = 1 << 20
-"""More than this that is free at the end of the heap, or was one piece, goes back to the system at once."""
+"""More than this that is free at the end of the heap, or was one piece, goes back to the system at
+once.
+"""
 
 
 def give_memory_back() -> None:
-    """Have glibc return what was freed to the system, in this process and those that it starts; elsewhere, do nothing.
+    """Have glibc return what was freed to the system, in this process and those that it starts;
+    elsewhere, do nothing.
 
-    Left to itself it keeps a pool a thread, and ever larger pieces in them: a server that was asked thirty questions held 60 MB more.
+    Left to itself it keeps a pool a thread, and ever larger pieces in them: a server that was asked
+    thirty questions held 60 MB more.
     """
     if sys.platform != "linux":
         return
@@ -164,7 +206,11 @@ def give_memory_back() -> None:
     import ctypes
 
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
-    for option, name, value in ((-8, "ARENA_MAX", 2), (-1, "TRIM_THRESHOLD_", FREED_BYTES), (-3, "MMAP_THRESHOLD_", FREED_BYTES)):
+    for option, name, value in (
+        (-8, "ARENA_MAX", 2),
+        (-1, "TRIM_THRESHOLD_", FREED_BYTES),
+        (-3, "MMAP_THRESHOLD_", FREED_BYTES),
+    ):
         os.environ.setdefault(f"MALLOC_{name}", str(value))
         if tune is not None:
             tune(option, value)

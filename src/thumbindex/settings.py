@@ -1,6 +1,8 @@
-"""Every setting with its one default, its meaning and its limits; `config.toml` and `docs/configuration.md` are made from here.
+"""Every setting with its one default, its meaning and its limits; `config.toml` and
+`docs/configuration.md` are made from here.
 
-A field that is no `setting` is a constant: no key of `config.toml`. `study` replaces some to measure them (docs/evaluation.md).
+A field that is no `setting` is a constant: no key of `config.toml`. `study` replaces some to
+measure them (docs/evaluation.md).
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ LONGEST_QUERY = 10_000
 """Characters: longer texts are documents, not questions."""
 
 LONGEST_PHRASING = 1_000
-"""Characters of a rewording, or of an answer as it might read: what a model embeds of it is less."""
+"""Characters of a rewording, or of an answer as it might read: what a model embeds of it is
+less.
+"""
 
 MOST_REWORDINGS = 4
 """Of one query: a few say what there is to say, and each costs a model's run."""
@@ -22,13 +26,22 @@ LONGEST_DRAFT = 100_000
 """Characters of a text whose citations are verified: a longer one is no answer."""
 
 STAGE_NAMES = tuple(
-    "classify correct equate expand search_vector search_keyword search_code search_graph aggregate salience fuse headings recency normalize"
-    " names confidence variants dedup_known dedup_hash deduplicate dedup_ngram dedup_semantic contradict diversify rerank parents".split()
+    "classify correct equate expand search_vector search_keyword search_code search_graph "
+    "aggregate salience fuse headings recency normalize"
+    " names confidence variants dedup_known dedup_hash deduplicate dedup_ngram dedup_semantic "
+    "contradict diversify rerank parents".split()
 )
 """The stages of the pipeline, in the order of the run: what `query.skip` may name."""
 
 
-def setting(default: Any, meaning: str, *, least: float | None = None, most: float | None = None, choices: tuple[str, ...] = ()) -> Any:
+def setting(
+    default: Any,
+    meaning: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
     """Declare a setting: its default, what it means, and what is allowed."""
     metadata = {"meaning": meaning, "least": least, "most": most, "choices": choices}
     if isinstance(default, (list, dict)):
@@ -43,9 +56,11 @@ def setting(default: Any, meaning: str, *, least: float | None = None, most: flo
 class ChunkSettings:
     """How sections (parents) and chunks (children) are cut, in characters."""
 
-    child_min: int = 200  # a chunk shorter than this is joined to its neighbor where the maximum allows
+    # a chunk shorter than this is joined to its neighbor where the maximum allows
+    child_min: int = 200
     child_max: int = setting(500, "no chunk is longer", least=50, most=4000)
-    parent_min: int = 1500  # a section shorter than this is joined to its neighbor where the maximum allows
+    # a section shorter than this is joined to its neighbor where the maximum allows
+    parent_min: int = 1500
     parent_max: int = setting(2000, "no section is longer", least=200, most=20000)
 
 
@@ -53,22 +68,40 @@ class ChunkSettings:
 class PrivateSettings:
     """Which notes are kept out of everything, beside those with `private: true` at their head."""
 
-    globs: tuple[str, ...] = setting((), "globs relative to the folder, upper and lower case alike; a folder's own file can add to them")
-    tags: tuple[str, ...] = setting(("private",), "tags that make a note private, and so do the tags below them, as `private/journal`")
+    globs: tuple[str, ...] = setting(
+        (),
+        "globs relative to the folder, upper and lower case alike; a folder's own file can "
+        "add to them",
+    )
+    tags: tuple[str, ...] = setting(
+        ("private",),
+        "tags that make a note private, and so do the tags below them, as `private/journal`",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusSettings:
     """Which files of a folder are read."""
 
-    extensions: tuple[str, ...] = setting((".md", ".markdown", ".mdx"), "suffixes of files that are read, in any case")
-    include: tuple[str, ...] = setting((), "globs relative to the folder; when given, only files that match one are read")
-    exclude: tuple[str, ...] = setting(
-        ("node_modules/",), "globs relative to the folder; files that match one are left out. What is given stands in place of the default"
+    extensions: tuple[str, ...] = setting(
+        (".md", ".markdown", ".mdx"), "suffixes of files that are read, in any case"
     )
-    ignore_files: tuple[str, ...] = (".gitignore", ".thumbindexignore")  # names of files with ignore rules
-    hidden: bool = setting(False, "read files and folders whose names begin with a dot, inside the folder")
-    max_file_bytes: int = setting(10_000_000, "larger files are reported and left out", least=1, most=1_000_000_000)
+    include: tuple[str, ...] = setting(
+        (), "globs relative to the folder; when given, only files that match one are read"
+    )
+    exclude: tuple[str, ...] = setting(
+        ("node_modules/",),
+        "globs relative to the folder; files that match one are left out. What is given "
+        "stands in place of the default",
+    )
+    # names of files with ignore rules
+    ignore_files: tuple[str, ...] = (".gitignore", ".thumbindexignore")
+    hidden: bool = setting(
+        False, "read files and folders whose names begin with a dot, inside the folder"
+    )
+    max_file_bytes: int = setting(
+        10_000_000, "larger files are reported and left out", least=1, most=1_000_000_000
+    )
     max_links: int = 10_000  # links of one note that are followed; the rest is reported
     chunk: ChunkSettings = field(default_factory=ChunkSettings)
     private: PrivateSettings = field(default_factory=PrivateSettings)
@@ -83,16 +116,24 @@ class EmbedSettings:
 
     model: str = setting(
         "auto",
-        "`auto`: the bundled `all-MiniLM-L6-v2`; or a hub model, or its folder (extra `models` where it has no ONNX)",
+        "`auto`: the bundled `all-MiniLM-L6-v2`; or a hub model, or its folder (extra "
+        "`models` where it has no ONNX)",
     )
     runtime: str = setting(
         "auto",
         "`auto` takes torch where a GPU is, but for the bundled model; else onnx",
         choices=("auto", "onnx", "torch"),
     )
-    workers: int = setting(0, "texts embedded at once, one thread each; 0 is one a processor core, at most 4", least=0, most=64)
+    workers: int = setting(
+        0,
+        "texts embedded at once, one thread each; 0 is one a processor core, at most 4",
+        least=0,
+        most=64,
+    )
     batch: int = 128  # texts embedded between two commits
-    cache: str = setting("", "folder for models that are exported to ONNX; empty is the platform's cache folder")
+    cache: str = setting(
+        "", "folder for models that are exported to ONNX; empty is the platform's cache folder"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +142,8 @@ class RerankModelSettings:
 
     model: str = setting(
         "late-interaction",
-        "`late-interaction` (the embedder's own token vectors) or a CrossEncoder by name or folder (extra `models`)",
+        "`late-interaction` (the embedder's own token vectors) or a CrossEncoder by name or "
+        "folder (extra `models`)",
     )
 
 
@@ -118,13 +160,17 @@ class EncodeSettings:
 
 @dataclass(frozen=True, slots=True)
 class IngestSettings:
-    """Repeats inside one document: no search units of their own, but what they repeat matters more."""
+    """Repeats inside one document: no search units of their own, but what they repeat matters
+    more.
+    """
 
     enabled: bool = setting(True, "leave repeats inside a document out of the search")
     similarity: float = setting(0.90, "least cosine of a repeat", least=0, most=1)
     least_salience: float = 0.05  # segments that matter less are not compared
     boost: str = setting(
-        "logarithmic", "how repeats raise salience, n of them: base · log2(1 + n), base · n, or not", choices=("logarithmic", "linear", "off")
+        "logarithmic",
+        "how repeats raise salience, n of them: base · log2(1 + n), base · n, or not",
+        choices=("logarithmic", "linear", "off"),
     )
     base: float = setting(0.15, "the base of the boost", least=0, most=1)
     most_salience: float = setting(1.0, "salience is capped here, boosts included", least=0, most=1)
@@ -136,28 +182,40 @@ class IngestSettings:
 class DuplicatesSettings:
     """Copies across documents: merged where that is safe, else listed for the owner to decide."""
 
-    enabled: bool = setting(True, "compare new and changed chunks with their nearest ones in other documents")
+    enabled: bool = setting(
+        True, "compare new and changed chunks with their nearest ones in other documents"
+    )
     nearest: int = 5  # chunks of other documents that each one is compared with
-    same: float = setting(0.94, "least cosine of copies that are merged without being asked", least=0, most=1)
-    grey: float = setting(0.82, "least cosine of those that are listed for the owner to decide", least=0, most=1)
+    same: float = setting(
+        0.94, "least cosine of copies that are merged without being asked", least=0, most=1
+    )
+    grey: float = setting(
+        0.82, "least cosine of those that are listed for the owner to decide", least=0, most=1
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
     """Where indexes live, and what is found out about duplicates when they are written."""
 
-    directory: str = setting("", "folder that holds the indexes; empty is the platform's data folder; never inside a vault")
+    directory: str = setting(
+        "",
+        "folder that holds the indexes; empty is the platform's data folder; never inside a vault",
+    )
     ingest: IngestSettings = field(default_factory=IngestSettings)
     duplicates: DuplicatesSettings = field(default_factory=DuplicatesSettings)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """A PostgreSQL database for many folders and many servers ([how it is run](scale.md)); it needs the extra `postgres`."""
+    """A PostgreSQL database for many folders and many servers ([how it is run](scale.md)); it needs
+    the extra `postgres`.
+    """
 
     url: str = setting(
         "",
-        "the database that folders are published to and servers read from, as postgresql://user@host/name; "
+        "the database that folders are published to and servers read from, as "
+        "postgresql://user@host/name; "
         "a password is better kept in PGPASSFILE or a service file",
     )
 
@@ -171,7 +229,9 @@ class ExpandSettings:
 
     nearest: int = setting(3, "terms added for each word", least=0, most=20)
     similarity: float = setting(0.5, "least cosine of a term that is added", least=0, most=1)
-    weight: float = setting(0.1, "weight of an added term against a word of the query", least=0, most=1)
+    weight: float = setting(
+        0.1, "weight of an added term against a word of the query", least=0, most=1
+    )
     vocabulary: int = 10_000  # terms that are embedded, most frequent first
 
 
@@ -181,7 +241,8 @@ class SearchVectorSettings:
 
     limit: int = 50  # chunks that are kept
     weight: float = setting(0.65, "weight in fusion", least=0, most=100)
-    unread: float = 0.2  # factor of the weight where what words find is in a language that the model does not read
+    # factor of the weight where what words find is in a language that the model does not read
+    unread: float = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +253,17 @@ class SearchKeywordSettings:
     weight: float = setting(0.35, "weight in fusion", least=0, most=100)
     k1: float = 1.2  # how soon a repeated word stops counting
     b: float = 0.75  # how much length counts, 0 to 1
-    coverage: float = 1.0  # how much matching more of the query's words counts beyond their sum, 0 to 1
+    # how much matching more of the query's words counts beyond their sum, 0 to 1
+    coverage: float = 1.0
     title: float = setting(3.0, "boost of the title", least=0, most=100)
     headings: float = setting(2.5, "boost of the headings above a chunk", least=0, most=100)
     keywords: float = setting(2.5, "boost of front matter `keywords`", least=0, most=100)
     description: float = setting(2.0, "boost of front matter `description`", least=0, most=100)
     tags: float = setting(2.0, "boost of tags", least=0, most=100)
     aliases: float = setting(1.5, "boost of aliases", least=0, most=100)
-    author: float = setting(1.0, "boost of front matter `author`, `category` and `type`", least=0, most=100)
+    author: float = setting(
+        1.0, "boost of front matter `author`, `category` and `type`", least=0, most=100
+    )
     path: float = setting(1.0, "boost of the folders in a file's path", least=0, most=100)
     body: float = setting(1.0, "boost of the text", least=0, most=100)
 
@@ -237,7 +301,11 @@ class SalienceSettings:
 class FuseSettings:
     """Retrievers' documents into one ranking."""
 
-    method: str = setting("convex", "`convex` adds calibrated scores, `rrf` adds 1 / (k + rank)", choices=("convex", "rrf"))
+    method: str = setting(
+        "convex",
+        "`convex` adds calibrated scores, `rrf` adds 1 / (k + rank)",
+        choices=("convex", "rrf"),
+    )
     k: int = setting(10, "RRF's constant", least=0, most=10_000)
     limit: int = 50  # candidates that go on, best first; at least three a passage that is wanted
     chunks: int = 10  # candidates of one document
@@ -249,27 +317,41 @@ class RecencySettings:
     """Newer documents gain a little."""
 
     bias: float = setting(0.02, "gain of a document of today", least=0, most=1)
-    half_life_days: float = setting(180.0, "days after which the gain is half", least=0.1, most=1_000_000)
+    half_life_days: float = setting(
+        180.0, "days after which the gain is half", least=0.1, most=1_000_000
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceSettings:
     """How sure an answer is, and when there is none."""
 
-    abstain: float = setting(0.1, "below this confidence the answer is `not answerable`", least=0, most=1)
+    abstain: float = setting(
+        0.1, "below this confidence the answer is `not answerable`", least=0, most=1
+    )
     doubt: float = setting(0.55, "below this confidence the level is `low`", least=0, most=1)
-    minimum_relevance: float = setting(0.25, "candidates with a normalized score below this are left out", least=0, most=1)
+    minimum_relevance: float = setting(
+        0.25, "candidates with a normalized score below this are left out", least=0, most=1
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class DeduplicateSettings:
     """The general stage: by field, hash or meaning."""
 
-    method: str = setting("content_hash", "what makes two items the same", choices=("exact_field", "content_hash", "semantic"))
-    keep: str = setting("first", "which of the same is kept", choices=("first", "last", "highest_score"))
+    method: str = setting(
+        "content_hash",
+        "what makes two items the same",
+        choices=("exact_field", "content_hash", "semantic"),
+    )
+    keep: str = setting(
+        "first", "which of the same is kept", choices=("first", "last", "highest_score")
+    )
     field: str = setting("", "`exact_field`: dotted path of the field, as in `front_matter.id`")
     content_field: str = setting("content", "dotted path of the text")
-    similarity_threshold: float = setting(0.95, "`semantic`: least cosine of the same", least=0, most=1)
+    similarity_threshold: float = setting(
+        0.95, "`semantic`: least cosine of the same", least=0, most=1
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,9 +373,20 @@ class DedupSemanticSettings:
 class DiversifySettings:
     """Not everything from one page."""
 
-    method: str = setting("discount", "`discount`: by document; `mmr`: maximal marginal relevance", choices=("discount", "mmr"))
-    discount: float = setting(0.8, "what each further chunk of a document counts for beside the one before", least=0, most=1)
-    relevance: float = setting(0.7, "`mmr`: weight of relevance against novelty (lambda)", least=0, most=1)
+    method: str = setting(
+        "discount",
+        "`discount`: by document; `mmr`: maximal marginal relevance",
+        choices=("discount", "mmr"),
+    )
+    discount: float = setting(
+        0.8,
+        "what each further chunk of a document counts for beside the one before",
+        least=0,
+        most=1,
+    )
+    relevance: float = setting(
+        0.7, "`mmr`: weight of relevance against novelty (lambda)", least=0, most=1
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,9 +403,13 @@ class QuerySettings:
 
     limit: int = setting(5, "passages returned", least=1, most=100)
     skip: tuple[str, ...] = setting(
-        ("expand", "deduplicate", "rerank"), "stages that are left out; what is given stands in place of the default", choices=STAGE_NAMES
+        ("expand", "deduplicate", "rerank"),
+        "stages that are left out; what is given stands in place of the default",
+        choices=STAGE_NAMES,
     )
-    tuned: bool = setting(True, "ask a folder by what `thumbindex tune` found for it; false takes the defaults")
+    tuned: bool = setting(
+        True, "ask a folder by what `thumbindex tune` found for it; false takes the defaults"
+    )
     expand: ExpandSettings = field(default_factory=ExpandSettings)
     search_vector: SearchVectorSettings = field(default_factory=SearchVectorSettings)
     search_keyword: SearchKeywordSettings = field(default_factory=SearchKeywordSettings)
@@ -349,57 +446,118 @@ class WatchSettings:
     """Following changes while a server runs."""
 
     enabled: bool = setting(True, "follow changes; false indexes once, when the server starts")
-    quiet_ms: int = setting(150, "changes are taken in after this long without another one, in milliseconds", least=0, most=60_000)
-    longest_ms: int = 2000  # and at the latest this long after the first one, unless `quiet_ms` is longer
-    poll_seconds: float = 5.0  # how often a folder is looked for that is gone, or looked through where it cannot be watched
-    reconcile_seconds: float = setting(
-        60.0, "how often all files are compared, whatever was watched: network drives report nothing", least=0.1, most=86_400
+    quiet_ms: int = setting(
+        150,
+        "changes are taken in after this long without another one, in milliseconds",
+        least=0,
+        most=60_000,
     )
-    share: float = setting(0.5, "share of all processor cores that vectors may take while a server runs, 0.05 to 1", least=0.05, most=1)
+    # and at the latest this long after the first one, unless `quiet_ms` is longer
+    longest_ms: int = 2000
+    # how often a folder is looked for that is gone, or looked through where it cannot be watched
+    poll_seconds: float = 5.0
+    reconcile_seconds: float = setting(
+        60.0,
+        "how often all files are compared, whatever was watched: network drives report nothing",
+        least=0.1,
+        most=86_400,
+    )
+    share: float = setting(
+        0.5,
+        "share of all processor cores that vectors may take while a server runs, 0.05 to 1",
+        least=0.05,
+        most=1,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
     """`thumbindex serve --http`: one server for several clients ([how a team runs it](http.md))."""
 
-    host: str = setting("127.0.0.1", "address to listen at; one that others can reach needs `token_file` or `issuer`")
+    host: str = setting(
+        "127.0.0.1",
+        "address to listen at; one that others can reach needs `token_file` or `issuer`",
+    )
     port: int = setting(8377, "port to listen at; 0 takes a free one", least=0, most=65_535)
-    token_file: str = setting("", "file of tokens' hashes, written by `thumbindex token`; with it nobody is answered without a token")
-    url: str = setting("", "address of `/mcp` as clients write it, as https://notes.example.org/mcp; needed with `issuer`")
-    hosts: tuple[str, ...] = setting((), "names by which clients call the server beside its address, as notes.example.org")
-    origins: tuple[str, ...] = setting((), "web pages that may call the server from a browser, as https://app.example.org")
-    proxies: tuple[str, ...] = setting((), "addresses of proxies that are believed when they say for whom they ask")
-    issuer: str = setting("", "address of an OAuth issuer whose access tokens (JWT) are taken, as https://login.example.org")
+    token_file: str = setting(
+        "",
+        "file of tokens' hashes, written by `thumbindex token`; with it nobody is answered "
+        "without a token",
+    )
+    url: str = setting(
+        "",
+        "address of `/mcp` as clients write it, as https://notes.example.org/mcp; needed with "
+        "`issuer`",
+    )
+    hosts: tuple[str, ...] = setting(
+        (), "names by which clients call the server beside its address, as notes.example.org"
+    )
+    origins: tuple[str, ...] = setting(
+        (), "web pages that may call the server from a browser, as https://app.example.org"
+    )
+    proxies: tuple[str, ...] = setting(
+        (), "addresses of proxies that are believed when they say for whom they ask"
+    )
+    issuer: str = setting(
+        "",
+        "address of an OAuth issuer whose access tokens (JWT) are taken, as "
+        "https://login.example.org",
+    )
     audience: str = setting("", "`aud` that such a token must have; empty is `url`")
-    jwks: str = setting("", "address of the issuer's keys; empty is the one that the issuer publishes")
+    jwks: str = setting(
+        "", "address of the issuer's keys; empty is the one that the issuer publishes"
+    )
     scopes: tuple[str, ...] = setting((), "scopes that such a token must all have")
-    metrics: tuple[str, ...] = setting((), "who may read `/metrics` where tokens are asked for: token names, as in `tokens` of `[[folders]]`")
+    metrics: tuple[str, ...] = setting(
+        (),
+        "who may read `/metrics` where tokens are asked for: token names, as in `tokens` of "
+        "`[[folders]]`",
+    )
     page: bool = setting(False, "serve [the page](page.md), too, to whoever may ask the server")
-    writers: tuple[str, ...] = setting((), "who decides of copies and judges answers on the page where tokens are asked for: token names")
+    writers: tuple[str, ...] = setting(
+        (),
+        "who decides of copies and judges answers on the page where tokens are asked for: "
+        "token names",
+    )
     max_body_bytes: int = 1_000_000  # larger requests are refused
-    rate: float = setting(20.0, "requests a second that one token may send for long; 0 is as many as it likes", least=0)
+    rate: float = setting(
+        20.0,
+        "requests a second that one token may send for long; 0 is as many as it likes",
+        least=0,
+    )
     burst: int = 100  # requests that it may send at once
     concurrent: int = 64  # requests of one token that are worked on at once
-    sessions: int = 100  # sessions of one token that are open at once; one that is not used for half an hour ends
+    # sessions of one token that are open at once; one that is not used for half an hour ends
+    sessions: int = 100
     connections: int = 1_000  # requests that are answered at once, of all clients
     body_seconds: float = 10.0  # how long a client may take to send a request
     request_seconds: float = 90.0  # how long an answer may take; `wait_fresh` may wait for 60
-    drain_seconds: float = 5.0  # how long requests that are under way may go on when the server is told to end
+    # how long requests that are under way may go on when the server is told to end
+    drain_seconds: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
     """The MCP server."""
 
-    max_tokens: int = setting(2000, "budget of an answer's text, and of its structured content, in tokens of all-MiniLM-L6-v2", least=100)
-    read_tokens: int = setting(6000, "budget of `read` and `outline`, in the same tokens", least=100)
+    max_tokens: int = setting(
+        2000,
+        "budget of an answer's text, and of its structured content, in tokens of all-MiniLM-L6-v2",
+        least=100,
+    )
+    read_tokens: int = setting(
+        6000, "budget of `read` and `outline`, in the same tokens", least=100
+    )
     links: str = setting(
         "none",
-        "what `link` of a passage opens the note in: Obsidian where it lies in a vault, VS Code, or the program for its file; none over HTTP",
+        "what `link` of a passage opens the note in: Obsidian where it lies in a vault, VS "
+        "Code, or the program for its file; none over HTTP",
         choices=("none", "obsidian", "vscode", "file"),
     )
     local: bool = setting(
-        True, "answer the same user's commands that only read, over a socket, where folders and settings are the same; false opens none"
+        True,
+        "answer the same user's commands that only read, over a socket, where folders and "
+        "settings are the same; false opens none",
     )
     http: HttpSettings = field(default_factory=HttpSettings)
     watch: WatchSettings = field(default_factory=WatchSettings)
@@ -409,16 +567,24 @@ class ServeSettings:
 class Config:
     """The whole configuration."""
 
-    folders: Mapping[str, str] = setting({}, "folders that are indexed when none is named: name = path")
+    folders: Mapping[str, str] = setting(
+        {}, "folders that are indexed when none is named: name = path"
+    )
     corpus: CorpusSettings = field(default_factory=CorpusSettings)
     encode: EncodeSettings = field(default_factory=EncodeSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
     query: QuerySettings = field(default_factory=QuerySettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
-    about: Mapping[str, str] = field(default_factory=dict)  # by folder, what it holds, in the owner's words
-    granted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by folder, the tokens that `[[folders]]` names
-    pinned: frozenset[str] = frozenset()  # keys given with --config or --set: a folder's own file does not change them
-    problem: str = field(default="", compare=False)  # what is wrong with the folder's own file, in a sentence
-    closed: bool = field(default=False, compare=False)  # that file may keep more private than can be read: nothing new is taken in
-    written: frozenset[str] = field(default=frozenset(), compare=False)  # keys that some file or option states: tuning does not change them
+    # by folder, what it holds, in the owner's words
+    about: Mapping[str, str] = field(default_factory=dict)
+    # by folder, the tokens that `[[folders]]` names
+    granted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # keys given with --config or --set: a folder's own file does not change them
+    pinned: frozenset[str] = frozenset()
+    # what is wrong with the folder's own file, in a sentence
+    problem: str = field(default="", compare=False)
+    # that file may keep more private than can be read: nothing new is taken in
+    closed: bool = field(default=False, compare=False)
+    # keys that some file or option states: tuning does not change them
+    written: frozenset[str] = field(default=frozenset(), compare=False)

@@ -40,12 +40,35 @@ from thumbindex.model import (
     day_modified,
     day_of,
 )
-from thumbindex.ports import Cosines, Days, Embedder, KeywordWeights, Matrix, Selection, Snapshot, Vector, inner_products
-from thumbindex.text import STOP_WORDS, embedded_text, fold, fold_line, form_key, has_cjk, identifiers, placed_words, visible, words
+from thumbindex.ports import (
+    Cosines,
+    Days,
+    Embedder,
+    KeywordWeights,
+    Matrix,
+    Selection,
+    Snapshot,
+    Vector,
+    inner_products,
+)
+from thumbindex.text import (
+    STOP_WORDS,
+    embedded_text,
+    fold,
+    fold_line,
+    form_key,
+    has_cjk,
+    identifiers,
+    placed_words,
+    visible,
+    words,
+)
 
 
 class FakeEmbedder:
-    """Adds up one pseudo-random vector a word: texts that share words are alike, everywhere and always the same."""
+    """Adds up one pseudo-random vector a word: texts that share words are alike, everywhere and
+    always the same.
+    """
 
     def __init__(self, dimensions: int = 64, window: int = 256, known: Sequence[str] = ()) -> None:
         self.known = frozenset(known)
@@ -58,7 +81,9 @@ class FakeEmbedder:
     def embed_passages(self, texts: Sequence[str]) -> Matrix:
         """Embed texts that are searched: shape (len(texts), dimensions)."""
         self.embedded += len(texts)
-        return np.array([self._embed(text) for text in texts], dtype=np.float32).reshape(len(texts), self.dimensions)
+        return np.array([self._embed(text) for text in texts], dtype=np.float32).reshape(
+            len(texts), self.dimensions
+        )
 
     def embed_query(self, text: str) -> Vector:
         """Embed a text that searches."""
@@ -67,13 +92,21 @@ class FakeEmbedder:
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
         """Embed texts that search: shape (len(texts), dimensions)."""
-        return np.array([self.embed_query(text) for text in texts], dtype=np.float32).reshape(len(texts), self.dimensions)
+        return np.array([self.embed_query(text) for text in texts], dtype=np.float32).reshape(
+            len(texts), self.dimensions
+        )
 
     def embed_tokens(self, text: str) -> Matrix:
         """Return one normalized vector a word: shape (words, dimensions)."""
         # hash() differs from process to process; a digest does not
-        noise = [hashlib.shake_256(word.encode()).digest(self.dimensions) for word in words(text)[: self.window]]
-        rows = [_normalized(np.frombuffer(each, dtype=np.uint8).astype(np.float32) - np.float32(127.5)) for each in noise]
+        noise = [
+            hashlib.shake_256(word.encode()).digest(self.dimensions)
+            for word in words(text)[: self.window]
+        ]
+        rows = [
+            _normalized(np.frombuffer(each, dtype=np.uint8).astype(np.float32) - np.float32(127.5))
+            for each in noise
+        ]
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
 
     def knows(self, word: str) -> bool:
@@ -117,7 +150,9 @@ class MemoryCatalog:
     def __init__(self, documents: Sequence[ParsedDocument]) -> None:
         self.parsed = sorted(documents, key=lambda each: (each.document.folder, each.document.path))
         self.documents = tuple(each.document for each in self.parsed)
-        self._all = [(DocumentId(n), chunk) for n, each in enumerate(self.parsed) for chunk in each.chunks]
+        self._all = [
+            (DocumentId(n), chunk) for n, each in enumerate(self.parsed) for chunk in each.chunks
+        ]
 
     def __len__(self) -> int:
         return len(self._all)
@@ -163,23 +198,38 @@ class MemoryCatalog:
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
         """Return the parent of each chunk; one that no section is numbered for is missing."""
         chunks = self.chunks(ids).items()
-        return {n: each for n, chunk in chunks for each in self.parsed[self.document_of(n)].sections if each.ordinal == chunk.section}
+        return {
+            n: each
+            for n, chunk in chunks
+            for each in self.parsed[self.document_of(n)].sections
+            if each.ordinal == chunk.section
+        }
 
     def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
         """Say where chunks stand."""
-        found = [(self.documents[self.document_of(n)], chunk) for n, chunk in self.chunks(ids).items()]
-        return tuple(Place(document.folder, document.path, chunk.start_line, chunk.end_line) for document, chunk in found)
+        found = [
+            (self.documents[self.document_of(n)], chunk) for n, chunk in self.chunks(ids).items()
+        ]
+        return tuple(
+            Place(document.folder, document.path, chunk.start_line, chunk.end_line)
+            for document, chunk in found
+        )
 
     def select(self, filters: Filters) -> Selection | None:
         """Return the chunks that the filters let through; None when that is all of them."""
-        return None if filters == Filters() else self._of(lambda document: _passes(document, filters))
+        if filters == Filters():
+            return None
+        return self._of(lambda document: _passes(document, filters))
 
     def _of(self, is_meant: Callable[[Document], bool]) -> Selection:
         return self.selection([is_meant(self.documents[document]) for document, _ in self._all])
 
     def selection(self, held: Sequence[bool]) -> Selection:
         """Return a selection, given for each chunk whether it is in it."""
-        return MaskSelection(np.array(held, dtype=np.bool_), np.array([document for document, _ in self._all], dtype=np.int64))
+        return MaskSelection(
+            np.array(held, dtype=np.bool_),
+            np.array([document for document, _ in self._all], dtype=np.int64),
+        )
 
     def everything(self) -> Selection:
         """Return all chunks."""
@@ -200,38 +250,69 @@ class MemoryCatalog:
 
     def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
         """Tell whether a document meets a condition that is none of the hidden ones."""
-        return any(_meets(each, condition) and (each.folder, each.path) not in hidden for each in self.documents)
+        return any(
+            _meets(each, condition) and (each.folder, each.path) not in hidden
+            for each in self.documents
+        )
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
         """Return the tags, or paths and directories, that are most like a value."""
-        places = [f"{'/'.join(parts[:end])}/" for each in self.documents for parts in (each.path.split("/"),) for end in range(1, len(parts))]
-        names = [tag for each in self.documents for tag in each.tags] if field == "tag" else [*places, *(each.path for each in self.documents)]
-        return nearest(field, value, by_form(field, names)) if field != "title" else ()
+        if field == "title":
+            return ()
+        if field == "tag":
+            names = [tag for each in self.documents for tag in each.tags]
+        else:
+            paths = [each.path for each in self.documents]
+            directories = [
+                path[: at + 1] for path in paths for at, letter in enumerate(path) if letter == "/"
+            ]
+            names = [*directories, *paths]
+        return nearest(field, value, by_form(field, names))
 
     def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
         """Yield the documents with a tag, in a directory or at a path."""
-        return (each for each in self.documents if (name in each.tags if field == "tag" else each.path.startswith(name)))
+        return (
+            each
+            for each in self.documents
+            if (name in each.tags if field == "tag" else each.path.startswith(name))
+        )
 
     def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         """Return the documents with a name of these letters."""
-        return [n for n, each in self.every_document() if any(own == letters and length <= longest for own, length in name_rows(each))]
+        return [
+            n
+            for n, each in self.every_document()
+            if any(own == letters and length <= longest for own, length in name_rows(each))
+        ]
 
     def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
         """Return the abbreviations with one of these forms, and how many documents define each."""
         every = Counter(each for document in self.documents for each in document.abbreviations)
-        return {each: count for each, count in every.items() if each.short in forms or form_key(each.long) in forms}
+        return {
+            each: count
+            for each, count in every.items()
+            if each.short in forms or form_key(each.long) in forms
+        }
 
     @property
     def days(self) -> Days:
         """Between which days the documents lie."""
-        return Days(min(filter(None, map(day_of, self.documents)), default=None), max(map(day_modified, self.documents), default=None))
+        return Days(
+            min(filter(None, map(day_of, self.documents)), default=None),
+            max(map(day_modified, self.documents), default=None),
+        )
 
     def newest_day(self, last: date | None) -> date | None:
         """Return the latest day of a document, not later than `last`."""
-        return max((day for day in map(day_of, self.documents) if day and (last is None or day <= last)), default=None)
+        return max(
+            (day for day in map(day_of, self.documents) if day and (last is None or day <= last)),
+            default=None,
+        )
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
-        """Return the first chunk in a selection of each of its newest documents, and how many documents it has."""
+        """Return the first chunk in a selection of each of its newest documents, and how many
+        documents it has.
+        """
         first: dict[DocumentId, ChunkId] = {}
         for n in self.every(1, within):
             first.setdefault(self.document_of(n), n)
@@ -239,7 +320,10 @@ class MemoryCatalog:
 
     def undated(self, within: Selection | None) -> int:
         """Count the documents of a selection of which no day is known."""
-        return sum(day_of(self.documents[n]) is None for n in set(map(self.document_of, self.every(1, within))))
+        return sum(
+            day_of(self.documents[n]) is None
+            for n in set(map(self.document_of, self.every(1, within)))
+        )
 
 
 class MemoryVectorIndex:
@@ -257,7 +341,10 @@ class MemoryVectorIndex:
         cosines = inner_products(self._matrix, query)
         found = [n for n in self._catalog.every(1, within) if not np.isnan(cosines[n])]
         best = sorted(found, key=lambda n: (-cosines[n], n))[:limit]
-        return tuple(Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, float(cosines[n])) for rank, n in enumerate(best, 1))
+        return tuple(
+            Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, float(cosines[n]))
+            for rank, n in enumerate(best, 1)
+        )
 
     def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
         """Return the cosine of each chunk with a query; NaN for chunks that have no vector."""
@@ -274,7 +361,12 @@ class MemoryLinkGraph:
 
     def __init__(self, catalog: MemoryCatalog) -> None:
         at = {each.path: DocumentId(n) for n, each in enumerate(catalog.documents)}
-        made = {(DocumentId(n), at[link.resolved]) for n, each in enumerate(catalog.parsed) for link in each.links if link.resolved in at}
+        made = {
+            (DocumentId(n), at[link.resolved])
+            for n, each in enumerate(catalog.parsed)
+            for link in each.links
+            if link.resolved in at
+        }
         self._edges = sorted((a, b) for a, b in made if a != b)
 
     def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
@@ -287,36 +379,63 @@ class MemoryLinkGraph:
 
 
 class MemoryKeywordIndex:
-    """KeywordIndex that reads every text for every query, plurals folded: counts weighted by field and rarity, long texts treated as short ones."""
+    """KeywordIndex that reads every text for every query, plurals folded: counts weighted by field
+    and rarity, long texts treated as short ones.
+    """
 
     def __init__(self, catalog: MemoryCatalog) -> None:
         self._catalog = catalog
         self.languages = frozenset({each.document.language for each in catalog.parsed} & SUFFIXED)
-        self._chunks = [_fields(each.document, (chunk,)) for each in catalog.parsed for chunk in each.chunks]
+        self._chunks = [
+            _fields(each.document, (chunk,)) for each in catalog.parsed for chunk in each.chunks
+        ]
         self._documents = [_fields(each.document, each.chunks) for each in catalog.parsed]
 
-    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, within: Selection | None = None) -> RankedList:
-        """Return the best chunks for any of the terms (phrases must match), and every matching document's score."""
-        allowed = [n for n in self._catalog.every(1, within) if _holds_phrases(self._chunks[n], terms)]
+    def search(
+        self,
+        terms: Sequence[Term],
+        weights: KeywordWeights,
+        limit: int,
+        within: Selection | None = None,
+    ) -> RankedList:
+        """Return the best chunks for any of the terms (phrases must match), and every matching
+        document's score.
+        """
+        allowed = [
+            n for n in self._catalog.every(1, within) if _holds_phrases(self._chunks[n], terms)
+        ]
         hits = []
         for n, (score, matched, share) in _scores(self._chunks, terms, weights).items():
             if n in allowed and score > 0:
                 full = score * (1 - weights.coverage + weights.coverage * share)
-                hits.append(Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), 0, full, matched, share))
+                hits.append(
+                    Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), 0, full, matched, share)
+                )
         best = sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:limit]
         of = {self._catalog.document_of(ChunkId(n)) for n in allowed}
-        scores = {DocumentId(n): score for n, (score, _, _) in _scores(self._documents, terms, weights).items() if n in of and score > 0}
-        return RankedList(tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1)), scores)
+        scores = {
+            DocumentId(n): score
+            for n, (score, _, _) in _scores(self._documents, terms, weights).items()
+            if n in of and score > 0
+        }
+        return RankedList(
+            tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1)), scores
+        )
 
     def holding(self, text: str, fields: Collection[str]) -> Selection:
         """Return the chunks that hold all words of a text in any of the fields."""
         wanted = [text] if "code" in fields else [_singular(word) for word in words(text)]
-        holds = [bool(wanted) and all(any(word in own[name] for name in fields) for word in wanted) for own in self._chunks]
+        holds = [
+            bool(wanted) and all(any(word in own[name] for name in fields) for word in wanted)
+            for own in self._chunks
+        ]
         return self._catalog.selection(holds)
 
     def holding_phrase(self, text: str) -> Selection:
         """Return the chunks that hold a phrase."""
-        return self._catalog.selection([_holds_phrases(fields, [Term(text, phrase=True)]) for fields in self._chunks])
+        return self._catalog.selection(
+            [_holds_phrases(fields, [Term(text, phrase=True)]) for fields in self._chunks]
+        )
 
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word as written."""
@@ -329,42 +448,85 @@ class MemoryKeywordIndex:
 
     def words(self, lengths: range) -> Collection[str]:
         """Return the word forms of these lengths."""
-        return {word for fields in self._chunks for word in fields["code"] if word.isalpha() and len(word) in lengths}
+        return {
+            word
+            for fields in self._chunks
+            for word in fields["code"]
+            if word.isalpha() and len(word) in lengths
+        }
 
 
 def memory_snapshot(
-    documents: Sequence[ParsedDocument], embedder: Embedder | None = None, vocabulary: Sequence[str] = (), pending: Sequence[str] = ()
+    documents: Sequence[ParsedDocument],
+    embedder: Embedder | None = None,
+    vocabulary: Sequence[str] = (),
+    pending: Sequence[str] = (),
 ) -> Snapshot:
-    """Return a snapshot in memory; without an embedder no chunk has a vector, nor have those at `pending` paths; `expand` reads the vocabulary."""
+    """Return a snapshot in memory; without an embedder no chunk has a vector, nor have those at
+    `pending` paths; `expand` reads the vocabulary.
+    """
     catalog = MemoryCatalog(documents)
-    texts = [embedded_text(chunk.heading_path, chunk.text) for each in catalog.parsed for chunk in each.chunks]
-    matrix = np.full((len(texts), 1), np.nan, dtype=np.float32) if embedder is None else embedder.embed_passages(texts)
-    matrix[[n for n in range(len(texts)) if catalog.documents[catalog.document_of(ChunkId(n))].path in pending]] = np.nan
-    terms = (tuple(vocabulary), embedder.embed_passages(vocabulary)) if vocabulary and embedder else None
+    texts = [
+        embedded_text(chunk.heading_path, chunk.text)
+        for each in catalog.parsed
+        for chunk in each.chunks
+    ]
+    if embedder is None:
+        matrix = np.full((len(texts), 1), np.nan, dtype=np.float32)
+    else:
+        matrix = embedder.embed_passages(texts)
+    for n in range(len(texts)):
+        if catalog.documents[catalog.document_of(ChunkId(n))].path in pending:
+            matrix[n] = np.nan
+    terms = (
+        (tuple(vocabulary), embedder.embed_passages(vocabulary))
+        if vocabulary and embedder
+        else None
+    )
     graph, keyword = MemoryLinkGraph(catalog), MemoryKeywordIndex(catalog)
-    return Snapshot(1, catalog, keyword, MemoryVectorIndex(catalog, matrix), graph, vocabulary=terms)
+    return Snapshot(
+        1, catalog, keyword, MemoryVectorIndex(catalog, matrix), graph, vocabulary=terms
+    )
 
 
 _KINDS = {"```": BlockKind.CODE, "|": BlockKind.TABLE, "- ": BlockKind.LIST}
 
 
-def document(path: str, markdown: str, *, links: Sequence[str] = (), **facts: Any) -> ParsedDocument:
-    """Make a parsed document of simple Markdown: a section a heading, a chunk a block; `links` are paths that it leads to."""
+def document(
+    path: str, markdown: str, *, links: Sequence[str] = (), **facts: Any
+) -> ParsedDocument:
+    """Make a parsed document of simple Markdown: a section a heading, a chunk a block; `links` are
+    paths that it leads to.
+    """
     lines = markdown.splitlines()
-    title = facts.pop("title", "") or next((line[2:] for line in lines if line.startswith("# ")), path.rpartition("/")[2].partition(".")[0])
+    title = facts.pop("title", "") or next(
+        (line[2:] for line in lines if line.startswith("# ")),
+        path.rpartition("/")[2].partition(".")[0],
+    )
     sections: list[Section] = []
     chunks: list[Chunk] = []
     heading: tuple[str, ...] = (title,)
     starts = [n for n, line in enumerate(lines, 1) if line.startswith("#") or n == 1]
-    for ordinal, (start, after) in enumerate(zip(starts, [*starts[1:], len(lines) + 1], strict=True)):
+    for ordinal, (start, after) in enumerate(
+        zip(starts, [*starts[1:], len(lines) + 1], strict=True)
+    ):
         level = len(lines[start - 1]) - len(lines[start - 1].lstrip("#"))
-        heading = (*heading[: max(level - 1, 1)], lines[start - 1].lstrip("# ")) if level > 1 else (title,)
+        heading = (
+            (*heading[: max(level - 1, 1)], lines[start - 1].lstrip("# "))
+            if level > 1
+            else (title,)
+        )
         sections.append(Section(ordinal, start, after - 1, "\n".join(lines[start - 1 : after - 1])))
         for first, block in _blocks(lines[start - 1 : after - 1], start):
-            kind = next((kind for start, kind in _KINDS.items() if block[0].startswith(start)), BlockKind.PROSE)
+            kind = next(
+                (kind for start, kind in _KINDS.items() if block[0].startswith(start)),
+                BlockKind.PROSE,
+            )
             language = block[0].strip("`").strip() if kind is BlockKind.CODE else ""
             text, last = "\n".join(block), first + len(block) - 1
-            chunks.append(Chunk(len(chunks), ordinal, kind, heading, first, last, text, language=language))
+            chunks.append(
+                Chunk(len(chunks), ordinal, kind, heading, first, last, text, language=language)
+            )
     made = tuple(Link(LinkKind.WIKILINK, target, "", target, 1, target) for target in links)
     return ParsedDocument(Document(path, title, **facts), tuple(sections), tuple(chunks), made)
 
@@ -389,8 +551,14 @@ def _passes(document: Document, filters: Filters) -> bool:
         and document.path not in filters.without
         and (document.folder, document.path) not in filters.hidden
         and (not globs or GitIgnoreSpec.from_lines(globs).match_file(document.path))
-        and all(any(f"{fold(tag)}/".startswith(f"{fold(wanted)}/") for tag in document.tags) for wanted in tags)
-        and (filters == replace(filters, since=None, until=None) or _is_between(day_of(document), filters))
+        and all(
+            any(f"{fold(tag)}/".startswith(f"{fold(wanted)}/") for tag in document.tags)
+            for wanted in tags
+        )
+        and (
+            filters == replace(filters, since=None, until=None)
+            or _is_between(day_of(document), filters)
+        )
     )
 
 
@@ -399,7 +567,10 @@ def _meets(document: Document, condition: Condition) -> bool:
     if condition.field == "tag":
         return any(f"{fold(tag)}/".startswith(f"{wanted}/") for tag in document.tags)
     if condition.field == "title":
-        return any(f" {' '.join(words(condition.value))} " in f" {' '.join(words(name))} " for name in (document.title, *document.aliases))
+        return any(
+            f" {' '.join(words(condition.value))} " in f" {' '.join(words(name))} "
+            for name in (document.title, *document.aliases)
+        )
     path = path.rpartition("/")[2] if condition.field == "file" else path
     return fnmatchcase(path, wanted) if "*" in wanted else wanted.removeprefix("./") in path
 
@@ -420,10 +591,18 @@ def _fields(document: Document, chunks: Sequence[Chunk]) -> dict[str, list[str]]
         "path": document.path.rpartition(".")[0],
         "body": "\n".join(visible(chunk.text) for chunk in chunks),
     }
-    code = [each for chunk in chunks for whole, parts in identifiers(chunk.text) for each in (whole, *parts) if each not in STOP_WORDS]
-    # The characters that are words inside pairs stand behind the words, where no phrase runs into them.
-    characters = {name: [word for word in placed_words(text)[0] if len(word) == 1 and has_cjk(word)] for name, text in texts.items()}
-    return {**{name: [*map(_singular, words(text)), *characters[name]] for name, text in texts.items()}, "code": code}
+    names = [name for chunk in chunks for name in identifiers(chunk.text)]
+    code = [each for whole, parts in names for each in (whole, *parts) if each not in STOP_WORDS]
+    # The characters that are words inside pairs stand behind the words, where no phrase runs into
+    # them.
+    characters = {
+        name: [word for word in placed_words(text)[0] if len(word) == 1 and has_cjk(word)]
+        for name, text in texts.items()
+    }
+    return {
+        **{name: [*map(_singular, words(text)), *characters[name]] for name, text in texts.items()},
+        "code": code,
+    }
 
 
 def _singular(word: str) -> str:
@@ -432,7 +611,9 @@ def _singular(word: str) -> str:
 
 def _holds_phrases(fields: Mapping[str, list[str]], terms: Sequence[Term]) -> bool:
     texts = [f" {' '.join(found)} " for name, found in fields.items() if name != "code"]
-    phrases = [" ".join(_singular(word) for word in words(term.text)) for term in terms if term.phrase]
+    phrases = [
+        " ".join(_singular(word) for word in words(term.text)) for term in terms if term.phrase
+    ]
     return all(any(f" {phrase} " in text for text in texts) for phrase in phrases)
 
 
@@ -442,23 +623,38 @@ def _scores(
     """Return score, matched terms and the share of the idf by unit."""
     found: dict[int, tuple[float, tuple[str, ...], float]] = {}
     asked = 0.0
+
+    def form_of(text: str) -> list[str]:
+        return [text] if "code" in weights.fields else [_singular(word) for word in words(text)]
+
     for term in terms:
-        for word in (term.text,) if "code" in weights.fields else {_singular(each): None for each in words(term.text)}:
+        for word in dict.fromkeys(form_of(term.text)):
             counts = _weighted_counts(units, [word], weights)
             for other in term.others:
-                form = [other.text] if "code" in weights.fields else [_singular(each) for each in words(other.text)]
-                counts = [own + other.weight * more for own, more in zip(counts, _weighted_counts(units, form, weights), strict=True)]
+                others = _weighted_counts(units, form_of(other.text), weights)
+                counts = [
+                    own + other.weight * more for own, more in zip(counts, others, strict=True)
+                ]
             frequency = sum(count > 0 for count in counts)
             idf = term.weight * log(1 + (len(units) - frequency + 0.5) / (frequency + 0.5))
             asked += idf
             for n in (n for n, count in enumerate(counts) if count):
                 score, matched, share = found.get(n, (0.0, (), 0.0))
-                found[n] = (score + idf * counts[n] / (counts[n] + 1), (*matched, term.text), share + idf)
+                found[n] = (
+                    score + idf * counts[n] / (counts[n] + 1),
+                    (*matched, term.text),
+                    share + idf,
+                )
     return {n: (score, matched, share / asked) for n, (score, matched, share) in found.items()}
 
 
-def _weighted_counts(units: Sequence[Mapping[str, list[str]]], form: list[str], weights: KeywordWeights) -> list[float]:
-    return [sum(boost * _occurrences(form, unit[name]) for name, boost in weights.fields.items()) for unit in units]
+def _weighted_counts(
+    units: Sequence[Mapping[str, list[str]]], form: list[str], weights: KeywordWeights
+) -> list[float]:
+    return [
+        sum(boost * _occurrences(form, unit[name]) for name, boost in weights.fields.items())
+        for unit in units
+    ]
 
 
 def _occurrences(form: list[str], text: list[str]) -> int:

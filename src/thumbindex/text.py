@@ -1,4 +1,6 @@
-"""Text as searching sees it: visible words and identifiers, the same when a chunk is indexed and when a query is read."""
+"""Text as searching sees it: visible words and identifiers, the same when a chunk is indexed and
+when a query is read.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +14,37 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 STOP_WORDS = frozenset(
-    "a an the of to in on for and or is are be was were it its this that these those with as by at from how do does can i my me we you"
-    " your what which when why where who if not no there has have had will would should could into about than then so but any all".split()
+    "a an the of to in on for and or is are be was were it its this that these those with as by at "
+    "from how do does can i my me we you"
+    " your what which when why where who if not no there has have had will would should could into "
+    "about than then so but any all".split()
 )
-"""Words that carry no subject; left out of queries unless they are quoted or nothing else is there."""
+"""Words that carry no subject; left out of queries unless they are quoted or nothing else is
+there.
+"""
 
 WORDS_REMEMBERED = 1 << 14
-"""Words whose forms each function keeps that makes them: most of a text are among the last so many. Of a server that runs for long, each of six
-such functions would come to hold four times as many marks and numbers that stand nowhere any more, 90 MB in all."""
+"""Words whose forms each function keeps that makes them: most of a text are among the last so many.
+
+Of a server that runs for long, each of six such functions would come to hold four times as many
+marks and numbers that stand nowhere any more, 90 MB in all.
+"""
 
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
-"""Control characters, whatever some program takes for the end of a line, and what turns the direction of writing."""
+"""Control characters, whatever some program takes for the end of a line, and what turns the
+direction of writing.
+"""
 
 CJK = (
-    "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff"  # iteration marks, kana, the long vowel; no middle dot
+    # iteration marks, kana, the long vowel; no middle dot
+    "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
     "\uac00-\ud7af"  # syllables of Korean
 )
 
 _PASSWORDS = (
-    re.compile(r"(\bpostgres(?:ql)?://)\S*(?=@)", re.I),  # to the last @: one within a password may not be written as %40
+    # to the last @: one within a password may not be written as %40
+    re.compile(r"(\bpostgres(?:ql)?://)\S*(?=@)", re.I),
     re.compile(r"(\b(?:ssl)?password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|[^\s&'\"`]+)", re.I),
 )
 """Where the address of a database holds one: before its host, and as one of its parameters."""
@@ -41,23 +54,33 @@ _LETTER = rf"(?:(?![{CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may stand apart
 _WRITTEN = re.compile(rf"[{CJK}]+|{_LETTER}+(?:['’]{_LETTER}+)*")
 _HAS_CJK = re.compile(rf"[{CJK}]")
 _CJK_RUN = re.compile(rf"[{CJK}]+")
-_WIDE = re.compile("[\u2e80-\u2fdf\uff01-\uffef]+")  # half and full width, and radicals that stand for characters
-_PLAIN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")  # what _WORD finds where there is none of these, twice as fast
+# half and full width, and radicals that stand for characters
+_WIDE = re.compile("[\u2e80-\u2fdf\uff01-\uffef]+")
+# what _WORD finds where there is none of these, twice as fast
+_PLAIN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _OWNED = re.compile(r"(?<=[^\W_])'s(?!'?[^\W_])")  # as _bare: at the end of a word of _PLAIN
 _CODE = re.compile(
     r"--?[A-Za-z][\w-]*"  # --flags
-    r"|[A-Za-z_@$][\w$]*(?:(?:\.|::|->|-|/)[A-Za-z_$][\w$]*)+(?:\(\))?"  # dotted.names, kebab-case, a/path, a::b
+    # dotted.names, kebab-case, a/path, a::b
+    r"|[A-Za-z_@$][\w$]*(?:(?:\.|::|->|-|/)[A-Za-z_$][\w$]*)+(?:\(\))?"
     r"|v?\d+(?:\.\d+)+(?:[-+.]?[A-Za-z0-9]+)*"  # versions
     r"|[^\W\d][\w$]*|\$[\w$]+"  # names
     r"|\d[\w]*"
 )
 _VERSION = re.compile(r"v?\d+\.\d")
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
-_SHAPE = re.compile(r"^--?[A-Za-z]|[a-z\d][A-Z]|[A-Z]{2}[a-z]|\w_\w|\w\.\w|::|->|\(\)$|^v?\d+(?:\.\d+)+|^[A-Z]+[-_]?\d+$|^[A-Z]{2,}_")
+_SHAPE = re.compile(
+    r"^--?[A-Za-z]|[a-z\d][A-Z]|[A-Z]{2}[a-z]|\w_\w|\w\.\w|::|->|\(\)$"
+    r"|^v?\d+(?:\.\d+)+|^[A-Z]+[-_]?\d+$|^[A-Z]{2,}_"
+)
 
 _EMPHASIS = ("**", "__", "~~", "==")
 _INLINE = (  # a pattern, and what stands in every text that it matches: looking for that is cheaper
-    (("[[",), re.compile(r"!\[\[[^\]\[|]*\|([^\]\[]*)\]\]|!?\[\[([^\]\[|]*)\]\]"), lambda m: m[1] or m[2] or ""),
+    (
+        ("[[",),
+        re.compile(r"!\[\[[^\]\[|]*\|([^\]\[]*)\]\]|!?\[\[([^\]\[|]*)\]\]"),
+        lambda m: m[1] or m[2] or "",
+    ),
     (("[[",), re.compile(r"\[\[[^\]\[|]*\|([^\]\[]*)\]\]"), lambda m: m[1]),
     (("](",), re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*(?:\s+\"[^\"]*\")?\)"), lambda m: m[1]),
     (("][",), re.compile(r"!?\[([^\]\[]+)\]\[[^\]\[]*\]"), lambda m: m[1]),
@@ -66,14 +89,20 @@ _INLINE = (  # a pattern, and what stands in every text that it matches: looking
     (_EMPHASIS, re.compile(r"(?<=\S)(\*\*|__|~~|==)"), lambda m: ""),
     (("*",), re.compile(r"(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])"), lambda m: ""),
 )
-_LINE_START = re.compile(r"^[ \t]*(?:>[ \t]?)*(?:\[![\w-]+\][+-]?[ \t]*)?(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:#{1,6}[ \t]+)?", re.M)
+_LINE_START = re.compile(
+    r"^[ \t]*(?:>[ \t]?)*(?:\[![\w-]+\][+-]?[ \t]*)?"
+    r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:#{1,6}[ \t]+)?",
+    re.M,
+)
 _FENCE = re.compile(r"^[ \t]*(?:>[ \t]?)*(?:`{3,}|~{3,}).*$", re.M)
 _RULE = re.compile(r"^[ \t]*+(?:\|[ \t]*+)?:?-{2,}+:?[ \t|:-]*+$", re.M)
 _SPACE = re.compile(r"[ \t]+")
 
 
 def visible(markdown: str) -> str:
-    """Return what a reader sees: links as their text, no list, emphasis, quote or table markers, white space folded."""
+    """Return what a reader sees: links as their text, no list, emphasis, quote or table markers,
+    white space folded.
+    """
     text = markdown
     if "```" in text or "~~~" in text:
         text = _FENCE.sub("", text)
@@ -84,7 +113,9 @@ def visible(markdown: str) -> str:
         if any(mark in text for mark in marks):
             text = pattern.sub(replacement, text)
     text = text.replace("|", " ").replace("`", "")
-    return "\n".join(line for line in (_SPACE.sub(" ", line).strip() for line in text.splitlines()) if line)
+    return "\n".join(
+        line for line in (_SPACE.sub(" ", line).strip() for line in text.splitlines()) if line
+    )
 
 
 _PLURAL = 4
@@ -92,42 +123,63 @@ _PLURAL = 4
 
 _PLURAL_ENDING = re.compile(r"(?<=[^aeiou])ies$|(?<=ss|ch|sh)es$|(?<=x)es$|(?<=[^suio])s$")
 
-_LETTERS = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ı": "i"})
+_LETTERS = str.maketrans(
+    {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ı": "i"}
+)
 """Letters that Unicode takes for no letter with an accent, as keyboards without them write them."""
 
 
 def fold_line(text: str) -> str:
-    """Return a name, path or line as it is matched: compatibility forms unified, case folded, accents taken off."""
+    """Return a name, path or line as it is matched: compatibility forms unified, case folded,
+    accents taken off.
+    """
     if text.isascii():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.casefold().translate(_LETTERS)).replace("и\u0306", "й")  # another letter, not и with an accent
-    return unicodedata.normalize("NFC", "".join(c for c in decomposed if not unicodedata.combining(c) or "\u3099" <= c <= "\u309a"))
+    # another letter, not и with an accent
+    decomposed = unicodedata.normalize("NFKD", text.casefold().translate(_LETTERS)).replace(
+        "и\u0306", "й"
+    )
+    return unicodedata.normalize(
+        "NFC",
+        "".join(c for c in decomposed if not unicodedata.combining(c) or "\u3099" <= c <= "\u309a"),
+    )
 
 
 @lru_cache(maxsize=WORDS_REMEMBERED)
 def fold(word: str) -> str:
-    """Return a word as it is matched, as `fold_line` does; words come again and again, so the last ones are kept."""
+    """Return a word as it is matched, as `fold_line` does; words come again and again, so the last
+    ones are kept.
+    """
     return fold_line(word)
 
 
-_ACCENTS = re.compile("[\u0300-\u036f\u20d0-\u20ff\ufe00-\ufe0f]+")  # no vowel sign of India, no dakuten; what turns a sign into an emoji
+# no vowel sign of India, no dakuten; what turns a sign into an emoji
+_ACCENTS = re.compile("[\u0300-\u036f\u20d0-\u20ff\ufe00-\ufe0f]+")
 _NO_LETTERS = {code: None for code in range(128) if not chr(code).isalnum() and chr(code) != "\n"}
 _SIGNS = re.compile(r"[^\w\n]+")
 
 
 def bare_name(name: str) -> str:
-    """Return the letters and digits of a name: case, accents, spaces and punctuation are no difference; marks that make another letter are."""
-    return name.lower().translate(_NO_LETTERS).replace("\n", "") if name.isascii() else bare_names([name])[0]
+    """Return the letters and digits of a name: case, accents, spaces and punctuation are no
+    difference; marks that make another letter are.
+    """
+    if name.isascii():
+        return name.lower().translate(_NO_LETTERS).replace("\n", "")
+    return bare_names([name])[0]
 
 
 def bare_names(names: Sequence[str]) -> list[str]:
-    """Return the letters and digits of each of several names: of many at once in a tenth of the time."""
+    """Return the letters and digits of each of several names: of many at once in a tenth of the
+    time.
+    """
     if not names:
         return []
     lines = "\n".join(name.replace("\n", " ") for name in names)
     if lines.isascii():
         return lines.lower().translate(_NO_LETTERS).split("\n")
-    lines = unicodedata.normalize("NFKD", lines).casefold().translate(_LETTERS).replace("и\u0306", "й")
+    lines = (
+        unicodedata.normalize("NFKD", lines).casefold().translate(_LETTERS).replace("и\u0306", "й")
+    )
     lines = _SIGNS.sub(_marks_of, _ACCENTS.sub("", lines).translate(_NO_LETTERS))
     return unicodedata.normalize("NFC", lines).split("\n")
 
@@ -138,26 +190,36 @@ def _marks_of(signs: re.Match[str]) -> str:
 
 
 def composed(text: str) -> str:
-    """Return a text in which each letter is one character, of its usual width: macOS takes é, が and 한 apart, and a pair is two characters."""
+    """Return a text in which each letter is one character, of its usual width: macOS takes é, が
+    and 한 apart, and a pair is two characters.
+    """
     if text.isascii():
         return text
-    return unicodedata.normalize("NFC", _WIDE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text))
+    return unicodedata.normalize(
+        "NFC", _WIDE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
+    )
 
 
 def words(text: str) -> list[str]:
-    """Return the folded words in order; Chinese, Japanese and Korean runs as overlapping pairs of characters."""
+    """Return the folded words in order; Chinese, Japanese and Korean runs as overlapping pairs of
+    characters.
+    """
     text = composed(text)
     if has_cjk(text):
         return [part for word in _WORD.findall(text) for part in _pairs(word)]
     if text.isascii():
         return _PLAIN.findall((_OWNED.sub("", text) if "'s" in text else text).lower())
     found = _PLAIN.findall(text)
-    return [fold(_bare(word)) for word in found] if "'" in text or "’" in text else [fold(word) for word in found]
+    if "'" in text or "’" in text:
+        return [fold(_bare(word)) for word in found]
+    return [fold(word) for word in found]
 
 
 @lru_cache(maxsize=WORDS_REMEMBERED)
 def form_key(text: str) -> str:
-    """Return by what spellings of a name are compared: its words folded, joined by one space, the last one without a plural's ending."""
+    """Return by what spellings of a name are compared: its words folded, joined by one space, the
+    last one without a plural's ending.
+    """
     found = words(text)
     if found and len(found[-1]) >= _PLURAL:
         found[-1] = _PLURAL_ENDING.sub(lambda match: "y" if match[0] == "ies" else "", found[-1])
@@ -165,16 +227,24 @@ def form_key(text: str) -> str:
 
 
 def placed_words(text: str) -> tuple[list[str], Sequence[int]]:
-    """Return what a text is found by, and the place of each: its words, and at a pair's place its characters, for a word of one character."""
+    """Return what a text is found by, and the place of each: its words, and at a pair's place its
+    characters, for a word of one character.
+    """
     found = words(text)
     if text.isascii() or not any(map(has_cjk, found)):
         return found, range(len(found))
-    placed = [(each, place) for place, pair in enumerate(zip(found, (*found[1:], ""), strict=True)) for each in _with_characters(*pair)]
+    placed = [
+        (each, place)
+        for place, pair in enumerate(zip(found, (*found[1:], ""), strict=True))
+        for each in _with_characters(*pair)
+    ]
     return [each for each, _ in placed], [place for _, place in placed]
 
 
 def word_spans(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the words of a text as `words` gives them, and where each stands in it, in characters."""
+    """Yield the words of a text as `words` gives them, and where each stands in it, in
+    characters.
+    """
     for match in _WRITTEN.finditer(text):
         found, apart = _written_words(match[0])
         start, end = match.span()
@@ -184,13 +254,17 @@ def word_spans(text: str) -> Iterator[tuple[str, int, int]]:
 
 @lru_cache(maxsize=WORDS_REMEMBERED)
 def _written_words(written: str) -> tuple[tuple[str, ...], bool]:
-    """Return the words of what stands without a space, and whether each is a part of it by its place; the same comes again and again."""
+    """Return the words of what stands without a space, and whether each is a part of it by its
+    place; the same comes again and again.
+    """
     found = tuple(words(written))
     return found, has_cjk(written) and len(found) == max(1, len(written) - 1)
 
 
 def _with_characters(word: str, following: str) -> tuple[str, ...]:
-    """Return a word; a pair with its characters, but for the last one where the next pair begins with it."""
+    """Return a word; a pair with its characters, but for the last one where the next pair begins
+    with it.
+    """
     if len(word) == 1 or not has_cjk(word):
         return (word,)
     return (word, word[0], *(() if following.startswith(word[1]) else word[1]))
@@ -202,13 +276,17 @@ def has_cjk(text: str) -> bool:
 
 
 def spaced(text: str) -> str:
-    """Return a text with spaces around its runs of Chinese, Japanese and Korean, in which identifiers stand without one."""
+    """Return a text with spaces around its runs of Chinese, Japanese and Korean, in which
+    identifiers stand without one.
+    """
     text = composed(text)
     return _CJK_RUN.sub(r" \g<0> ", text) if has_cjk(text) else text
 
 
 def _pairs(word: str) -> list[str]:
-    """Return the overlapping pairs of a run of Chinese, Japanese or Korean; another word as it is matched."""
+    """Return the overlapping pairs of a run of Chinese, Japanese or Korean; another word as it is
+    matched.
+    """
     if _HAS_CJK.match(word):
         return [word[i : i + 2] for i in range(max(1, len(word) - 1))]
     return [fold(_bare(word))]
@@ -219,17 +297,23 @@ def _bare(word: str) -> str:
 
 
 def split_identifier(identifier: str) -> list[str]:
-    """Return the parts of an identifier, folded: `HTTPResponse` gives http, response; `parse_json` gives parse, json."""
+    """Return the parts of an identifier, folded: `HTTPResponse` gives http, response; `parse_json`
+    gives parse, json.
+    """
     return [fold(part) for part in _CAMEL.findall(identifier)]
 
 
 def looks_like_code(token: str) -> bool:
-    """Tell whether a token is shaped like an identifier, flag, dotted name, error code or version."""
+    """Tell whether a token is shaped like an identifier, flag, dotted name, error code or
+    version.
+    """
     return bool(_SHAPE.search(token))
 
 
 def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return each code-like token in order, folded, with its parts; a plain word comes without parts, and as `words` gives it."""
+    """Return each code-like token in order, folded, with its parts; a plain word comes without
+    parts, and as `words` gives it.
+    """
     return [found for token in code_tokens(text) for found in read_token(token)]
 
 
@@ -248,7 +332,12 @@ def read_token(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
         return ((fold(token.removeprefix("v")), ()),)  # its numbers alone say nothing
     if looks_like_code(token) or "-" in token[1:] or "/" in token:
         parts = tuple(split_identifier(token))
-        return ((fold(token.removesuffix("()")), parts if len(parts) > 1 or parts[:1] != (fold(token),) else ()),)
+        return (
+            (
+                fold(token.removesuffix("()")),
+                parts if len(parts) > 1 or parts[:1] != (fold(token),) else (),
+            ),
+        )
     return ((fold(token), ()),)
 
 
@@ -257,18 +346,25 @@ HEADING_TOKENS = 85
 
 
 def embedded_text(heading_path: tuple[str, ...], text: str) -> str:
-    """Return exactly what is embedded for a chunk: `Title > H2 > H3`, a blank line, its visible text; no ids, no paths."""
+    """Return exactly what is embedded for a chunk: `Title > H2 > H3`, a blank line, its visible
+    text; no ids, no paths.
+    """
     return f"{shortened(' > '.join(heading_path))}\n\n{visible(text)}".strip()
 
 
 def text_key(text: str) -> bytes:
-    """Return the digest that stands for a text: under which its vector is kept, and a decision knows it."""
+    """Return the digest that stands for a text: under which its vector is kept, and a decision
+    knows it.
+    """
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def shortened(path: str) -> str:
-    """Return a heading path, cut in the middle where it would take more than its share of a model's window."""
-    costs = [0.25 if c.isascii() and (c.isalpha() or c == " ") else 1.0 for c in path]  # word pieces of English; a token a character otherwise
+    """Return a heading path, cut in the middle where it would take more than its share of a model's
+    window.
+    """
+    # word pieces of English; a token a character otherwise
+    costs = [0.25 if c.isascii() and (c.isalpha() or c == " ") else 1.0 for c in path]
     if sum(costs) <= HEADING_TOKENS:
         return path
     return f"{path[: _reach(costs)]} … {path[len(path) - _reach(costs[::-1]) :]}"
@@ -287,12 +383,14 @@ def _reach(costs: list[float]) -> int:
 # ------------------------------------------------------------------ characters that nobody sees
 
 SUSPECT = re.compile(
-    "[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
+    "[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
 )
 
 INVISIBLE = re.compile(
     "(?P<flag>\U0001f3f4[\U000e0030-\U000e007a]{2,8}\U000e007f)"  # England, Scotland, Wales
-    "|(?P<tags>[\U000e0000-\U000e007f\U000e0080-\U000e00ff\U000e01f0-\U000e0fff]+)"  # letters that no font shows
+    # letters that no font shows
+    "|(?P<tags>[\U000e0000-\U000e007f\U000e0080-\U000e00ff\U000e01f0-\U000e0fff]+)"
     "|(?P<selectors>[\ufe00-\ufe0f\U000e0100-\U000e01ef]+)"
     "|(?P<turned>[\u202d\u202e]+)"  # what is shown in another order than it is read
     "|(?P<joined>[\u200b-\u200d\u2060-\u2064\ufeff]+)"
@@ -302,17 +400,24 @@ INVISIBLE = re.compile(
 SHORT_RUN = 3
 """Selectors and joiners that follow each other in no writing: from here on they spell something."""
 
-_UNSPACED = re.compile("[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
+    "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+)
 """Thai, Lao, Tibetan, Burmese, Khmer and others: a space of no width is where their words end."""
 
 _AROUND = 100
 """Characters before and behind a mark of direction in which there is writing that needs it."""
 
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+_RIGHT_TO_LEFT = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
 
 
 def strip_invisible(text: str) -> str:
-    """Return a text without characters that nobody sees and no writing needs; emoji, Persian, Arabic, Indic and Khmer texts stay as they are."""
+    """Return a text without characters that nobody sees and no writing needs; emoji, Persian,
+    Arabic, Indic and Khmer texts stay as they are.
+    """
     if text.isascii() and text.isprintable():
         return text
     return INVISIBLE.sub(_seen, text) if SUSPECT.search(text) else text
@@ -325,14 +430,17 @@ def _seen(match: re.Match[str]) -> str:
     if kind == "selectors":
         return found[0] if found[0] < "\U000e0100" or len(found) == 1 else ""
     before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
-    if kind == "joined":  # kept between letters that join, and a space of no width where words end so
+    # kept between letters that join, and a space of no width where words end so
+    if kind == "joined":
         if len(found) > SHORT_RUN or found[0] in "\u2060\u2061\u2062\u2063\u2064\ufeff":
             return ""
         if found[0] == "\u200b":
             return found[0] if _UNSPACED.match(before) or _UNSPACED.match(after) else ""
         return found[0] if before and not (before.isascii() or before.isspace()) else ""
     if kind == "rest" and found in "\u202a\u202b\u202c\u2066\u2067\u2068\u2069":
-        return found if _RIGHT_TO_LEFT.search(text, max(0, match.start() - _AROUND), match.end() + _AROUND) else ""
+        if _RIGHT_TO_LEFT.search(text, max(0, match.start() - _AROUND), match.end() + _AROUND):
+            return found
+        return ""
     return ""
 
 
@@ -352,7 +460,9 @@ def escape_breaks(text: str) -> str:
 
 
 def without_password(text: str) -> str:
-    """Return a message without who asks a database, and with which password, in the addresses that it quotes."""
+    """Return a message without who asks a database, and with which password, in the addresses that
+    it quotes.
+    """
     for pattern in _PASSWORDS:
         text = pattern.sub(r"\1…", text)
     return text
@@ -373,7 +483,9 @@ _PLACE = re.compile(r"(.+\.\w+):([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?", re.S)
 
 
 def split_citation(written: str) -> tuple[str, tuple[int, int] | None]:
-    """Return what a citation (`x.md#Heading (lines 11-14)`) or a place (`x.md:11`, `x.md:11-14`) names, and its lines; None where it has none."""
+    """Return what a citation (`x.md#Heading (lines 11-14)`) or a place (`x.md:11`, `x.md:11-14`)
+    names, and its lines; None where it has none.
+    """
     found = _CITATION.fullmatch(written) or _PLACE.fullmatch(written)
     if found is None or int(found[3] or found[2]) < int(found[2]):
         return written, None
@@ -385,16 +497,22 @@ def split_citation(written: str) -> tuple[str, tuple[int, int] | None]:
 SCHEME = "thumbindex://"
 
 _DIGEST = 8
-"""Digits of a text's digest in an address and in an id: two texts of a vault share one once in millions."""
+"""Digits of a text's digest in an address and in an id: two texts of a vault share one once in
+millions.
+"""
 
 _IS = "is="
 
 _PLAIN_IN_HEADINGS = "/:@,;=$+!*&"
-"""Signs of a heading that are not encoded, since many headings have them: neither quotes nor brackets, which end an address in prose."""
+"""Signs of a heading that are not encoded, since many headings have them: neither quotes nor
+brackets, which end an address in prose.
+"""
 
 
 class Address(NamedTuple):
-    """What an address names: a note, or a passage of it by its heading and the digest of its text."""
+    """What an address names: a note, or a passage of it by its heading and the digest of its
+    text.
+    """
 
     folder: str
     path: str
@@ -408,14 +526,20 @@ def text_digest(text: str) -> str:
 
 
 def query_id(query: str) -> str:
-    """Return what all ways of typing one question have in common: a digest of its words, whatever their case and the space between them."""
+    """Return what all ways of typing one question have in common: a digest of its words, whatever
+    their case and the space between them.
+    """
     return text_digest(" ".join(query.casefold().split()))
 
 
 def address_of(folder: str, path: str, heading: str = "", digest: str = "") -> str:
-    """Return an address, as `thumbindex://notes/plans.md?is=1a2b3c4d#Budget`: the folder as one part, the path with its slashes."""
+    """Return an address, as `thumbindex://notes/plans.md?is=1a2b3c4d#Budget`: the folder as one
+    part, the path with its slashes.
+    """
     where = f"{SCHEME}{quote(folder, safe='')}/{quote(path, safe='/')}"
-    return f"{where}{f'?{_IS}{digest}' if digest else ''}{f'#{quote(one_line(heading), safe=_PLAIN_IN_HEADINGS)}' if heading else ''}"
+    told = f"?{_IS}{digest}" if digest else ""
+    below = f"#{quote(one_line(heading), safe=_PLAIN_IN_HEADINGS)}" if heading else ""
+    return f"{where}{told}{below}"
 
 
 def read_address(written: str) -> Address | None:

@@ -1,6 +1,8 @@
-"""Several clients of one database: processes that ask without pause, and agents over two servers while a builder publishes edits.
+"""Several clients of one database: processes that ask without pause, and agents over two servers
+while a builder publishes edits.
 
-As a program it is one of those processes: it opens what is published, and asks whenever it is told to.
+As a program it is one of those processes: it opens what is published, and asks whenever it is told
+to.
 """
 
 from __future__ import annotations
@@ -56,16 +58,23 @@ EDITED_BYTES = 400_000
 """Of the Markdown of the folder whose notes change."""
 
 TIMES = 6
-"""Agents ask for so many times the seconds that processes do: an agent asks once in a second and a half."""
+"""Agents ask for so many times the seconds that processes do: an agent asks once in a second and a
+half.
+"""
 
 
-# ------------------------------------------------------------------ processes that ask without pause
+# ------------------------------------------------------------------ processes that ask without paus
 
 
-def process_rows(subject: Subject, server: TestServer, database: str, questions: Sequence[str]) -> Iterator[Row]:
+def process_rows(
+    subject: Subject, server: TestServer, database: str, questions: Sequence[str]
+) -> Iterator[Row]:
     """Ask from one process, two, four and so on; yield how many answers came, and how late."""
     with ExitStack() as started:
-        clients = [started.enter_context(_client(subject, server.address(database), questions)) for _ in range(subject.given.clients)]
+        clients = [
+            started.enter_context(_client(subject, server.address(database), questions))
+            for _ in range(subject.given.clients)
+        ]
         for client in clients:
             client.hear()
         for count in [2**n for n in range(subject.given.clients.bit_length())]:
@@ -78,10 +87,28 @@ def process_rows(subject: Subject, server: TestServer, database: str, questions:
             name = f"{count} {'process' if count == 1 else 'processes'}"
             yield Row("engine", f"{name}: answers", "a second", [len(milliseconds) / seconds])
             yield from quantile_rows("engine", f"{name}, {{}}", [milliseconds])
-            here, there = sum(answer["processor"] for answer in asked), processor_seconds(server.process) - before
-            yield Row("engine", f"{name}, processor time here, a question", "ms", [1000 * here / len(milliseconds)])
-            yield Row("engine", f"{name}, processor time of PostgreSQL, a question", "ms", [1000 * there / len(milliseconds)])
-        yield Row("engine", "resident, a client process", "MB", [float(np.median([memory_of(each.process.pid)[0] for each in clients])) / 1e6])
+            here, there = (
+                sum(answer["processor"] for answer in asked),
+                processor_seconds(server.process) - before,
+            )
+            yield Row(
+                "engine",
+                f"{name}, processor time here, a question",
+                "ms",
+                [1000 * here / len(milliseconds)],
+            )
+            yield Row(
+                "engine",
+                f"{name}, processor time of PostgreSQL, a question",
+                "ms",
+                [1000 * there / len(milliseconds)],
+            )
+        yield Row(
+            "engine",
+            "resident, a client process",
+            "MB",
+            [float(np.median([memory_of(each.process.pid)[0] for each in clients])) / 1e6],
+        )
         yield Row(
             "engine",
             "proportional, PostgreSQL",
@@ -114,7 +141,9 @@ class _Client:
 @contextmanager
 def _client(subject: Subject, url: str, questions: Sequence[str]) -> Iterator[_Client]:
     command, environment = program("bench.clients", subject.arguments)
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
         client = _Client(process)
         client.tell([url, list(questions)])
         try:
@@ -129,8 +158,13 @@ def _client(subject: Subject, url: str, questions: Sequence[str]) -> Iterator[_C
 
 
 def main() -> None:
-    """Read a server's options, and from standard input the address, the questions, then how long to ask, and from which question on."""
-    (url, questions), opening = json.loads(sys.stdin.readline()), Opening.from_arguments(sys.argv[1:])
+    """Read a server's options, and from standard input the address, the questions, then how long to
+    ask, and from which question on.
+    """
+    (url, questions), opening = (
+        json.loads(sys.stdin.readline()),
+        Opening.from_arguments(sys.argv[1:]),
+    )
     with Library.open(config=opening.load(), engine=url, wait_for_models=False) as library:
         library.load_models()
         for question in questions[:WARM]:
@@ -138,23 +172,36 @@ def main() -> None:
         print(json.dumps("ready"), flush=True)
         for line in sys.stdin:
             seconds, first = json.loads(line)
-            print(json.dumps(_ask_for(library, questions[WARM:] or questions, seconds, first)), flush=True)
+            print(
+                json.dumps(_ask_for(library, questions[WARM:] or questions, seconds, first)),
+                flush=True,
+            )
 
 
-def _ask_for(library: Library, questions: Sequence[str], seconds: float, first: int) -> dict[str, Any]:
+def _ask_for(
+    library: Library, questions: Sequence[str], seconds: float, first: int
+) -> dict[str, Any]:
     milliseconds, began, spent = list[float](), time.perf_counter(), time.process_time()
     while time.perf_counter() < began + seconds:
         asked = time.perf_counter()
         library.query(questions[(first + len(milliseconds)) % len(questions)])
         milliseconds.append(1000 * (time.perf_counter() - asked))
-    return {"milliseconds": milliseconds, "seconds": time.perf_counter() - began, "processor": time.process_time() - spent}
+    return {
+        "milliseconds": milliseconds,
+        "seconds": time.perf_counter() - began,
+        "processor": time.process_time() - spent,
+    }
 
 
-# ------------------------------------------------------------------ agents over servers, while notes change
+# ------------------------------------------------------------------ agents over servers, while note
 
 
-def agent_rows(subject: Subject, server: TestServer, database: str, questions: Sequence[str]) -> Iterator[Row]:
-    """Have agents ask two servers over HTTP what is published, while a builder publishes the edits of a second folder."""
+def agent_rows(
+    subject: Subject, server: TestServer, database: str, questions: Sequence[str]
+) -> Iterator[Row]:
+    """Have agents ask two servers over HTTP what is published, while a builder publishes the edits
+    of a second folder.
+    """
     url, folder = server.address(database), subject.copy_some(EDITED_BYTES)
     pair = Pair(folder)
     pair.write(0)
@@ -163,28 +210,76 @@ def agent_rows(subject: Subject, server: TestServer, database: str, questions: S
         builder = started.enter_context(_builder([*edited.arguments, f"--engine={url}"]))
         builder.await_first()
         overrides = [f"--set={each}" for each in subject.opening.overrides]
-        urls = [started.enter_context(http_server([*overrides, f"--engine={url}"])) for _ in range(SERVERS)]
+        urls = [
+            started.enter_context(http_server([*overrides, f"--engine={url}"]))
+            for _ in range(SERVERS)
+        ]
         for each in urls:
             with http_client(each) as call:
                 for question in questions[:WARM]:
                     call("query", query=question)
         here, there = descendants_seconds(), processor_seconds(server.process)
         found = asyncio.run(_let_agents_ask(urls, questions, pair, TIMES * subject.given.seconds))
-        here, there, published = descendants_seconds() - here, processor_seconds(server.process) - there, builder.publications
+        here, there, published = (
+            descendants_seconds() - here,
+            processor_seconds(server.process) - there,
+            builder.publications,
+        )
     yield Row(
-        "engine", f"{AGENTS} agents, answers", "a second", [len(found.milliseconds) / found.seconds], note=f"{SERVERS} servers; 0.5 to 2 s of thought"
+        "engine",
+        f"{AGENTS} agents, answers",
+        "a second",
+        [len(found.milliseconds) / found.seconds],
+        note=f"{SERVERS} servers; 0.5 to 2 s of thought",
     )
     yield from quantile_rows("engine", f"{AGENTS} agents, {{}}", [found.milliseconds])
     yield Row("engine", f"{AGENTS} agents, longest wait", "ms", [max(found.milliseconds)], LONGEST)
     asked = len(found.milliseconds) + found.probes
-    yield Row("engine", f"{AGENTS} agents, processor time here, a question", "ms", [1000 * here / asked], note="of servers, agents and builder")
-    yield Row("engine", f"{AGENTS} agents, processor time of PostgreSQL, a question", "ms", [1000 * there / asked])
-    yield Row("engine", f"{AGENTS} agents, errors", "", [len(found.errors)], 0.0, note="; ".join(sorted(set(found.errors)))[:300])
-    yield Row("engine", "edits", "", [len(pair.written)], note=f"{published} publications of a folder of its own, beside the large one")
-    yield Row("engine", "edits, torn answers", "", [found.torn], 0.0, note=f"of {found.pairs:,} that show both notes of a pair")
+    yield Row(
+        "engine",
+        f"{AGENTS} agents, processor time here, a question",
+        "ms",
+        [1000 * here / asked],
+        note="of servers, agents and builder",
+    )
+    yield Row(
+        "engine",
+        f"{AGENTS} agents, processor time of PostgreSQL, a question",
+        "ms",
+        [1000 * there / asked],
+    )
+    yield Row(
+        "engine",
+        f"{AGENTS} agents, errors",
+        "",
+        [len(found.errors)],
+        0.0,
+        note="; ".join(sorted(set(found.errors)))[:300],
+    )
+    yield Row(
+        "engine",
+        "edits",
+        "",
+        [len(pair.written)],
+        note=f"{published} publications of a folder of its own, beside the large one",
+    )
+    yield Row(
+        "engine",
+        "edits, torn answers",
+        "",
+        [found.torn],
+        0.0,
+        note=f"of {found.pairs:,} that show both notes of a pair",
+    )
     yield from quantile_rows("engine", "edit to answer, {}", [found.seen])
     yield Row("engine", "edit to answer, longest", "ms", [max(found.seen)])
-    yield Row("engine", "edits that were not seen", "", [len(pair.written) * SERVERS - len(found.seen)], 0.0)
+    yield Row(
+        "engine",
+        "edits that were not seen",
+        "",
+        [len(pair.written) * SERVERS - len(found.seen)],
+        0.0,
+    )
 
 
 class Pair:
@@ -192,13 +287,17 @@ class Pair:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.written: list[float] = []  # by the number of the revision less one; that of the first, 0, is not asked for
+        # by the number of the revision less one; that of the first, 0, is not asked for
+        self.written: list[float] = []
 
     def write(self, number: int) -> None:
         """Put both notes in place at once, as near as files allow."""
         names = ("one", "two")
         for name in names:
-            write(self._folder / f".pair {name}", f"# Pair {name}\n\nThe turbine {name} is at revision {number}.\n")
+            write(
+                self._folder / f".pair {name}",
+                f"# Pair {name}\n\nThe turbine {name} is at revision {number}.\n",
+            )
         for name in names:
             (self._folder / f".pair {name}").replace(self._folder / f"pair {name}.md")
         if number:
@@ -210,7 +309,8 @@ class _Found:
     """What agents and probes found."""
 
     milliseconds: list[float] = field(default_factory=list)
-    seen: list[float] = field(default_factory=list)  # milliseconds from an edit to its answer, once a server
+    # milliseconds from an edit to its answer, once a server
+    seen: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     torn: int = 0
     pairs: int = 0  # answers that show both notes
@@ -220,17 +320,25 @@ class _Found:
 
 class _Asks(Protocol):
     async def __call__(self, **arguments: Any) -> dict[str, Any]:
-        """Ask a server the tool `query`; return its structured answer. Raises ThumbindexError where it refuses."""
+        """Ask a server the tool `query`; return its structured answer.
+
+        Raises ThumbindexError where it refuses.
+        """
 
 
-async def _let_agents_ask(urls: Sequence[str], questions: Sequence[str], pair: Pair, seconds: float) -> _Found:
+async def _let_agents_ask(
+    urls: Sequence[str], questions: Sequence[str], pair: Pair, seconds: float
+) -> _Found:
     """Have agents ask, probes look, and the notes change, for so many seconds."""
     found, over = _Found(), asyncio.Event()
     async with AsyncExitStack() as connected:
         agents = [await _connected(connected, urls[number % len(urls)]) for number in range(AGENTS)]
         probes = [await _connected(connected, url) for url in urls]
         began = time.perf_counter()
-        tasks = [asyncio.create_task(_be_agent(ask, number, questions, found, over)) for number, ask in enumerate(agents)]
+        tasks = [
+            asyncio.create_task(_be_agent(ask, number, questions, found, over))
+            for number, ask in enumerate(agents)
+        ]
         looks = [asyncio.create_task(_look(ask, pair, found, over)) for ask in probes]
         while time.perf_counter() < began + seconds:
             await asyncio.sleep(EDIT_SECONDS)
@@ -261,7 +369,9 @@ async def _connected(stack: AsyncExitStack, url: str) -> _Asks:
     return ask
 
 
-async def _be_agent(ask: _Asks, number: int, questions: Sequence[str], found: _Found, over: asyncio.Event) -> None:
+async def _be_agent(
+    ask: _Asks, number: int, questions: Sequence[str], found: _Found, over: asyncio.Event
+) -> None:
     chance = random.Random(number)
     await asyncio.sleep(chance.uniform(0, THINKING[1]))
     while not over.is_set():
@@ -275,14 +385,21 @@ async def _be_agent(ask: _Asks, number: int, questions: Sequence[str], found: _F
 
 
 async def _look(ask: _Asks, pair: Pair, found: _Found, over: asyncio.Event) -> None:
-    """Ask one server for the pair, until it has shown the last edit; note when each was seen first, and where one note is older than the other."""
+    """Ask one server for the pair, until it has shown the last edit; note when each was seen first,
+    and where one note is older than the other.
+    """
     seen, until = 0, 0.0
     while not until or (seen < len(pair.written) and time.perf_counter() < until):
         if over.is_set() and not until:
             until = time.perf_counter() + LATEST_SECONDS
         answer = await ask(query="turbine revision", limit=10, folder=[pair._folder.name])
         now = time.perf_counter()
-        shown = [int(each) for result in answer["results"] if "pair" in result["path"] for each in re.findall(r"revision (\d+)", result["text"])]
+        shown = [
+            int(each)
+            for result in answer["results"]
+            if "pair" in result["path"]
+            for each in re.findall(r"revision (\d+)", result["text"])
+        ]
         found.probes += 1
         found.pairs += len(shown) > 1
         found.torn += len(set(shown)) > 1
@@ -316,7 +433,9 @@ class _Builder:
 @contextmanager
 def _builder(options: Sequence[str]) -> Iterator[_Builder]:
     command = [*SERVE[:-1], "engine", "publish", "--watch", "--json", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         try:
             yield _Builder(process)
         finally:

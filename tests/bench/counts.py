@@ -1,4 +1,6 @@
-"""What is counted and not timed: statements a question, modules before the handshake, commits, what the model is asked for, files that are read."""
+"""What is counted and not timed: statements a question, modules before the handshake, commits, what
+the model is asked for, files that are read.
+"""
 
 import time
 from collections.abc import Iterator
@@ -19,7 +21,9 @@ MOST_BYTES = 300_000
 
 def measure(subject: Subject) -> Iterator[Row]:
     """Count what a start, an indexing, an indexing again and a question do."""
-    yield Row("counts", "modules loaded when the tools are listed", "", [count_modules(subject.arguments)])
+    yield Row(
+        "counts", "modules loaded when the tools are listed", "", [count_modules(subject.arguments)]
+    )
     yield from _of_indexing(subject.at(subject.copy_some(MOST_BYTES), subject.empty("counted")))
     yield from _of_questions(subject)
 
@@ -29,12 +33,22 @@ def _of_indexing(subject: Subject) -> Iterator[Row]:
     with subject.open(embedder=RandomEmbedder(subject.model())) as library:
         words = library.index(words_only=True)
         whole = library.index()
-        with files_read(frozenset(entry.path.rpartition("/")[2] for entry in library.outline())) as read:
+        with files_read(
+            frozenset(entry.path.rpartition("/")[2] for entry in library.outline())
+        ) as read:
             again = library.index()
-    yield Row("counts", "commits of words", "", [words.generation], note=f"{words.chunks:,} chunks of {words.added:,} files")
+    yield Row(
+        "counts",
+        "commits of words",
+        "",
+        [words.generation],
+        note=f"{words.chunks:,} chunks of {words.added:,} files",
+    )
     yield Row("counts", "commits of vectors", "", [whole.generation - words.generation])
     yield Row("counts", "texts that the model is asked for", "", [whole.embedded])
-    yield Row("counts", "unchanged: texts that the model is asked for", "", [again.embedded], most=0)
+    yield Row(
+        "counts", "unchanged: texts that the model is asked for", "", [again.embedded], most=0
+    )
     yield Row("counts", "unchanged: commits", "", [again.generation - whole.generation], most=0)
     yield Row("counts", "unchanged: notes that are read", "", [read.total()], most=0)
 

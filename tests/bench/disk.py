@@ -20,10 +20,23 @@ def measure(subject: Subject) -> Iterator[Row]:
     for path in place.rglob("*"):
         if path.is_file():
             first = path.relative_to(place).parts[0]
-            parts["store" if first.startswith("index.sqlite3") else "words" if first == "keyword" else "the rest"] += path.stat().st_size
+            parts[
+                "store"
+                if first.startswith("index.sqlite3")
+                else "words"
+                if first == "keyword"
+                else "the rest"
+            ] += path.stat().st_size
     yield Row("disk", "Markdown", "MB", [notes / 1e6], note=f"{chunks:,} chunks")
     for name, size in parts.most_common():
         yield Row("disk", name, "MB", [size / 1e6])
     large = notes >= LARGE_BYTES
     note = "" if large else f"under {LARGE_BYTES / 1e6:g} MB of Markdown: no target"
-    yield Row("disk", "index / Markdown", "×", [parts.total() / max(notes, 1)], 6.0 if large else None, note=note)
+    yield Row(
+        "disk",
+        "index / Markdown",
+        "×",
+        [parts.total() / max(notes, 1)],
+        6.0 if large else None,
+        note=note,
+    )

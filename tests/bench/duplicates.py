@@ -1,4 +1,6 @@
-"""What looking for duplicates costs: every chunk against all others, then after an edit; random vectors stand for a model's."""
+"""What looking for duplicates costs: every chunk against all others, then after an edit; random
+vectors stand for a model's.
+"""
 
 import random
 from collections import deque
@@ -20,19 +22,31 @@ COPIED = 0.2
 
 
 def measure(subject: Subject) -> Iterator[Row]:
-    """Make notes of which some copy others, index them without looking for duplicates, then look; edit notes and look again."""
+    """Make notes of which some copy others, index them without looking for duplicates, then look;
+    edit notes and look again.
+    """
     notes, edits = subject.given.made or NOTES, subject.given.edits or EDITS
-    made, embedder, chosen = subject.at(subject.empty("vault"), subject.empty("index")), RandomEmbedder(), random.Random(2)
+    made, embedder, chosen = (
+        subject.at(subject.empty("vault"), subject.empty("index")),
+        RandomEmbedder(),
+        random.Random(2),
+    )
     author = make_vault(made.folder, notes, subject.given.characters)
     for number in chosen.sample(range(notes), round(notes * COPIED)):
-        _copy_section(note_path(made.folder, chosen.randrange(notes)), note_path(made.folder, number))
-    with made.open("index.ingest.enabled=false", "index.duplicates.enabled=false", embedder=embedder) as library:
+        _copy_section(
+            note_path(made.folder, chosen.randrange(notes)), note_path(made.folder, number)
+        )
+    with made.open(
+        "index.ingest.enabled=false", "index.duplicates.enabled=false", embedder=embedder
+    ) as library:
         chunks = library.index().chunks
     with made.open(embedder=embedder) as library:
         (folder,) = library.opened
         whole, after = timed(lambda: deque(find_duplicates(folder), maxlen=0)), []
         for number in chosen.choices(range(notes), k=edits):
-            note_path(made.folder, number).write_text(author.write_note(number, notes, subject.given.characters), encoding="utf-8")
+            note_path(made.folder, number).write_text(
+                author.write_note(number, notes, subject.given.characters), encoding="utf-8"
+            )
             library.index(words_only=True)
             with closing(Reader(folder)) as reader:
                 pending = reader.store.pending()
@@ -40,7 +54,13 @@ def measure(subject: Subject) -> Iterator[Row]:
             after.append(1000 * timed(lambda: deque(find_duplicates(folder), maxlen=0)))
         with closing(Reader(folder)) as reader:
             pairs = len(reader.store.duplicates.alike())
-    yield Row("duplicates", "all chunks against all others", "s", [whole], note=f"{chunks:,} chunks, {pairs:,} pairs after the edits")
+    yield Row(
+        "duplicates",
+        "all chunks against all others",
+        "s",
+        [whole],
+        note=f"{chunks:,} chunks, {pairs:,} pairs after the edits",
+    )
     yield Row("duplicates", "pairs", "", [pairs])
     yield Row("duplicates", "after an edit", "ms", after, note=f"{edits:,} edits")
 

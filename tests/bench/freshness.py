@@ -1,4 +1,6 @@
-"""From saving a note to its text in an answer: measured through a server's own pipes, words first, then vectors."""
+"""From saving a note to its text in an answer: measured through a server's own pipes, words first,
+then vectors.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +19,9 @@ from waiting import until
 NOTES, EDITS = 1000, 200
 
 LARGE_TIMES, LARGE_BYTES, LARGE_EVERY = 2000, 9_500_000, 10
-"""The large note is so many times a small one, but less than is read (`corpus.max_file_bytes`); it is saved anew before so many small edits."""
+"""The large note is so many times a small one, but less than is read (`corpus.max_file_bytes`); it
+is saved anew before so many small edits.
+"""
 
 LARGE_SECONDS = 300.0
 """The longest wait until a version of the large note is found: 10 MB are read in half a minute."""
@@ -26,9 +30,15 @@ GIVEN_UP_SECONDS = 10.0
 """An edit that is not found by then counts as missed."""
 
 PAUSE_SECONDS = 0.01
-"""Between two questions for the same edit: finer than what is measured, and the server keeps time for its work."""
+"""Between two questions for the same edit: finer than what is measured, and the server keeps time
+for its work.
+"""
 
-TARGETS = {"words": {50: 0.4, 95: 0.7}, "vectors": {95: 2.0}, "words beside a large note": {95: 1.0}}
+TARGETS = {
+    "words": {50: 0.4, 95: 0.7},
+    "vectors": {95: 2.0},
+    "words beside a large note": {95: 1.0},
+}
 """Seconds that quantiles are to come to."""
 
 
@@ -44,15 +54,22 @@ def measure(subject: Subject) -> Iterator[Row]:
         await_start(server.call, made.folder)
 
         def edit(number: int, awaited: Mapping[str, Callable[[], bool]]) -> None:
-            text = f"{author.write_note(number % notes, notes, subject.given.characters)}\nHere stands mark{number}.\n"
+            text = (
+                f"{author.write_note(number % notes, notes, subject.given.characters)}\n"
+                f"Here stands mark{number}.\n"
+            )
             saved = _save(note_path(made.folder, number % notes), text)
             for name, is_so in awaited.items():
                 found[name] += _seconds_until(saved, is_so)
 
         for number in range(edits):
             whole = partial(has_all_vectors, server.call, made.folder.name)
-            edit(number, {"words": partial(is_found, server.call, f"mark{number}"), "vectors": whole})
-        large = author.write_note(0, notes, min(LARGE_TIMES * subject.given.characters, LARGE_BYTES))
+            edit(
+                number, {"words": partial(is_found, server.call, f"mark{number}"), "vectors": whole}
+            )
+        large = author.write_note(
+            0, notes, min(LARGE_TIMES * subject.given.characters, LARGE_BYTES)
+        )
 
         def save_large(mark: str) -> None:  # with a section more at its top
             nonlocal large
@@ -64,22 +81,51 @@ def measure(subject: Subject) -> Iterator[Row]:
 
         save_large("largefirst")
         if not is_indexed("largefirst"):
-            raise ThumbindexError(f"large.md was not found within {LARGE_SECONDS:g} s: nothing can be measured beside it.")
+            raise ThumbindexError(
+                f"large.md was not found within {LARGE_SECONDS:g} s: nothing can be measured "
+                "beside it."
+            )
         for number in range(edits, 2 * edits):
             if (number - edits) % LARGE_EVERY == 0:
                 save_large(last := f"largemark{number}")
-            edit(number, {"words beside a large note": partial(is_found, server.call, f"mark{number}")})
+            edit(
+                number,
+                {"words beside a large note": partial(is_found, server.call, f"mark{number}")},
+            )
         has_last = is_indexed(last)
-    note = f"{edits:,} edits in {notes:,} notes of {subject.given.characters:,} characters, {chunks:,} chunks"
+    note = (
+        f"{edits:,} edits in {notes:,} notes of {subject.given.characters:,} characters, "
+        f"{chunks:,} chunks"
+    )
     beside = f"{note}; a note of {len(large):,} characters is saved anew at every {LARGE_EVERY}th"
-    yield Row("freshness", "the large note's last version: missed", "", [float(not has_last)], most=0, note=beside)
+    yield Row(
+        "freshness",
+        "the large note's last version: missed",
+        "",
+        [float(not has_last)],
+        most=0,
+        note=beside,
+    )
     for name, seconds in found.items():
-        yield Row("freshness", f"save to {name}: missed", "", [edits - len(seconds)], most=0, note=beside if "large" in name else note)
+        yield Row(
+            "freshness",
+            f"save to {name}: missed",
+            "",
+            [edits - len(seconds)],
+            most=0,
+            note=beside if "large" in name else note,
+        )
         if seconds:
             yield Row("freshness", f"save to {name}", "s", seconds, TARGETS[name].get(50))
         for quantile in (90, 95, 99) if seconds else ():
             value = float(np.percentile(seconds, quantile, method="inverted_cdf"))
-            yield Row("freshness", f"save to {name}, p{quantile}", "s", [value], TARGETS[name].get(quantile))
+            yield Row(
+                "freshness",
+                f"save to {name}, p{quantile}",
+                "s",
+                [value],
+                TARGETS[name].get(quantile),
+            )
 
 
 def _save(path: Path, text: str) -> float:

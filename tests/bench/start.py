@@ -1,4 +1,6 @@
-"""From a server's spawn to its first answers, with the index on disk; before each, the import that every such server begins with."""
+"""From a server's spawn to its first answers, with the index on disk; before each, the import that
+every such server begins with.
+"""
 
 import subprocess
 import sys
@@ -20,7 +22,9 @@ def measure(subject: Subject) -> Iterator[Row]:
     found: dict[str, list[float]] = {name: [] for name in names}
     reference = []
     for _ in range(subject.given.rounds):
-        reference.append(timed(lambda: subprocess.run([sys.executable, "-P", "-c", REFERENCE], check=True)))
+        reference.append(
+            timed(lambda: subprocess.run([sys.executable, "-P", "-c", REFERENCE], check=True))
+        )
         began = time.perf_counter()
         server = ServerProcess(subject.arguments)
         steps = (
@@ -37,8 +41,18 @@ def measure(subject: Subject) -> Iterator[Row]:
             server.end()
     yield Row("start", f"`{REFERENCE}`", "s", reference)
     yield Row("start", "initialize", "s", found["initialize"], note=f"{len(chunks):,} chunks")
-    yield Row("start", "initialize / the import", "×", ratios(found["initialize"], reference), most=1.3)
-    yield Row("start", "tools/list / the import", "×", ratios(found["tools/list"], reference), most=1.3)
+    yield Row(
+        "start", "initialize / the import", "×", ratios(found["initialize"], reference), most=1.3
+    )
+    yield Row(
+        "start", "tools/list / the import", "×", ratios(found["tools/list"], reference), most=1.3
+    )
     yield Row("start", "first answer by words", "s", found["first answer by words"])
-    yield Row("start", "first answer by words / the import", "×", ratios(found["first answer by words"], reference), most=2.0)
+    yield Row(
+        "start",
+        "first answer by words / the import",
+        "×",
+        ratios(found["first answer by words"], reference),
+        most=2.0,
+    )
     yield Row("start", "first hybrid answer", "s", found["first hybrid answer"], most=3.0)

@@ -1,4 +1,7 @@
-"""What is measured: a folder with its index, and how to open others beside it. Nothing is written into the folder."""
+"""What is measured: a folder with its index, and how to open others beside it.
+
+Nothing is written into the folder.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +56,19 @@ class Subject:
     def open(self, *overrides: str, embedder: Embedder | None = None) -> Library:
         """Open the folder, by another model where one is given."""
         opening, model = Opening(overrides=overrides).over(self.opening), embedder or self.embedder
-        return Library.open(opening.folder, index=opening.index, config=opening.load(), embedder=model, wait_for_models=False)
+        return Library.open(
+            opening.folder,
+            index=opening.index,
+            config=opening.load(),
+            embedder=model,
+            wait_for_models=False,
+        )
 
     def at(self, folder: Path, index: Path, *overrides: str) -> Subject:
         """Return another folder with its index in another place, and the same options else."""
-        return replace(self, opening=Opening((str(folder),), index, None, overrides).over(self.opening))
+        return replace(
+            self, opening=Opening((str(folder),), index, None, overrides).over(self.opening)
+        )
 
     def empty(self, name: str) -> Path:
         """Make an empty folder."""
@@ -73,23 +84,38 @@ class Subject:
         """Open it in torch, the bundled one from the published weights where they are installed."""
         settings = self.opening.load().encode.embed
         weights = published_weights() if settings.model in BUNDLED_NAMES else None
-        named = replace(settings, runtime="torch", model=str(weights) if weights else settings.model)
+        named = replace(
+            settings, runtime="torch", model=str(weights) if weights else settings.model
+        )
         return self.embedder or open_embedder(named, offline=offline())
 
     def chunks(self, most: int = sys.maxsize) -> list[tuple[str, Chunk]]:
-        """Return every chunk with its document's title, in the order of paths; every so manieth where there are more than `most`."""
+        """Return every chunk with its document's title, in the order of paths; every so manieth
+        where there are more than `most`.
+        """
         with self.open() as library, closing(Reader(library.opened[0])) as reader:
             catalog = reader.snapshot().catalog
-            found = catalog.chunks([ChunkId(n) for n in range(0, len(catalog), 1 + len(catalog) // most)])
-            return [(catalog.documents[catalog.document_of(n)].title, found[n]) for n in sorted(found)]
+            found = catalog.chunks(
+                [ChunkId(n) for n in range(0, len(catalog), 1 + len(catalog) // most)]
+            )
+            return [
+                (catalog.documents[catalog.document_of(n)].title, found[n]) for n in sorted(found)
+            ]
 
     def texts(self) -> list[tuple[str, str]]:
         """Return path and text of every note."""
         with self.open() as library:
-            return [(entry.path, (self.folder / entry.path).read_text("utf-8", "replace")) for entry in library.outline()]
+            return [
+                (entry.path, (self.folder / entry.path).read_text("utf-8", "replace"))
+                for entry in library.outline()
+            ]
 
     def copy_some(self, most_bytes: int) -> Path:
-        """Copy notes, the same each time, to a folder of their own until they have so many bytes; at least one. Return the folder."""
+        """Copy notes, the same each time, to a folder of their own until they have so many bytes;
+        at least one.
+
+        Return the folder.
+        """
         with self.open() as library:
             paths = sorted(entry.path for entry in library.outline())
         random.Random(1).shuffle(paths)
@@ -104,9 +130,11 @@ class Subject:
 
 
 class RandomEmbedder(FakeEmbedder):
-    """Gives each passage a random unit vector, the same for the same text, and each question the real model's where there is one.
+    """Gives each passage a random unit vector, the same for the same text, and each question the
+    real model's where there is one.
 
-    What is compared, and embedded for a question, costs as much as in earnest; what is alike is found by chance.
+    What is compared, and embedded for a question, costs as much as in earnest; what is alike is
+    found by chance.
     """
 
     def __init__(self, real: Embedder | None = None) -> None:
@@ -127,7 +155,9 @@ class RandomEmbedder(FakeEmbedder):
 
 
 def draw_questions(chunks: Sequence[tuple[str, Chunk]], wanted: int) -> list[str]:
-    """Draw questions, the same each time: a title, a heading and three to eight words of a chunk by turns; each once where there are enough."""
+    """Draw questions, the same each time: a title, a heading and three to eight words of a chunk by
+    turns; each once where there are enough.
+    """
     chance = random.Random(1)
     found: dict[str, None] = {}
     for number in range(20 * wanted):  # a few titles may be all there are
@@ -135,7 +165,9 @@ def draw_questions(chunks: Sequence[tuple[str, Chunk]], wanted: int) -> list[str
         words = visible(chunk.text).split()
         start = chance.randrange(max(1, len(words) - 3))
         phrase = " ".join(words[start : start + chance.randint(3, 8)])
-        found |= dict.fromkeys(each for each in [(title, chunk.heading_path[-1], phrase)[number % 3].strip()] if each)
+        found |= dict.fromkeys(
+            each for each in [(title, chunk.heading_path[-1], phrase)[number % 3].strip()] if each
+        )
         if len(found) == wanted:
             break
     drawn = list(found)
@@ -143,11 +175,20 @@ def draw_questions(chunks: Sequence[tuple[str, Chunk]], wanted: int) -> list[str
 
 
 def program(module: str, options: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the command that runs a module of the tests in a process of its own, and its environment."""
-    # -P: the working directory may be a vault, whose files must never be imported. Threads: as in a server.
-    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1")
+    """Return the command that runs a module of the tests in a process of its own, and its
+    environment.
+    """
+    # -P: the working directory may be a vault, whose files must never be imported. Threads: as in a
+    # server.
+    one_thread = dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
+    )
     paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return [sys.executable, "-P", "-m", module, *options], {**one_thread, **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    return [sys.executable, "-P", "-m", module, *options], {
+        **one_thread,
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
 
 
 def timed(work: Callable[[], object]) -> float:

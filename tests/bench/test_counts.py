@@ -1,4 +1,7 @@
-"""The regression guard: what is counted and not timed must not grow unnoticed. A change that is meant changes the number here."""
+"""The regression guard: what is counted and not timed must not grow unnoticed.
+
+A change that is meant changes the number here.
+"""
 
 import sys
 import time
@@ -17,13 +20,19 @@ from thumbindex.model import Filters, Query
 from thumbindex.testing import FakeEmbedder
 
 MODULES = 320
-"""Loaded when the tools are listed: 303 today; the interpreter's own differ from version to version."""
+"""Loaded when the tools are listed: 303 today; the interpreter's own differ from version to
+version.
+"""
 
 READ_AGAIN = 0.4
-"""The share of an index that is read where nothing changed: 0.32 of a hundred notes' today, documents' rows and which chunks have vectors."""
+"""The share of an index that is read where nothing changed: 0.32 of a hundred notes' today,
+documents' rows and which chunks have vectors.
+"""
 
 OTHERS = 7
-"""Commits beside those of vectors: the model, copies, the view; one only where notes are too new for their times to be kept."""
+"""Commits beside those of vectors: the model, copies, the view; one only where notes are too new
+for their times to be kept.
+"""
 
 
 @pytest.fixture
@@ -60,10 +69,15 @@ def test_a_hundred_notes_take_no_more_commits(many: Subject) -> None:
         words = library.index(words_only=True)
         whole = library.index()
     batches = -(-words.chunks // library.config.encode.embed.batch)
-    assert (words.generation <= 3, whole.generation - words.generation <= batches + OTHERS) == (True, True)
+    assert (words.generation <= 3, whole.generation - words.generation <= batches + OTHERS) == (
+        True,
+        True,
+    )
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how many bytes a process has read")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux says how many bytes a process has read"
+)
 def test_where_nothing_changed_nothing_is_written_and_no_more_bytes_are_read(many: Subject) -> None:
     time.sleep(TRUSTED_SECONDS)
     with many.open() as library:
@@ -83,7 +97,11 @@ def bytes_read() -> int:
 
 def facts(folder: Path) -> dict[str, tuple[int, int]]:
     """Return size and time of the files of an index, its locks aside."""
-    found = {path.name: path.stat() for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"}
+    found = {
+        path.name: path.stat()
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".lock"
+    }
     return {name: (each.st_size, each.st_mtime_ns) for name, each in found.items()}
 
 
@@ -95,7 +113,9 @@ def test_indexing_again_reads_what_changed_twice_and_no_other_note(subject: Subj
         with files_read(names) as read:
             again = library.index()
         assert (again.embedded, again.generation - before.generation, read.total()) == (0, 0, 0)
-        (subject.folder / "graph.md").write_text("# Graph view\n\nShows hubs and islands, too.\n", encoding="utf-8")
+        (subject.folder / "graph.md").write_text(
+            "# Graph view\n\nShows hubs and islands, too.\n", encoding="utf-8"
+        )
         with files_read(names) as read:
             library.index()
         assert read == {"graph.md": 2}  # for its digest, then to be parsed

@@ -1,4 +1,6 @@
-"""Several clients at once, with a server each or one for all, before and while a batch of notes comes in: how many answers, how late the latest."""
+"""Several clients at once, with a server each or one for all, before and while a batch of notes
+comes in: how many answers, how late the latest.
+"""
 
 import shutil
 import threading
@@ -36,7 +38,9 @@ LATEST = 1000.0
 
 
 def measure(subject: Subject) -> Iterator[Row]:
-    """Ask without pause from several clients, then add many notes at once; once, whatever the rounds."""
+    """Ask without pause from several clients, then add many notes at once; once, whatever the
+    rounds.
+    """
     for way, clients in CLIENTS.items():
         some = subject.at(subject.copy_some(MOST_BYTES), subject.empty("together"))
         with some.open() as library:
@@ -46,9 +50,21 @@ def measure(subject: Subject) -> Iterator[Row]:
             calls = _start(started, way, clients, some.arguments)
             await_start(calls[0], some.folder)
             rest, seconds, _ = ask_during(partial(time.sleep, REST_SECONDS), calls, questions)
-            busy, taken, batch = ask_during(partial(_take_in, some.folder / "batch", calls[0], notes), calls, questions)
-        yield from _rows(f"{way}, at rest", rest, seconds, f"{clients} clients that ask without pause, {chunks:,} chunks")
-        yield from _rows(f"{way}, {BATCH} notes come in", busy, taken, f"{batch:,} chunks with vectors in {taken:.0f} s")
+            busy, taken, batch = ask_during(
+                partial(_take_in, some.folder / "batch", calls[0], notes), calls, questions
+            )
+        yield from _rows(
+            f"{way}, at rest",
+            rest,
+            seconds,
+            f"{clients} clients that ask without pause, {chunks:,} chunks",
+        )
+        yield from _rows(
+            f"{way}, {BATCH} notes come in",
+            busy,
+            taken,
+            f"{batch:,} chunks with vectors in {taken:.0f} s",
+        )
 
 
 def _start(started: ExitStack, way: str, clients: int, options: Sequence[str]) -> list[Call]:
@@ -64,15 +80,21 @@ def _rows(name: str, milliseconds: list[float], seconds: float, note: str) -> It
     yield Row("together", f"{name}, latest", "ms", [max(milliseconds)], LATEST)
 
 
-def ask_during(work: Callable[[], Any], calls: Sequence[Call], questions: Sequence[str]) -> tuple[list[float], float, Any]:
-    """Ask from every client, one question after the other, while something is done; return milliseconds, seconds, and what it returned."""
+def ask_during(
+    work: Callable[[], Any], calls: Sequence[Call], questions: Sequence[str]
+) -> tuple[list[float], float, Any]:
+    """Ask from every client, one question after the other, while something is done; return
+    milliseconds, seconds, and what it returned.
+    """
     over = threading.Event()
 
     def ask(first: int) -> list[float]:
         found: list[float] = []
         while not over.is_set():
             began = time.perf_counter()
-            calls[first]("query", query=questions[(len(found) * len(calls) + first) % len(questions)])
+            calls[first](
+                "query", query=questions[(len(found) * len(calls) + first) % len(questions)]
+            )
             found.append(1000 * (time.perf_counter() - began))
         return found
 
@@ -88,7 +110,9 @@ def ask_during(work: Callable[[], Any], calls: Sequence[Call], questions: Sequen
 
 
 def _take_in(folder: Path, call: Call, notes: Sequence[tuple[str, str]]) -> int:
-    """Write a batch of notes and wait until they have vectors; return how many more chunks have one."""
+    """Write a batch of notes and wait until they have vectors; return how many more chunks have
+    one.
+    """
     before = status = call("status")["folders"][0]["index"]
     until = time.monotonic() + BATCH_SECONDS
     for _, (path, text) in zip(range(BATCH), make_variants(notes), strict=False):

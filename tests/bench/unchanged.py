@@ -13,7 +13,9 @@ FILES = 10_000
 
 
 def measure(subject: Subject) -> Iterator[Row]:
-    """Index the folder again, and ten thousand small notes made up for it; before each, `os.walk` and `stat` of the same files."""
+    """Index the folder again, and ten thousand small notes made up for it; before each, `os.walk`
+    and `stat` of the same files.
+    """
     many = subject.at(subject.empty("many"), subject.empty("many's index"))
     for number in range(FILES):
         write(note_path(many.folder, number), f"# Note {number}\n\nWritten as number {number}.\n")
@@ -26,7 +28,8 @@ def _measure(subject: Subject, name: str, most: float | None, words_only: bool) 
     walked, ours, embedded, commits = [], [], [], []
     with subject.open() as library:
         library.index(words_only=words_only)
-        before = library.index(words_only=words_only)  # one that finds nothing is what later ones go by
+        # one that finds nothing is what later ones go by
+        before = library.index(words_only=words_only)
         for _ in range(subject.given.rounds):
             walked.append(timed(lambda: look_at_files(subject.folder)))
             began = time.perf_counter()
@@ -37,7 +40,9 @@ def _measure(subject: Subject, name: str, most: float | None, words_only: bool) 
             before = report
     yield Row("unchanged", f"{name}: os.walk + stat", "ms", [1000 * each for each in walked])
     yield Row("unchanged", f"{name}: indexed again", "ms", [1000 * each for each in ours])
-    yield Row("unchanged", f"{name}: indexed again / os.walk + stat", "×", ratios(ours, walked), most)
+    yield Row(
+        "unchanged", f"{name}: indexed again / os.walk + stat", "×", ratios(ours, walked), most
+    )
     yield Row("unchanged", f"{name}: texts that the model was asked for", "", embedded, most=0)
     yield Row("unchanged", f"{name}: commits", "", commits, most=0)
 
@@ -47,6 +52,7 @@ def look_at_files(root: Path) -> int:
     found = 0
     for place, _, names in os.walk(root):
         for name in names:
-            os.stat(f"{place}/{name}")  # noqa: PTH116 - what is measured against is the system's call
+            # - what is measured against is the system's call
+            os.stat(f"{place}/{name}")  # noqa: PTH116
             found += 1
     return found

@@ -1,4 +1,6 @@
-"""Ten folders on one server, one of them huge and changing all the time: what the other nine get, against one of them on a server of its own."""
+"""Ten folders on one server, one of them huge and changing all the time: what the other nine get,
+against one of them on a server of its own.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from thumbindex.serve.opening import Opening
 from waiting import until
 
 HUGE, TIMES, FOLDERS, EDITS = 8000, 80, 10, 90
-"""Notes of the huge folder, how many times as many as in each other one, folders, and notes that are saved in the others."""
+"""Notes of the huge folder, how many times as many as in each other one, folders, and notes that
+are saved in the others.
+"""
 
 CHARACTERS = 1000
 
@@ -33,7 +37,9 @@ QUESTIONS = 5
 GIVEN_UP_SECONDS = 60.0
 
 BUSY = 0.8
-"""The huge folder counts as busy if it had so much of its edits, and vectors were still missing at the end."""
+"""The huge folder counts as busy if it had so much of its edits, and vectors were still missing at
+the end.
+"""
 
 MOST = 2.0
 """So many times what it is alone may each figure be together."""
@@ -57,7 +63,10 @@ def measure(subject: Subject) -> Iterator[Row]:
     folders = [place / f"small {n}" for n in range(1, FOLDERS)]
     authors = [make_vault(folder, small, CHARACTERS) for folder in folders]
     author = make_vault(place / "huge", huge, CHARACTERS)
-    alone, together = _opening(subject, folders[:1], "alone"), _opening(subject, [*folders, place / "huge"], "together")
+    alone, together = (
+        _opening(subject, folders[:1], "alone"),
+        _opening(subject, [*folders, place / "huge"], "together"),
+    )
     for opening, words_only in ((alone, []), (together, ["huge"])):
         with Subject(opening, subject.scratch, subject.given, subject.embedder).open() as library:
             library.index(words_only=True)
@@ -72,14 +81,37 @@ def measure(subject: Subject) -> Iterator[Row]:
             began = time.perf_counter()
             beside = _seen(server.call, folders, authors, edits, marks, small)
             planned = HUGE_EDITS_A_SECOND * (time.perf_counter() - began)
-        pending = {each["folder"]: each["index"]["pending"] for each in server.call("status")["folders"]}
+        pending = {
+            each["folder"]: each["index"]["pending"] for each in server.call("status")["folders"]
+        }
     beside_it = f"{FOLDERS - 2} of {small} notes, one of {huge:,} with {changing.edits:,} edits"
-    note = f"{edits} edits; beside them {beside_it} and {pending['huge']:,} vectors missing at the end"
-    yield Row("vaults", "edits of the huge folder", "", [float(changing.edits)], least=BUSY * planned)
-    yield Row("vaults", "vectors missing in the huge folder at the end", "", [float(pending["huge"])], least=1)
+    note = (
+        f"{edits} edits; beside them {beside_it} and {pending['huge']:,} vectors missing at the end"
+    )
+    yield Row(
+        "vaults", "edits of the huge folder", "", [float(changing.edits)], least=BUSY * planned
+    )
+    yield Row(
+        "vaults",
+        "vectors missing in the huge folder at the end",
+        "",
+        [float(pending["huge"])],
+        least=1,
+    )
     is_busy = changing.edits >= BUSY * planned and pending["huge"] > 0
-    compared = "" if is_busy else "the huge folder was NOT busy all the time: this compares less than it says"
-    yield Row("vaults", "never found, or never with all vectors", "", [float(before.missed + beside.missed)], most=0, note=note)
+    compared = (
+        ""
+        if is_busy
+        else "the huge folder was NOT busy all the time: this compares less than it says"
+    )
+    yield Row(
+        "vaults",
+        "never found, or never with all vectors",
+        "",
+        [float(before.missed + beside.missed)],
+        most=0,
+        note=note,
+    )
     for name, ours, reference in (
         ("answer", beside.answer, before.answer),
         ("save to words", beside.found, before.found),
@@ -89,7 +121,14 @@ def measure(subject: Subject) -> Iterator[Row]:
             pair = [float(np.percentile(each, share)) for each in (reference, ours)]
             yield Row("vaults", f"{name}, p{share}, alone", "s", pair[:1])
             yield Row("vaults", f"{name}, p{share}, beside a huge folder", "s", pair[1:])
-            yield Row("vaults", f"{name}, p{share}, so many times", "×", [pair[1] / pair[0]], MOST, note=compared)
+            yield Row(
+                "vaults",
+                f"{name}, p{share}, so many times",
+                "×",
+                [pair[1] / pair[0]],
+                MOST,
+                note=compared,
+            )
 
 
 def _opening(subject: Subject, folders: Sequence[Path], index: str) -> Opening:
@@ -116,19 +155,38 @@ class _Changing:
         chance = random.Random(1)
         while not self._ended.wait(1 / HUGE_EDITS_A_SECOND):
             number = chance.randrange(self._notes)
-            note_path(self._root, number).write_text(self._author.write_note(number, self._notes, CHARACTERS), encoding="utf-8")
+            note_path(self._root, number).write_text(
+                self._author.write_note(number, self._notes, CHARACTERS), encoding="utf-8"
+            )
             self.edits += 1
 
 
-def _seen(call: Call, folders: Sequence[Path], authors: Sequence[Author], edits: int, marks: Iterator[int], small: int) -> Seen:
+def _seen(
+    call: Call,
+    folders: Sequence[Path],
+    authors: Sequence[Author],
+    edits: int,
+    marks: Iterator[int],
+    small: int,
+) -> Seen:
     """Save notes in folders by turns, and ask about them."""
     seen, chance = Seen(), random.Random(2)
     for number in range(edits):
-        folder, author, mark = folders[number % len(folders)], authors[number % len(folders)], f"vaultmark{next(marks)}"
+        folder, author, mark = (
+            folders[number % len(folders)],
+            authors[number % len(folders)],
+            f"vaultmark{next(marks)}",
+        )
         path = note_path(folder, chance.randrange(small))
-        path.write_text(f"{author.write_note(number, small, CHARACTERS)}\nHere stands {mark}.\n", encoding="utf-8")
+        path.write_text(
+            f"{author.write_note(number, small, CHARACTERS)}\nHere stands {mark}.\n",
+            encoding="utf-8",
+        )
         saved = time.perf_counter()
-        found, whole = partial(is_found, call, mark, folder=[folder.name]), partial(has_all_vectors, call, folder.name)
+        found, whole = (
+            partial(is_found, call, mark, folder=[folder.name]),
+            partial(has_all_vectors, call, folder.name),
+        )
         for kept, is_so in ((seen.found, found), (seen.vectors, whole)):
             if until(is_so, GIVEN_UP_SECONDS):
                 kept.append(time.perf_counter() - saved)

@@ -1,8 +1,11 @@
-"""A client that plays the tool calls a language model chose, over this project's `docs`: how many answers it sees, for how many tokens and turns.
+"""A client that plays the tool calls a language model chose, over this project's `docs`: how many
+answers it sees, for how many tokens and turns.
 
-`recorded.json` holds, for each task, the calls in the order in which the model would make them from the tool list and the instructions alone, and
-where the answer stands: a note, and a few words of its text. Calls are played until an answer shows these words. `{first citation}` stands for the
-first citation of the answer before. `make client-figures` prints the figures; `test_recorded.py` keeps them.
+`recorded.json` holds, for each task, the calls in the order in which the model would make them from
+the tool list and the instructions alone, and where the answer stands: a note, and a few words of
+its text. Calls are played until an answer shows these words. `{first citation}` stands for the
+first citation of the answer before. `make client-figures` prints the figures; `test_recorded.py`
+keeps them.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ _CITATION = re.compile(r"^## 1\. (.+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a person asks a model for, the calls that the model makes, and the words of the note that answer it."""
+    """What a person asks a model for, the calls that the model makes, and the words of the note
+    that answer it.
+    """
 
     text: str
     path: str
@@ -49,7 +54,9 @@ class Played:
     task: str
     turns: int  # calls until the answer was seen, or all of them
     found: bool
-    text: int  # tokens of all answers up to there, as text and as structured content: a client hands on one of them
+    # tokens of all answers up to there, as text and as structured content: a client hands on one of
+    # them
+    text: int
     structured: int
 
 
@@ -86,15 +93,26 @@ class Figures:
         return sum(each.structured for each in self.played) / len(self.played)
 
     def __str__(self) -> str:
-        found = f"{self.found} of {len(self.played)} answers seen, {self.at_once} at once, in {self.turns:.2f} turns a task"
-        return f"{found}; tokens a task: {self.text:,.0f} as text, {self.structured:,.0f} structured; tool list and instructions {self.listed:,}"
+        found = (
+            f"{self.found} of {len(self.played)} answers seen, {self.at_once} at once, in "
+            f"{self.turns:.2f} turns a task"
+        )
+        return (
+            f"{found}; tokens a task: {self.text:,.0f} as text, {self.structured:,.0f} "
+            f"structured; tool list and instructions {self.listed:,}"
+        )
 
 
 def tasks() -> tuple[Task, ...]:
     """Read the recorded calls."""
     rows = json.loads(RECORDED.read_text(encoding="utf-8"))
     return tuple(
-        Task(each["task"], each["answer"]["path"], each["answer"]["says"], tuple((call["tool"], call["arguments"]) for call in each["calls"]))
+        Task(
+            each["task"],
+            each["answer"]["path"],
+            each["answer"]["says"],
+            tuple((call["tool"], call["arguments"]) for call in each["calls"]),
+        )
         for each in rows
     )
 
@@ -108,7 +126,9 @@ def is_answered(task: Task, folder: Path) -> bool:
 def options(folder: Path, index: Path, *more: str) -> list[str]:
     """Index a folder; return how to serve it."""
     given = [f"--folder={folder}", f"--index={index}", *more]
-    subprocess.run([sys.executable, "-P", "-m", "thumbindex", "index", *given], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-P", "-m", "thumbindex", "index", *given], check=True, capture_output=True
+    )
     return ["-P", "-m", "thumbindex", "serve", *given]
 
 
@@ -120,19 +140,35 @@ def play(folder: Path, index: Path, chosen: Sequence[Task]) -> Figures:
 
 
 async def _play(served: list[str], chosen: Sequence[Task], library: Library) -> Figures:
-    async with Client(StdioServerParameters(command=sys.executable, args=served, env=dict(os.environ))) as client:
+    async with Client(
+        StdioServerParameters(command=sys.executable, args=served, env=dict(os.environ))
+    ) as client:
         tools = (await client.list_tools()).tools
-        listed = json.dumps([each.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"output_schema"}) for each in tools])
+        listed = json.dumps(
+            [
+                each.model_dump(
+                    mode="json", by_alias=True, exclude_none=True, exclude={"output_schema"}
+                )
+                for each in tools
+            ]
+        )
         await until_meaning(client)
         played = [await _played(client, each, library) for each in chosen]
-        return Figures(library.count_tokens(listed) + library.count_tokens(client.instructions or ""), tuple(played))
+        return Figures(
+            library.count_tokens(listed) + library.count_tokens(client.instructions or ""),
+            tuple(played),
+        )
 
 
 async def until_meaning(client: Client, seconds: float = 60.0) -> None:
     """Ask until answers come by meaning: the model is loaded after the first questions."""
     async with asyncio.timeout(seconds):
         while True:
-            trace = (await client.call_tool("query", {"query": "which model reads my notes", "explain": True})).structured_content or {}
+            trace = (
+                await client.call_tool(
+                    "query", {"query": "which model reads my notes", "explain": True}
+                )
+            ).structured_content or {}
             if any(step["stage"] == "search_vector" and step["out"] for step in trace["trace"]):
                 return
             await asyncio.sleep(0.05)
@@ -144,13 +180,18 @@ async def _played(client: Client, task: Task, library: Library) -> Played:
         cited = _CITATION.search(shown)
         if any(each == FIRST_CITATION for each in given.values()) and cited is None:
             continue  # nothing was shown that could be read
-        arguments = {name: cited.group(1) if cited and each == FIRST_CITATION else each for name, each in given.items()}
+        arguments = {
+            name: cited.group(1) if cited and each == FIRST_CITATION else each
+            for name, each in given.items()
+        }
         answer = await client.call_tool(tool, arguments)
         assert not answer.is_error, f"{task.text} {tool} {arguments}: {answer.content}"
         shown = "\n".join(each.text for each in answer.content if isinstance(each, TextContent))
         turns += 1
         text += library.count_tokens(shown)
-        structured += library.count_tokens(json.dumps(answer.structured_content, ensure_ascii=False))
+        structured += library.count_tokens(
+            json.dumps(answer.structured_content, ensure_ascii=False)
+        )
         found = task.path in shown and _spaced(task.says) in _spaced(shown)
         if found:
             break
@@ -165,5 +206,8 @@ if __name__ == "__main__":
     with TemporaryDirectory(ignore_cleanup_errors=True) as place:
         figures = play(DOCS, Path(place), [each for each in tasks() if is_answered(each, DOCS)])
     for each in figures.played:
-        sys.stdout.write(f"{each.turns if each.found else '-':>2} {each.text:>6,} {each.structured:>6,}  {each.task}\n")
+        sys.stdout.write(
+            f"{each.turns if each.found else '-':>2} {each.text:>6,} {each.structured:>6,}  "
+            f"{each.task}\n"
+        )
     sys.stdout.write(f"{figures}\n")

@@ -1,6 +1,8 @@
-"""Clients that others have written, on the server as a process: the SDKs of Python and TypeScript, MCP Inspector, and the conformance suite.
+"""Clients that others have written, on the server as a process: the SDKs of Python and TypeScript,
+MCP Inspector, and the conformance suite.
 
-`make test-clients` runs these and first installs what they need by npm; `make test` leaves them out.
+`make test-clients` runs these and first installs what they need by npm; `make test` leaves them
+out.
 """
 
 import json
@@ -22,15 +24,25 @@ HERE = Path(__file__).parent
 MODULES = HERE / "node_modules"
 
 pytestmark = [
-    pytest.mark.skipif("THUMBINDEX_CLIENTS" not in os.environ, reason="`make test-clients` runs these"),
+    pytest.mark.skipif(
+        "THUMBINDEX_CLIENTS" not in os.environ, reason="`make test-clients` runs these"
+    ),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-needs_node = pytest.mark.skipif(not (shutil.which("node") and MODULES.is_dir()), reason="node is missing, or `npm ci` was not run in tests/clients")
+needs_node = pytest.mark.skipif(
+    not (shutil.which("node") and MODULES.is_dir()),
+    reason="node is missing, or `npm ci` was not run in tests/clients",
+)
 
 NOTES = {
-    "sync.md": "# Sync\n\n## Set up\n\nPress it.\n\n## Conflicts\n\nWhen two devices edit one note, the newer note wins. See [[canvas]].\n",
-    "plugins/canvas.md": "# Canvas\n\nDraw boxes and arrows on an endless whiteboard. See [[sync]].\n",
+    "sync.md": (
+        "# Sync\n\n## Set up\n\nPress it.\n\n## Conflicts\n\n"
+        "When two devices edit one note, the newer note wins. See [[canvas]].\n"
+    ),
+    "plugins/canvas.md": (
+        "# Canvas\n\nDraw boxes and arrows on an endless whiteboard. See [[sync]].\n"
+    ),
     "plugins/graph view.md": "# Graph view\n\nShows how notes link to each other.\n",
 }
 
@@ -38,18 +50,26 @@ LEAVES_EDITS_ALONE = ("quiet_ms=60000", "reconcile_seconds=3600")
 """So that a question that waits for an edit is still waiting when it is cancelled."""
 
 OF_THE_SUITES_OWN = {
-    "the suite's demonstration tools": "tools-call-image tools-call-audio tools-call-embedded-resource tools-call-mixed-content "
+    "the suite's demonstration tools": "tools-call-image tools-call-audio "
+    "tools-call-embedded-resource tools-call-mixed-content "
     "tools-call-with-logging tools-call-with-progress json-schema-2020-12 server-sse-polling",
-    "tools that ask the client's model or its user, which no tool here does": "tools-call-sampling tools-call-elicitation "
+    "tools that ask the client's model or its user, which no tool here does": "tools-call-sampling "
+    "tools-call-elicitation "
     "elicitation-sep1034-defaults elicitation-sep1330-enums",
-    "the suite's demonstration resources (test://…)": "resources-read-text resources-read-binary resources-templates-read resources-subscribe "
+    "the suite's demonstration resources (test://…)": "resources-read-text resources-read-binary "
+    "resources-templates-read "
+    "resources-subscribe "
     "resources-unsubscribe",
-    "the suite's demonstration prompts": "prompts-get-simple prompts-get-with-args prompts-get-embedded-resource prompts-get-with-image",
+    "the suite's demonstration prompts": (
+        "prompts-get-simple prompts-get-with-args prompts-get-embedded-resource "
+        "prompts-get-with-image"
+    ),
 }
 """Scenarios that ask for what only the suite's own server has, by what that is."""
 
 APPLICABLE = (
-    "server-initialize logging-set-level ping completion-complete tools-list tools-call-simple-text tools-call-error "
+    "server-initialize logging-set-level ping completion-complete tools-list "
+    "tools-call-simple-text tools-call-error "
     "server-sse-multiple-streams resources-list prompts-list dns-rebinding-protection"
 )
 
@@ -74,9 +94,13 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def url(options: list[str]) -> Iterator[str]:
-    """Serve the same over HTTP; without a rate, since the suite asks from one address faster than any client, and would be told to wait."""
+    """Serve the same over HTTP; without a rate, since the suite asks from one address faster than
+    any client, and would be told to wait.
+    """
     command = [sys.executable, *options, "--http", "--port=0", "--json", "--set=serve.http.rate=0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         assert process.stdout
         yield json.loads(process.stdout.readline())["url"]
         process.terminate()
@@ -85,7 +109,15 @@ def url(options: list[str]) -> Iterator[str]:
 def run(*command: str, notes: str = "") -> str:
     """Run a program of node's, which may write to the folder of notes; return what it printed."""
     environment = {**os.environ, "NOTES": notes}
-    done = subprocess.run(["node", *command], cwd=HERE, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=120)
+    done = subprocess.run(
+        ["node", *command],
+        cwd=HERE,
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+    )
     assert done.stdout, done.stderr
     return done.stdout
 
@@ -105,15 +137,29 @@ def failures(printed: str) -> dict[str, str]:
 @needs_node
 @pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_the_typescript_sdk_is_served(options: list[str], url: str, version: str, transport: str) -> None:
-    assert failures(run("sdk1.mjs", version, *way_to(options, url, transport), notes=folder_of(options))) == {}
+def test_the_typescript_sdk_is_served(
+    options: list[str], url: str, version: str, transport: str
+) -> None:
+    assert (
+        failures(
+            run("sdk1.mjs", version, *way_to(options, url, transport), notes=folder_of(options))
+        )
+        == {}
+    )
 
 
 @needs_node
 @pytest.mark.parametrize("version", [*HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION])
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_the_second_typescript_sdk_is_served(options: list[str], url: str, version: str, transport: str) -> None:
-    assert failures(run("sdk2.mjs", version, *way_to(options, url, transport), notes=folder_of(options))) == {}
+def test_the_second_typescript_sdk_is_served(
+    options: list[str], url: str, version: str, transport: str
+) -> None:
+    assert (
+        failures(
+            run("sdk2.mjs", version, *way_to(options, url, transport), notes=folder_of(options))
+        )
+        == {}
+    )
 
 
 @needs_node
@@ -121,14 +167,37 @@ def test_the_second_typescript_sdk_is_served(options: list[str], url: str, versi
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_the_inspector_is_served(options: list[str], url: str, era: str, transport: str) -> None:
     def inspect(*asked: str) -> Any:
-        program = [str(MODULES / ".bin" / "mcp-inspector"), "--cli", "--protocol-era", era, "--format", "json", *given]
-        target = ["--", sys.executable, *options] if transport == "stdio" else ["--transport", "http", url]
+        program = [
+            str(MODULES / ".bin" / "mcp-inspector"),
+            "--cli",
+            "--protocol-era",
+            era,
+            "--format",
+            "json",
+            *given,
+        ]
+        target = (
+            ["--", sys.executable, *options]
+            if transport == "stdio"
+            else ["--transport", "http", url]
+        )
         return json.loads(run(*program, "--method", *asked, *target))["result"]
 
     # it hands on no environment of its own, and takes no empty value
-    given = [each for path in [os.environ.get("PYTHONPATH")] if path for each in ("-e", f"PYTHONPATH={path}")]
+    given = [
+        each
+        for path in [os.environ.get("PYTHONPATH")]
+        if path
+        for each in ("-e", f"PYTHONPATH={path}")
+    ]
     assert len(inspect("tools/list", "--strict")["tools"]) == 6
-    answer = inspect("tools/call", "--tool-name", "query", "--tool-arg", "query=which note wins when two devices edit")
+    answer = inspect(
+        "tools/call",
+        "--tool-name",
+        "query",
+        "--tool-arg",
+        "query=which note wins when two devices edit",
+    )
     assert answer["structuredContent"]["results"][0]["path"] == "sync.md"
     assert len(inspect("resources/list")["resources"]) == 3
     assert inspect("prompts/list")["prompts"][0]["name"] == "answer_from_notes"
@@ -138,11 +207,20 @@ def test_the_inspector_is_served(options: list[str], url: str, era: str, transpo
 def test_the_conformance_suite_passes_but_for_what_it_asks_of_its_own_server(url: str) -> None:
     program = str(MODULES / ".bin" / "conformance")
     done = subprocess.run(
-        [program, "server", "--url", url, "--suite", "all"], cwd=HERE, capture_output=True, text=True, encoding="utf-8", timeout=120
+        [program, "server", "--url", url, "--suite", "all"],
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
     )
-    found = {name: mark for mark, name in re.findall(r"^([✓✗]) ([\w-]+): ", done.stdout, re.MULTILINE)}
+    found = {
+        name: mark for mark, name in re.findall(r"^([✓✗]) ([\w-]+): ", done.stdout, re.MULTILINE)
+    }
     not_ours = {name for names in OF_THE_SUITES_OWN.values() for name in names.split()}
-    assert {name for name, mark in found.items() if mark == "✓"} == set(APPLICABLE.split()), done.stdout
+    assert {name for name, mark in found.items() if mark == "✓"} == set(APPLICABLE.split()), (
+        done.stdout
+    )
     assert {name for name, mark in found.items() if mark == "✗"} == not_ours
 
 
@@ -154,10 +232,18 @@ def anyio_backend() -> str:
 @pytest.mark.anyio
 @pytest.mark.parametrize("version", [*HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION])
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_the_python_sdk_is_served(options: list[str], url: str, version: str, transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_python_sdk_is_served(
+    options: list[str], url: str, version: str, transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mcp.client.session.LATEST_HANDSHAKE_VERSION", version)
-    server = StdioServerParameters(command=sys.executable, args=options, env=dict(os.environ)) if transport == "stdio" else url
-    async with Client(server, mode="legacy" if version in HANDSHAKE_PROTOCOL_VERSIONS else version) as client:
+    server = (
+        StdioServerParameters(command=sys.executable, args=options, env=dict(os.environ))
+        if transport == "stdio"
+        else url
+    )
+    async with Client(
+        server, mode="legacy" if version in HANDSHAKE_PROTOCOL_VERSIONS else version
+    ) as client:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
         result = await client.call_tool("query", {"query": "which note wins when two devices edit"})
         document = (await client.read_resource("thumbindex://vault/sync.md")).contents[0]

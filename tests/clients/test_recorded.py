@@ -1,4 +1,6 @@
-"""Calls that a language model chose, played against this project's `docs`: a change of the tool list or of packing shows in figures."""
+"""Calls that a language model chose, played against this project's `docs`: a change of the tool
+list or of packing shows in figures.
+"""
 
 import sys
 from pathlib import Path
@@ -8,7 +10,8 @@ from clients.recorded import DOCS, is_answered, play, tasks
 MOST_STALE = 3
 """Tasks whose label is in the docs no longer: `recorded.json` wants other words for more."""
 
-# What is measured stands in docs/evaluation.md; between it and these lies room for an edit of the docs.
+# What is measured stands in docs/evaluation.md; between it and these lies room for an edit of the
+# docs.
 LEAST_FOUND = 0.75  # of the tasks
 LEAST_AT_ONCE = 0.68
 MOST_TURNS = 1.5
@@ -17,14 +20,22 @@ MOST_STRUCTURED = 2_450
 MOST_LISTED = 1_900  # tokens of the tool list and the instructions
 
 
-def test_the_calls_of_a_model_find_the_answers_within_their_turns_and_tokens(tmp_path: Path) -> None:
+def test_the_calls_of_a_model_find_the_answers_within_their_turns_and_tokens(
+    tmp_path: Path,
+) -> None:
     kept = [each for each in tasks() if is_answered(each, DOCS)]
     stale = [each.says for each in tasks() if each not in kept]
-    assert len(stale) <= MOST_STALE, f"the docs say this no longer, relabel tests/clients/recorded.json: {stale}"
+    assert len(stale) <= MOST_STALE, (
+        f"the docs say this no longer, relabel tests/clients/recorded.json: {stale}"
+    )
     figures = play(DOCS, tmp_path / "index", kept)
     sys.stdout.write(f"{figures}\n")
     missed = [each.task for each in figures.played if not each.found]
     assert figures.found >= LEAST_FOUND * len(kept), f"{figures}; not seen: {missed}"
     assert figures.at_once >= LEAST_AT_ONCE * len(kept), str(figures)
     assert figures.turns <= MOST_TURNS, str(figures)
-    assert (figures.text <= MOST_TEXT, figures.structured <= MOST_STRUCTURED, figures.listed <= MOST_LISTED) == (True, True, True), str(figures)
+    assert (
+        figures.text <= MOST_TEXT,
+        figures.structured <= MOST_STRUCTURED,
+        figures.listed <= MOST_LISTED,
+    ) == (True, True, True), str(figures)

@@ -1,6 +1,9 @@
-"""Use all of it once: index a folder, ask by the command, over stdio and over HTTP, open the page. Prints what was found and where a server listened.
+"""Use all of it once: index a folder, ask by the command, over stdio and over HTTP, open the page.
 
-`test_network.py` runs this where there is no network, and where every address that is asked for is written down.
+Prints what was found and where a server listened.
+
+`test_network.py` runs this where there is no network, and where every address that is asked for is
+written down.
 """
 
 import fcntl
@@ -37,7 +40,9 @@ def is_cut() -> bool:
 
 
 def command(*arguments: str) -> dict[str, object]:
-    done = subprocess.run([*PROGRAM, *arguments, "--json"], check=True, capture_output=True, encoding="utf-8")
+    done = subprocess.run(
+        [*PROGRAM, *arguments, "--json"], check=True, capture_output=True, encoding="utf-8"
+    )
     found: dict[str, object] = json.loads(done.stdout)
     return found
 
@@ -45,11 +50,15 @@ def command(*arguments: str) -> dict[str, object]:
 def use(place: Path) -> dict[str, object]:
     """Return what each way of asking found, and the port that the server over HTTP was given."""
     where = ["--folder", str(place / "notes"), "--index", str(place / "index")]
-    found: dict[str, object] = {"embedded": command("index", *where)["embedded"], "command": first(command("query", *where, QUESTION))}
+    found: dict[str, object] = {
+        "embedded": command("index", *where)["embedded"],
+        "command": first(command("query", *where, QUESTION)),
+    }
     with ServerProcess(where) as server:
         found["stdio"] = first(server.call("query", query=QUESTION))
     with http_server([*where, "--page"], SERVE_HTTP) as address, http_client(address) as call:
-        # Imported here as in `servers`, and once it is: no proxy stands between a machine and itself.
+        # Imported here as in `servers`, and once it is: no proxy stands between a machine and
+        # itself.
         import httpx2
 
         found["http"] = first(call("query", query=QUESTION))

@@ -1,4 +1,6 @@
-"""What is measured of a tool on one folder: its index, its start, its answers as typed and with rewordings, names, and hostile notes."""
+"""What is measured of a tool on one folder: its index, its start, its answers as typed and with
+rewordings, names, and hostile notes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,17 @@ from statistics import mean, quantiles
 from typing import Any
 
 from bench.load import descendants_seconds
-from compare.driver import GivenUpError, Place, Reply, Session, Tool, Watch, make_index, session, tokens_of
+from compare.driver import (
+    GivenUpError,
+    Place,
+    Reply,
+    Session,
+    Tool,
+    Watch,
+    make_index,
+    session,
+    tokens_of,
+)
 from compare.hostile import ask_hostile, settle, write_hostile
 from servers import children_of
 from thumbindex.index.files import size_of
@@ -27,16 +39,24 @@ from thumbindex.study.measures import MAIN, RankedPassage, score_query
 from thumbindex.study.queries import LabeledQuery
 
 DEPTH = 20
-"""Results that each tool is asked for where quality is measured: ten documents are scored, and some rank several passages of one."""
+"""Results that each tool is asked for where quality is measured: ten documents are scored, and some
+rank several passages of one.
+"""
 
 RRF_K = 60
-"""Of reciprocal rank fusion (Cormack 2009), where a tool takes one text and the rewordings are asked one by one."""
+"""Of reciprocal rank fusion (Cormack 2009), where a tool takes one text and the rewordings are
+asked one by one.
+"""
 
 INDEX_SECONDS = 1200.0
-"""The longest an index may take, and a tool's questions of one folder, each: longer than a call's limit for each hostile note."""
+"""The longest an index may take, and a tool's questions of one folder, each: longer than a call's
+limit for each hostile note.
+"""
 
 HOSTILE_SECONDS = 600.0
-"""The same of the hostile notes, of which some hang a tool: a call may take a minute, and there are thirteen."""
+"""The same of the hostile notes, of which some hang a tool: a call may take a minute, and there are
+thirteen.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +75,10 @@ def drawn(queries: Sequence[LabeledQuery], most: int) -> list[LabeledQuery]:
 
 
 def measure(tool: Tool, place: Place, questions: Questions, state: str = "") -> dict[str, Any]:
-    """Index, unless this state of notes and tool has an index, and ask; return a record. What could not be done stands in it under `given up`."""
+    """Index, unless this state of notes and tool has an index, and ask; return a record.
+
+    What could not be done stands in it under `given up`.
+    """
     record: dict[str, Any] = {"tool": tool.name}
     try:
         record["index"] = indexed(tool, place, state)
@@ -100,7 +123,9 @@ def without_places(reason: str, place: Place) -> str:
 
 
 def indexed(tool: Tool, place: Place, state: str) -> dict[str, Any]:
-    """Make the index, unless one of the same notes by the same tool is there; return when, and the seconds and the processor's seconds it took."""
+    """Make the index, unless one of the same notes by the same tool is there; return when, and the
+    seconds and the processor's seconds it took.
+    """
     kept = _kept(tool, place)
     if tool.index(place) and kept.exists():
         found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
@@ -112,7 +137,10 @@ def indexed(tool: Tool, place: Place, state: str) -> dict[str, Any]:
     start, before = time.perf_counter(), _processor_of_tools()
     make_index(tool, place, INDEX_SECONDS)
     if tool.index(place):
-        found |= {"seconds": time.perf_counter() - start, "processor": _processor_of_tools() - before}
+        found |= {
+            "seconds": time.perf_counter() - start,
+            "processor": _processor_of_tools() - before,
+        }
         kept.write_text(json.dumps(found), encoding="utf-8")
     return found
 
@@ -149,29 +177,56 @@ async def _ask_all(tool: Tool, place: Place, questions: Questions, watch: Watch)
             seconds.append(took)
             tokens.append(tokens_of(reply))
             default.append(_score(query, tool, place, reply))
-        record["calls"] = {"seconds": seconds, "processor": (_processor_of_tools() - before) / len(seconds), "tokens": tokens}
+        record["calls"] = {
+            "seconds": seconds,
+            "processor": (_processor_of_tools() - before) / len(seconds),
+            "tokens": tokens,
+        }
         for query in questions.typed:
             found[query.id] = tool.paths(place, (await opened.ask(query, DEPTH))[0])
-        record["typed"] = {"default": default, "deep": [score_query(query, found[query.id])[MAIN] for query in questions.typed]}
+        record["typed"] = {
+            "default": default,
+            "deep": [score_query(query, found[query.id])[MAIN] for query in questions.typed],
+        }
         record["nothing"] = sum(not each for each in found.values())
         record["reworded"] = await _ask_reworded(opened, questions.reworded, found)
-        record["names"] = [float(_score(query, tool, place, (await opened.ask(query))[0], "S@1")) for query in questions.names]
+        record["names"] = [
+            float(_score(query, tool, place, (await opened.ask(query))[0], "S@1"))
+            for query in questions.names
+        ]
         watch.look()
     return record
 
 
-async def _ask_reworded(opened: Session, queries: Sequence[LabeledQuery], typed: dict[str, list[RankedPassage]]) -> dict[str, list[float]]:
-    """Ask with rewordings: given as they are to a tool that takes them; to others as one long text, and one by one with the ranks fused."""
+async def _ask_reworded(
+    opened: Session, queries: Sequence[LabeledQuery], typed: dict[str, list[RankedPassage]]
+) -> dict[str, list[float]]:
+    """Ask with rewordings: given as they are to a tool that takes them; to others as one long text,
+    and one by one with the ranks fused.
+    """
     tool, place = opened.tool, opened.place
     if tool.takes_rewordings:
-        return {"given": [_score(query, tool, place, (await opened.ask(query, DEPTH))[0]) for query in queries]}
+        return {
+            "given": [
+                _score(query, tool, place, (await opened.ask(query, DEPTH))[0]) for query in queries
+            ]
+        }
     joined, fused = [], []
     for query in queries:
         texts = [query.query, *query.also, *([query.passage] if query.passage else [])]
-        joined.append(_score(query, tool, place, (await opened.ask(replace(query.as_typed, query=" ".join(texts)), DEPTH))[0]))
+        joined.append(
+            _score(
+                query,
+                tool,
+                place,
+                (await opened.ask(replace(query.as_typed, query=" ".join(texts)), DEPTH))[0],
+            )
+        )
         lists = [typed[query.id]] if query.id in typed else []
         for text in texts[len(lists) :]:
-            lists.append(tool.paths(place, (await opened.ask(replace(query.as_typed, query=text), DEPTH))[0]))
+            lists.append(
+                tool.paths(place, (await opened.ask(replace(query.as_typed, query=text), DEPTH))[0])
+            )
         fused.append(score_query(query, fuse(lists))[MAIN])
     return {"as one text": joined, "one by one": fused}
 
@@ -185,7 +240,9 @@ def fuse(lists: Sequence[Sequence[RankedPassage]]) -> list[RankedPassage]:
     return [RankedPassage(path, ()) for path in sorted(scores, key=lambda path: -scores[path])]
 
 
-def _score(query: LabeledQuery, tool: Tool, place: Place, reply: Reply, measured: str = MAIN) -> float:
+def _score(
+    query: LabeledQuery, tool: Tool, place: Place, reply: Reply, measured: str = MAIN
+) -> float:
     return score_query(query, tool.paths(place, reply))[measured]
 
 
@@ -222,5 +279,7 @@ def end_what_was_left() -> None:
 
 
 def _processor_of_tools() -> float:
-    """Return the processor's seconds of all processes below this one, those that have ended among them: a tool's call may start a program."""
+    """Return the processor's seconds of all processes below this one, those that have ended among
+    them: a tool's call may start a program.
+    """
     return descendants_seconds() - time.process_time()

@@ -1,4 +1,6 @@
-"""The comparison with other tools: what is measured of a fake one, and that no tool can stop the run."""
+"""The comparison with other tools: what is measured of a fake one, and that no tool can stop the
+run.
+"""
 
 import re
 import subprocess
@@ -20,7 +22,9 @@ from thumbindex.study.queries import Label, LabeledQuery
 
 FAKE = str(Path(__file__).parent / "fake_server.py")
 APPLES = LabeledQuery("q1", "apples", "keyword", (Label("apples.md", None, 2),))
-BOATS = LabeledQuery("q2", "where are they tarred?", "question", (Label("boats.md", None, 2),), also=("boats",))
+BOATS = LabeledQuery(
+    "q2", "where are they tarred?", "question", (Label("boats.md", None, 2),), also=("boats",)
+)
 QUESTIONS = Questions([APPLES, BOATS.as_typed], [APPLES, BOATS], [APPLES], "written by hand")
 
 
@@ -74,7 +78,10 @@ def test_a_look_that_began_before_a_larger_one_and_ends_after_it_does_not_undo_i
 
 def test_a_tool_that_hangs_is_given_up_in_time(place: Place) -> None:
     start = time.monotonic()
-    assert measure(fake("hang", call_seconds=0.5), place, QUESTIONS)["given up"] == "no answer within 0.5 s to 'apples'"
+    assert (
+        measure(fake("hang", call_seconds=0.5), place, QUESTIONS)["given up"]
+        == "no answer within 0.5 s to 'apples'"
+    )
     assert time.monotonic() - start < 60
 
 
@@ -83,7 +90,10 @@ def test_a_server_that_dies_is_given_up_with_a_reason(place: Place) -> None:
 
 
 def test_a_tool_that_answers_with_errors_is_given_up_and_not_scored(place: Place) -> None:
-    assert measure(fake("fail"), place, QUESTIONS)["given up"] == "it answers with an error: no such table"
+    assert (
+        measure(fake("fail"), place, QUESTIONS)["given up"]
+        == "it answers with an error: no such table"
+    )
     assert measure_hostile(fake("fail"), place)["marked private"] == "an error"
 
 
@@ -119,7 +129,10 @@ def test_a_tool_is_installed_anew_when_its_packages_are_others(tmp_path: Path) -
 
 
 def test_a_command_that_does_not_end_is_ended_with_what_it_started(tmp_path: Path) -> None:
-    program = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
+    program = (
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; "
+        "time.sleep(600)'])"
+    )
     start = time.monotonic()
     with pytest.raises(GivenUpError, match="was ended after 1 s"):
         run_command((sys.executable, "-c", program), {}, tmp_path, 1.0)
@@ -149,47 +162,88 @@ def test_a_secret_that_is_shown_comes_through_whatever_path_is_beside_it(place: 
         Reply('{"results": [{"path": "private.md"}]}'),
         Reply("nothing about quokkas"),
     ]
-    assert [judge(private, place, each, fake()) for each in replies] == ["comes through"] * 4 + ["stays out"]
+    assert [judge(private, place, each, fake()) for each in replies] == ["comes through"] * 4 + [
+        "stays out"
+    ]
 
 
 def test_an_order_counts_as_marked_only_by_what_stands_beside_it(place: Place) -> None:
     order = NOTES[0]
     bare = f'{{"results": [{{"path": "order.md", "text": "{ORDER}"}}]}}'
     marked = bare.replace('"text"', '"note": "this text speaks like an instruction", "text"')
-    assert [judge(order, place, Reply(text), fake()) for text in (bare, marked, "{}")] == ["found, unmarked", "found, marked", "not found"]
+    assert [judge(order, place, Reply(text), fake()) for text in (bare, marked, "{}")] == [
+        "found, unmarked",
+        "found, marked",
+        "not found",
+    ]
 
 
 def test_hostile_notes_are_ten_and_each_holds_its_word(tmp_path: Path) -> None:
     write_hostile(tmp_path / "notes", tmp_path / "outside")
     assert len(NOTES) == 10
-    assert all(each.word.encode() in (tmp_path / "notes" / each.file).read_bytes() for each in NOTES)
+    assert all(
+        each.word.encode() in (tmp_path / "notes" / each.file).read_bytes() for each in NOTES
+    )
 
 
 def test_git_takes_notes_for_no_part_of_a_work_tree_that_they_lie_in(tmp_path: Path) -> None:
     write_hostile(tmp_path / "tree", tmp_path / "outside")
     (tmp_path / "tree" / "notes").mkdir()
-    inner, outer = (Place(tmp_path, each, tmp_path) for each in (tmp_path / "tree" / "notes", tmp_path / "tree"))
+    inner, outer = (
+        Place(tmp_path, each, tmp_path) for each in (tmp_path / "tree" / "notes", tmp_path / "tree")
+    )
     words = ("git", "ls-files", "--others", "--exclude-standard")
-    inside, listed = (subprocess.run(words, cwd=each.notes, env=each.environment, capture_output=True, check=False) for each in (inner, outer))
+    inside, listed = (
+        subprocess.run(
+            words, cwd=each.notes, env=each.environment, capture_output=True, check=False
+        )
+        for each in (inner, outer)
+    )
     assert inside.returncode == 128
     assert (b"order.md" in listed.stdout, b"ignored.md" in listed.stdout) == (True, False)
 
 
 def test_ranks_are_fused_by_document() -> None:
-    lists = [[RankedPassage("a", ()), RankedPassage("a", ()), RankedPassage("b", ())], [RankedPassage("b", ()), RankedPassage("c", ())]]
+    lists = [
+        [RankedPassage("a", ()), RankedPassage("a", ()), RankedPassage("b", ())],
+        [RankedPassage("b", ()), RankedPassage("c", ())],
+    ]
     assert [each.path for each in fuse(lists)] == ["b", "a", "c"]
 
 
 def test_the_page_shows_each_measure_in_which_another_is_better(place: Place) -> None:
-    record = {**measure(fake(), place, QUESTIONS), "memory": 50_000_000}  # on a busy machine nobody looked while it ran
-    slower = {**record, "memory": record["memory"] * 3, "typed": {"default": [1.0, 1.0], "deep": [1.0, 1.0]}}
-    folder = {"questions": {"source": "written by hand", "typed": 2, "reworded": 2, "names": 1}, "files": 3}
-    run = {"date": "2026-01-31", "began": "2026-01-31 10:00:00", "machine": "one core", "thumbindex": "0.1.0", "labeled": True, "load": 1.0}
+    # on a busy machine nobody looked while it ran
+    record = {**measure(fake(), place, QUESTIONS), "memory": 50_000_000}
+    slower = {
+        **record,
+        "memory": record["memory"] * 3,
+        "typed": {"default": [1.0, 1.0], "deep": [1.0, 1.0]},
+    }
+    folder = {
+        "questions": {"source": "written by hand", "typed": 2, "reworded": 2, "names": 1},
+        "files": 3,
+    }
+    run = {
+        "date": "2026-01-31",
+        "began": "2026-01-31 10:00:00",
+        "machine": "one core",
+        "thumbindex": "0.1.0",
+        "labeled": True,
+        "load": 1.0,
+    }
     tools = [TOOLS[0], fake()]
     slower["index"] = {**record["index"], "processor": 1000.0}
     record["index"] = {"bytes": record["index"]["bytes"]}  # made at each start
     folders = {"vault": {**folder, "tools": {"thumbindex": slower, "fake": record}}}
-    shown = page({"run": run, "installed": {}, "folders": folders, "hostile": {"fake": {"given up": "it hung"}}}, tools)
+    shown = page(
+        {
+            "run": run,
+            "installed": {},
+            "folders": folders,
+            "hostile": {"fake": {"given up": "it hung"}},
+        },
+        tools,
+    )
     assert f"- memory (MB): fake {record['memory'] / 1e6:.0f}; thumbindex" in shown
     assert "- processor time of an index and a first answer (s): fake" in shown
     assert "- nDCG@10 as typed: fake" not in shown
@@ -200,13 +254,37 @@ def test_the_page_shows_each_measure_in_which_another_is_better(place: Place) ->
 def test_the_page_says_what_was_made_before_the_run(place: Place) -> None:
     record = measure(fake(), place, QUESTIONS)
     earlier = {**record, "index": {**record["index"], "made": "2026-01-30 09:00:00"}}
-    folder = {"questions": {"source": "written by hand", "typed": 2, "reworded": 2, "names": 1}, "files": 3, "old": ["fake"]}
-    run = {"date": "2026-01-31", "began": "2026-01-31 10:00:00", "machine": "one core", "thumbindex": "0.1.0", "labeled": True, "load": 1.0}
+    folder = {
+        "questions": {"source": "written by hand", "typed": 2, "reworded": 2, "names": 1},
+        "files": 3,
+        "old": ["fake"],
+    }
+    run = {
+        "date": "2026-01-31",
+        "began": "2026-01-31 10:00:00",
+        "machine": "one core",
+        "thumbindex": "0.1.0",
+        "labeled": True,
+        "load": 1.0,
+    }
     folders = {"vault": {**folder, "tools": {"thumbindex": record, "fake": earlier}}}
     installed = {"fake": {"versions": {"fake": "1.5"}, "bytes": 0}}
-    shown = page({"run": run, "installed": installed, "folders": folders, "old hostile": ["thumbindex"]}, [TOOLS[0], fake()])
-    assert all(row in shown for row in ("| thumbindex | in this run |", "| fake | before, on 2026-01-30 09:00 |", "| fake | `fake` 1.5 |"))
-    assert all(f"Measured with earlier notes, questions or versions: {name}." in shown for name in ("fake", "thumbindex"))
+    shown = page(
+        {"run": run, "installed": installed, "folders": folders, "old hostile": ["thumbindex"]},
+        [TOOLS[0], fake()],
+    )
+    assert all(
+        row in shown
+        for row in (
+            "| thumbindex | in this run |",
+            "| fake | before, on 2026-01-30 09:00 |",
+            "| fake | `fake` 1.5 |",
+        )
+    )
+    assert all(
+        f"Measured with earlier notes, questions or versions: {name}." in shown
+        for name in ("fake", "thumbindex")
+    )
 
 
 def test_a_tool_that_was_given_up_has_its_reason_in_the_table() -> None:
@@ -216,7 +294,9 @@ def test_a_tool_that_was_given_up_has_its_reason_in_the_table() -> None:
 def test_both_forms_of_a_toon_answer_are_read(place: Place) -> None:
     table = 'results[2]{path,score,snippet}:\n  a.md,4.6,"one, two"\n  "b, c.md",2.0,three'
     rows = "results[2]:\n  - path: a.md\n    score: 4.6\n  - path: b, c.md\n    score: 2.0"
-    assert [[each.path for each in read_mdsift(place, Reply(text))] for text in (table, rows)] == [["a.md", "b, c.md"]] * 2
+    assert [[each.path for each in read_mdsift(place, Reply(text))] for text in (table, rows)] == [
+        ["a.md", "b, c.md"]
+    ] * 2
 
 
 def test_no_tool_is_asked_without_its_version() -> None:
@@ -226,7 +306,12 @@ def test_no_tool_is_asked_without_its_version() -> None:
 
 def test_the_versions_are_those_that_are_installed(tmp_path: Path) -> None:
     (tmp_path / "lib/python3.11/site-packages/some_tool-1.2.dist-info").mkdir(parents=True)
-    (tmp_path / "lib/python3.11/site-packages/some_tool-1.2.dist-info/METADATA").write_text("Name: some-tool\nVersion: 1.2\n")
+    (tmp_path / "lib/python3.11/site-packages/some_tool-1.2.dist-info/METADATA").write_text(
+        "Name: some-tool\nVersion: 1.2\n"
+    )
     (tmp_path / "node_modules/@they/other").mkdir(parents=True)
     (tmp_path / "node_modules/@they/other/package.json").write_text('{"version": "3.4.5"}')
-    assert versions(("some-tool[mcp]==1.0", "npm:@they/other@3.4.0"), tmp_path) == {"some-tool": "1.2", "npm:@they/other": "3.4.5"}
+    assert versions(("some-tool[mcp]==1.0", "npm:@they/other@3.4.0"), tmp_path) == {
+        "some-tool": "1.2",
+        "npm:@they/other": "3.4.5",
+    }

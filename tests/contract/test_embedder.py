@@ -6,12 +6,30 @@ import pytest
 from thumbindex.language import telling_words
 from thumbindex.testing import FakeEmbedder
 
-TEXTS = ["How to share a vault", "", "one", "Sync keeps notes the same on all devices. " * 40, "naïve 日本語 🙂", "```\nx = 1\n```", "Sync settings"]
+TEXTS = [
+    "How to share a vault",
+    "",
+    "one",
+    "Sync keeps notes the same on all devices. " * 40,
+    "naïve 日本語 🙂",
+    "```\nx = 1\n```",
+    "Sync settings",
+]
 
 
-@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.model), pytest.param("torch", marks=pytest.mark.model)])
+@pytest.fixture(
+    params=[
+        "fake",
+        pytest.param("real", marks=pytest.mark.model),
+        pytest.param("torch", marks=pytest.mark.model),
+    ]
+)
 def embedder(request):
-    return FakeEmbedder(known=["baby"]) if request.param == "fake" else request.getfixturevalue(f"{request.param}_embedder")
+    return (
+        FakeEmbedder(known=["baby"])
+        if request.param == "fake"
+        else request.getfixturevalue(f"{request.param}_embedder")
+    )
 
 
 def test_a_vector_does_not_depend_on_its_neighbors(embedder):
@@ -26,7 +44,9 @@ def test_a_text_embedded_twice_gives_the_same_vector(embedder):
 
 
 def test_vectors_come_in_the_order_of_their_texts(embedder):
-    assert np.array_equal(embedder.embed_passages(TEXTS[::-1]), embedder.embed_passages(TEXTS)[::-1])
+    assert np.array_equal(
+        embedder.embed_passages(TEXTS[::-1]), embedder.embed_passages(TEXTS)[::-1]
+    )
 
 
 def test_a_vector_is_as_similar_to_itself_as_can_be(embedder):
@@ -38,7 +58,9 @@ def test_a_vector_is_as_similar_to_itself_as_can_be(embedder):
 
 
 def test_texts_about_one_thing_are_closer_than_texts_about_two(embedder):
-    sync, bread = embedder.embed_passages(["Sync settings for notes", "A recipe for bread with walnuts"])
+    sync, bread = embedder.embed_passages(
+        ["Sync settings for notes", "A recipe for bread with walnuts"]
+    )
     query = embedder.embed_query("settings of sync")
     assert query @ sync > query @ bread + 0.1
 
@@ -66,11 +88,19 @@ def test_a_text_without_words_has_no_tokens(embedder):
 
 
 def test_a_word_is_known_where_it_is_one_token_and_a_misspelt_one_is_not(embedder):
-    assert [embedder.knows(word) for word in ("baby", "Baby", "subcription", "")] == [True, True, False, False]
+    assert [embedder.knows(word) for word in ("baby", "Baby", "subcription", "")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_an_english_vocabulary_lacks_most_of_what_tells_other_languages(embedder):
-    shares = [sum(map(embedder.knows, telling_words(language))) / len(telling_words(language)) for language in ("de", "fr", "es", "ja", "zh")]
+    shares = [
+        sum(map(embedder.knows, telling_words(language))) / len(telling_words(language))
+        for language in ("de", "fr", "es", "ja", "zh")
+    ]
     assert max(shares) < 0.75
 
 

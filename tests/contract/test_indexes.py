@@ -15,7 +15,11 @@ from thumbindex.testing import FakeEmbedder, document
 
 DOCUMENTS = [
     document(
-        "notes/trees.md", "# Trees\n\nPlant a tree in spring.\n\nWater it for 30 days.", tags=("garden/wood",), date="2026-03-01", links=["index.md"]
+        "notes/trees.md",
+        "# Trees\n\nPlant a tree in spring.\n\nWater it for 30 days.",
+        tags=("garden/wood",),
+        date="2026-03-01",
+        links=["index.md"],
     ),
     document(
         "index.md",
@@ -23,7 +27,12 @@ DOCUMENTS = [
         aliases=("Overview",),
         links=["notes/trees.md", "notes/trees.md", "index.md"],
     ),
-    document("notes/sub/moss.md", "# Moss\n\nMoss grows in the shade of a tree and in spring.", tags=("garden",), date="2025-01-01"),
+    document(
+        "notes/sub/moss.md",
+        "# Moss\n\nMoss grows in the shade of a tree and in spring.",
+        tags=("garden",),
+        date="2025-01-01",
+    ),
 ]
 BODY = KeywordWeights({"title": 3.0, "headings": 2.0, "aliases": 1.5, "body": 1.0})
 CODE = KeywordWeights({"code": 1.0})
@@ -59,8 +68,12 @@ def only(snapshot: Snapshot, *at: int) -> Selection:
     return snapshot.catalog.only([chunks_of(snapshot)[n] for n in at])
 
 
-def found(snapshot: Snapshot, *terms: Term, weights: KeywordWeights = BODY, limit: int = 10) -> list[int]:
-    return positions(snapshot, [hit.chunk for hit in snapshot.keyword.search(terms, weights, limit).hits])
+def found(
+    snapshot: Snapshot, *terms: Term, weights: KeywordWeights = BODY, limit: int = 10
+) -> list[int]:
+    return positions(
+        snapshot, [hit.chunk for hit in snapshot.keyword.search(terms, weights, limit).hits]
+    )
 
 
 class TestKeywordIndex:
@@ -75,20 +88,33 @@ class TestKeywordIndex:
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
     def test_a_title_stands_on_every_chunk_of_its_document(self, snapshot: Snapshot) -> None:
-        assert sorted(found(snapshot, Term("trees"), weights=KeywordWeights({"title": 1.0}))) == [3, 4]
+        assert sorted(found(snapshot, Term("trees"), weights=KeywordWeights({"title": 1.0}))) == [
+            3,
+            4,
+        ]
 
-    def test_another_form_counts_as_the_word_at_its_weight_and_a_phrase_only_as_one(self, snapshot: Snapshot) -> None:
-        word, phrase = Term("plants", others=(Term("moss", 0.5),)), Term("zebra", others=(Term("in spring", 0.5, True), Term("tree a", 0.5, True)))
+    def test_another_form_counts_as_the_word_at_its_weight_and_a_phrase_only_as_one(
+        self, snapshot: Snapshot
+    ) -> None:
+        word, phrase = (
+            Term("plants", others=(Term("moss", 0.5),)),
+            Term("zebra", others=(Term("in spring", 0.5, True), Term("tree a", 0.5, True))),
+        )
         hits = snapshot.keyword.search([word], KeywordWeights({"body": 1.0}, b=0.0), 10).hits
         *others, last = positions(snapshot, [hit.chunk for hit in hits])
         assert (sorted(others), last, hits[-1].coverage) == ([0, 1, 3], 2, 1.0)
         assert sorted(found(snapshot, phrase)) == [2, 3]
 
     def test_words_that_stand_one_after_the_other_are_counted(self, snapshot: Snapshot) -> None:
-        assert [snapshot.keyword.adjacent(text) for text in ("in spring", "in springs", "spring in", "zebra in", "plant")] == [2, 2, 0, 0, 3]
+        assert [
+            snapshot.keyword.adjacent(text)
+            for text in ("in spring", "in springs", "spring in", "zebra in", "plant")
+        ] == [2, 2, 0, 0, 3]
 
     def test_another_form_of_an_identifier_is_a_whole_one(self, snapshot: Snapshot) -> None:
-        assert found(snapshot, Term("zebra", others=(Term("parse_json"), Term("plant a"))), weights=CODE) == [1]
+        assert found(
+            snapshot, Term("zebra", others=(Term("parse_json"), Term("plant a"))), weights=CODE
+        ) == [1]
 
     def test_an_alias_is_found(self, snapshot: Snapshot) -> None:
         assert sorted(found(snapshot, Term("overview"))) == [0, 1]
@@ -105,46 +131,85 @@ class TestKeywordIndex:
         assert found(snapshot, Term("spring"), Term("moss", phrase=True)) == [2]
 
     def test_a_whole_identifier_and_its_parts_are_found_as_code(self, snapshot: Snapshot) -> None:
-        assert (found(snapshot, Term("parse_json"), weights=CODE), found(snapshot, Term("json"), weights=CODE)) == ([1], [1])
+        assert (
+            found(snapshot, Term("parse_json"), weights=CODE),
+            found(snapshot, Term("json"), weights=CODE),
+        ) == ([1], [1])
 
     def test_code_is_not_stemmed(self, snapshot: Snapshot) -> None:
-        assert (found(snapshot, Term("plants"), weights=CODE), found(snapshot, Term("plant"), weights=CODE)) == ([0, 1], [3])
+        assert (
+            found(snapshot, Term("plants"), weights=CODE),
+            found(snapshot, Term("plant"), weights=CODE),
+        ) == ([0, 1], [3])
 
     def test_a_selection_bounds_chunks_and_documents(self, snapshot: Snapshot) -> None:
         ranked = snapshot.keyword.search([Term("spring")], BODY, 10, only(snapshot, 0, 1, 3, 4))
         assert positions(snapshot, [hit.chunk for hit in ranked.hits]) == [3]
         assert set(ranked.documents) == {documents_of(snapshot)[TREES]}
 
-    def test_every_matching_document_has_a_score_whatever_the_limit(self, snapshot: Snapshot) -> None:
+    def test_every_matching_document_has_a_score_whatever_the_limit(
+        self, snapshot: Snapshot
+    ) -> None:
         ranked = snapshot.keyword.search([Term("spring")], BODY, 1)
-        assert (len(ranked.hits), set(ranked.documents)) == (1, {documents_of(snapshot)[n] for n in (MOSS, TREES)})
+        assert (len(ranked.hits), set(ranked.documents)) == (
+            1,
+            {documents_of(snapshot)[n] for n in (MOSS, TREES)},
+        )
 
     def test_a_hit_names_its_terms_and_the_share_that_they_carry(self, snapshot: Snapshot) -> None:
-        hits = {positions(snapshot, [hit.chunk])[0]: hit for hit in snapshot.keyword.search([Term("moss"), Term("spring")], BODY, 10).hits}
+        hits = {
+            positions(snapshot, [hit.chunk])[0]: hit
+            for hit in snapshot.keyword.search([Term("moss"), Term("spring")], BODY, 10).hits
+        }
         assert (set(hits[2].matched), hits[2].coverage) == ({"moss", "spring"}, pytest.approx(1.0))
         assert (hits[3].matched, 0.0 < hits[3].coverage < 0.5) == (("spring",), True)
 
     def test_coverage_multiplies_a_score_by_the_share(self, snapshot: Snapshot) -> None:
         terms = [Term("moss"), Term("spring")]
-        plain, covered = (snapshot.keyword.search(terms, KeywordWeights({"body": 1.0}, coverage=share), 10).hits for share in (0.0, 1.0))
+        plain, covered = (
+            snapshot.keyword.search(terms, KeywordWeights({"body": 1.0}, coverage=share), 10).hits
+            for share in (0.0, 1.0)
+        )
         assert covered[-1].score == pytest.approx(plain[-1].score * plain[-1].coverage, rel=1e-5)
 
-    def test_the_chunks_that_hold_a_word_are_known_whatever_the_field(self, snapshot: Snapshot) -> None:
-        known = {text: held(snapshot, snapshot.keyword.holding(text, tuple(BODY.fields))) for text in ("trees", "spring moss", "overview", "zz")}
+    def test_the_chunks_that_hold_a_word_are_known_whatever_the_field(
+        self, snapshot: Snapshot
+    ) -> None:
+        known = {
+            text: held(snapshot, snapshot.keyword.holding(text, tuple(BODY.fields)))
+            for text in ("trees", "spring moss", "overview", "zz")
+        }
         assert known == {"trees": [2, 3, 4], "spring moss": [2], "overview": [0, 1], "zz": []}
 
     def test_the_chunks_that_hold_a_whole_identifier_are_known(self, snapshot: Snapshot) -> None:
-        assert [held(snapshot, snapshot.keyword.holding(text, ("code",))) for text in ("parse_json", "parse_xml")] == [[1], []]
+        assert [
+            held(snapshot, snapshot.keyword.holding(text, ("code",)))
+            for text in ("parse_json", "parse_xml")
+        ] == [[1], []]
 
     def test_words_are_counted_by_the_chunks_that_hold_them(self, snapshot: Snapshot) -> None:
-        assert [snapshot.keyword.frequency(word) for word in ("spring", "plants", "springs")] == [2, 2, 0]
+        assert [snapshot.keyword.frequency(word) for word in ("spring", "plants", "springs")] == [
+            2,
+            2,
+            0,
+        ]
 
     def test_words_are_known_by_their_lengths(self, snapshot: Snapshot) -> None:
-        words = [set(snapshot.keyword.words(lengths)) for lengths in (range(6, 7), range(5), range(30, 40))]
-        assert ({"spring", "plants"} <= words[0], "tree" in words[1], "spring" in words[1], words[2]) == (True, True, False, set())
+        words = [
+            set(snapshot.keyword.words(lengths))
+            for lengths in (range(6, 7), range(5), range(30, 40))
+        ]
+        assert (
+            {"spring", "plants"} <= words[0],
+            "tree" in words[1],
+            "spring" in words[1],
+            words[2],
+        ) == (True, True, False, set())
 
     @pytest.mark.parametrize("language", ["de", "en", "ja", ""])
-    def test_the_languages_of_the_texts_are_known_beside_english(self, make: Make, language: str) -> None:
+    def test_the_languages_of_the_texts_are_known_beside_english(
+        self, make: Make, language: str
+    ) -> None:
         made = make([document("a.md", "# Apfel\n\nBaum.", language=language)])
         assert made.keyword.languages == ({"de"} if language == "de" else set())
 
@@ -163,24 +228,39 @@ class TestKeywordIndex:
         (Term("東京 京都", phrase=True), [1]),
     ],
 )
-def test_characters_without_spaces_are_found_alone_in_pairs_and_in_phrases(make: Make, term: Term, chunks: list[int]) -> None:
-    documents = [document("a.md", "# A\n\nこの黒猫は夜。"), document("b.md", "# B\n\n東京tower and 東京都 are far from 猫.")]
+def test_characters_without_spaces_are_found_alone_in_pairs_and_in_phrases(
+    make: Make, term: Term, chunks: list[int]
+) -> None:
+    documents = [
+        document("a.md", "# A\n\nこの黒猫は夜。"),
+        document("b.md", "# B\n\n東京tower and 東京都 are far from 猫."),
+    ]
     assert sorted(found(make(documents), term)) == chunks
 
 
 HALF = 2**-12
-"""By how much of itself a number may differ in half precision: a vector's length by no more than that."""
+"""By how much of itself a number may differ in half precision: a vector's length by no more than
+that.
+"""
 
 
 class TestVectorIndex:
     def test_a_vector_is_nearest_to_itself_at_one(self, snapshot: Snapshot) -> None:
         chunk = chunks_of(snapshot)[3]
         hit = snapshot.vector.search(snapshot.vector.vectors([chunk])[0], 1)[0]
-        assert (hit.chunk, hit.document, hit.rank, hit.score) == (chunk, documents_of(snapshot)[TREES], 1, pytest.approx(1.0, abs=2 * HALF))
+        assert (hit.chunk, hit.document, hit.rank, hit.score) == (
+            chunk,
+            documents_of(snapshot)[TREES],
+            1,
+            pytest.approx(1.0, abs=2 * HALF),
+        )
 
     def test_every_chunk_has_one_vector_of_length_one(self, snapshot: Snapshot) -> None:
         rows = snapshot.vector.vectors(chunks_of(snapshot))
-        assert (len(snapshot.vector), np.linalg.norm(rows, axis=1).tolist()) == (5, pytest.approx([1.0] * 5, abs=HALF))
+        assert (len(snapshot.vector), np.linalg.norm(rows, axis=1).tolist()) == (
+            5,
+            pytest.approx([1.0] * 5, abs=HALF),
+        )
 
     def test_scores_are_cosines_best_first(self, snapshot: Snapshot) -> None:
         query = FakeEmbedder().embed_query("tree in spring")
@@ -197,7 +277,9 @@ class TestVectorIndex:
     def test_a_chunk_s_cosine_with_a_query_is_that_of_its_hit(self, snapshot: Snapshot) -> None:
         query = FakeEmbedder().embed_query("tree in spring")
         hits = snapshot.vector.search(query, 3)
-        assert snapshot.vector.similarities([hit.chunk for hit in hits], query).tolist() == pytest.approx([hit.score for hit in hits], abs=1e-5)
+        assert snapshot.vector.similarities(
+            [hit.chunk for hit in hits], query
+        ).tolist() == pytest.approx([hit.score for hit in hits], abs=1e-5)
 
 
 class TestLinkGraph:
@@ -212,27 +294,56 @@ class TestLinkGraph:
 
 class TestCatalog:
     def test_documents_stand_in_the_order_of_their_paths(self, snapshot: Snapshot) -> None:
-        assert [path for _, path in snapshot.catalog.every_path()] == ["index.md", "notes/sub/moss.md", "notes/trees.md"]
+        assert [path for _, path in snapshot.catalog.every_path()] == [
+            "index.md",
+            "notes/sub/moss.md",
+            "notes/trees.md",
+        ]
 
     def test_a_document_s_chunks_are_a_range_and_point_back(self, snapshot: Snapshot) -> None:
         documents = documents_of(snapshot)
-        parts = [positions(snapshot, map(ChunkId, snapshot.catalog.chunk_ids(n))) for n in documents]
+        parts = [
+            positions(snapshot, map(ChunkId, snapshot.catalog.chunk_ids(n))) for n in documents
+        ]
         assert (parts, len(snapshot.catalog)) == ([[0, 1], [2], [3, 4]], 5)
-        assert [documents.index(snapshot.catalog.document_of(n)) for n in chunks_of(snapshot)] == [0, 0, 1, 2, 2]
+        assert [documents.index(snapshot.catalog.document_of(n)) for n in chunks_of(snapshot)] == [
+            0,
+            0,
+            1,
+            2,
+            2,
+        ]
         assert chunks_of(snapshot) == sorted(chunks_of(snapshot))
 
     def test_a_chunk_comes_with_its_text_section_and_place(self, snapshot: Snapshot) -> None:
         catalog, every = snapshot.catalog, chunks_of(snapshot)
         assert catalog.chunks(every[4:])[every[4]].text == "Water it for 30 days."
-        assert catalog.sections(every[1:2])[every[1]].text == "## Code\n\nCall `parse_json` for plants."
+        assert (
+            catalog.sections(every[1:2])[every[1]].text
+            == "## Code\n\nCall `parse_json` for plants."
+        )
         assert catalog.headings(every[1:2])[every[1]] == ("Index", "Code")
-        assert list(catalog.places([every[4], every[0]])) == [Place("", "notes/trees.md", 5, 5), Place("", "index.md", 3, 3)]
+        assert list(catalog.places([every[4], every[0]])) == [
+            Place("", "notes/trees.md", 5, 5),
+            Place("", "index.md", 3, 3),
+        ]
 
-    def test_a_document_is_found_by_its_path_and_stands_beside_others(self, snapshot: Snapshot) -> None:
+    def test_a_document_is_found_by_its_path_and_stands_beside_others(
+        self, snapshot: Snapshot
+    ) -> None:
         index, moss, trees = documents_of(snapshot)
-        assert [snapshot.catalog.at(path) for path in ("notes/trees.md", "notes/none.md")] == [trees, None]
-        assert [list(snapshot.catalog.beside(n, 1)) for n in (index, moss, trees)] == [[moss], [index, trees], [moss]]
-        assert [(n, each.path) for n, each in snapshot.catalog.every_document()] == list(snapshot.catalog.every_path())
+        assert [snapshot.catalog.at(path) for path in ("notes/trees.md", "notes/none.md")] == [
+            trees,
+            None,
+        ]
+        assert [list(snapshot.catalog.beside(n, 1)) for n in (index, moss, trees)] == [
+            [moss],
+            [index, trees],
+            [moss],
+        ]
+        assert [(n, each.path) for n, each in snapshot.catalog.every_document()] == list(
+            snapshot.catalog.every_path()
+        )
         assert snapshot.catalog.documents[trees].tags == ("garden/wood",)
 
     @pytest.mark.parametrize(
@@ -252,7 +363,9 @@ class TestCatalog:
             (Filters(path=("**/moss.md", "index.md"), without=("index.md",)), [2]),
         ],
     )
-    def test_filters_say_which_chunks_may_be_found(self, snapshot: Snapshot, filters: Filters, allowed: list[int]) -> None:
+    def test_filters_say_which_chunks_may_be_found(
+        self, snapshot: Snapshot, filters: Filters, allowed: list[int]
+    ) -> None:
         found = snapshot.catalog.select(filters)
         assert found is not None
         assert held(snapshot, found) == allowed
@@ -275,32 +388,52 @@ class TestCatalog:
             (Condition("title", "over"), []),
         ],
     )
-    def test_what_is_asked_of_notes_is_met_by_their_chunks(self, snapshot: Snapshot, condition: Condition, chunks: list[int]) -> None:
+    def test_what_is_asked_of_notes_is_met_by_their_chunks(
+        self, snapshot: Snapshot, condition: Condition, chunks: list[int]
+    ) -> None:
         assert held(snapshot, snapshot.catalog.meeting(condition)) == chunks
         assert snapshot.catalog.is_met(condition) is bool(chunks)
 
     def test_a_hidden_note_meets_nothing(self, snapshot: Snapshot) -> None:
         asked = Condition("tag", "garden")
         hidden = [("", "notes/trees.md"), ("", "notes/sub/moss.md")]
-        assert (snapshot.catalog.is_met(asked, hidden), snapshot.catalog.is_met(asked, hidden[:1])) == (False, True)
+        assert (
+            snapshot.catalog.is_met(asked, hidden),
+            snapshot.catalog.is_met(asked, hidden[:1]),
+        ) == (False, True)
 
-    def test_names_that_come_near_are_told_and_lead_to_their_notes(self, snapshot: Snapshot) -> None:
+    def test_names_that_come_near_are_told_and_lead_to_their_notes(
+        self, snapshot: Snapshot
+    ) -> None:
         catalog = snapshot.catalog
-        assert (catalog.near("tag", "gardn"), catalog.near("path", "note/tree"), catalog.near("title", "tre")) == (
+        assert (
+            catalog.near("tag", "gardn"),
+            catalog.near("path", "note/tree"),
+            catalog.near("title", "tre"),
+        ) == (
             ("garden", "garden/wood"),
             ("notes/trees.md",),
             (),
         )
         assert [each.path for each in catalog.bearing("tag", "garden/wood")] == ["notes/trees.md"]
-        assert [each.path for each in catalog.bearing("path", "notes/sub/")] == ["notes/sub/moss.md"]
+        assert [each.path for each in catalog.bearing("path", "notes/sub/")] == [
+            "notes/sub/moss.md"
+        ]
 
     def test_notes_are_found_by_the_letters_of_their_names(self, snapshot: Snapshot) -> None:
         index, moss, _ = documents_of(snapshot)
-        assert [list(snapshot.catalog.named(letters, 8)) for letters in ("overview", "moss", "mo")] == [[index], [moss], []]
+        assert [
+            list(snapshot.catalog.named(letters, 8)) for letters in ("overview", "moss", "mo")
+        ] == [[index], [moss], []]
 
     def test_the_days_of_notes_are_known(self, snapshot: Snapshot) -> None:
         catalog = snapshot.catalog
-        assert (catalog.days.first, catalog.newest_day(None), catalog.newest_day(date(2025, 6, 1)), catalog.newest_day(date(2020, 1, 1))) == (
+        assert (
+            catalog.days.first,
+            catalog.newest_day(None),
+            catalog.newest_day(date(2025, 6, 1)),
+            catalog.newest_day(date(2020, 1, 1)),
+        ) == (
             date(2025, 1, 1),
             date(2026, 3, 1),
             date(2025, 1, 1),
@@ -308,25 +441,50 @@ class TestCatalog:
         )
         assert (catalog.undated(None), catalog.undated(only(snapshot, 2, 3))) == (1, 0)
 
-    def test_the_newest_notes_come_first_and_those_without_a_day_last(self, snapshot: Snapshot) -> None:
-        every = [snapshot.catalog.newest(within, 2) for within in (None, only(snapshot, 1, 2, 4), only(snapshot))]
-        assert [(positions(snapshot, chunks), count) for chunks, count in every] == [([3, 2], 3), ([4, 2], 3), ([], 0)]
+    def test_the_newest_notes_come_first_and_those_without_a_day_last(
+        self, snapshot: Snapshot
+    ) -> None:
+        every = [
+            snapshot.catalog.newest(within, 2)
+            for within in (None, only(snapshot, 1, 2, 4), only(snapshot))
+        ]
+        assert [(positions(snapshot, chunks), count) for chunks, count in every] == [
+            ([3, 2], 3),
+            ([4, 2], 3),
+            ([], 0),
+        ]
 
-    def test_abbreviations_are_found_by_either_form_and_counted_by_documents(self, make: Make) -> None:
+    def test_abbreviations_are_found_by_either_form_and_counted_by_documents(
+        self, make: Make
+    ) -> None:
         sso, k8s = Abbreviation("sso", "single sign on"), Abbreviation("k8s", "kubernetes")
-        notes = [document(f"{n}.md", "x", abbreviations=own) for n, own in enumerate([(sso,), (sso, k8s)])]
+        notes = [
+            document(f"{n}.md", "x", abbreviations=own)
+            for n, own in enumerate([(sso,), (sso, k8s)])
+        ]
         catalog = make(notes).catalog
-        assert [dict(catalog.defined({form})) for form in ("sso", "single sign on", "kubernete", "on")] == [{sso: 2}, {sso: 2}, {k8s: 1}, {}]
+        assert [
+            dict(catalog.defined({form})) for form in ("sso", "single sign on", "kubernete", "on")
+        ] == [{sso: 2}, {sso: 2}, {k8s: 1}, {}]
 
     def test_documents_are_counted_by_language(self, make: Make) -> None:
-        notes = [document(f"{n}.md", "x", language=language) for n, language in enumerate(("de", "", "de"))]
+        notes = [
+            document(f"{n}.md", "x", language=language)
+            for n, language in enumerate(("de", "", "de"))
+        ]
         assert make(notes).catalog.languages == {"de": 2, "": 1}
 
 
 class TestSelection:
     def test_selections_are_combined_as_sets(self, snapshot: Snapshot) -> None:
-        first, second = only(snapshot, 0, 2, 3), snapshot.keyword.holding("spring", tuple(BODY.fields))
-        assert [held(snapshot, each) for each in (second, first & second, first | second, first - second, second - first)] == [
+        first, second = (
+            only(snapshot, 0, 2, 3),
+            snapshot.keyword.holding("spring", tuple(BODY.fields)),
+        )
+        assert [
+            held(snapshot, each)
+            for each in (second, first & second, first | second, first - second, second - first)
+        ] == [
             [2, 3],
             [2, 3],
             [0, 2, 3],
@@ -334,16 +492,27 @@ class TestSelection:
             [],
         ]
         everything = snapshot.catalog.everything()
-        assert [held(snapshot, each) for each in (everything - first, (everything - first) & second, everything & first)] == [[1, 4], [], [0, 2, 3]]
+        assert [
+            held(snapshot, each)
+            for each in (everything - first, (everything - first) & second, everything & first)
+        ] == [[1, 4], [], [0, 2, 3]]
 
     def test_a_selection_counts_tells_and_widens(self, snapshot: Snapshot) -> None:
         chosen, every = only(snapshot, 1, 3), chunks_of(snapshot)
         assert (len(chosen), bool(chosen), bool(only(snapshot))) == (2, True, False)
-        assert (chosen.among([every[3], every[0]]).tolist(), positions(snapshot, chosen.first(1))) == ([True, False], [1])
+        assert (
+            chosen.among([every[3], every[0]]).tolist(),
+            positions(snapshot, chosen.first(1)),
+        ) == ([True, False], [1])
         assert held(snapshot, chosen.of_documents()) == [0, 1, 3, 4]
         assert held(snapshot, snapshot.catalog.everything().of_documents()) == [0, 1, 2, 3, 4]
 
     def test_every_so_manieth_chunk_is_taken_in_order(self, snapshot: Snapshot) -> None:
         catalog = snapshot.catalog
-        taken = [catalog.every(2, None), catalog.every(2, None, 1), catalog.every(2, only(snapshot, 0, 1, 4)), catalog.every(3, only(snapshot), 2)]
+        taken = [
+            catalog.every(2, None),
+            catalog.every(2, None, 1),
+            catalog.every(2, only(snapshot, 0, 1, 4)),
+            catalog.every(3, only(snapshot), 2),
+        ]
         assert [positions(snapshot, each) for each in taken] == [[0, 2, 4], [1, 3], [0, 4], []]

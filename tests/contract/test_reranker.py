@@ -14,9 +14,14 @@ KINDS = {
     "remembered": lambda request: RememberedScores(FakeReranker()),
     "late-fake": lambda request: LateInteractionReranker(FakeEmbedder()),
     "late-real": lambda request: LateInteractionReranker(request.getfixturevalue("real_embedder")),
-    "cross-encoder": lambda request: CrossEncoderReranker(str(request.getfixturevalue("tiny_cross_encoder")), offline=True),
+    "cross-encoder": lambda request: CrossEncoderReranker(
+        str(request.getfixturevalue("tiny_cross_encoder")), offline=True
+    ),
 }
-ALL = [pytest.param(kind, marks=pytest.mark.model) if kind in ("late-real", "cross-encoder") else kind for kind in KINDS]
+ALL = [
+    pytest.param(kind, marks=pytest.mark.model) if kind in ("late-real", "cross-encoder") else kind
+    for kind in KINDS
+]
 TRAINED = ALL[:4]  # the cross-encoder's head is not: it is here for its plumbing
 
 
@@ -32,7 +37,9 @@ def test_scores_are_shares(reranker):
 
 
 def test_scores_come_in_the_order_of_the_passages(reranker):
-    assert reranker.score(QUERY, PASSAGES[::-1]) == pytest.approx(reranker.score(QUERY, PASSAGES)[::-1], abs=1e-6)
+    assert reranker.score(QUERY, PASSAGES[::-1]) == pytest.approx(
+        reranker.score(QUERY, PASSAGES)[::-1], abs=1e-6
+    )
 
 
 def test_the_same_question_gets_the_same_scores(reranker):

@@ -30,7 +30,11 @@ def found_in(markdown: str) -> list[tuple[str, ...]]:
         ("Match a regular expression (regex) there.", "regex", "regular expression"),
         ("See the configuration (config) file.", "config", "configuration"),
         ("All of it is JavaScript (JS).", "JS", "JavaScript"),
-        ('An <abbr title="Application Programming Interface">API</abbr>.', "API", "Application Programming Interface"),
+        (
+            'An <abbr title="Application Programming Interface">API</abbr>.',
+            "API",
+            "Application Programming Interface",
+        ),
         ("*[HTML]: Hypertext Markup Language", "HTML", "Hypertext Markup Language"),
     ],
 )
@@ -58,7 +62,8 @@ def test_a_remark_in_parentheses_code_and_a_link_define_nothing(text: str) -> No
 
 def test_titles_headings_wrapped_lines_and_lists_are_read_and_blocks_of_code_are_not() -> None:
     text = (
-        "# Single Sign-On (SSO)\n\n## Command Line Interface (CLI)\n\nA content\ndelivery network (CDN).\n\n"
+        "# Single Sign-On (SSO)\n\n## Command Line Interface (CLI)\n\nA content\n"
+        "delivery network (CDN).\n\n"
         'An <abbr title="Application Programming Interface">API</abbr>.\n\n'
         "- a Web Application\n  Firewall (WAF)\n\n> an Access\n> Point (AP)\n\n"
         "```\nPersonal Access Token (PAT)\n```\n\nSo:\n\n    Access Control List (ACL)\n"
@@ -74,15 +79,26 @@ def test_titles_headings_wrapped_lines_and_lists_are_read_and_blocks_of_code_are
 
 
 def test_a_plural_is_kept_as_its_singular_and_each_definition_once() -> None:
-    text = "Large language models (LLMs) and a large language model (LLM). Large language models (LLMs)."
+    text = (
+        "Large language models (LLMs) and a large language model (LLM). Large language models "
+        "(LLMs)."
+    )
     assert found_in(text) == [("llm", "large language models"), ("llm", "large language model")]
 
 
 def test_more_words_than_letters_one_letter_and_stop_words_define_nothing() -> None:
-    assert found_in("Packages that contain known security vulnerabilities (CVE). And so (AS). *[a]: alpha") == []
+    assert (
+        found_in(
+            "Packages that contain known security vulnerabilities (CVE). And so (AS). *[a]: alpha"
+        )
+        == []
+    )
 
 
-@pytest.mark.parametrize("unit", ["((((", " (", "a", "a ", "AB (a b) ", "A (A ", "<abbr title=", "*[", "`", "` ", "\n*[AB]: A"])
+@pytest.mark.parametrize(
+    "unit",
+    ["((((", " (", "a", "a ", "AB (a b) ", "A (A ", "<abbr title=", "*[", "`", "` ", "\n*[AB]: A"],
+)
 def test_a_hundred_kilobytes_that_are_made_to_be_slow_take_a_moment(unit: str) -> None:
     source = read_source((unit * 100_000)[:100_000])
     outline = read_outline(source.text)
@@ -92,4 +108,6 @@ def test_a_hundred_kilobytes_that_are_made_to_be_slow_take_a_moment(unit: str) -
 
 
 def test_a_definition_is_a_pair_of_folded_forms() -> None:
-    assert find_abbreviations("Zürich Über Bahn (ZÜB)", read_source(""), read_outline("")) == (Abbreviation("zub", "zurich uber bahn"),)
+    assert find_abbreviations("Zürich Über Bahn (ZÜB)", read_source(""), read_outline("")) == (
+        Abbreviation("zub", "zurich uber bahn"),
+    )

@@ -5,7 +5,10 @@ from thumbindex.model import BlockKind
 
 
 def shapes(text: str) -> list[tuple[Shape, BlockKind, int, int]]:
-    return [(block.shape, block.kind, block.start, block.end) for block in read_outline(text).regions[-1].body.children]
+    return [
+        (block.shape, block.kind, block.start, block.end)
+        for block in read_outline(text).regions[-1].body.children
+    ]
 
 
 def innermost(block: Block) -> Block:
@@ -28,18 +31,32 @@ def innermost(block: Block) -> Block:
         ("import X from 'x'\nexport const y = 1", Shape.PROSE, BlockKind.PROSE, 2),
     ],
 )
-def test_every_kind_of_block_is_found_with_its_lines(text: str, shape: Shape, kind: BlockKind, end: int) -> None:
+def test_every_kind_of_block_is_found_with_its_lines(
+    text: str, shape: Shape, kind: BlockKind, end: int
+) -> None:
     assert shapes(text) == [(shape, kind, 0, end)]
 
 
-@pytest.mark.parametrize(("info", "language"), [("py", "py"), (" C++ {1,3}", "c++"), ("{.python}", "python"), ("", ""), ("js title='a'", "js")])
+@pytest.mark.parametrize(
+    ("info", "language"),
+    [
+        ("py", "py"),
+        (" C++ {1,3}", "c++"),
+        ("{.python}", "python"),
+        ("", ""),
+        ("js title='a'", "js"),
+    ],
+)
 def test_code_knows_its_language(info: str, language: str) -> None:
     (block,) = read_outline(f"```{info}\nx\n```").regions[0].body.children
     assert block.language == language
 
 
 def test_headings_divide_a_text_and_the_preamble_comes_first() -> None:
-    found = [(r.level, r.heading, r.start, r.body.start, r.body.end) for r in read_outline("a\n# B\nc\n\nD\n---\n### E\n").regions]
+    found = [
+        (r.level, r.heading, r.start, r.body.start, r.body.end)
+        for r in read_outline("a\n# B\nc\n\nD\n---\n### E\n").regions
+    ]
     assert found == [(0, "", 0, 0, 1), (1, "B", 1, 2, 4), (2, "D", 4, 6, 6), (3, "E", 6, 7, 8)]
 
 
@@ -58,6 +75,9 @@ def test_lines_of_code_are_found_at_any_depth() -> None:
     assert code_lines("a\n\n- ```\n  b\n  ```\n\n> ~~~\n> c\n> ~~~\n") == ((2, 5), (6, 9))
 
 
-@pytest.mark.parametrize("text", ["> " * 3000 + "x", "- " * 3000 + "x", "[" * 3000 + "](x)", "*" * 3001 + "x", "#" * 3000])
+@pytest.mark.parametrize(
+    "text",
+    ["> " * 3000 + "x", "- " * 3000 + "x", "[" * 3000 + "](x)", "*" * 3001 + "x", "#" * 3000],
+)
 def test_deep_nesting_does_no_harm(text: str) -> None:
     assert len(read_outline(text).regions) == 1

@@ -19,8 +19,15 @@ def digests(**known: str) -> Callable[[str], str]:
     return lambda path: known[path.removesuffix(".md")]
 
 
-def compare(known: list[FileState], present: list[FileState], read: Callable[[str], str] = never, verify: bool = False) -> FolderChanges:
-    return find_changes({state.path: state for state in known}, present, read, now_ns=NOW, verify=verify)
+def compare(
+    known: list[FileState],
+    present: list[FileState],
+    read: Callable[[str], str] = never,
+    verify: bool = False,
+) -> FolderChanges:
+    return find_changes(
+        {state.path: state for state in known}, present, read, now_ns=NOW, verify=verify
+    )
 
 
 def test_nothing_is_read_when_nothing_changed() -> None:
@@ -29,17 +36,26 @@ def test_nothing_is_read_when_nothing_changed() -> None:
 
 @pytest.mark.parametrize(
     "now",
-    [FileState("a.md", 6, 1_000, 7), FileState("a.md", 5, 2_000, 7), FileState("a.md", 5, 1_000, 8), FileState("a.md", 5, 1_000, 7, ctime_ns=9)],
+    [
+        FileState("a.md", 6, 1_000, 7),
+        FileState("a.md", 5, 2_000, 7),
+        FileState("a.md", 5, 1_000, 8),
+        FileState("a.md", 5, 1_000, 7, ctime_ns=9),
+    ],
 )
 def test_where_a_fact_differs_the_digest_decides(now: FileState) -> None:
     same = replace(now, digest="digest-a")
-    assert compare([OLD], [now], digests(a="digest-a")) == FolderChanges(Changes(unchanged=1), (same,), ("a.md",))
+    assert compare([OLD], [now], digests(a="digest-a")) == FolderChanges(
+        Changes(unchanged=1), (same,), ("a.md",)
+    )
     assert compare([OLD], [now], digests(a="other")).changes == Changes(changed=("a.md",))
 
 
 def test_added_and_removed_files_are_named_and_an_added_one_is_not_read_yet() -> None:
     new = FileState("b.md", 1, 1, 1)
-    assert compare([OLD], [new]) == FolderChanges(Changes(added=("b.md",), removed=("a.md",)), (new,))
+    assert compare([OLD], [new]) == FolderChanges(
+        Changes(added=("b.md",), removed=("a.md",)), (new,)
+    )
 
 
 def test_a_time_too_fresh_to_trust_is_not_kept_so_that_the_digest_decides_next_time() -> None:
@@ -60,9 +76,15 @@ def test_a_fresh_file_that_stayed_as_it_was_is_trusted_from_the_second_look_on()
 
 
 def test_verify_reads_everything_and_finds_a_change_that_left_all_facts_alone() -> None:
-    assert compare([OLD], [BARE], digests(a="other"), verify=True).changes == Changes(changed=("a.md",))
-    assert compare([OLD], [BARE], digests(a="digest-a"), verify=True) == FolderChanges(Changes(unchanged=1), (OLD,))
+    assert compare([OLD], [BARE], digests(a="other"), verify=True).changes == Changes(
+        changed=("a.md",)
+    )
+    assert compare([OLD], [BARE], digests(a="digest-a"), verify=True) == FolderChanges(
+        Changes(unchanged=1), (OLD,)
+    )
 
 
 def test_a_file_that_cannot_be_read_any_more_counts_as_changed() -> None:
-    assert compare([OLD], [FileState("a.md", 6, 1_000, 7)], digests(a="")).changes == Changes(changed=("a.md",))
+    assert compare([OLD], [FileState("a.md", 6, 1_000, 7)], digests(a="")).changes == Changes(
+        changed=("a.md",)
+    )

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.corpus.chunk import _sentences, cut_children, cut_sentences, cut_span, split_sentences
+from thumbindex.corpus.chunk import (
+    _sentences,
+    cut_children,
+    cut_sentences,
+    cut_span,
+    split_sentences,
+)
 from thumbindex.corpus.markdown import Source, line_starts, read_outline
 from thumbindex.model import BlockKind
 
@@ -25,7 +31,12 @@ def spans(text: str, maximum: int) -> list[str]:
 
 
 def test_blocks_that_fit_stay_whole() -> None:
-    assert pieces("a b\n\n- c\n- d\n\n```\ne\n```\n\n| f |\n|---|\n| g |", 100) == ["a b", "- c\n- d", "```\ne\n```", "| f |\n|---|\n| g |"]
+    assert pieces("a b\n\n- c\n- d\n\n```\ne\n```\n\n| f |\n|---|\n| g |", 100) == [
+        "a b",
+        "- c\n- d",
+        "```\ne\n```",
+        "| f |\n|---|\n| g |",
+    ]
 
 
 def test_a_block_of_just_the_maximum_stays_whole() -> None:
@@ -33,11 +44,20 @@ def test_a_block_of_just_the_maximum_stays_whole() -> None:
 
 
 def test_a_list_is_cut_between_its_items_and_an_item_between_its_blocks() -> None:
-    assert pieces("- aaaa\n- bbbb\n\n  cccc\n- dddd", 10) == ["- aaaa", "- bbbb", "  cccc", "- dddd"]
+    assert pieces("- aaaa\n- bbbb\n\n  cccc\n- dddd", 10) == [
+        "- aaaa",
+        "- bbbb",
+        "  cccc",
+        "- dddd",
+    ]
 
 
 def test_a_callout_is_cut_between_its_blocks() -> None:
-    assert pieces("> [!tip]\n> aaaa\n>\n> - bbbb\n> - cccc", 15) == ["> [!tip]\n> aaaa", "> - bbbb", "> - cccc"]
+    assert pieces("> [!tip]\n> aaaa\n>\n> - bbbb\n> - cccc", 15) == [
+        "> [!tip]\n> aaaa",
+        "> - bbbb",
+        "> - cccc",
+    ]
 
 
 def test_code_is_cut_where_lines_are_blank_and_a_lone_closing_fence_is_left_out() -> None:
@@ -55,16 +75,28 @@ def test_a_run_of_code_over_the_maximum_is_cut_at_lines_and_a_line_between_words
 
 def test_pieces_of_a_table_repeat_its_header() -> None:
     table = "| n |\n|---|\n| 1 |\n| 2 |\n| 3 |"
-    assert pieces(table, 22) == ["| n |\n|---|\n| 1 |", "| n |\n|---|\n| 2 |", "| n |\n|---|\n| 3 |"]
+    assert pieces(table, 22) == [
+        "| n |\n|---|\n| 1 |",
+        "| n |\n|---|\n| 2 |",
+        "| n |\n|---|\n| 3 |",
+    ]
 
 
 def test_a_row_with_its_header_is_never_over_the_maximum() -> None:
     table = "| n |\n|---|\n| 1 |\n| aaaaaaa |"
-    assert [pieces(table, maximum)[1] for maximum in (23, 22)] == ["| n |\n|---|\n| aaaaaaa |", "| aaaaaaa |"]
+    assert [pieces(table, maximum)[1] for maximum in (23, 22)] == [
+        "| n |\n|---|\n| aaaaaaa |",
+        "| aaaaaaa |",
+    ]
 
 
 def test_a_header_that_takes_half_of_the_maximum_is_not_repeated() -> None:
-    assert pieces("| nnnnnnnn |\n|---|\n| 1 |\n| 2 |", 20) == ["| nnnnnnnn |", "|---|", "| 1 |", "| 2 |"]
+    assert pieces("| nnnnnnnn |\n|---|\n| 1 |\n| 2 |", 20) == [
+        "| nnnnnnnn |",
+        "|---|",
+        "| 1 |",
+        "| 2 |",
+    ]
 
 
 def test_a_row_over_the_maximum_is_cut_and_the_header_is_not_lost() -> None:
@@ -129,23 +161,45 @@ def test_a_long_line_is_cut_in_linear_time(kind: str) -> None:
 
 def test_kinds_are_kept_with_the_pieces() -> None:
     source = source_of("a\n\n- b\n\n```go\nc\n```")
-    found = [(p.kind, p.language) for p in cut_children(source, read_outline(source.text).regions[0].body, 100)]
+    found = [
+        (p.kind, p.language)
+        for p in cut_children(source, read_outline(source.text).regions[0].body, 100)
+    ]
     assert found == [(BlockKind.PROSE, ""), (BlockKind.LIST, ""), (BlockKind.CODE, "go")]
 
 
-PARTS = ["Short.", "A longer sentence stands here! ", "Ünï çodé? ", "no end ", "\n", "\n\n", "\n\n\n", " ", "x" * 60, "E.g. this. ", "one, two; 三。"]
+PARTS = [
+    "Short.",
+    "A longer sentence stands here! ",
+    "Ünï çodé? ",
+    "no end ",
+    "\n",
+    "\n\n",
+    "\n\n\n",
+    " ",
+    "x" * 60,
+    "E.g. this. ",
+    "one, two; 三。",
+]
 SENTENCES = st.lists(st.sampled_from(PARTS), max_size=25)
 
 
 @given(SENTENCES, st.sampled_from([10, 50, 100, 150]))
-def test_sentences_and_parts_of_them_are_packed_as_llama_index_packs_them(sentences: list[str], size: int) -> None:
+def test_sentences_and_parts_of_them_are_packed_as_llama_index_packs_them(
+    sentences: list[str], size: int
+) -> None:
     from llama_index.core.node_parser import SentenceSplitter
 
     text = "".join(sentences)
-    splitter = SentenceSplitter(chunk_size=size, chunk_overlap=0, tokenizer=str, chunking_tokenizer_fn=_sentences)
+    splitter = SentenceSplitter(
+        chunk_size=size, chunk_overlap=0, tokenizer=str, chunking_tokenizer_fn=_sentences
+    )
     assert split_sentences(text, size) == (splitter.split_text(text) if text else [])
 
 
 def test_a_sentence_of_any_length_is_cut_without_importing_llama_index() -> None:
-    program = "import sys; from thumbindex.corpus import chunk; chunk.split_sentences('word, ' * 500, 50); sys.exit('llama_index' in sys.modules)"
+    program = (
+        "import sys; from thumbindex.corpus import chunk; chunk.split_sentences('word, ' * 500, "
+        "50); sys.exit('llama_index' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -30,8 +30,13 @@ def dates(path: str, text: str) -> tuple[str, str]:
         ("due: 2024-01-05", "", ""),
     ],
 )
-def test_front_matter_says_when_a_note_was_written_and_updated(block: str, date: str, created: str) -> None:
-    assert dates("2019-01-01.md", f"---\n{block}\n---\n# Note\n\nText.\n") == (date or "2019-01-01", created or "2019-01-01")
+def test_front_matter_says_when_a_note_was_written_and_updated(
+    block: str, date: str, created: str
+) -> None:
+    assert dates("2019-01-01.md", f"---\n{block}\n---\n# Note\n\nText.\n") == (
+        date or "2019-01-01",
+        created or "2019-01-01",
+    )
     assert dates("note.md", f"---\n{block}\n---\n# Note\n\nText.\n") == (date, created)
 
 
@@ -107,14 +112,23 @@ def test_a_line_near_the_top_states_the_day_of_a_note(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["*Last updated: 2026-01-31*", "Updated 31 January 2026", "Stand: 31.01.2026", "Dernière mise à jour : 31 janvier 2026"]
+    "line",
+    [
+        "*Last updated: 2026-01-31*",
+        "Updated 31 January 2026",
+        "Stand: 31.01.2026",
+        "Dernière mise à jour : 31 janvier 2026",
+    ],
 )
 def test_a_line_that_states_an_update_says_nothing_of_the_writing(line: str) -> None:
     assert dates("note.md", f"# Note\n\n{line}\n") == ("2026-01-31", "")
 
 
 def test_one_line_may_state_both_days() -> None:
-    assert dates("note.md", "# Note\n\nCreated: 2020-08-21 · Updated: 2026-01-31\n") == ("2026-01-31", "2020-08-21")
+    assert dates("note.md", "# Note\n\nCreated: 2020-08-21 · Updated: 2026-01-31\n") == (
+        "2026-01-31",
+        "2020-08-21",
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,4 +151,8 @@ def test_a_date_in_a_sentence_in_code_or_far_down_states_nothing(text: str) -> N
 
 
 def test_a_date_that_can_be_meant_in_one_way_only_counts() -> None:
-    assert dates("note.md", "Date: 13/04/2026\n") == dates("note.md", "Date: 04/13/2026\n") == ("2026-04-13", "2026-04-13")
+    assert (
+        dates("note.md", "Date: 13/04/2026\n")
+        == dates("note.md", "Date: 04/13/2026\n")
+        == ("2026-04-13", "2026-04-13")
+    )

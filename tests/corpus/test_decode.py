@@ -29,13 +29,17 @@ def test_every_usual_encoding_and_line_end_is_read_without_a_word(data: bytes, t
 def test_bytes_that_are_not_utf8_are_read_as_windows_1252_and_reported_with_their_line() -> None:
     text, problems = decode("a.md", b"one\r\ntwo\r\ncaf\xe9 \x80")
     assert text == "one\ntwo\ncafé €"
-    assert problems == (Problem("a.md", 3, "not UTF-8: read as Windows-1252; save the file as UTF-8"),)
+    assert problems == (
+        Problem("a.md", 3, "not UTF-8: read as Windows-1252; save the file as UTF-8"),
+    )
 
 
 def test_a_broken_byte_in_utf8_is_replaced_and_the_rest_kept() -> None:
     text, problems = decode("a.md", "grün ".encode() + b"\xff")
     assert text == "grün \ufffd"
-    assert problems == (Problem("a.md", 1, "not UTF-8: what is not was replaced; save the file as UTF-8"),)
+    assert problems == (
+        Problem("a.md", 1, "not UTF-8: what is not was replaced; save the file as UTF-8"),
+    )
 
 
 def test_nul_characters_are_replaced_and_reported() -> None:
@@ -70,13 +74,22 @@ def test_what_people_write_is_text_in_any_encoding(data: bytes) -> None:
     assert bool(decode_seen("a.md", data)) == bool(data)
 
 
-@pytest.mark.parametrize("data", [NO_TEXT, zlib.compress(bytes(range(256)) * 40 + NO_TEXT), ("in UTF-16 without a mark " * 4).encode("utf-16-le")])
+@pytest.mark.parametrize(
+    "data",
+    [
+        NO_TEXT,
+        zlib.compress(bytes(range(256)) * 40 + NO_TEXT),
+        ("in UTF-16 without a mark " * 4).encode("utf-16-le"),
+    ],
+)
 def test_a_file_that_is_no_text_is_a_document_without_a_word_and_reported(data: bytes) -> None:
     parsed = parse_document("photo.md", data, CorpusSettings())
     plain = replace(parsed, problems=(), document=replace(parsed.document, flags=()))
     assert plain == parse_document("photo.md", b"", CorpusSettings())
     assert parsed.document.flags[0].startswith("1: no text")
-    assert [(each.line, each.reason.split(" (")[0]) for each in parsed.problems] == [(None, "no text")]
+    assert [(each.line, each.reason.split(" (")[0]) for each in parsed.problems] == [
+        (None, "no text")
+    ]
     assert decode_seen("photo.md", data) == ""
 
 

@@ -11,13 +11,25 @@ def read(block: str, mark: str = "---") -> FrontMatter:
 
 def test_the_fields_of_a_full_block_are_found() -> None:
     block = (
-        "title: A title\ntags: [one, two/deep]\naliases:\n  - Other name\nkeywords: a, b c\nsummary: Short.\n"
-        "author:\n  - Ada\n  - name: Bob\ncategories: [x, y]\ntype: guide\nrelated: ['[[Note]]', b.md]"
+        "title: A title\ntags: [one, two/deep]\naliases:\n  - Other name\nkeywords: a, b c\n"
+        "summary: Short.\n"
+        "author:\n  - Ada\n  - name: Bob\ncategories: [x, y]\ntype: guide\n"
+        "related: ['[[Note]]', b.md]"
     )
     found = parse_document("a.md", f"---\n{block}\n---\nbody".encode(), CorpusSettings())
     document = found.document
-    assert (document.title, document.tags, document.aliases, document.keywords) == ("A title", ("one", "two/deep"), ("Other name",), ("a", "b c"))
-    assert (document.description, document.author, document.category, document.type) == ("Short.", "Ada, Bob", "x, y", "guide")
+    assert (document.title, document.tags, document.aliases, document.keywords) == (
+        "A title",
+        ("one", "two/deep"),
+        ("Other name",),
+        ("a", "b c"),
+    )
+    assert (document.description, document.author, document.category, document.type) == (
+        "Short.",
+        "Ada, Bob",
+        "x, y",
+        "guide",
+    )
     assert [(link.target, link.line) for link in found.links] == [("Note", 13), ("b.md", 13)]
 
 
@@ -42,45 +54,81 @@ def test_tags_are_read_however_they_are_written(block: str, tags: tuple[str, ...
 
 def test_values_are_json_safe_and_keep_their_type() -> None:
     front = read(
-        "a: 1\nb: 1.5\nc: true\nd: 2024-01-05\ne: null\nf: .inf\nl: 1e999\ng: no\nh: !!python/object:os.system x\ni: '1'\n2: 12:30\n? [k]\n: v"
+        "a: 1\nb: 1.5\nc: true\nd: 2024-01-05\ne: null\nf: .inf\nl: 1e999\ng: no\n"
+        "h: !!python/object:os.system x\ni: '1'\n2: 12:30\n? [k]\n: v"
     )
     assert front.problems == ()
     assert front.fields == {
-        **{"a": 1, "b": 1.5, "c": True, "d": "2024-01-05", "e": None, "f": ".inf", "l": "1e999", "g": "no"},
+        **{
+            "a": 1,
+            "b": 1.5,
+            "c": True,
+            "d": "2024-01-05",
+            "e": None,
+            "f": ".inf",
+            "l": "1e999",
+            "g": "no",
+        },
         **{"h": "x", "i": "1", "2": "12:30", "['k']": "v"},
     }
 
 
 def test_a_yaml_bomb_is_refused_and_its_plain_lines_are_read() -> None:
-    bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(f"{n}: &{n} [{','.join(['*' + m] * 10)}]\n" for m, n in zip("abcdefgh", "bcdefghi", strict=True))
+    bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"{n}: &{n} [{','.join(['*' + m] * 10)}]\n"
+        for m, n in zip("abcdefgh", "bcdefghi", strict=True)
+    )
     front = read("title: Still here\n" + bomb)
     assert front.text("title") == "Still here"
-    assert [(problem.line, problem.reason[:36]) for problem in front.problems] == [(7, "front matter: more than 20,000 value")]
+    assert [(problem.line, problem.reason[:36]) for problem in front.problems] == [
+        (7, "front matter: more than 20,000 value")
+    ]
 
 
 def test_a_long_text_that_aliases_multiply_is_refused() -> None:
     front = read(f"title: Still here\na: &a {'x' * 100_000}\nb: [{','.join(['*a'] * 19_000)}]")
-    assert (front.text("title"), [problem.line for problem in front.problems]) == ("Still here", [4])
+    assert (front.text("title"), [problem.line for problem in front.problems]) == (
+        "Still here",
+        [4],
+    )
 
 
-@pytest.mark.parametrize("block", ["a: &a [*a]", "a: *b", "a: " + "[" * 50 + "]" * 50, "a: " + "x" * 200_001])
+@pytest.mark.parametrize(
+    "block", ["a: &a [*a]", "a: *b", "a: " + "[" * 50 + "]" * 50, "a: " + "x" * 200_001]
+)
 def test_loops_depth_and_size_have_a_limit(block: str) -> None:
     assert len(read(block).problems) == 1
 
 
 def test_a_broken_block_is_reported_with_its_line_and_read_as_far_as_its_plain_lines_go() -> None:
     front = read("title: A title: with a colon\ntags: [a, b\nauthor: Ada")
-    assert (front.text("title"), front.tags, front.text("author")) == ("A title: with a colon", ("a", "b"), "Ada")
+    assert (front.text("title"), front.tags, front.text("author")) == (
+        "A title: with a colon",
+        ("a", "b"),
+        "Ada",
+    )
     assert [(problem.path, problem.line) for problem in front.problems] == [("a.md", 2)]
 
 
 def test_a_key_that_stands_twice_is_reported_and_the_last_one_counts() -> None:
     front = read("title: One\nx: 1\ntitle: Two")
     assert front.text("title") == "Two"
-    assert [(problem.line, problem.reason) for problem in front.problems] == [(4, "front matter: `title` stands twice, the last one counts")]
+    assert [(problem.line, problem.reason) for problem in front.problems] == [
+        (4, "front matter: `title` stands twice, the last one counts")
+    ]
 
 
-@pytest.mark.parametrize("text", ["", "text", "--- \ntext without an end", " ---\na: b\n---", "----\na: b\n----", "text\n---\na: b\n---"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "text",
+        "--- \ntext without an end",
+        " ---\na: b\n---",
+        "----\na: b\n----",
+        "text\n---\na: b\n---",
+    ],
+)
 def test_what_is_no_front_matter_is_left_to_the_body(text: str) -> None:
     assert read_front_matter("a.md", text) == FrontMatter()
 
@@ -88,18 +136,31 @@ def test_what_is_no_front_matter_is_left_to_the_body(text: str) -> None:
 @pytest.mark.parametrize("text", ["---\ntitle: x\n\n# Text\n", '+++\ntitle = "x"\n'])
 def test_front_matter_that_never_ends_is_text_and_reported_with_its_line(text: str) -> None:
     front = read_front_matter("a.md", text)
-    reason = f"front matter: no line `{text[:3]}` ends it, so that it was read as text: add one after the last key"
+    reason = (
+        f"front matter: no line `{text[:3]}` ends it, so that it was read as text: add one after "
+        "the last key"
+    )
     assert (front.size, [(each.line, each.reason) for each in front.problems]) == (0, [(1, reason)])
 
 
-@pytest.mark.parametrize("block", ["Just a sentence.", "- a\n- b", "A sentence: with a colon is fine\n\nbut *this is not", "*emphasis*"])
+@pytest.mark.parametrize(
+    "block",
+    [
+        "Just a sentence.",
+        "- a\n- b",
+        "A sentence: with a colon is fine\n\nbut *this is not",
+        "*emphasis*",
+    ],
+)
 def test_text_between_two_rules_is_text_or_reported(block: str) -> None:
     front = read(block)
     assert front.problems
     assert front.size == 0 or front.fields
 
 
-@pytest.mark.parametrize("text", ["---\n---\nbody", "---\n\n---\nbody", "---\n# only a comment\n---\nbody"])
+@pytest.mark.parametrize(
+    "text", ["---\n---\nbody", "---\n\n---\nbody", "---\n# only a comment\n---\nbody"]
+)
 def test_an_empty_block_is_no_problem(text: str) -> None:
     front = read_front_matter("a.md", text)
     assert (front.fields, front.problems, text[front.size :]) == ({}, (), "body")
@@ -112,7 +173,13 @@ def test_the_block_ends_where_the_body_begins() -> None:
 
 def test_toml_between_plus_signs_is_read_too() -> None:
     front = read('title = "T"\ndate = 2024-01-05\ntags = ["a"]\nx = inf', "+++")
-    assert (front.text("title"), front.text("date"), front.tags, front.fields["x"], front.problems) == ("T", "2024-01-05", ("a",), "inf", ())
+    assert (
+        front.text("title"),
+        front.text("date"),
+        front.tags,
+        front.fields["x"],
+        front.problems,
+    ) == ("T", "2024-01-05", ("a",), "inf", ())
     assert [problem.line for problem in read("a = 1\nb = = 2", "+++").problems] == [3]
 
 

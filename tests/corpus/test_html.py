@@ -1,4 +1,6 @@
-"""A note as HTML: a few tags with a few attributes, each block with its lines, and nothing that can do anything."""
+"""A note as HTML: a few tags with a few attributes, each block with its lines, and nothing that can
+do anything.
+"""
 
 import random
 import time
@@ -99,7 +101,9 @@ class Checked(HTMLParser):
         held = {name: value or "" for name, value in attrs}
         assert held.keys() <= ALLOWED[tag], (tag, held)
         href = held.get("href", "#")
-        assert href.startswith(("/note/v/", "/?q=tag:", "#", "http://", "https://", "mailto:")), href
+        assert href.startswith(("/note/v/", "/?q=tag:", "#", "http://", "https://", "mailto:")), (
+            href
+        )
         assert not (tag == "a" and "a" in self.open), "a link in a link"
         self.tags.append((tag, held))
         if tag not in VOID:
@@ -139,8 +143,14 @@ def test_comments_and_front_matter_are_left_out_and_lines_keep_their_numbers():
 
 
 def test_cited_lines_are_marked_in_the_innermost_blocks():
-    html = rendered("# A\n\none\n\n- two\n- three\n\n| a |\n|---|\n| b |\n\n```\nx\ny\n```\n", (6, 13)).html
-    cited = [held.get("data-lines", "") for tag, held in Checked(html).tags if "cited" in held.get("class", "").split()]
+    html = rendered(
+        "# A\n\none\n\n- two\n- three\n\n| a |\n|---|\n| b |\n\n```\nx\ny\n```\n", (6, 13)
+    ).html
+    cited = [
+        held.get("data-lines", "")
+        for tag, held in Checked(html).tags
+        if "cited" in held.get("class", "").split()
+    ]
     assert cited == ["6-6", "8-8", "10-10", ""]
     assert '<span class="cited">x</span>' in html
 
@@ -150,22 +160,43 @@ def test_the_first_cited_line_is_a_place_to_go_to():
 
 
 def test_links_lead_to_notes_that_are_there_and_others_are_marked():
-    html = rendered("[[tea]] [t](tea.md) [b](<a b>) [[nowhere]] ![[tea]] [h](#one)\n\n## One\n").html
-    links = [held["href"] for tag, held in Checked(html).tags if tag == "a" and held.get("class") != "number"]
+    html = rendered(
+        "[[tea]] [t](tea.md) [b](<a b>) [[nowhere]] ![[tea]] [h](#one)\n\n## One\n"
+    ).html
+    links = [
+        held["href"]
+        for tag, held in Checked(html).tags
+        if tag == "a" and held.get("class") != "number"
+    ]
     assert links == ["/note/v/tea", "/note/v/tea.md", "/note/v/a b", "/note/v/tea", "#L3"]
     assert html.count('class="broken"') == 1
 
 
 def test_foreign_links_say_where_they_lead_and_images_ask_nobody():
-    html = rendered("[x](https://a.example/b) ![pic](https://b.example/p.png) ![own](pics/p.png)\n").html
+    html = rendered(
+        "[x](https://a.example/b) ![pic](https://b.example/p.png) ![own](pics/p.png)\n"
+    ).html
     tags = Checked(html)
-    assert [held["href"] for tag, held in tags.tags if held.get("class") == "foreign"] == ["https://a.example/b", "https://b.example/p.png"]
+    assert [held["href"] for tag, held in tags.tags if held.get("class") == "foreign"] == [
+        "https://a.example/b",
+        "https://b.example/p.png",
+    ]
     assert all("noopener" in held["rel"] for _, held in tags.tags if held.get("class") == "foreign")
     assert ("(a.example)" in tags.text, "<img" in html) == (True, False)
 
 
 def test_addresses_that_do_something_are_dead():
-    dead = ("javascript:a", "data:x", "file:///a", "http://", "https:///x", "HTTP://[::1", "mailto\n:x", "x" * 5000, "http://a.example/\u202e")
+    dead = (
+        "javascript:a",
+        "data:x",
+        "file:///a",
+        "http://",
+        "https:///x",
+        "HTTP://[::1",
+        "mailto\n:x",
+        "x" * 5000,
+        "http://a.example/\u202e",
+    )
     assert [each for each in dead if live(each)] == []
     assert live("mailto:a@b.example") == "mailto:a@b.example"
     assert live("//a.example/x") == "https://a.example/x"
@@ -187,7 +218,16 @@ def test_a_long_note_is_shown_around_what_is_cited():
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 200_000, "*" * 200_000 + "a", "> " * 20_000 + "x", "`" * 200_000, "a" * 3_000_000, "[[" * 50_000, "| a " * 20_000]
+    "text",
+    [
+        "[" * 200_000,
+        "*" * 200_000 + "a",
+        "> " * 20_000 + "x",
+        "`" * 200_000,
+        "a" * 3_000_000,
+        "[[" * 50_000,
+        "| a " * 20_000,
+    ],
 )
 def test_a_bomb_takes_no_longer_than_a_long_note(text):
     began = time.process_time()

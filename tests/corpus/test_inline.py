@@ -44,9 +44,30 @@ def test_every_kind_of_link_is_read(text: str, found: tuple[LinkKind, str, str, 
 @pytest.mark.parametrize(
     "text",
     [
-        *("`[[Note]]`", "```\n[[Note]] [a](b.md)\n```", "    [[Note]]", "\\[[Note]]", "[[]]", "[[a\nb]]"),
-        *("[a](https://x.org/b.md)", "[a](mailto:x@y.org)", "[a](//x.org)", "<https://x.org>", "[a](obsidian://open?vault=x)"),
-        *("![[image.png]]", "![[image.png|300]]", "[[paper.pdf#page=2]]", "![a](b)", "[a](script.py)", "[^1]\n\n[^1]: word", "[a]()"),
+        *(
+            "`[[Note]]`",
+            "```\n[[Note]] [a](b.md)\n```",
+            "    [[Note]]",
+            "\\[[Note]]",
+            "[[]]",
+            "[[a\nb]]",
+        ),
+        *(
+            "[a](https://x.org/b.md)",
+            "[a](mailto:x@y.org)",
+            "[a](//x.org)",
+            "<https://x.org>",
+            "[a](obsidian://open?vault=x)",
+        ),
+        *(
+            "![[image.png]]",
+            "![[image.png|300]]",
+            "[[paper.pdf#page=2]]",
+            "![a](b)",
+            "[a](script.py)",
+            "[^1]\n\n[^1]: word",
+            "[a]()",
+        ),
     ],
 )
 def test_what_leads_to_no_document_is_no_link(text: str) -> None:
@@ -72,7 +93,9 @@ def test_a_link_knows_its_line() -> None:
         ("#a/b/", ("a/b",)),
     ],
 )
-def test_inline_tags_are_found_outside_code_urls_and_anchors(text: str, tags: tuple[str, ...]) -> None:
+def test_inline_tags_are_found_outside_code_urls_and_anchors(
+    text: str, tags: tuple[str, ...]
+) -> None:
     assert read_outline(text).tags == tags
 
 
@@ -99,4 +122,6 @@ def test_a_heading_is_what_a_reader_sees(heading: str, seen: str) -> None:
 
 def test_a_paragraph_of_any_length_gives_its_links_with_their_lines() -> None:
     text = "\n".join("word " * 400 + f"[[N{i}]]" for i in range(50))
-    assert read_outline(text).links == tuple(Link(W, f"N{i}", "", f"N{i}", i + 1) for i in range(50))
+    assert read_outline(text).links == tuple(
+        Link(W, f"N{i}", "", f"N{i}", i + 1) for i in range(50)
+    )

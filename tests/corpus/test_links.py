@@ -8,10 +8,25 @@ from thumbindex.model import Document, Link, LinkKind
 W, M = LinkKind.WIKILINK, LinkKind.MARKDOWN
 
 PATHS = (
-    *("Home.md", "a/Note.md", "a/b/Note.md", "c/Note.md", "c/Only.markdown", "Release 1.2.md", "docs/guide/index.md", "docs/api.md", "x/api.md"),
+    *(
+        "Home.md",
+        "a/Note.md",
+        "a/b/Note.md",
+        "c/Note.md",
+        "c/Only.markdown",
+        "Release 1.2.md",
+        "docs/guide/index.md",
+        "docs/api.md",
+        "x/api.md",
+    ),
     unicodedata.normalize("NFD", "Café.md"),
 )
-RESOLVER = LinkResolver.of(Document(path, f"Title of {path}", aliases=("Nickname", "How to/Do it") if path == "Home.md" else ()) for path in PATHS)
+RESOLVER = LinkResolver.of(
+    Document(
+        path, f"Title of {path}", aliases=("Nickname", "How to/Do it") if path == "Home.md" else ()
+    )
+    for path in PATHS
+)
 
 
 def lead(target: str, source: str = "Home.md", kind: LinkKind = W) -> str | None:
@@ -60,7 +75,9 @@ def test_a_wikilink_leads_where_obsidian_leads(target: str, source: str, path: s
         ("..", "Home.md", None),
     ],
 )
-def test_a_markdown_link_leads_from_its_own_folder(target: str, source: str, path: str | None) -> None:
+def test_a_markdown_link_leads_from_its_own_folder(
+    target: str, source: str, path: str | None
+) -> None:
     assert lead(target, source, M) == path
 
 
@@ -77,16 +94,25 @@ def test_a_markdown_link_leads_from_its_own_folder(target: str, source: str, pat
         ("/docs/api", "docs/api.md"),
     ],
 )
-def test_an_address_of_a_site_may_begin_with_the_name_of_the_folder_itself(target: str, path: str | None) -> None:
+def test_an_address_of_a_site_may_begin_with_the_name_of_the_folder_itself(
+    target: str, path: str | None
+) -> None:
     resolver = LinkResolver.of((Document(each, "t") for each in PATHS), "Guides")
     assert resolver.resolve(Link(M, target, "", "", 1), "x/api.md") == path
 
 
 def test_a_folder_in_the_folder_of_its_name_goes_before_the_folder_itself() -> None:
-    resolver = LinkResolver.of((Document(path, "t") for path in ("docs/a.md", "a.md", "b.md")), "docs")
-    assert [resolver.resolve(Link(M, f"/docs/{name}", "", "", 1), "x.md") for name in "ab"] == ["docs/a.md", "b.md"]
+    resolver = LinkResolver.of(
+        (Document(path, "t") for path in ("docs/a.md", "a.md", "b.md")), "docs"
+    )
+    assert [resolver.resolve(Link(M, f"/docs/{name}", "", "", 1), "x.md") for name in "ab"] == [
+        "docs/a.md",
+        "b.md",
+    ]
 
 
 def test_a_name_that_many_share_goes_to_the_nearest_then_to_the_first_by_path() -> None:
-    resolver = LinkResolver.of(Document(path, "t") for path in ("z/n.md", "y/n.md", "x/deep/er/n.md"))
+    resolver = LinkResolver.of(
+        Document(path, "t") for path in ("z/n.md", "y/n.md", "x/deep/er/n.md")
+    )
     assert resolver.resolve(Link(W, "n", "", "", 1), "q/s.md") == "y/n.md"

@@ -1,4 +1,6 @@
-"""Whatever a walk goes by shows in one look at the listing; what it passes by does not cost another walk."""
+"""Whatever a walk goes by shows in one look at the listing; what it passes by does not cost another
+walk.
+"""
 
 import os
 import time
@@ -82,7 +84,12 @@ UNSEEN_ON_WINDOWS = {
 
 
 def change_of(name: str) -> object:
-    return pytest.param(name, marks=pytest.mark.skipif(os.name == "nt" and name in UNSEEN_ON_WINDOWS, reason=UNSEEN_ON_WINDOWS.get(name, "")))
+    return pytest.param(
+        name,
+        marks=pytest.mark.skipif(
+            os.name == "nt" and name in UNSEEN_ON_WINDOWS, reason=UNSEEN_ON_WINDOWS.get(name, "")
+        ),
+    )
 
 
 @pytest.mark.parametrize("change", [change_of(name) for name in CHANGES])
@@ -110,7 +117,9 @@ def test_a_folder_that_was_moved_away_and_back_is_unchanged(vault: Path) -> None
 
 @needs_symlinks
 @pytest.mark.parametrize("link", ["note.md", "folder"])
-def test_what_a_symlink_leads_to_is_seen_to_change_where_the_walk_would_not_go(vault: Path, link: str) -> None:
+def test_what_a_symlink_leads_to_is_seen_to_change_where_the_walk_would_not_go(
+    vault: Path, link: str
+) -> None:
     (vault / "note.md").symlink_to(".hidden/d.md")
     (vault / "folder").symlink_to(".hidden")
     seen = see(vault)
@@ -143,7 +152,9 @@ def test_a_file_written_just_before_the_walk_is_looked_at_again(vault: Path) -> 
     assert walk(vault, SETTINGS, time.time_ns()).digests is None
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything"
+)
 def test_what_could_not_be_listed_is_looked_at_again(vault: Path) -> None:
     (vault / "sub").chmod(0)
     try:
@@ -153,7 +164,9 @@ def test_what_could_not_be_listed_is_looked_at_again(vault: Path) -> None:
 
 
 def file_with(inode: int, time_ns: int) -> FolderListing:
-    facts = os.stat_result((0o100644, inode, 0, 1, 0, 0, 4, 0, 0, 0), {"st_mtime_ns": time_ns, "st_ctime_ns": time_ns})
+    facts = os.stat_result(
+        (0o100644, inode, 0, 1, 0, 0, 4, 0, 0, 0), {"st_mtime_ns": time_ns, "st_ctime_ns": time_ns}
+    )
     return FolderListing("/vault", ("a.md",), frozenset(), {}, {"a.md": facts})
 
 
@@ -187,4 +200,5 @@ def test_no_name_is_kept(vault: Path) -> None:
     seen = see(vault)
     again = see(vault)
     assert "sub" not in str(seen)
-    assert not seen.folders.keys() & again.folders.keys()  # by no digest that a guess could be compared with
+    # by no digest that a guess could be compared with
+    assert not seen.folders.keys() & again.folders.keys()

@@ -6,7 +6,9 @@ P, C, L, T = BlockKind.PROSE, BlockKind.CODE, BlockKind.LIST, BlockKind.TABLE
 SETTINGS = ChunkSettings(child_min=20, child_max=50)
 
 
-def joined(*sizes: tuple[int, BlockKind], settings: ChunkSettings = SETTINGS) -> list[tuple[int, BlockKind]]:
+def joined(
+    *sizes: tuple[int, BlockKind], settings: ChunkSettings = SETTINGS
+) -> list[tuple[int, BlockKind]]:
     pieces, position = [], 0
     for size, kind in sizes:
         pieces.append(Piece(position, position + size, kind))
@@ -38,7 +40,10 @@ def test_a_neighbor_that_would_become_too_small_keeps_what_it_has() -> None:
 
 def test_rows_join_under_one_header_and_nothing_else_joins_them() -> None:
     head, *rows = (Piece(i * 10, i * 10 + 10, T, prefix="H" * 9 if i else "") for i in range(8))
-    found = [(piece.start, piece.end, piece.prefix) for piece in join([head, *rows, Piece(80, 90, P)], SETTINGS)]
+    found = [
+        (piece.start, piece.end, piece.prefix)
+        for piece in join([head, *rows, Piece(80, 90, P)], SETTINGS)
+    ]
     assert found == [(0, 50, ""), (50, 80, "H" * 9), (80, 90, "")]
 
 

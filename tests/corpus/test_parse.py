@@ -11,10 +11,14 @@ from thumbindex.settings import ChunkSettings, CorpusSettings
 from thumbindex.text import strip_invisible
 
 DEFAULTS = CorpusSettings()
-SMALL = CorpusSettings(chunk=ChunkSettings(child_min=20, child_max=60, parent_min=150, parent_max=200))
+SMALL = CorpusSettings(
+    chunk=ChunkSettings(child_min=20, child_max=60, parent_min=150, parent_max=200)
+)
 
 
-def parse(text: str | bytes, path: str = "folder/a note.md", settings: CorpusSettings = DEFAULTS) -> ParsedDocument:
+def parse(
+    text: str | bytes, path: str = "folder/a note.md", settings: CorpusSettings = DEFAULTS
+) -> ParsedDocument:
     return parse_document(path, text.encode() if isinstance(text, str) else text, settings, 5.0)
 
 
@@ -29,7 +33,9 @@ def check(text: str, parsed: ParsedDocument, maxima: ChunkSettings) -> None:
     for chunk in parsed.chunks:
         section = parsed.sections[chunk.section]
         place = "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
-        assert chunk.text in place or (chunk.kind is BlockKind.TABLE and chunk.text.split("\n", 2)[2] in place)
+        assert chunk.text in place or (
+            chunk.kind is BlockKind.TABLE and chunk.text.split("\n", 2)[2] in place
+        )
         assert len(chunk.text) <= maxima.child_max
         assert last <= chunk.start_line <= chunk.end_line
         assert section.start_line <= chunk.start_line <= chunk.end_line <= section.end_line
@@ -51,7 +57,9 @@ def check(text: str, parsed: ParsedDocument, maxima: ChunkSettings) -> None:
         ("> # quoted", "a note"),
     ],
 )
-def test_the_title_is_front_matter_then_the_first_h1_then_the_files_name(text: str, title: str) -> None:
+def test_the_title_is_front_matter_then_the_first_h1_then_the_files_name(
+    text: str, title: str
+) -> None:
     assert parse(text).document.title == title
 
 
@@ -72,7 +80,10 @@ def test_the_title_stands_in_a_heading_path_once() -> None:
 
 
 def test_a_heading_with_nothing_below_it_is_a_chunk_of_its_own_line() -> None:
-    found = [(chunk.kind, chunk.text, chunk.heading_path) for chunk in parse("# T\n## A\n## B\n### C\ntext\n## D").chunks]
+    found = [
+        (chunk.kind, chunk.text, chunk.heading_path)
+        for chunk in parse("# T\n## A\n## B\n### C\ntext\n## D").chunks
+    ]
     assert found == [
         (BlockKind.HEADING, "## A", ("T", "A")),
         (BlockKind.PROSE, "text", ("T", "B", "C")),
@@ -80,7 +91,9 @@ def test_a_heading_with_nothing_below_it_is_a_chunk_of_its_own_line() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "---\ntitle: a note\n---\n", "<!-- only a comment -->", "***\n"])
+@pytest.mark.parametrize(
+    "text", ["", "\n\n", "---\ntitle: a note\n---\n", "<!-- only a comment -->", "***\n"]
+)
 def test_a_file_without_text_has_one_empty_section_and_chunk_under_its_title(text: str) -> None:
     parsed = parse(text)
     assert parsed.sections == (Section(0, 1, 1, ""),)
@@ -90,7 +103,9 @@ def test_a_file_without_text_has_one_empty_section_and_chunk_under_its_title(tex
 def test_lines_are_counted_in_the_file_with_front_matter_and_comments_in_it() -> None:
     parsed = parse("---\na: b\n---\n\n# H\n<!--\nx\n-->\none\ntwo\n")
     assert [(c.start_line, c.end_line, c.text) for c in parsed.chunks] == [(9, 10, "one\ntwo")]
-    assert [(s.start_line, s.end_line, s.text) for s in parsed.sections] == [(5, 10, "# H\n\none\ntwo")]
+    assert [(s.start_line, s.end_line, s.text) for s in parsed.sections] == [
+        (5, 10, "# H\n\none\ntwo")
+    ]
 
 
 def test_no_chunk_goes_across_a_heading() -> None:
@@ -103,11 +118,16 @@ def test_tags_and_aliases_of_front_matter_and_text_are_found() -> None:
 
 
 def links_of(front: str, mark: str = "---") -> list[tuple[LinkKind, str, str, int]]:
-    return [(link.kind, link.target, link.text, link.line) for link in parse(f"{mark}\n{front}\n{mark}\ntext").links]
+    return [
+        (link.kind, link.target, link.text, link.line)
+        for link in parse(f"{mark}\n{front}\n{mark}\ntext").links
+    ]
 
 
 def test_related_documents_are_links() -> None:
-    assert links_of("related:\n  - '[[Note|shown]]'\n  - '[text](<b c.md>)'\n  - d/e.md\n  - https://x.org") == [
+    assert links_of(
+        "related:\n  - '[[Note|shown]]'\n  - '[text](<b c.md>)'\n  - d/e.md\n  - https://x.org"
+    ) == [
         (LinkKind.WIKILINK, "Note", "shown", 3),
         (LinkKind.MARKDOWN, "b c.md", "text", 4),
         (LinkKind.RELATED, "d/e.md", "d/e.md", 5),
@@ -119,15 +139,29 @@ def test_related_documents_are_links() -> None:
     [
         ('parent: "[[Alpha]]"', [("Alpha", "Alpha", 2)]),
         ("x: 1\nparent: [[Älpha 𝄞, b|shown]]  # as typed", [("Älpha 𝄞, b", "shown", 3)]),
-        ('up:\n- "[[A#H]]"\n- [[B]]\n- "[t](c%20d.md)"', [("A", "A > H", 3), ("B", "B", 4), ("c d.md", "t", 5)]),
+        (
+            'up:\n- "[[A#H]]"\n- [[B]]\n- "[t](c%20d.md)"',
+            [("A", "A > H", 3), ("B", "B", 4), ("c d.md", "t", 5)],
+        ),
         ('up: ["[[A]]", [[B: c]]]', [("A", "A", 2), ("B: c", "B: c", 2)]),
-        ('kin:\n  mother: "[[A]]"\n  "[[no value]]": b\n  more:\n  - "[[C]]"', [("A", "A", 3), ("C", "C", 6)]),
+        (
+            'kin:\n  mother: "[[A]]"\n  "[[no value]]": b\n  more:\n  - "[[C]]"',
+            [("A", "A", 3), ("C", "C", 6)],
+        ),
         ('a: &a "[[A]]"\nb: *a', [("A", "A", 2), ("A", "A", 3)]),
         ("broken: [a: b\nup: '[[A]]'", [("A", "A", 3)]),
-        ('a: see [[A]] first\nb: "[[A]] and [[B]]"\nc: "[x](https://x.org)"\nd: "[[photo.png]]"\ne: f.md', []),
+        (
+            (
+                'a: see [[A]] first\nb: "[[A]] and [[B]]"\nc: "[x](https://x.org)"\n'
+                'd: "[[photo.png]]"\ne: f.md'
+            ),
+            [],
+        ),
     ],
 )
-def test_a_property_that_is_whole_a_link_is_one_at_its_line(front: str, found: list[tuple[str, str, int]]) -> None:
+def test_a_property_that_is_whole_a_link_is_one_at_its_line(
+    front: str, found: list[tuple[str, str, int]]
+) -> None:
     assert [link[1:] for link in links_of(front)] == found
 
 
@@ -160,7 +194,12 @@ def test_a_code_chunk_knows_its_language_and_kind() -> None:
 
 
 def test_a_maximum_of_chunks_over_that_of_sections_gives_way() -> None:
-    parsed = parse("word " * 300, settings=CorpusSettings(chunk=ChunkSettings(child_min=900, child_max=900, parent_min=100, parent_max=200)))
+    parsed = parse(
+        "word " * 300,
+        settings=CorpusSettings(
+            chunk=ChunkSettings(child_min=900, child_max=900, parent_min=100, parent_max=200)
+        ),
+    )
     assert max(len(chunk.text) for chunk in parsed.chunks) <= 200
 
 
@@ -182,7 +221,11 @@ def test_bad_input_is_indexed_as_far_as_it_goes(data: bytes) -> None:
 
 def test_problems_come_with_path_and_line() -> None:
     problems = parse(b"---\na: b\nb: [\n---\n\0 caf\xe9").problems
-    assert [(problem.path, problem.line) for problem in problems] == [("folder/a note.md", 5), ("folder/a note.md", 5), ("folder/a note.md", 4)]
+    assert [(problem.path, problem.line) for problem in problems] == [
+        ("folder/a note.md", 5),
+        ("folder/a note.md", 5),
+        ("folder/a note.md", 4),
+    ]
 
 
 def test_a_file_is_parsed_the_same_way_twice() -> None:
@@ -197,7 +240,10 @@ def test_a_file_of_a_megabyte_in_one_line_or_in_one_table_does_no_harm() -> None
     assert time.process_time() - start < 30
 
 
-SIGNS = "# ;## ;###### ;- ;1. ;> ;```;~~~;    ;\t;| a | b |;|---|---|;[[x]];[a](b.md);[r]: x;[^1]: ;---;===;***;<div>;</div>;#tag;`;*;|".split(";")
+SIGNS = (
+    "# ;## ;###### ;- ;1. ;> ;```;~~~;    ;\t;| a | b |;|---|---|;[[x]];[a](b.md);[r]: x;[^1]: "
+    ";---;===;***;<div>;</div>;#tag;`;*;|"
+).split(";")
 WORDS = ["word", "A sentence. ", "x" * 70, "é漢。", "\n", "\n\n", "\r\n", "\0", "\u2028"]
 MARKDOWN = st.lists(st.sampled_from([*SIGNS, *WORDS]), max_size=80).map("".join)
 
@@ -208,20 +254,30 @@ MARKDOWN = st.lists(st.sampled_from([*SIGNS, *WORDS]), max_size=80).map("".join)
 @example(" " * 300 + "a\n" + "\t" * 80 + "b")
 @example("# " + "long heading " * 60 + "\ntext")
 @example("> - > - 1. a\n> b\n\n```\n" + "y\n" * 90)
-def test_whatever_the_text_chunks_stand_at_their_lines_in_order_within_the_maxima(text: str) -> None:
+def test_whatever_the_text_chunks_stand_at_their_lines_in_order_within_the_maxima(
+    text: str,
+) -> None:
     check(text, parse(text, settings=SMALL), SMALL.chunk)
 
 
 BLOCKS = st.one_of(
-    st.lists(st.sampled_from(["alpha", "beta.", "gamma,", "delta!", "x" * 70]), min_size=1, max_size=30).map(" ".join),
-    st.lists(st.sampled_from(["- one", "- two two two", "  more", "  - deep deep"]), min_size=1, max_size=12).map(
-        lambda lines: "\n".join(["- first", *lines])
-    ),
-    st.lists(st.sampled_from(["> a quote", ">", "> - item", "> [!note]"]), min_size=1, max_size=12).map("\n".join),
+    st.lists(
+        st.sampled_from(["alpha", "beta.", "gamma,", "delta!", "x" * 70]), min_size=1, max_size=30
+    ).map(" ".join),
+    st.lists(
+        st.sampled_from(["- one", "- two two two", "  more", "  - deep deep"]),
+        min_size=1,
+        max_size=12,
+    ).map(lambda lines: "\n".join(["- first", *lines])),
+    st.lists(
+        st.sampled_from(["> a quote", ">", "> - item", "> [!note]"]), min_size=1, max_size=12
+    ).map("\n".join),
     st.lists(st.sampled_from(["    code();", "more code", ""]), min_size=1, max_size=20).map(
         lambda lines: "\n".join(["```py", "first", *lines, "```"])
     ),
-    st.sampled_from(["# One", "## Two", "### Three", "[r]: target.md", "<div>\nhtml\n</div>", "***"]),
+    st.sampled_from(
+        ["# One", "## Two", "### Three", "[r]: target.md", "<div>\nhtml\n</div>", "***"]
+    ),
 )
 
 

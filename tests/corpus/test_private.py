@@ -1,4 +1,6 @@
-"""Which notes say of themselves that they are private: each form of `docs/private-forms.md`, read alone and among other words."""
+"""Which notes say of themselves that they are private: each form of `docs/private-forms.md`, read
+alone and among other words.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def test_a_tag_that_the_settings_name_hides_as_the_one_that_is_always_there(writ
         '---\n"🔒private": true\n---\n\nPlums.\n',
     ],
 )
-def test_a_key_behind_the_fence_or_a_sign_and_a_tag_behind_code_make_a_note_private(text: str) -> None:
+def test_a_key_behind_the_fence_or_a_sign_and_a_tag_behind_code_make_a_note_private(
+    text: str,
+) -> None:
     assert says(text)
 
 
@@ -55,5 +59,7 @@ def test_a_key_behind_the_fence_or_a_sign_and_a_tag_behind_code_make_a_note_priv
         "---\ntitle: x\n---\n---\nSome prose.\n\nprivate: the words of it\n---\n",
     ],
 )
-def test_a_later_paragraph_prose_in_a_broken_head_below_tags_or_below_a_rule_do_not(text: str) -> None:
+def test_a_later_paragraph_prose_in_a_broken_head_below_tags_or_below_a_rule_do_not(
+    text: str,
+) -> None:
     assert not says(text)

@@ -11,13 +11,17 @@ SETTINGS = CorpusSettings(max_file_bytes=100)
 
 
 def test_a_file_that_is_gone_gives_a_problem(tmp_path: Path) -> None:
-    assert read_bytes(tmp_path, "a.md", SETTINGS) == Problem("a.md", None, "cannot be read: No such file or directory")
+    assert read_bytes(tmp_path, "a.md", SETTINGS) == Problem(
+        "a.md", None, "cannot be read: No such file or directory"
+    )
     assert read_digest(tmp_path, "a.md", SETTINGS) == ""
 
 
 def test_a_file_that_grew_over_the_maximum_gives_a_problem(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"x" * 101)
-    assert read_bytes(tmp_path, "a.md", SETTINGS) == Problem("a.md", None, "101 bytes, more than corpus.max_file_bytes (100): left out")
+    assert read_bytes(tmp_path, "a.md", SETTINGS) == Problem(
+        "a.md", None, "101 bytes, more than corpus.max_file_bytes (100): left out"
+    )
 
 
 @pytest.mark.parametrize("path", ["../secret.md", "link.md", "a/../../secret.md"])
@@ -26,7 +30,9 @@ def test_nothing_outside_the_folder_is_read(tmp_path: Path, path: str) -> None:
     root = tmp_path / "vault"
     (root / "a").mkdir(parents=True)
     (root / "link.md").symlink_to(tmp_path / "secret.md")
-    assert read_bytes(root, path, SETTINGS) == Problem(path, None, "leads out of the folder: not read")
+    assert read_bytes(root, path, SETTINGS) == Problem(
+        path, None, "leads out of the folder: not read"
+    )
 
 
 def test_a_symlink_inside_the_folder_is_read(tmp_path: Path) -> None:
@@ -46,4 +52,8 @@ def test_a_pipe_or_a_folder_in_a_files_place_gives_a_problem_at_once(tmp_path: P
 
 def test_a_digest_is_the_sha256_of_the_bytes(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"")
-    assert read_digest(tmp_path, "a.md", SETTINGS) == digest_of(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert (
+        read_digest(tmp_path, "a.md", SETTINGS)
+        == digest_of(b"")
+        == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    )

@@ -6,14 +6,24 @@ SETTINGS = ChunkSettings(parent_min=60, parent_max=100)
 
 
 def drafts(*regions: tuple[str, list[int]]) -> list[Draft]:
-    """Make chunks of the given sizes under headings written as paths, each heading two characters long."""
+    """Make chunks of the given sizes under headings written as paths, each heading two characters
+    long.
+    """
     found: list[Draft] = []
     position = 0
     for path, sizes in regions:
         for place, size in enumerate(sizes):
             reach, position = position, position + (0 if place else 2)
             headings = tuple(filter(None, path.split("/")))
-            found.append(Draft(Piece(position, position + size, BlockKind.PROSE), reach, len(headings), headings, place))
+            found.append(
+                Draft(
+                    Piece(position, position + size, BlockKind.PROSE),
+                    reach,
+                    len(headings),
+                    headings,
+                    place,
+                )
+            )
             position += size
     return found
 
@@ -27,7 +37,9 @@ def test_no_text_has_no_sections_here() -> None:
 
 
 def test_small_neighbors_under_the_same_ancestor_are_joined_before_others() -> None:
-    found = gather_sections(drafts(("A", [50]), ("B", [30]), ("B/C", [30]), ("B/D", [30]), ("E", [50])), SETTINGS)
+    found = gather_sections(
+        drafts(("A", [50]), ("B", [30]), ("B/C", [30]), ("B/D", [30]), ("E", [50])), SETTINGS
+    )
     assert found == [(0, 1), (1, 4), (4, 5)]
 
 
@@ -37,7 +49,10 @@ def test_a_long_stretch_is_split_evenly() -> None:
 
 
 def test_the_head_of_a_long_section_joins_its_first_part() -> None:
-    assert gather_sections(drafts(("A", [10]), ("A/B", [70]), ("A/C", [70])), SETTINGS) == [(0, 2), (2, 3)]
+    assert gather_sections(drafts(("A", [10]), ("A/B", [70]), ("A/C", [70])), SETTINGS) == [
+        (0, 2),
+        (2, 3),
+    ]
 
 
 def test_sections_under_headings_of_one_name_stay_in_order() -> None:

@@ -1,6 +1,14 @@
-"""A note of very many lines or headings is read as Markdown up to a limit, and as text from there on: nothing of it is lost, and it says so."""
+"""A note of very many lines or headings is read as Markdown up to a limit, and as text from there
+on: nothing of it is lost, and it says so.
+"""
 
-from thumbindex.corpus.markdown import LONGEST_HEADING, MOST_BARS, MOST_BRACKETS, MOST_HEADINGS, MOST_LINES
+from thumbindex.corpus.markdown import (
+    LONGEST_HEADING,
+    MOST_BARS,
+    MOST_BRACKETS,
+    MOST_HEADINGS,
+    MOST_LINES,
+)
 from thumbindex.corpus.parse import MOST_TAGS, parse_document
 from thumbindex.model import BlockKind, ParsedDocument
 from thumbindex.settings import CorpusSettings
@@ -15,27 +23,52 @@ def test_lines_beyond_the_limit_are_text_that_is_found() -> None:
     assert [(problem.line, problem.reason.split(":")[0]) for problem in found.problems] == [
         (MOST_LINES + 1, f"{MOST_LINES + 1_002:,} lines, more than {MOST_LINES:,}")
     ]
-    assert (found.links, {chunk.heading_path for chunk in found.chunks}, found.chunks[0].start_line) == ((), {("a",)}, MOST_LINES + 1)
+    assert (
+        found.links,
+        {chunk.heading_path for chunk in found.chunks},
+        found.chunks[0].start_line,
+    ) == ((), {("a",)}, MOST_LINES + 1)
     assert sum(chunk.text.count("plums") for chunk in found.chunks) == 1_000
 
 
 def test_rows_of_tables_beyond_the_limit_are_text_that_is_found() -> None:
     rows = MOST_BARS // 4
-    found = parsed("| a | b | c | d |\n|---|---|---|---|\n" + "| 1 | 2 | 3 | 4 |\n" * rows + "# No heading\n\n| plums |\n")
+    found = parsed(
+        "| a | b | c | d |\n|---|---|---|---|\n"
+        + "| 1 | 2 | 3 | 4 |\n" * rows
+        + "# No heading\n\n| plums |\n"
+    )
     (problem,) = found.problems
-    assert (problem.line, problem.reason.split(":")[0]) == (MOST_BARS // 5 + 1, f"more than {MOST_BARS:,} vertical bars")
-    assert ({chunk.heading_path for chunk in found.chunks}, "plums" in found.chunks[-1].text) == ({("a",)}, True)
+    assert (problem.line, problem.reason.split(":")[0]) == (
+        MOST_BARS // 5 + 1,
+        f"more than {MOST_BARS:,} vertical bars",
+    )
+    assert ({chunk.heading_path for chunk in found.chunks}, "plums" in found.chunks[-1].text) == (
+        {("a",)},
+        True,
+    )
 
 
 def test_one_row_of_too_many_cells_is_text() -> None:
     found = parsed(f"# Wide\n\n{'| plum ' * (MOST_BARS + 2)}\n")
-    assert ([problem.line for problem in found.problems], sum(chunk.text.count("plum") for chunk in found.chunks)) == ([3], MOST_BARS + 2)
+    assert (
+        [problem.line for problem in found.problems],
+        sum(chunk.text.count("plum") for chunk in found.chunks),
+    ) == ([3], MOST_BARS + 2)
 
 
 def test_of_a_heading_so_much_is_kept() -> None:
     before = "[a " * 100
-    found = parsed("\n\n".join([*[before] * (MOST_BRACKETS // 100 + 1), f"# {'h' * 9_000}", "text"]))
-    assert [len(name) for name in (*parsed(f"# {'h' * 9_000}").chunks[0].heading_path, *found.chunks[-1].heading_path)] == [LONGEST_HEADING] * 2
+    found = parsed(
+        "\n\n".join([*[before] * (MOST_BRACKETS // 100 + 1), f"# {'h' * 9_000}", "text"])
+    )
+    assert [
+        len(name)
+        for name in (
+            *parsed(f"# {'h' * 9_000}").chunks[0].heading_path,
+            *found.chunks[-1].heading_path,
+        )
+    ] == [LONGEST_HEADING] * 2
 
 
 def test_headings_beyond_the_limit_are_text_below_the_last_one_of_it() -> None:
@@ -46,21 +79,37 @@ def test_headings_beyond_the_limit_are_text_below_the_last_one_of_it() -> None:
     assert len(found.chunks) < MOST_HEADINGS + 20
 
 
-def test_links_and_tags_are_read_up_to_a_number_of_brackets_and_the_text_below_them_is_found() -> None:
-    paragraphs = ["[[plum]] #fruit", *["[a " * 100] * (MOST_BRACKETS // 100), "# [Pears](b.md)", "[[quince]] #late"]
+def test_links_and_tags_are_read_up_to_a_number_of_brackets_and_the_text_below_them_is_found() -> (
+    None
+):
+    paragraphs = [
+        "[[plum]] #fruit",
+        *["[a " * 100] * (MOST_BRACKETS // 100),
+        "# [Pears](b.md)",
+        "[[quince]] #late",
+    ]
     found = parsed("\n\n".join(paragraphs))
     (problem,) = found.problems
     last = 2 * (len(paragraphs) - 3) + 1
-    assert (problem.line, problem.reason.split(":")[0]) == (last, f"more than {MOST_BRACKETS:,} square brackets")
+    assert (problem.line, problem.reason.split(":")[0]) == (
+        last,
+        f"more than {MOST_BRACKETS:,} square brackets",
+    )
     assert ([link.target for link in found.links], found.document.tags) == (["plum"], ("fruit",))
-    assert (found.chunks[-1].heading_path, "quince" in found.chunks[-1].text) == (("[Pears](b.md)",), True)
+    assert (found.chunks[-1].heading_path, "quince" in found.chunks[-1].text) == (
+        ("[Pears](b.md)",),
+        True,
+    )
 
 
 def test_tables_whose_rows_are_filled_up_end_with_the_cells_that_they_may_take() -> None:
     wide = "|a" * 181 + "|\n" + "|-" * 181 + "|\n" + "x\n" * 360
     found = parsed("\n".join([wide] * 8))
     tables = [chunk for chunk in found.chunks if chunk.kind is BlockKind.TABLE]
-    assert ({chunk.start_line // 363 for chunk in tables}, sum(chunk.text.count("x\n") > 0 for chunk in found.chunks) > 8) == ({0, 1, 2, 3}, True)
+    assert (
+        {chunk.start_line // 363 for chunk in tables},
+        sum(chunk.text.count("x\n") > 0 for chunk in found.chunks) > 8,
+    ) == ({0, 1, 2, 3}, True)
 
 
 def test_a_title_of_front_matter_is_cut_like_a_heading() -> None:
@@ -69,12 +118,22 @@ def test_a_title_of_front_matter_is_cut_like_a_heading() -> None:
 
 def test_tags_beyond_the_limit_are_words() -> None:
     found = parsed("\n\n".join(f"#tag{n} plum" for n in range(MOST_TAGS + 2)))
-    assert [problem.reason.split(":")[0] for problem in found.problems] == [f"{MOST_TAGS + 2:,} tags, more than {MOST_TAGS:,}"]
-    assert (found.document.tags[-1], f"#tag{MOST_TAGS + 1} plum" in found.chunks[-1].text) == (f"tag{MOST_TAGS - 1}", True)
+    assert [problem.reason.split(":")[0] for problem in found.problems] == [
+        f"{MOST_TAGS + 2:,} tags, more than {MOST_TAGS:,}"
+    ]
+    assert (found.document.tags[-1], f"#tag{MOST_TAGS + 1} plum" in found.chunks[-1].text) == (
+        f"tag{MOST_TAGS - 1}",
+        True,
+    )
 
 
 def test_a_note_at_its_limits_says_nothing() -> None:
     assert parsed("\n" * (MOST_LINES - 1) + "# last\n").problems == ()
     assert parsed("|" * MOST_BARS).problems == ()
     assert parsed("".join(f"#tag{n}\n" for n in range(MOST_TAGS))).problems == ()
-    assert parsed("[a " * 100 + "\n\n" + "\n\n".join(["[a " * 100] * (MOST_BRACKETS // 100 - 1))).problems == ()
+    assert (
+        parsed(
+            "[a " * 100 + "\n\n" + "\n\n".join(["[a " * 100] * (MOST_BRACKETS // 100 - 1))
+        ).problems
+        == ()
+    )

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 from pathspec import GitIgnoreSpec
 
-from thumbindex.corpus.walk import is_private_path, names_of, read_rules, state_of, walk, why_left_out
+from thumbindex.corpus.walk import (
+    is_private_path,
+    names_of,
+    read_rules,
+    state_of,
+    walk,
+    why_left_out,
+)
 from thumbindex.errors import UnknownFolderError
 from thumbindex.settings import CorpusSettings, PrivateSettings
 
@@ -36,16 +43,26 @@ def test_markdown_files_are_found_sorted_and_in_any_case(tmp_path: Path) -> None
 def test_a_file_comes_with_its_size_time_and_inode_and_no_digest(tmp_path: Path) -> None:
     facts = (plant(tmp_path, "a.md", text="four") / "a.md").stat()
     (state,), *_ = walk(tmp_path, CorpusSettings())
-    assert (state.size, state.mtime_ns, state.inode, state.digest) == (4, facts.st_mtime_ns, facts.st_ino, "")
+    assert (state.size, state.mtime_ns, state.inode, state.digest) == (
+        4,
+        facts.st_mtime_ns,
+        facts.st_ino,
+        "",
+    )
 
 
 def test_facts_that_the_store_has_no_room_for_are_kept_as_it_can() -> None:
-    facts = os.stat_result((0o100644, 2**127 + 5, 0, 1, 0, 0, 4, 0, 0, 0), {"st_mtime_ns": -(2**64), "st_ctime_ns": -(2**64)})
+    facts = os.stat_result(
+        (0o100644, 2**127 + 5, 0, 1, 0, 0, 4, 0, 0, 0),
+        {"st_mtime_ns": -(2**64), "st_ctime_ns": -(2**64)},
+    )
     state = state_of("a.md", facts)
     assert (state.inode, state.mtime_ns, state.ctime_ns) == (5, -(2**63), -(2**63))
 
 
-def test_a_vault_under_a_dot_directory_is_read_hidden_folders_inside_it_are_not(tmp_path: Path) -> None:
+def test_a_vault_under_a_dot_directory_is_read_hidden_folders_inside_it_are_not(
+    tmp_path: Path,
+) -> None:
     root = plant(tmp_path / ".vaults" / "mine", "a.md", ".obsidian/b.md", "c/.d.md", ".git/e.md")
     assert paths(root) == ["a.md"]
     assert paths(root, hidden=True) == [".obsidian/b.md", "a.md", "c/.d.md"]
@@ -61,7 +78,10 @@ def test_a_vault_under_a_dot_directory_is_read_hidden_folders_inside_it_are_not(
         ({".gitignore": "*.md\n", "keep/.gitignore": "!b.md\n"}, ["keep/b.md"]),
         ({"keep/.gitignore": "/c.md\n"}, ["a.md", "drafts/d.md", "keep/b.md", "keep/sub/c.md"]),
         ({".gitignore": "keep\n", "keep/.gitignore": "!b.md\n"}, ["a.md", "drafts/d.md"]),
-        ({".gitignore": "a.md\n", ".thumbindexignore": "!a.md\n"}, ["a.md", "drafts/d.md", "keep/b.md", "keep/sub/c.md"]),
+        (
+            {".gitignore": "a.md\n", ".thumbindexignore": "!a.md\n"},
+            ["a.md", "drafts/d.md", "keep/b.md", "keep/sub/c.md"],
+        ),
     ],
 )
 def test_ignore_files_follow_git(tmp_path: Path, rules: dict[str, str], left: list[str]) -> None:
@@ -85,10 +105,14 @@ def test_a_symlink_is_followed_inside_the_folder_only(tmp_path: Path) -> None:
     (root / "out").symlink_to(tmp_path / "secret")
     (root / "out.md").symlink_to(tmp_path / "secret/s.md")
     assert paths(root) == ["a.md", "shown/b.md"]
-    assert reasons(root) == [(name, "symlink that leads out of the folder: not followed") for name in ("out", "out.md")]
+    assert reasons(root) == [
+        (name, "symlink that leads out of the folder: not followed") for name in ("out", "out.md")
+    ]
 
 
-def test_a_loop_of_symlinks_ends_and_a_file_reached_twice_is_listed_by_its_real_path(tmp_path: Path) -> None:
+def test_a_loop_of_symlinks_ends_and_a_file_reached_twice_is_listed_by_its_real_path(
+    tmp_path: Path,
+) -> None:
     plant(tmp_path, "notes/a.md")
     (tmp_path / "notes" / "loop").symlink_to(tmp_path)
     (tmp_path / "also").symlink_to(tmp_path / "notes")
@@ -105,7 +129,9 @@ def test_a_file_over_the_maximum_is_reported_and_left_out(tmp_path: Path) -> Non
     plant(tmp_path, "small.md")
     plant(tmp_path, "big.md", text="x" * 11)
     assert paths(tmp_path, max_file_bytes=10) == ["small.md"]
-    assert reasons(tmp_path, max_file_bytes=10) == [("big.md", "11 bytes, more than corpus.max_file_bytes (10): left out")]
+    assert reasons(tmp_path, max_file_bytes=10) == [
+        ("big.md", "11 bytes, more than corpus.max_file_bytes (10): left out")
+    ]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names are Unicode there")
@@ -116,15 +142,22 @@ def test_a_name_that_is_not_utf8_is_reported_and_does_no_harm(tmp_path: Path) ->
     except OSError:
         pytest.skip("this file system refuses such names")
     assert paths(tmp_path) == ["ok.md"]
-    assert reasons(tmp_path) == [("caf\\xe9.md", "the name is not valid UTF-8: rename it to have it read")]
+    assert reasons(tmp_path) == [
+        ("caf\\xe9.md", "the name is not valid UTF-8: rename it to have it read")
+    ]
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything"
+)
 def test_a_folder_that_cannot_be_listed_is_reported(tmp_path: Path) -> None:
     plant(tmp_path, "a.md", "locked/b.md")
     (tmp_path / "locked").chmod(0)
     try:
-        assert (paths(tmp_path), reasons(tmp_path)) == (["a.md"], [("locked", "folder cannot be listed: Permission denied")])
+        assert (paths(tmp_path), reasons(tmp_path)) == (
+            ["a.md"],
+            [("locked", "folder cannot be listed: Permission denied")],
+        )
     finally:
         (tmp_path / "locked").chmod(0o700)
 
@@ -140,12 +173,22 @@ def test_a_folder_that_is_not_there_is_an_error_and_not_an_empty_folder(tmp_path
         walk(tmp_path / "gone", CorpusSettings())
 
 
-def test_symlinks_to_notes_that_are_listed_by_their_own_path_are_told_of_once(tmp_path: Path) -> None:
+def test_symlinks_to_notes_that_are_listed_by_their_own_path_are_told_of_once(
+    tmp_path: Path,
+) -> None:
     plant(tmp_path, "notes/a.md", "notes/b.md")
-    for name, target in (("z.md", "a.md"), ("also.md", "a.md"), ("more.md", "b.md"), (".hidden.md", "b.md")):
+    for name, target in (
+        ("z.md", "a.md"),
+        ("also.md", "a.md"),
+        ("more.md", "b.md"),
+        (".hidden.md", "b.md"),
+    ):
         (tmp_path / name).symlink_to(tmp_path / "notes" / target)
     says = "symlink to a note that is listed once, by its own path; so are 2 other symlinks"
-    assert (paths(tmp_path), reasons(tmp_path)) == (["notes/a.md", "notes/b.md"], [("also.md -> notes/a.md", says)])
+    assert (paths(tmp_path), reasons(tmp_path)) == (
+        ["notes/a.md", "notes/b.md"],
+        [("also.md -> notes/a.md", says)],
+    )
 
 
 def test_a_glob_that_matches_nothing_is_named(tmp_path: Path) -> None:
@@ -158,12 +201,17 @@ def test_a_glob_that_matches_nothing_is_named(tmp_path: Path) -> None:
 def test_a_glob_over_what_is_left_out_anyway_is_not_named(tmp_path: Path) -> None:
     plant(tmp_path, "a.md", "old/x/b.md", ".trash/old/b.md", "images/c.png")
     exclude = ("old/", "old/x/**", ".trash/old/**", "**/*.png", "!keep.md", "/a.md")
-    assert reasons(tmp_path, exclude=exclude) == [("corpus.exclude '!keep.md'", "this glob matches nothing in the folder: check its spelling")]
+    assert reasons(tmp_path, exclude=exclude) == [
+        ("corpus.exclude '!keep.md'", "this glob matches nothing in the folder: check its spelling")
+    ]
 
 
 def test_globs_of_folders_are_met_by_what_is_in_them(tmp_path: Path) -> None:
     plant(tmp_path, "guides/a.md", "b.md")
-    assert (paths(tmp_path, include=("guides/",)), reasons(tmp_path, include=("guides/",))) == (["guides/a.md"], [])
+    assert (paths(tmp_path, include=("guides/",)), reasons(tmp_path, include=("guides/",))) == (
+        ["guides/a.md"],
+        [],
+    )
 
 
 def why(root: Path, path: str, **settings: object) -> str | None:
@@ -178,14 +226,31 @@ def why(root: Path, path: str, **settings: object) -> str | None:
         ("drafts/deep/c.md", "its folder drafts is ignored by .gitignore, line 4: drafts/"),
         ("sub/d.md", "it is ignored by sub/.thumbindexignore, line 1: d.md"),
         ("sub/b.md", None),
-        (".obsidian/e.md", "its folder .obsidian is hidden, as its name begins with a dot (corpus.hidden reads such)"),
+        (
+            ".obsidian/e.md",
+            (
+                "its folder .obsidian is hidden, as its name begins with a dot (corpus.hidden "
+                "reads such)"
+            ),
+        ),
         ("notes.txt", "it is not Markdown: corpus.extensions names .md, .markdown, .mdx"),
         ("sub", "it is a folder, not a document"),
         ("nowhere.md", "there is no such file"),
     ],
 )
-def test_what_leaves_a_path_out_is_named_with_its_file_and_line(tmp_path: Path, path: str, reason: str | None) -> None:
-    plant(tmp_path, "a.md", "b.md", "drafts/deep/c.md", "sub/d.md", "sub/b.md", ".obsidian/e.md", "notes.txt")
+def test_what_leaves_a_path_out_is_named_with_its_file_and_line(
+    tmp_path: Path, path: str, reason: str | None
+) -> None:
+    plant(
+        tmp_path,
+        "a.md",
+        "b.md",
+        "drafts/deep/c.md",
+        "sub/d.md",
+        "sub/b.md",
+        ".obsidian/e.md",
+        "notes.txt",
+    )
     (tmp_path / ".gitignore").write_text("# mine\n\nb.*\ndrafts/\n")
     (tmp_path / "sub/.thumbindexignore").write_text("d.md\n!b.md\n")
     assert why(tmp_path, path) == reason
@@ -193,10 +258,19 @@ def test_what_leaves_a_path_out_is_named_with_its_file_and_line(tmp_path: Path, 
 
 def test_globs_and_the_maximum_that_leave_a_path_out_are_named(tmp_path: Path) -> None:
     plant(tmp_path, "docs/a.md", "old/b.md")
-    assert why(tmp_path, "old/b.md", include=("docs/**",)) == "it matches no glob of corpus.include: docs/**"
-    assert why(tmp_path, "old/b.md", exclude=("x.md", "old/")) == "its folder old is left out by corpus.exclude: old/"
+    assert (
+        why(tmp_path, "old/b.md", include=("docs/**",))
+        == "it matches no glob of corpus.include: docs/**"
+    )
+    assert (
+        why(tmp_path, "old/b.md", exclude=("x.md", "old/"))
+        == "its folder old is left out by corpus.exclude: old/"
+    )
     plant(tmp_path, "docs/a.md", text="x" * 11)
-    assert why(tmp_path, "docs/a.md", max_file_bytes=10) == "11 bytes, more than corpus.max_file_bytes (10): left out"
+    assert (
+        why(tmp_path, "docs/a.md", max_file_bytes=10)
+        == "11 bytes, more than corpus.max_file_bytes (10): left out"
+    )
 
 
 def test_a_symlink_is_named_for_what_it_leads_to(tmp_path: Path) -> None:
@@ -205,13 +279,20 @@ def test_a_symlink_is_named_for_what_it_leads_to(tmp_path: Path) -> None:
     (root / "also.md").symlink_to(root / "a.md")
     (root / "shown").symlink_to(root / ".store")
     (root / "out.md").symlink_to(tmp_path / "secret/s.md")
-    assert why(root, "also.md") == "it is a symlink to a note that is listed once, by its own path a.md"
+    assert (
+        why(root, "also.md")
+        == "it is a symlink to a note that is listed once, by its own path a.md"
+    )
     assert why(root, "shown/b.md") is None
     assert why(root, "out.md") == "symlink that leads out of the folder: not followed"
 
 
-@pytest.mark.parametrize("settings", [{}, {"hidden": True}, {"exclude": ("c/",)}, {"include": ("c/**", "/*.md")}])
-def test_a_path_has_a_reason_exactly_where_the_walk_leaves_it_out(tmp_path: Path, settings: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "settings", [{}, {"hidden": True}, {"exclude": ("c/",)}, {"include": ("c/**", "/*.md")}]
+)
+def test_a_path_has_a_reason_exactly_where_the_walk_leaves_it_out(
+    tmp_path: Path, settings: dict[str, object]
+) -> None:
     planted = ["a.md", ".h/b.md", "c/d.md", "c/.e.md", "c/f.txt", "g/h.md", "g/i.md"]
     plant(tmp_path, *planted)
     (tmp_path / ".gitignore").write_text("*.md\n!c/**\n!a.md\n")
@@ -220,8 +301,15 @@ def test_a_path_has_a_reason_exactly_where_the_walk_leaves_it_out(tmp_path: Path
     assert {path for path in planted if why(tmp_path, path, **settings) is None} == listed
 
 
-def test_what_a_package_manager_put_there_is_left_out_at_any_depth_unless_somebody_says_otherwise(tmp_path: Path) -> None:
-    for path in ("a.md", "node_modules/x/README.md", "app/node_modules/y/README.md", "node_modules.md"):
+def test_what_a_package_manager_put_there_is_left_out_at_any_depth_unless_somebody_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    for path in (
+        "a.md",
+        "node_modules/x/README.md",
+        "app/node_modules/y/README.md",
+        "node_modules.md",
+    ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("text", encoding="utf-8")
     assert paths(tmp_path) == ["a.md", "node_modules.md"]
@@ -229,9 +317,33 @@ def test_what_a_package_manager_put_there_is_left_out_at_any_depth_unless_somebo
     assert reasons(tmp_path / "app" / "node_modules" / "y") == []
 
 
-# ------------------------------------------------------------------ globs that anybody may have written
+# ------------------------------------------------------------------ globs that anybody may have wri
 
-ATOMS = ["a", "b", "*", "*", "?", "/", "/", "**/", "/**/", "[ab]", ".md", "\\*", "(", "+", ".", "^", "$", "é", "!", "#", " ", "{", "|"]
+ATOMS = [
+    "a",
+    "b",
+    "*",
+    "*",
+    "?",
+    "/",
+    "/",
+    "**/",
+    "/**/",
+    "[ab]",
+    ".md",
+    "\\*",
+    "(",
+    "+",
+    ".",
+    "^",
+    "$",
+    "é",
+    "!",
+    "#",
+    " ",
+    "{",
+    "|",
+]
 
 
 def test_rules_mean_what_git_means() -> None:
@@ -241,13 +353,19 @@ def test_rules_mean_what_git_means() -> None:
         with suppress(ValueError):
             plain, ours = GitIgnoreSpec.from_lines([rule]), read_rules([rule])
             for _ in range(5):
-                path = "/".join("".join(chosen.choices(["a", "b", ".md", "*", "é"], k=chosen.randint(1, 4))) for _ in range(chosen.randint(1, 5)))
+                path = "/".join(
+                    "".join(chosen.choices(["a", "b", ".md", "*", "é"], k=chosen.randint(1, 4)))
+                    for _ in range(chosen.randint(1, 5))
+                )
                 assert ours.match_file(path) == plain.match_file(path), (rule, path)
                 compared += 1
     assert compared > 10_000
 
 
-@pytest.mark.parametrize("rule", ["*a" * 40 + "*b", "**/" + "a/**/" * 40 + "b", "*?" * 40 + "b", "**/*a*a*a/**/*a*a*a/**/b"])
+@pytest.mark.parametrize(
+    "rule",
+    ["*a" * 40 + "*b", "**/" + "a/**/" * 40 + "b", "*?" * 40 + "b", "**/*a*a*a/**/*a*a*a/**/b"],
+)
 def test_no_rule_takes_long_whatever_its_stars(rule: str) -> None:
     began = time.perf_counter()
     read_rules([rule]).match_file("a" * 250 + "/" + "a/" * 1_000 + "a" * 250)
@@ -255,7 +373,9 @@ def test_no_rule_takes_long_whatever_its_stars(rule: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["!", "x\\", "[z-a]", "[", "\\"])
-def test_a_line_that_git_does_not_take_says_nothing_and_harms_nothing(tmp_path: Path, line: str) -> None:
+def test_a_line_that_git_does_not_take_says_nothing_and_harms_nothing(
+    tmp_path: Path, line: str
+) -> None:
     (tmp_path / "a.md").write_text("# A", encoding="utf-8")
     (tmp_path / "b.md").write_text("# B", encoding="utf-8")
     (tmp_path / ".gitignore").write_text(f"{line}\nb.md\n", encoding="utf-8")
@@ -263,19 +383,31 @@ def test_a_line_that_git_does_not_take_says_nothing_and_harms_nothing(tmp_path: 
     assert [each.path for each in walk(tmp_path, settings)[0]] == ["a.md"]
 
 
-@pytest.mark.parametrize("glob", ["diary\\day.md", "diary\\", "[diary/**", "[diary]/", "diary/d[ay.md", "DIARY/*"])
+@pytest.mark.parametrize(
+    "glob", ["diary\\day.md", "diary\\", "[diary/**", "[diary]/", "diary/d[ay.md", "DIARY/*"]
+)
 def test_a_glob_that_is_meant_to_keep_a_note_private_does(glob: str) -> None:
-    path = "[diary/day.md" if glob.startswith("[diary/") else "[diary]/day.md" if glob.startswith("[") else "diary/day.md"
+    path = (
+        "[diary/day.md"
+        if glob.startswith("[diary/")
+        else "[diary]/day.md"
+        if glob.startswith("[")
+        else "diary/day.md"
+    )
     path = "diary/d[ay.md" if "d[ay" in glob else path
     assert is_private_path(path, CorpusSettings(private=PrivateSettings(globs=(glob,))))
 
 
-@pytest.mark.parametrize("rule", ["[[:alpha:]]x/**", "[a[b]c", "[a&&b]", "[x||y]", "[~~a]", "[+--]"])
+@pytest.mark.parametrize(
+    "rule", ["[[:alpha:]]x/**", "[a[b]c", "[a&&b]", "[x||y]", "[~~a]", "[+--]"]
+)
 def test_no_rule_warns_its_reader_of_our_regular_expressions(rule: str) -> None:
     read_rules([rule])  # a warning is an error here
 
 
-def test_a_symlink_is_named_by_what_it_leads_through_outside_the_folder_and_behind_dots(tmp_path: Path) -> None:
+def test_a_symlink_is_named_by_what_it_leads_through_outside_the_folder_and_behind_dots(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "vault"
     for folder in (".store", "private/sub"):
         (root / folder).mkdir(parents=True)

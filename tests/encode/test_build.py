@@ -13,16 +13,25 @@ PROGRAM = Path(__file__).parents[2] / "scripts" / "build_model.py"
 
 
 def build(source, target):
-    return subprocess.run([sys.executable, str(PROGRAM), str(source), str(target)], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, str(PROGRAM), str(source), str(target)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_the_program_makes_the_committed_bytes_again(published, tmp_path):
     pytest.importorskip("onnx")
     done = build(published, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()}
+    digests = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()
+    }
     assert digests.items() >= BUNDLED_HASHES.items()
-    assert digests == {name: hashlib.sha256((BUNDLED_FOLDER / name).read_bytes()).hexdigest() for name in digests}
+    assert digests == {
+        name: hashlib.sha256((BUNDLED_FOLDER / name).read_bytes()).hexdigest() for name in digests
+    }
 
 
 def test_other_weights_are_refused(published, tmp_path):

@@ -12,12 +12,20 @@ PROMPTS = "config_sentence_transformers.json"
 
 @pytest.fixture
 def card(model_folder, tmp_path):
-    return lambda name="model", **files: read_card(model_folder(name, **files), name, tmp_path / "cache")
+    return lambda name="model", **files: read_card(
+        model_folder(name, **files), name, tmp_path / "cache"
+    )
 
 
 def test_a_card_holds_what_the_folder_states(card, tmp_path):
     actual = card()
-    assert (actual.name, actual.folder, actual.dimensions, actual.window, actual.pooling) == ("model", tmp_path / "model", 384, 256, "mean")
+    assert (actual.name, actual.folder, actual.dimensions, actual.window, actual.pooling) == (
+        "model",
+        tmp_path / "model",
+        384,
+        256,
+        "mean",
+    )
     assert (actual.query_prefix, actual.passage_prefix, actual.portable) == ("", "", True)
 
 
@@ -25,7 +33,8 @@ def test_a_card_holds_what_the_folder_states(card, tmp_path):
     ("stated", "expected"),
     [
         ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
-        ({"pooling_mode": "cls", "embedding_dimension": 384}, "cls"),  # as sentence-transformers 6 writes it
+        # as sentence-transformers 6 writes it
+        ({"pooling_mode": "cls", "embedding_dimension": 384}, "cls"),
         ({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, "other"),
         ({"pooling_mode_mean_tokens": True, "include_prompt": False}, "other"),
     ],
@@ -43,9 +52,24 @@ def test_a_plain_checkpoint_is_pooled_by_the_mean(card):
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({"sentence_bert_config.json": {}, "tokenizer_config.json": {"model_max_length": 128}}, 128),
-        ({"sentence_bert_config.json": {}, "tokenizer_config.json": {"model_max_length": 10**30}}, 512),
-        ({"sentence_bert_config.json": None, "config.json": {"model_type": "xlm-roberta", "max_position_embeddings": 514}}, 512),
+        (
+            {"sentence_bert_config.json": {}, "tokenizer_config.json": {"model_max_length": 128}},
+            128,
+        ),
+        (
+            {
+                "sentence_bert_config.json": {},
+                "tokenizer_config.json": {"model_max_length": 10**30},
+            },
+            512,
+        ),
+        (
+            {
+                "sentence_bert_config.json": None,
+                "config.json": {"model_type": "xlm-roberta", "max_position_embeddings": 514},
+            },
+            512,
+        ),
     ],
 )
 def test_the_window_is_the_smallest_that_is_stated(card, files, expected):
@@ -73,7 +97,13 @@ def test_prompts_that_a_folder_states_come_first(card):
 @pytest.mark.parametrize(
     "files",
     [
-        {"modules.json": [{"path": "", "type": "Transformer"}, {"path": "1_Pooling", "type": "Pooling"}, {"path": "2_Dense", "type": "Dense"}]},
+        {
+            "modules.json": [
+                {"path": "", "type": "Transformer"},
+                {"path": "1_Pooling", "type": "Pooling"},
+                {"path": "2_Dense", "type": "Dense"},
+            ]
+        },
         {"tokenizer.json": None},
         {"sentence_bert_config.json": {"do_lower_case": True}},
     ],
@@ -96,14 +126,19 @@ def test_broken_json_is_refused_with_its_file(card, broken):
 
 def test_a_fingerprint_changes_with_all_that_vectors_depend_on(card):
     first = card()
-    others = [replace(first, **{name: "x"}) for name in ("weights", "pooling", "query_prefix", "passage_prefix")]
+    others = [
+        replace(first, **{name: "x"})
+        for name in ("weights", "pooling", "query_prefix", "passage_prefix")
+    ]
     cards = [first, *others, replace(first, window=512)]
     assert len({card.fingerprint("int8") for card in cards} | {first.fingerprint("fp32")}) == 7
 
 
 def test_a_fingerprint_stays_when_a_folder_moves(card):
     first = card()
-    assert replace(first, name="other", folder=Path("elsewhere")).fingerprint("int8") == first.fingerprint("int8")
+    assert replace(first, name="other", folder=Path("elsewhere")).fingerprint(
+        "int8"
+    ) == first.fingerprint("int8")
 
 
 def test_other_weights_or_words_are_another_model_and_other_exports_are_not(card):
@@ -119,7 +154,10 @@ def test_other_weights_or_words_are_another_model_and_other_exports_are_not(card
 @pytest.mark.parametrize("graph", ["onnx/model.onnx", "model.onnx"])
 def test_a_folder_that_ships_onnx_is_known_by_that_file_and_its_data(card, graph):
     plain, shipped = card("plain"), card("shipped", **{graph: "a graph"})
-    other, more = card("other", **{graph: "another"}), card("more", **{graph: "a graph", f"{graph}_data": "weights"})
+    other, more = (
+        card("other", **{graph: "another"}),
+        card("more", **{graph: "a graph", f"{graph}_data": "weights"}),
+    )
     assert (plain.graph, shipped.graph) == (None, shipped.folder / graph)
     assert len({each.weights for each in (plain, shipped, other, more)}) == 4
     assert card("alone", **{graph: "a graph", "model.safetensors": None}).weights == shipped.weights

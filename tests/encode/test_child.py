@@ -13,7 +13,10 @@ def test_a_child_that_fails_leaves_its_last_complaint(tmp_path):
 
 
 def test_a_child_that_hangs_is_ended():
-    assert run_child("timeit", "-n1", "-r1", "import time; time.sleep(60)", seconds=0.5) == "it took longer than 0.5 seconds"
+    assert (
+        run_child("timeit", "-n1", "-r1", "import time; time.sleep(60)", seconds=0.5)
+        == "it took longer than 0.5 seconds"
+    )
 
 
 def test_a_child_imports_nothing_from_the_current_folder(tmp_path, monkeypatch):

@@ -20,7 +20,9 @@ SENTENCES = [f"{' '.join(WORDS[start:end])} {end}." for start in range(4) for en
 
 
 def test_int8_vectors_stay_close_to_those_of_torch(real_embedder, torch_embedder):
-    cosines = (real_embedder.embed_passages(SENTENCES) * torch_embedder.embed_passages(SENTENCES)).sum(axis=1)
+    cosines = (
+        real_embedder.embed_passages(SENTENCES) * torch_embedder.embed_passages(SENTENCES)
+    ).sum(axis=1)
     assert len(cosines) == 20
     assert cosines.mean() >= 0.985
 
@@ -32,34 +34,57 @@ def test_texts_of_any_length_stay_close_to_those_of_torch(real_embedder, torch_e
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_both_poolings_are_those_of_sentence_transformers(tiny_bert, model_cache, tmp_path, pooling):
+def test_both_poolings_are_those_of_sentence_transformers(
+    tiny_bert, model_cache, tmp_path, pooling
+):
     folder = shutil.copytree(tiny_bert, tmp_path / "model")
-    modules = [("", "base.modules.transformer.Transformer"), ("1_Pooling", "sentence_transformer.modules.pooling.Pooling")]
-    entries = [{"idx": n, "name": str(n), "path": path, "type": f"sentence_transformers.{kind}"} for n, (path, kind) in enumerate(modules)]
+    modules = [
+        ("", "base.modules.transformer.Transformer"),
+        ("1_Pooling", "sentence_transformer.modules.pooling.Pooling"),
+    ]
+    entries = [
+        {"idx": n, "name": str(n), "path": path, "type": f"sentence_transformers.{kind}"}
+        for n, (path, kind) in enumerate(modules)
+    ]
     (folder / "modules.json").write_text(json.dumps(entries))
     (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"embedding_dimension": 32, "pooling_mode": pooling}))
+    (folder / "1_Pooling" / "config.json").write_text(
+        json.dumps({"embedding_dimension": 32, "pooling_mode": pooling})
+    )
     card = read_card(folder, "tiny", model_cache)
-    cosines = OnnxEmbedder(card, model_cache, workers=1).embed_passages(SENTENCES) * TorchEmbedder(card).embed_passages(SENTENCES)
+    cosines = OnnxEmbedder(card, model_cache, workers=1).embed_passages(SENTENCES) * TorchEmbedder(
+        card
+    ).embed_passages(SENTENCES)
     assert cosines.sum(axis=1).min() >= 0.995
 
 
 def test_prefixes_stand_before_queries_and_passages(tiny_card, model_cache):
     plain = OnnxEmbedder(tiny_card, model_cache, workers=1)
-    prefixed = OnnxEmbedder(replace(tiny_card, query_prefix="query: ", passage_prefix="passage: "), model_cache, workers=1)
+    prefixed = OnnxEmbedder(
+        replace(tiny_card, query_prefix="query: ", passage_prefix="passage: "),
+        model_cache,
+        workers=1,
+    )
     assert np.array_equal(prefixed.embed_query("vault"), plain.embed_query("query: vault"))
-    assert np.array_equal(prefixed.embed_passages(["vault"])[0], plain.embed_query("passage: vault"))
+    assert np.array_equal(
+        prefixed.embed_passages(["vault"])[0], plain.embed_query("passage: vault")
+    )
 
 
 def test_more_workers_give_the_same_vectors(tiny_card, model_cache):
-    one, three = (OnnxEmbedder(tiny_card, model_cache, workers=count).embed_passages(SENTENCES) for count in (1, 3))
+    one, three = (
+        OnnxEmbedder(tiny_card, model_cache, workers=count).embed_passages(SENTENCES)
+        for count in (1, 3)
+    )
     assert np.array_equal(one, three)
 
 
 def test_a_lean_one_gives_the_same_vectors(tiny_card, model_cache):
     usual, lean = (OnnxEmbedder(tiny_card, model_cache, 1, lean=lean) for lean in (False, True))
     texts = ["vault", "many words of a vault " * 20, ""]
-    assert [lean.embed_query(text).tolist() for text in texts] == [usual.embed_query(text).tolist() for text in texts]
+    assert [lean.embed_query(text).tolist() for text in texts] == [
+        usual.embed_query(text).tolist() for text in texts
+    ]
     assert lean.embed_tokens(texts[0]).tolist() == usual.embed_tokens(texts[0]).tolist()
 
 
@@ -69,10 +94,14 @@ def test_opening_imports_no_torch_and_prints_nothing(tiny_bert, tiny_card, model
 import sys
 from thumbindex.encode.embed import open_embedder
 from thumbindex.settings import EmbedSettings
-open_embedder(EmbedSettings(model={str(tiny_bert)!r}, runtime="onnx", cache={str(model_cache)!r}), offline=True).embed_query("vault")
-raise SystemExit(str(sorted({{"torch", "transformers", "sentence_transformers", "onnx"}} & set(sys.modules))))
+settings = EmbedSettings(model={str(tiny_bert)!r}, runtime="onnx", cache={str(model_cache)!r})
+open_embedder(settings, offline=True).embed_query("vault")
+heavy = {{"torch", "transformers", "sentence_transformers", "onnx"}}
+raise SystemExit(str(sorted(heavy & set(sys.modules))))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.stderr.strip()) == ("", "[]")
 
 
@@ -93,11 +122,16 @@ def test_an_interrupt_ends_embedding_at_once(tiny_bert, tiny_card, model_cache):
 import sys
 from thumbindex.encode.embed import open_embedder
 from thumbindex.settings import EmbedSettings
-embedder = open_embedder(EmbedSettings(model={str(tiny_bert)!r}, runtime="onnx", workers=2, cache={str(model_cache)!r}), offline=True)
+settings = EmbedSettings(
+    model={str(tiny_bert)!r}, runtime="onnx", workers=2, cache={str(model_cache)!r}
+)
+embedder = open_embedder(settings, offline=True)
 print("ready", flush=True)
 embedder.embed_passages(["words of a vault " * 20] * 300_000)
 """
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGINT)
         assert b"KeyboardInterrupt" in process.communicate(timeout=10)[1]

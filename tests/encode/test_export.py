@@ -24,13 +24,23 @@ def inputs(session):
 
 def test_two_processes_at_once_make_one_good_graph(tiny_bert, tiny_card, tmp_path):
     command = [sys.executable, "-c", OPEN, str(tiny_bert), str(tmp_path)]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(2)]
+    both = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for _ in range(2)
+    ]
     assert [process.communicate()[0] for process in both] == [b"", b""]
     assert [process.returncode for process in both] == [0, 0]
     graph = graph_path(tiny_card, tmp_path)
-    assert {path for path in (tmp_path / "onnx").iterdir() if path.suffix != ".lock"} == {graph, weights_path(graph)}
+    assert {path for path in (tmp_path / "onnx").iterdir() if path.suffix != ".lock"} == {
+        graph,
+        weights_path(graph),
+    }
     before = graph_path(tiny_card, tmp_path).stat().st_mtime_ns
-    assert inputs(open_graph(tiny_card, tmp_path)) == ["attention_mask", "input_ids", "token_type_ids"]
+    assert inputs(open_graph(tiny_card, tmp_path)) == [
+        "attention_mask",
+        "input_ids",
+        "token_type_ids",
+    ]
     assert graph_path(tiny_card, tmp_path).stat().st_mtime_ns == before
 
 
@@ -56,7 +66,9 @@ def test_a_graph_without_all_of_its_weights_is_made_again(tiny_card, tmp_path, c
 
 def test_what_cannot_be_exported_is_refused_with_another_way(tiny_card, tmp_path):
     nowhere = replace(tiny_card, folder=tmp_path / "gone", weights="0" * 64)
-    with pytest.raises(ModelError, match=r"could not be exported to onnx .*gone.*--set encode.embed.runtime=torch"):
+    with pytest.raises(
+        ModelError, match=r"could not be exported to onnx .*gone.*--set encode.embed.runtime=torch"
+    ):
         open_graph(nowhere, tmp_path)
     assert list((tmp_path / "onnx").glob("*.onnx")) == []
 

@@ -15,17 +15,34 @@ REMEDY = "take another"
 @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"])
 def test_the_bundled_model_goes_by_two_names(name, model_cache):
     card = find_model(name, offline=False, cache=model_cache)
-    assert (card.name, card.dimensions, card.window, card.pooling, card.portable) == (BUNDLED, 384, 256, "mean", True)
+    assert (card.name, card.dimensions, card.window, card.pooling, card.portable) == (
+        BUNDLED,
+        384,
+        256,
+        "mean",
+        True,
+    )
 
 
-def test_auto_is_the_bundled_model_whatever_the_hub_cache_holds_and_asks_no_network(model_cache, tmp_path):
-    snapshot(tmp_path, "BAAI/bge-small-en-v1.5", ["modules.json", "config.json", "model.safetensors"])
+def test_auto_is_the_bundled_model_whatever_the_hub_cache_holds_and_asks_no_network(
+    model_cache, tmp_path
+):
+    snapshot(
+        tmp_path, "BAAI/bge-small-en-v1.5", ["modules.json", "config.json", "model.safetensors"]
+    )
     script = (
         "import sys; from pathlib import Path; from thumbindex.encode.models import find_model;"
-        "print(find_model('auto', offline=False, cache=Path(sys.argv[1])).name, 'huggingface_hub' in sys.modules)"
+        "print(find_model('auto', offline=False, cache=Path(sys.argv[1])).name, 'huggingface_hub' "
+        "in sys.modules)"
     )
     environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", script, str(model_cache)], env=environment, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(model_cache)],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout.split() == [BUNDLED, "False"]
 
 
@@ -34,7 +51,13 @@ def test_a_bundled_file_that_is_missing_or_changed_by_one_byte_is_refused(model_
     hashes = {"model.onnx": hashlib.sha256(b"a graph").hexdigest()}
     assert bundled_folder(tmp_path / "cache", hashes, folder) == folder
     (folder / "model.onnx").write_bytes(b"a graqh")
-    with pytest.raises(ModelError, match=r"model\.onnx is not the file that was published\. Install .* again, .*`uv tool install --reinstall \.`"):
+    with pytest.raises(
+        ModelError,
+        match=(
+            r"model\.onnx is not the file that was published\. "
+            r"Install .* again, .*`uv tool install --reinstall \.`"
+        ),
+    ):
         bundled_folder(tmp_path / "cache", hashes, folder)
     (folder / "model.onnx").unlink()
     with pytest.raises(ModelError, match=r"model\.onnx is missing\. Install thumbindex again"):
@@ -53,12 +76,16 @@ def test_a_folder_that_is_not_there_is_said_to_be_missing(name, tmp_path):
 
 
 def test_offline_a_model_of_the_hub_is_refused_with_what_to_do(tmp_path):
-    with pytest.raises(ModelError, match=r"HF_HUB_OFFLINE.*--set encode.embed.model=all-MiniLM-L6-v2"):
+    with pytest.raises(
+        ModelError, match=r"HF_HUB_OFFLINE.*--set encode.embed.model=all-MiniLM-L6-v2"
+    ):
         find_model("someone/a-model", offline=True, cache=tmp_path)
 
 
 def test_a_model_that_cannot_be_fetched_is_refused_with_the_reason():
-    with pytest.raises(ModelError, match=r"sentence-transformers/no-such could not be fetched .* take another"):
+    with pytest.raises(
+        ModelError, match=r"sentence-transformers/no-such could not be fetched .* take another"
+    ):
         locate("no-such", offline=False, remedy=REMEDY)
 
 
@@ -86,11 +113,20 @@ def snapshot(cache, name, files):
         (["modules.json", "config.json", "onnx/model_quantized.onnx"], False),
         (["modules.json", "config.json"], False),
         (["config.json", "model.safetensors"], False),  # another program left out the pooling
-        (["modules.json", "config.json", "model.safetensors.index.json", "model-1.safetensors"], False),
+        (
+            ["modules.json", "config.json", "model.safetensors.index.json", "model-1.safetensors"],
+            False,
+        ),
     ],
 )
 def test_only_a_complete_model_of_the_hub_cache_is_taken(files, expected, tmp_path):
     snapshot(tmp_path, "someone/a-model", files)
-    script = "from thumbindex.encode.models import cached; raise SystemExit(0 if cached('someone/a-model') else 5)"
-    environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path)}  # read once, when huggingface_hub is imported
-    assert subprocess.run([sys.executable, "-c", script], env=environment, check=False).returncode == (0 if expected else 5)
+    script = (
+        "from thumbindex.encode.models import cached; raise SystemExit(0 if "
+        "cached('someone/a-model') else 5)"
+    )
+    # read once, when huggingface_hub is imported
+    environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path)}
+    assert subprocess.run(
+        [sys.executable, "-c", script], env=environment, check=False
+    ).returncode == (0 if expected else 5)

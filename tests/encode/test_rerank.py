@@ -3,7 +3,12 @@ import shutil
 import numpy as np
 import pytest
 
-from thumbindex.encode.rerank import CrossEncoderReranker, LateInteractionReranker, max_similarity, open_reranker
+from thumbindex.encode.rerank import (
+    CrossEncoderReranker,
+    LateInteractionReranker,
+    max_similarity,
+    open_reranker,
+)
 from thumbindex.errors import ModelError
 from thumbindex.settings import RerankModelSettings
 from thumbindex.testing import FakeEmbedder
@@ -34,8 +39,14 @@ def test_late_interaction_is_the_choice_that_needs_no_further_model():
 
 def test_a_cross_encoder_that_cannot_be_had_is_refused_with_what_to_do():
     pytest.importorskip("sentence_transformers")
-    with pytest.raises(ModelError, match=r"HF_HUB_OFFLINE.*--set encode.rerank.model=late-interaction"):
-        open_reranker(RerankModelSettings(model="cross-encoder/ms-marco-MiniLM-L6-v2"), FakeEmbedder(), offline=True)
+    with pytest.raises(
+        ModelError, match=r"HF_HUB_OFFLINE.*--set encode.rerank.model=late-interaction"
+    ):
+        open_reranker(
+            RerankModelSettings(model="cross-encoder/ms-marco-MiniLM-L6-v2"),
+            FakeEmbedder(),
+            offline=True,
+        )
 
 
 @pytest.mark.model
@@ -46,8 +57,12 @@ def test_a_cross_encoder_scores_pairs_through_a_sigmoid(tiny_cross_encoder):
     tokenizer = AutoTokenizer.from_pretrained(tiny_cross_encoder)
     model = AutoModelForSequenceClassification.from_pretrained(tiny_cross_encoder).eval()
     with torch.inference_mode():
-        expected = torch.sigmoid(model(**tokenizer("share", "a vault", return_tensors="pt")).logits).item()
-    reranker = open_reranker(RerankModelSettings(model=str(tiny_cross_encoder)), FakeEmbedder(), offline=True)
+        expected = torch.sigmoid(
+            model(**tokenizer("share", "a vault", return_tensors="pt")).logits
+        ).item()
+    reranker = open_reranker(
+        RerankModelSettings(model=str(tiny_cross_encoder)), FakeEmbedder(), offline=True
+    )
     assert isinstance(reranker, CrossEncoderReranker)
     assert reranker.score("share", ["a vault"]) == pytest.approx([expected], abs=1e-5)
 
@@ -57,9 +72,13 @@ def test_a_model_of_several_outputs_is_no_reranker(tiny_cross_encoder, tmp_path)
     from transformers import AutoModelForSequenceClassification
 
     folder = shutil.copytree(tiny_cross_encoder, tmp_path / "model")
-    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=3, ignore_mismatched_sizes=True)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        folder, num_labels=3, ignore_mismatched_sizes=True
+    )
     model.save_pretrained(folder)
-    with pytest.raises(ModelError, match=r"has 3 outputs, not one.*--set encode.rerank.model=late-interaction"):
+    with pytest.raises(
+        ModelError, match=r"has 3 outputs, not one.*--set encode.rerank.model=late-interaction"
+    ):
         CrossEncoderReranker(str(folder), offline=True)
 
 
@@ -67,5 +86,7 @@ def test_a_model_of_several_outputs_is_no_reranker(tiny_cross_encoder, tmp_path)
 def test_a_broken_cross_encoder_is_refused_with_what_to_do(tiny_cross_encoder, tmp_path):
     folder = shutil.copytree(tiny_cross_encoder, tmp_path / "model")
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match=r"cannot be loaded .*--set encode.rerank.model=late-interaction"):
+    with pytest.raises(
+        ModelError, match=r"cannot be loaded .*--set encode.rerank.model=late-interaction"
+    ):
         CrossEncoderReranker(str(folder), offline=True)

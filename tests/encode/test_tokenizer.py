@@ -8,4 +8,7 @@ def test_a_file_s_tokenizer_is_there_once_and_says_what_it_cut_off(tiny_bert: Pa
     found = open_tokenizer(path, 16).encode("vault " * 50, add_special_tokens=False)
     whole = open_tokenizer(path, 1000).encode("vault " * 50, add_special_tokens=False)
     assert open_tokenizer(path, 16) is open_tokenizer(path, 16)
-    assert (len(found.ids) <= 16, found.ids + [n for rest in found.overflowing for n in rest.ids]) == (True, whole.ids)
+    assert (
+        len(found.ids) <= 16,
+        found.ids + [n for rest in found.overflowing for n in rest.ids],
+    ) == (True, whole.ids)

@@ -16,19 +16,30 @@ COUNT = token_counter(cache_folder(""))
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder: Path = bundled_folder(tmp_path_factory.mktemp("cache"), {"tokenizer.json": BUNDLED_HASHES["tokenizer.json"]})
+    folder: Path = bundled_folder(
+        tmp_path_factory.mktemp("cache"), {"tokenizer.json": BUNDLED_HASHES["tokenizer.json"]}
+    )
     found = Tokenizer.from_file(str(folder / "tokenizer.json"))
     found.no_padding()
     found.no_truncation()
     return found
 
 
-ENGLISH = 'The server\'s "answers" are un-believable: see [[notes/sync]] (2,000 tokens) & C:\\path_to.\n\n\tx = {"a": [1, 2]};\n'
+ENGLISH = (
+    'The server\'s "answers" are un-believable: see [[notes/sync]] (2,000 tokens) & '
+    'C:\\path_to.\n\n\tx = {"a": [1, 2]};\n'
+)
 
 
-@pytest.mark.parametrize("text", [ENGLISH, ENGLISH.upper(), ENGLISH * 40, "naïve café – Ünïcode", "語とカナ。", "a\x00b c"])
+@pytest.mark.parametrize(
+    "text",
+    [ENGLISH, ENGLISH.upper(), ENGLISH * 40, "naïve café – Ünïcode", "語とカナ。", "a\x00b c"],
+)
 def test_tokens_are_those_of_the_bundled_model(tokenizer: Any, text: str) -> None:
-    assert COUNT(text) == max(len(tokenizer.encode(text, add_special_tokens=False).ids), -(-len(text.encode()) // BYTES_A_TOKEN))
+    assert COUNT(text) == max(
+        len(tokenizer.encode(text, add_special_tokens=False).ids),
+        -(-len(text.encode()) // BYTES_A_TOKEN),
+    )
 
 
 @given(st.text(max_size=300))

@@ -1,8 +1,11 @@
-"""A process that is killed, starved and locked out: it has everything imported, and forks for each job so that a moment of work is a moment.
+"""A process that is killed, starved and locked out: it has everything imported, and forks for each
+job so that a moment of work is a moment.
 
-A line of JSON on standard input is a job; the fork's process id is answered, then, when it has ended, its exit status. What the job says of
-itself (outcome, error, texts that the model was asked for) it writes to the file that the job names. A job of several commands writes a line
-to the file `marks` whenever one has returned: who records its system calls sees there what the owner was promised by then.
+A line of JSON on standard input is a job; the fork's process id is answered, then, when it has
+ended, its exit status. What the job says of itself (outcome, error, texts that the model was asked
+for) it writes to the file that the job names. A job of several commands writes a line to the file
+`marks` whenever one has returned: who records its system calls sees there what the owner was
+promised by then.
 """
 
 from __future__ import annotations
@@ -28,8 +31,17 @@ from thumbindex.library.indexing import Run, index_folders
 from thumbindex.model import Judged, JudgedPlace, Tuned
 from thumbindex.testing import FakeEmbedder
 
-for name in ("faiss", "markdown_it", "mdit_py_plugins.footnote", "networkx", "rapidfuzz.process", "yaml"):
-    import_module(name)  # what is imported when it is first needed, in the middle of a job and perhaps by a user who may not read it
+for name in (
+    "faiss",
+    "markdown_it",
+    "mdit_py_plugins.footnote",
+    "networkx",
+    "rapidfuzz.process",
+    "yaml",
+):
+    # what is imported when it is first needed, in the middle of a job and perhaps by a user who may
+    # not read it
+    import_module(name)
 
 BATCH = 8
 FIRST_BYTES = 2000
@@ -38,7 +50,9 @@ FIRST_BYTES = 2000
 
 def open_library(root: str, index: str, embedder: FakeEmbedder) -> Library:
     config = load_config(user_file=Path(root) / "none")
-    config = replace(config, encode=replace(config.encode, embed=replace(config.encode.embed, batch=BATCH)))
+    config = replace(
+        config, encode=replace(config.encode, embed=replace(config.encode.embed, batch=BATCH))
+    )
     return Library.open([root], index=index, config=config, embedder=embedder)
 
 
@@ -59,7 +73,9 @@ def _undo(library: Library, _: FakeEmbedder) -> None:
 
 
 def _judge(library: Library, _: FakeEmbedder) -> None:
-    made = Judged("apple cellar", "words", (JudgedPlace("a/note 0.md", "", 2),), False, "2026-01-01T00:00:00")
+    made = Judged(
+        "apple cellar", "words", (JudgedPlace("a/note 0.md", "", 2),), False, "2026-01-01T00:00:00"
+    )
     change_judged(library.opened[0].places, lambda kept: [*kept, made])
 
 
@@ -70,7 +86,9 @@ COMMANDS: dict[str, Callable[[Library, FakeEmbedder], object]] = {
     "decide": _decide,
     "undo": _undo,
     "judge": _judge,
-    "tune": lambda library, _: library.keep_tuned(Tuned({"query.fuse.k": 20}, "measured", "2026-01-01T00:00:00", "fake")),
+    "tune": lambda library, _: library.keep_tuned(
+        Tuned({"query.fuse.k": 20}, "measured", "2026-01-01T00:00:00", "fake")
+    ),
     "undo tuning": lambda library, _: library.undo_tuned(),
     "merge": lambda library, _: library.merge(),
     "forget": lambda library, _: library.forget(),
@@ -81,7 +99,9 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
     embedder = FakeEmbedder()
     with open_library(job["root"], job["index"], embedder) as library:
         if job.get("ask"):
-            passages = [[p.path, p.start_line, p.end_line] for p in library.query(job["ask"]).passages]
+            passages = [
+                [p.path, p.start_line, p.end_line] for p in library.query(job["ask"]).passages
+            ]
             return {"outcome": "answered", "passages": passages}
         if job.get("commands"):
             for command in job["commands"]:
@@ -94,11 +114,18 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
             return {"outcome": "done", "embedded": embedder.embedded}
         report = library.index(verify=bool(job.get("verify")))
     skipped = [(problem.path, problem.reason) for problem in report.skipped]
-    return {"outcome": "done", "embedded": embedder.embedded, "mended": report.mended, "removed": report.removed, "skipped": skipped}
+    return {
+        "outcome": "done",
+        "embedded": embedder.embedded,
+        "mended": report.mended,
+        "removed": report.removed,
+        "skipped": skipped,
+    }
 
 
 def run(job: dict[str, Any]) -> None:
-    said = open(job["said"], "w", encoding="utf-8")  # noqa: PTH123, SIM115 - opened before the disk is full and the user another one
+    # - opened before the disk is full and the user another one
+    said = open(job["said"], "w", encoding="utf-8")  # noqa: PTH123, SIM115
     if job.get("largest_file"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (job["largest_file"], job["largest_file"]))
     if job.get("user"):

@@ -1,4 +1,6 @@
-"""A vault in two versions, an undisturbed build of each, and a process that can be killed at any moment of building one or updating to the other."""
+"""A vault in two versions, an undisturbed build of each, and a process that can be killed at any
+moment of building one or updating to the other.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,30 @@ from thumbindex.library import Library
 from thumbindex.model import Answer, Passage
 from thumbindex.testing import FakeEmbedder
 
-WORDS = "apple pear plum cherry cellar tree ladder basket juice press barrel frost bee hive garden wall gate river stone mill".split()
-QUERIES = ("apple cellar", "juice press barrel", "frost in the garden", "note 7", "bees and hives near the mill", '"stone wall"', "zxqv")
+WORDS = (
+    "apple pear plum cherry cellar tree ladder basket juice press barrel frost bee hive garden "
+    "wall gate river stone mill"
+).split()
+QUERIES = (
+    "apple cellar",
+    "juice press barrel",
+    "frost in the garden",
+    "note 7",
+    "bees and hives near the mill",
+    '"stone wall"',
+    "zxqv",
+)
 
 _COUNTS: Counter[str] = Counter()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--faults", choices=("short", "full"), default="short", help="how many faults are made: a few, or all of them")
+    parser.addoption(
+        "--faults",
+        choices=("short", "full"),
+        default="short",
+        help="how many faults are made: a few, or all of them",
+    )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -67,7 +85,9 @@ def count() -> Counter[str]:
 
 @pytest.fixture
 def scratch() -> Iterator[Path]:
-    """Return a folder in memory where the system has one: what a killed process has written is there all the same, and no disk is waited for."""
+    """Return a folder in memory where the system has one: what a killed process has written is
+    there all the same, and no disk is waited for.
+    """
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
         yield Path(folder)
@@ -94,7 +114,9 @@ def new_notes() -> dict[str, str]:
 
 def _note(chance: random.Random, n: int) -> str:
     links = " ".join(f"[[note {chance.randrange(24)}]]" for _ in range(3))
-    parts = "\n\n".join(f"## {chance.choice(WORDS).title()} {k}\n\n{_sentence(chance)}" for k in range(3))
+    parts = "\n\n".join(
+        f"## {chance.choice(WORDS).title()} {k}\n\n{_sentence(chance)}" for k in range(3)
+    )
     return f"# Note {n}\n\n{_sentence(chance)} {links}\n\n{parts}\n"
 
 
@@ -103,8 +125,12 @@ def _sentence(chance: random.Random) -> str:
 
 
 def write_notes(root: Path, notes: dict[str, str]) -> None:
-    """Make a folder hold just these notes, as if they had been written long ago, long ones last: there is an order of newest first."""
-    for path in [path for path in root.rglob("*.md") if path.relative_to(root).as_posix() not in notes]:
+    """Make a folder hold just these notes, as if they had been written long ago, long ones last:
+    there is an order of newest first.
+    """
+    for path in [
+        path for path in root.rglob("*.md") if path.relative_to(root).as_posix() not in notes
+    ]:
         path.unlink()
     for name, text in notes.items():
         path = root / name
@@ -119,7 +145,11 @@ def write_notes(root: Path, notes: dict[str, str]) -> None:
 
 def open_library(root: Path, index: Path, embedder: FakeEmbedder | None = None) -> Library:
     config = load_config(user_file=root / "none")
-    config = replace(config, encode=replace(config.encode, embed=replace(config.encode.embed, batch=8)), query=config.query.without_stages("recency"))
+    config = replace(
+        config,
+        encode=replace(config.encode, embed=replace(config.encode.embed, batch=8)),
+        query=config.query.without_stages("recency"),
+    )
     return Library.open([root], index=index, config=config, embedder=embedder or FakeEmbedder())
 
 
@@ -129,15 +159,24 @@ def dump(library: Library) -> dict[str, list[Any]]:
 
 
 def answers(library: Library, queries: Sequence[str] = QUERIES) -> list[tuple[Passage, ...] | str]:
-    """Ask queries; an index that cannot answer says so, never in another way. Which edits it has seen, and so the notes' days, is left out."""
+    """Ask queries; an index that cannot answer says so, never in another way.
+
+    Which edits it has seen, and so the notes' days, is left out.
+    """
     return [_asked(library, query) for query in queries]
 
 
 def true_answers(library: Library, *versions: dict[str, str]) -> list[tuple[Passage, ...] | str]:
-    """Ask queries and return what came; no passage may say what stands in no version of its note."""
+    """Ask queries and return what came; no passage may say what stands in no version of its
+    note.
+    """
     found = answers(library)
     passages = [passage for each in found if not isinstance(each, str) for passage in each]
-    assert [passage for passage in passages if not any(passage.text in notes.get(passage.path, "") for notes in versions)] == []
+    assert [
+        passage
+        for passage in passages
+        if not any(passage.text in notes.get(passage.path, "") for notes in versions)
+    ] == []
     return found
 
 
@@ -156,7 +195,9 @@ def undated(found: Answer) -> tuple[Passage, ...]:
 
 def _with_advice(sentence: str) -> str:
     """Return what an error says, which has to say what to do next."""
-    assert any(advice in sentence for advice in ("thumbindex index", "try again", "free space")), sentence
+    assert any(advice in sentence for advice in ("thumbindex index", "try again", "free space")), (
+        sentence
+    )
     return sentence
 
 
@@ -172,7 +213,9 @@ class Built:
     generation: int
 
     def copy(self, to: Path) -> Path:
-        """Copy the index, so that it can be damaged; return the copy of the directory that holds it."""
+        """Copy the index, so that it can be damaged; return the copy of the directory that holds
+        it.
+        """
         shutil.copytree(self.index, to)
         return to
 
@@ -188,7 +231,14 @@ def build(root: Path, notes: dict[str, str], index: Path) -> Built:
     write_notes(root, notes)
     with open_library(root, index, embedder) as library:
         library.index()
-        return Built(root, index, dump(library), answers(library), embedder.embedded, library.status()[0].state.generation)
+        return Built(
+            root,
+            index,
+            dump(library),
+            answers(library),
+            embedder.embedded,
+            library.status()[0].state.generation,
+        )
 
 
 @pytest.fixture(scope="session")
@@ -199,7 +249,9 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 @pytest.fixture(scope="session")
 def unclosed(old: Built, tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Return the old version's index as a process leaves it that is killed at the end: the log holds what the file does not."""
+    """Return the old version's index as a process leaves it that is killed at the end: the log
+    holds what the file does not.
+    """
     folder = tmp_path_factory.mktemp("unclosed")
     with open_library(old.root, folder / "index") as library:
         library.index(words_only=True)
@@ -222,16 +274,22 @@ def new(tmp_path_factory: pytest.TempPathFactory) -> Built:
 class Child:
     """Does jobs in processes of their own."""
 
-    def __init__(self, scratch: Path, before: Sequence[str] = (), preload: Path | None = None) -> None:
+    def __init__(
+        self, scratch: Path, before: Sequence[str] = (), preload: Path | None = None
+    ) -> None:
         command = [*before, sys.executable, str(Path(__file__).with_name("child.py"))]
         self._said = scratch / "said.json"
         environment = {**os.environ, **({"LD_PRELOAD": str(preload)} if preload else {})}
         self._program = LineProcess(command, environment)
 
     def do(self, kill_after: float | None = None, **job: Any) -> dict[str, Any]:
-        """Do a job, or be killed at it; return what it said of itself, with the seconds that it took."""
+        """Do a job, or be killed at it; return what it said of itself, with the seconds that it
+        took.
+        """
         self._said.unlink(missing_ok=True)
-        paths = {name: str(value) if isinstance(value, Path) else value for name, value in job.items()}
+        paths = {
+            name: str(value) if isinstance(value, Path) else value for name, value in job.items()
+        }
         pid, began = int(self._program.ask({**paths, "said": str(self._said)})), time.perf_counter()
         if kill_after is not None:
             time.sleep(kill_after)
@@ -262,7 +320,17 @@ def child_on_a_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]
     compiler = shutil.which("cc")
     if sys.platform != "linux" or not compiler:
         pytest.skip("what stands before the C library is for Linux, and is compiled here")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / "full_disk.so", Path(__file__).with_name("full_disk.c")], check=True)
+    subprocess.run(
+        [
+            compiler,
+            "-shared",
+            "-fPIC",
+            "-o",
+            folder / "full_disk.so",
+            Path(__file__).with_name("full_disk.c"),
+        ],
+        check=True,
+    )
     child = Child(folder, preload=folder / "full_disk.so")
     yield child
     child.close()
@@ -271,7 +339,18 @@ def child_on_a_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]
 @pytest.fixture(scope="session")
 def faults() -> Any:
     """Return what the tests share, by name: they are no package."""
-    return Faults(QUERIES, write_notes, open_library, dump, answers, true_answers, undated, old_notes, new_notes, Child)
+    return Faults(
+        QUERIES,
+        write_notes,
+        open_library,
+        dump,
+        answers,
+        true_answers,
+        undated,
+        old_notes,
+        new_notes,
+        Child,
+    )
 
 
 @dataclass(frozen=True)

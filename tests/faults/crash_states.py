@@ -1,9 +1,11 @@
-"""What a disk may hold after a power cut: of recorded operations those that were made durable, and any of the others, in any order and in part.
+"""What a disk may hold after a power cut: of recorded operations those that were made durable, and
+any of the others, in any order and in part.
 
-The model is ALICE's weakest one. An fsync makes durable what was done to that file, or the entries of that folder, and nothing else: not the
-file's own entry in its folder. Whatever was not made durable may be lost or not, each operation for itself: so a rename may be there before the
-data that it names. A write may be torn at sectors of 512 bytes or pages of 4096, or leave a file that is longer and holds zeros. A rename or
-another change of one entry is whole or not at all.
+The model is ALICE's weakest one. An fsync makes durable what was done to that file, or the entries
+of that folder, and nothing else: not the file's own entry in its folder. Whatever was not made
+durable may be lost or not, each operation for itself: so a rename may be there before the data that
+it names. A write may be torn at sectors of 512 bytes or pages of 4096, or leave a file that is
+longer and holds zeros. A rename or another change of one entry is whole or not at all.
 """
 
 from __future__ import annotations
@@ -15,7 +17,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from faults.recording import Change, Enter, Mark, Operation, Remove, Rename, Resize, Sync, Tree, Write
+from faults.recording import (
+    Change,
+    Enter,
+    Mark,
+    Operation,
+    Remove,
+    Rename,
+    Resize,
+    Sync,
+    Tree,
+    Write,
+)
 
 SECTOR, PAGE = 512, 4096
 
@@ -44,7 +57,9 @@ class CrashState:
 
 
 class Disk:
-    """The states in which a power cut may leave a disk, by the operation that was the last and the way in which the others went."""
+    """The states in which a power cut may leave a disk, by the operation that was the last and the
+    way in which the others went.
+    """
 
     def __init__(self, before: Tree, operations: Sequence[Operation]) -> None:
         self._operations = operations
@@ -81,14 +96,20 @@ class Disk:
         return CrashState(after, way, apply(durable, chosen(self.pending(after), way, chance)))
 
     def states(self, seed: str, most: int) -> Iterator[CrashState]:
-        """Yield different states, at most so many: every prefix of the operations in every way, in an order that the seed draws.
+        """Yield different states, at most so many: every prefix of the operations in every way, in
+        an order that the seed draws.
 
-        A half of them, if there are as many, are of the moments just after a command has returned: there most is promised.
+        A half of them, if there are as many, are of the moments just after a command has returned:
+        there most is promised.
         """
         chance, seen = random.Random(seed), set[bytes]()
         wanted = [(after, way) for after in range(len(self._operations) + 1) for way in WAYS]
         chance.shuffle(wanted)
-        moments = [(after, way) for after, way in wanted if after and isinstance(self._operations[after - 1], Mark)]
+        moments = [
+            (after, way)
+            for after, way in wanted
+            if after and isinstance(self._operations[after - 1], Mark)
+        ]
         for after, way in [*moments[: most // 2], *wanted]:
             if len(seen) >= most:
                 return
@@ -99,7 +120,9 @@ class Disk:
 
 
 def with_nodes(before: Tree, operations: Iterable[Operation]) -> Tree:
-    """Return a tree that knows all files and folders which are made later, empty and where no path leads to them."""
+    """Return a tree that knows all files and folders which are made later, empty and where no path
+    leads to them.
+    """
     tree = before.copy()
     for each in operations:
         if isinstance(each, Enter) and each.is_folder:
@@ -133,12 +156,18 @@ def chosen(pending: Sequence[Change], way: str, chance: random.Random) -> list[K
     if way == "the last torn" and pending:
         return [*whole[:-1], (pending[-1], _torn(pending[-1], chance))]
     if way.startswith("some"):
-        return [(each, _torn(each, chance) if chance.random() < 0.3 else None) for each in pending if chance.random() < 0.6]
+        return [
+            (each, _torn(each, chance) if chance.random() < 0.3 else None)
+            for each in pending
+            if chance.random() < 0.6
+        ]
     return whole
 
 
 def _torn(change: Change, chance: random.Random) -> Sequence[range]:
-    """Return which parts of a write came to the disk: sectors or pages, counted from the file's beginning, the first ones or any of them."""
+    """Return which parts of a write came to the disk: sectors or pages, counted from the file's
+    beginning, the first ones or any of them.
+    """
     if not isinstance(change, Write):
         return []
     unit, end = chance.choice((SECTOR, PAGE)), change.at + len(change.data)
@@ -163,7 +192,9 @@ def apply(tree: Tree, kept: Iterable[Kept]) -> Tree:
 
 
 def _put(data: bytearray, change: Write | Resize, parts: Sequence[range] | None) -> None:
-    size = change.size if isinstance(change, Resize) else max(len(data), change.at + len(change.data))
+    size = (
+        change.size if isinstance(change, Resize) else max(len(data), change.at + len(change.data))
+    )
     data.extend(bytes(max(0, size - len(data))))
     if isinstance(change, Resize):
         del data[size:]

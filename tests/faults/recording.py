@@ -1,10 +1,12 @@
 """What a process did to the files below a folder, operation by operation, recorded by strace.
 
-Why strace. The file operations of SQLite happen in C, those of Whoosh and ours in Python: system calls are where both are seen. Python's audit
-hooks do not see SQLite. A VFS of apsw sees nothing else, and brings another SQLite than the one that Python has. A library that is preloaded
-needs a compiler. ALICE (Pillai and others, OSDI 2014), whose model crash_states.py follows, reads system calls as well, but needs Python 2.7 and
-a strace of its own; CrashMonkey (OSDI 2018) tests file systems, by a kernel module. Debian's strace prints every byte that is written (`-xx`),
-to which file (`-y`) and, with `-z`, each call as one line when it has succeeded.
+Why strace. The file operations of SQLite happen in C, those of Whoosh and ours in Python: system
+calls are where both are seen. Python's audit hooks do not see SQLite. A VFS of apsw sees nothing
+else, and brings another SQLite than the one that Python has. A library that is preloaded needs a
+compiler. ALICE (Pillai and others, OSDI 2014), whose model crash_states.py follows, reads system
+calls as well, but needs Python 2.7 and a strace of its own; CrashMonkey (OSDI 2018) tests file
+systems, by a kernel module. Debian's strace prints every byte that is written (`-xx`), to which
+file (`-y`) and, with `-z`, each call as one line when it has succeeded.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from hashlib import blake2b
 from pathlib import Path
 
 CALLS = (
-    "open,openat,creat,write,pwrite64,writev,pwritev,pwritev2,lseek,truncate,ftruncate,fallocate,rename,renameat,renameat2,link,linkat,symlink,"
-    "symlinkat,unlink,unlinkat,mkdir,mkdirat,rmdir,fsync,fdatasync,sync_file_range,sync,syncfs,msync,mmap,copy_file_range,sendfile,splice"
+    "open,openat,creat,write,pwrite64,writev,pwritev,pwritev2,lseek,truncate,ftruncate,fallocate,"
+    "rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,mkdir,mkdirat,rmdir,"
+    "fsync,fdatasync,sync_file_range,sync,syncfs,msync,mmap,copy_file_range,sendfile,splice"
 )
 """What can change a file or its folder, or make that durable."""
 
@@ -29,7 +32,9 @@ ROOT = 0
 
 
 def strace(trace: Path) -> list[str]:
-    """Return the beginning of a command line that records what the rest of it does; `-z` prints only what succeeded, and each call as one line."""
+    """Return the beginning of a command line that records what the rest of it does; `-z` prints
+    only what succeeded, and each call as one line.
+    """
     options = ["-f", "-z", "-y", "-xx", "-s", str(1 << 25), "--seccomp-bpf", "-e", f"trace={CALLS}"]
     return ["strace", *options, "-o", str(trace), "--"]
 
@@ -39,9 +44,20 @@ def why_not() -> str:
     if sys.platform != "linux":
         return "file operations are recorded by strace, which is for Linux only"
     if not shutil.which("strace"):
-        return "file operations are recorded by strace, which is not installed (Debian: apt-get install strace)"
-    tried = subprocess.run(["strace", "-f", "-z", "--seccomp-bpf", "-e", "trace=fsync", "-o", "/dev/null", "true"], capture_output=True, text=True)
-    return f"strace may not look into processes here: {tried.stderr.strip()}" if tried.returncode else ""
+        return (
+            "file operations are recorded by strace, which is not installed (Debian: apt-get "
+            "install strace)"
+        )
+    tried = subprocess.run(
+        ["strace", "-f", "-z", "--seccomp-bpf", "-e", "trace=fsync", "-o", "/dev/null", "true"],
+        capture_output=True,
+        text=True,
+    )
+    return (
+        f"strace may not look into processes here: {tried.stderr.strip()}"
+        if tried.returncode
+        else ""
+    )
 
 
 # ------------------------------------------------------------------ operations
@@ -137,7 +153,9 @@ class Tree:
 
     def copy(self) -> Tree:
         """Return a copy that can be changed."""
-        return Tree(dict(self.files), {node: dict(entries) for node, entries in self.folders.items()})
+        return Tree(
+            dict(self.files), {node: dict(entries) for node, entries in self.folders.items()}
+        )
 
     def reachable(self, node: int = ROOT, above: str = "") -> Iterator[tuple[str, bytes | None]]:
         """Yield path and content of everything that a path leads to; None for a folder."""
@@ -168,12 +186,17 @@ class Tree:
 # ------------------------------------------------------------------ what strace printed
 
 
-_LINE = re.compile(r"\d+ +(?P<name>\w+)\((?P<arguments>.*)\) += (?P<result>-?\w+)(?:<(?P<place>[\\x0-9a-f]*)>)?(?:\(deleted\))?")
+_LINE = re.compile(
+    r"\d+ +(?P<name>\w+)\((?P<arguments>.*)\) += (?P<result>-?\w+)"
+    r"(?:<(?P<place>[\\x0-9a-f]*)>)?(?:\(deleted\))?"
+)
 _HARMLESS = {"sync_file_range", "fallocate"}
 
 
 class Recording:
-    """Reads the lines of one process, whose threads share what they have open, as operations below a folder."""
+    """Reads the lines of one process, whose threads share what they have open, as operations below
+    a folder.
+    """
 
     def __init__(self, root: Path, before: Tree, marks: Path) -> None:
         self._root, self._marks = str(root), str(marks)
@@ -185,10 +208,18 @@ class Recording:
         self.operations: list[Operation] = []
 
     def read(self, lines: Sequence[str]) -> list[Operation]:
-        """Read lines; return all operations. Raises ValueError where a call would change files in a way that is not followed."""
+        """Read lines; return all operations.
+
+        Raises ValueError where a call would change files in a way that is not followed.
+        """
         for line in lines:
             if match := _LINE.match(line):
-                self._call(match["name"], _split(match["arguments"]), int(match["result"], 0), match["place"] or "")
+                self._call(
+                    match["name"],
+                    _split(match["arguments"]),
+                    int(match["result"], 0),
+                    match["place"] or "",
+                )
         return self.operations
 
     def _call(self, name: str, arguments: list[str], result: int, place: str) -> None:
@@ -201,10 +232,16 @@ class Recording:
         elif name in ("mkdir", "mkdirat", "rmdir", "unlink", "unlinkat"):
             self._entry(name, self._path(arguments))
         elif name in ("rename", "renameat", "renameat2"):
-            pairs = [arguments[:1], arguments[1:2]] if name == "rename" else [arguments[:2], arguments[2:4]]
+            pairs = (
+                [arguments[:1], arguments[1:2]]
+                if name == "rename"
+                else [arguments[:2], arguments[2:4]]
+            )
             self._renamed(*(self._path(each) for each in pairs))
         elif name in ("ftruncate", "truncate"):
-            path = self._inside(_of_descriptor(arguments[0]) if name == "ftruncate" else _text(arguments[0]))
+            path = self._inside(
+                _of_descriptor(arguments[0]) if name == "ftruncate" else _text(arguments[0])
+            )
             if path is not None:
                 self._resize(self._node(path), int(arguments[1]))
         elif name in ("fsync", "fdatasync"):
@@ -213,7 +250,9 @@ class Recording:
                 self.operations.append(Sync(self._node(path)))
         elif name == "mmap":
             self._mapped(arguments)
-        elif name not in _HARMLESS and any(self._inside(_of_descriptor(each)) is not None for each in arguments):
+        elif name not in _HARMLESS and any(
+            self._inside(_of_descriptor(each)) is not None for each in arguments
+        ):
             raise ValueError(f"{name} changes files in a way that is not followed")
 
     def _open(self, path: str, flags: str, descriptor: str) -> None:
@@ -243,7 +282,13 @@ class Recording:
         if inside is None:
             return
         node = self._node(inside)
-        at = int(arguments[3]) if name == "pwrite64" else self._sizes[node] if descriptor in self._appending else self._places[descriptor]
+        at = (
+            int(arguments[3])
+            if name == "pwrite64"
+            else self._sizes[node]
+            if descriptor in self._appending
+            else self._places[descriptor]
+        )
         if name == "write":
             self._places[descriptor] = at + length
         self._sizes[node] = max(self._sizes[node], at + length)
@@ -277,16 +322,27 @@ class Recording:
         self.operations.append(Rename(folder, name, node, old_folder, old))
 
     def _mapped(self, arguments: list[str]) -> None:
-        """SQLite's index of its log is mapped, and nobody believes it after a start; what else is written so would not be seen."""
+        """SQLite's index of its log is mapped, and nobody believes it after a start; what else is
+        written so would not be seen.
+        """
         path = self._inside(_of_descriptor(arguments[4]))
-        if path is not None and "PROT_WRITE" in arguments[2] and "MAP_SHARED" in arguments[3] and not path.endswith("-shm"):
+        if (
+            path is not None
+            and "PROT_WRITE" in arguments[2]
+            and "MAP_SHARED" in arguments[3]
+            and not path.endswith("-shm")
+        ):
             raise ValueError(f"{path} is written through memory")
 
     def _path(self, arguments: Sequence[str]) -> str | None:
-        """Return a path below the folder; where there are two arguments or more, the first may be the folder that it is relative to."""
+        """Return a path below the folder; where there are two arguments or more, the first may be
+        the folder that it is relative to.
+        """
         texts = [each for each in arguments[:2] if each.startswith('"')]
         path = _text(texts[0])
-        return self._inside(path if path.startswith("/") else f"{_of_descriptor(arguments[0])}/{path}")
+        return self._inside(
+            path if path.startswith("/") else f"{_of_descriptor(arguments[0])}/{path}"
+        )
 
     def _inside(self, path: str) -> str | None:
         if path == self._root:
@@ -330,6 +386,8 @@ def _number(argument: str) -> str:
 
 
 def _of_descriptor(argument: str) -> str:
-    """Return the path of a descriptor; empty for what is none, or a file that is in no folder any more."""
+    """Return the path of a descriptor; empty for what is none, or a file that is in no folder any
+    more.
+    """
     match = re.fullmatch(r"\w+<((?:\\x[0-9a-f]{2})*)>", argument)
     return _decoded(match[1]) if match else ""

@@ -11,10 +11,19 @@ from faults.recording import ROOT, Enter, Mark, Operation, Rename, Sync, Tree, W
 
 
 def written(is_synced: bool, is_named: bool) -> list[Operation]:
-    """Return what a process does that writes a file anew and renames it to where another one is, with an fsync of the file, of the folder."""
+    """Return what a process does that writes a file anew and renames it to where another one is,
+    with an fsync of the file, of the folder.
+    """
     synced: list[Operation] = [Sync(2)] if is_synced else []
     named: list[Operation] = [Sync(ROOT)] if is_named else []
-    return [Enter(ROOT, "a.new", 2), Write(2, 0, b"new"), *synced, Rename(ROOT, "a", 2, ROOT, "a.new"), *named, Mark("returned")]
+    return [
+        Enter(ROOT, "a.new", 2),
+        Write(2, 0, b"new"),
+        *synced,
+        Rename(ROOT, "a", 2, ROOT, "a.new"),
+        *named,
+        Mark("returned"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -26,15 +35,24 @@ def written(is_synced: bool, is_named: bool) -> list[Operation]:
         (True, True, {b"new"}),
     ],
 )
-def test_a_file_that_was_written_anew_is_sure_to_be_there_if_it_and_its_folder_were_synced(is_synced, is_named, may_be):
+def test_a_file_that_was_written_anew_is_sure_to_be_there_if_it_and_its_folder_were_synced(
+    is_synced, is_named, may_be
+):
     operations = written(is_synced, is_named)
     disk = Disk(Tree({1: b"old"}, {ROOT: {"a": 1}}), operations)
-    states = [disk.state(len(operations), way, random.Random(seed)).tree for way in WAYS for seed in range(20)]
+    states = [
+        disk.state(len(operations), way, random.Random(seed)).tree
+        for way in WAYS
+        for seed in range(20)
+    ]
     assert {dict(tree.reachable())["a"] for tree in states} == may_be
 
 
 def test_a_torn_write_leaves_sectors_of_what_was_before():
     disk = Disk(Tree({1: b"-" * 2000}, {ROOT: {"a": 1}}), [Write(1, 100, b"+" * 1800)])
-    found = {dict(disk.state(1, "the last torn", random.Random(seed)).tree.reachable())["a"] for seed in range(40)}
+    found = {
+        dict(disk.state(1, "the last torn", random.Random(seed)).tree.reachable())["a"]
+        for seed in range(40)
+    }
     cuts = {at for data in found for at in range(1, 2000) if data[at] != data[at - 1]}
     assert (len(found) > 5, cuts <= {100, 512, 1024, 1536, 1900}) == (True, True)

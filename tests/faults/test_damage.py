@@ -1,4 +1,6 @@
-"""A file of the index that is not what was written gives the same answers or none, and the next run repairs it; derived views ask no model."""
+"""A file of the index that is not what was written gives the same answers or none, and the next run
+repairs it; derived views ask no model.
+"""
 
 from __future__ import annotations
 
@@ -57,11 +59,19 @@ def noise(data: bytearray, _: int, chance: random.Random) -> bytes:
     return chance.randbytes(len(data))
 
 
-PLACES: tuple[Callable[[bytearray, int, random.Random], bytes], ...] = (flip, zero, truncate, flip, flip)
+PLACES: tuple[Callable[[bytearray, int, random.Random], bytes], ...] = (
+    flip,
+    zero,
+    truncate,
+    flip,
+    flip,
+)
 WHOLE = (empty, noise)
 
 
-def damage(path: Path, how: Callable[[bytearray, int, random.Random], bytes], chance: random.Random) -> None:
+def damage(
+    path: Path, how: Callable[[bytearray, int, random.Random], bytes], chance: random.Random
+) -> None:
     """Damage a file as a failing disk does, which changes no times."""
     data, times = path.read_bytes(), path.stat()
     path.write_bytes(how(bytearray(data), chance.randrange(len(data)), chance))
@@ -73,11 +83,14 @@ def check(faults, old, built, index: Path, count, target: str) -> None:
     notes = faults.old_notes()
     with faults.open_library(old.root, index) as library:
         found = faults.answers(library)
-        # a log that ends early is an earlier state of the index: the next run does the rest of the work again
+        # a log that ends early is an earlier state of the index: the next run does the rest of the
+        # work again
         earlier = target == "log" and library.status()[0].state.generation < built.generation
     wrong = [said for said, right in zip(found, old.answers, strict=True) if said != right]
     for said in wrong:
-        assert isinstance(said, str) or all(any(p.text in text for text in notes.values()) for p in said), "a wrong text"
+        assert isinstance(said, str) or all(
+            any(p.text in text for text in notes.values()) for p in said
+        ), "a wrong text"
     embedder = FakeEmbedder()
     with faults.open_library(old.root, index, embedder) as library:
         first = library.index()
@@ -85,7 +98,8 @@ def check(faults, old, built, index: Path, count, target: str) -> None:
         assert library.index(verify=True).mended == ()
         asked = embedder.embedded
         assert asked == 0 or target == "vectors"
-        assert faults.answers(library) == old.answers or target in ("store", "log")  # a title or a line that was flipped is no text
+        # a title or a line that was flipped is no text
+        assert faults.answers(library) == old.answers or target in ("store", "log")
         library.index(rebuild=target in ("store", "log"))
         assert (faults.dump(library), faults.answers(library)) == (old.dump, old.answers)
     said = {
@@ -101,9 +115,13 @@ def check(faults, old, built, index: Path, count, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_damaged_anywhere_it_is_found_and_not_believed(target, full, count, faults, old, unclosed, scratch):
+def test_damaged_anywhere_it_is_found_and_not_believed(
+    target, full, count, faults, old, unclosed, scratch
+):
     built, chance = unclosed if target == "log" else old, random.Random(f"damage {target}")
-    hows = [PLACES[n % len(PLACES)] for n in range(50 if full else FEW)] + [*WHOLE[: 2 if full else 1]]
+    hows = [PLACES[n % len(PLACES)] for n in range(50 if full else FEW)] + [
+        *WHOLE[: 2 if full else 1]
+    ]
     for n, how in enumerate(hows):
         index = built.copy(scratch / str(n))
         damage(file_of(index, target), how, chance)
@@ -111,7 +129,9 @@ def test_damaged_anywhere_it_is_found_and_not_believed(target, full, count, faul
         shutil.rmtree(index)
 
 
-def test_wherever_a_sector_of_the_store_is_zeroed_answers_are_the_same_or_none_and_no_error_is_foreign(full, faults, old, scratch):
+def test_a_zeroed_sector_of_the_store_leaves_answers_the_same_or_none_and_no_error_is_foreign(
+    full, faults, old, scratch
+):
     index = old.copy(scratch / "index")
     path = file_of(index, "store")
     written = path.read_bytes()
@@ -145,7 +165,9 @@ def test_repairing_again_and_again_works_and_leaves_nothing_behind(faults, old, 
 
 
 @pytest.mark.parametrize("target", ["store", "segment"])
-def test_a_process_that_reads_goes_on_across_a_repair_by_another(target, child, faults, old, scratch):
+def test_a_process_that_reads_goes_on_across_a_repair_by_another(
+    target, child, faults, old, scratch
+):
     index = old.copy(scratch / "index")
     wrong: list[object] = []
     repaired = threading.Event()
@@ -155,8 +177,12 @@ def test_a_process_that_reads_goes_on_across_a_repair_by_another(target, child, 
             for query, right in zip(faults.queries, old.answers, strict=True):
                 with suppress(StorageError):
                     found = library.query(query)
-                    # while the index fills that takes the place of the damaged one, an answer says that it is not whole yet
-                    is_whole = (found.index.documents, found.index.pending) == (len(faults.old_notes()), 0)
+                    # while the index fills that takes the place of the damaged one, an answer says
+                    # that it is not whole yet
+                    is_whole = (found.index.documents, found.index.pending) == (
+                        len(faults.old_notes()),
+                        0,
+                    )
                     if is_whole and faults.undated(found) != right:
                         wrong.append(found)
 
@@ -175,18 +201,28 @@ def test_a_process_that_reads_goes_on_across_a_repair_by_another(target, child, 
 
 
 def zero_the_middle(data: bytearray, _at: int, chance: random.Random) -> bytes:
-    """Zero half a kilobyte where something is written: the very middle of a small store is an empty page of a table without rows."""
-    return zero(data, next(at for at in range(len(data) // 2, len(data), 512) if any(data[at : at + 512])), chance)
+    """Zero half a kilobyte where something is written: the very middle of a small store is an empty
+    page of a table without rows.
+    """
+    return zero(
+        data,
+        next(at for at in range(len(data) // 2, len(data), 512) if any(data[at : at + 512])),
+        chance,
+    )
 
 
 def of_schema(store: Path, version: int) -> None:
-    """Make a store one that another version of thumbindex wrote: its facts are nowhere that we know."""
+    """Make a store one that another version of thumbindex wrote: its facts are nowhere that we
+    know.
+    """
     with closing(sqlite3.connect(store)) as other:
         other.execute("DROP TABLE meta")
         other.execute(f"PRAGMA user_version = {version}")
 
 
-def test_an_index_of_an_earlier_schema_is_built_anew_from_the_notes_and_says_so(faults, old, scratch):
+def test_an_index_of_an_earlier_schema_is_built_anew_from_the_notes_and_says_so(
+    faults, old, scratch
+):
     index = old.copy(scratch / "index")
     of_schema(Places(old.folder(index)).store, Store.version - 1)
     with faults.open_library(old.root, index) as library:
@@ -201,5 +237,9 @@ def test_an_index_of_a_later_schema_is_refused_and_stays_as_it_was(child, old, s
     of_schema(store, Store.version + 1)
     before = store.read_bytes()
     told = child.do(root=old.root, index=index)
-    assert (told["outcome"], told["error"], "upgrade thumbindex" in told["message"]) == ("refused", "IndexTooNewError", True)
+    assert (told["outcome"], told["error"], "upgrade thumbindex" in told["message"]) == (
+        "refused",
+        "IndexTooNewError",
+        True,
+    )
     assert store.read_bytes() == before

@@ -1,4 +1,6 @@
-"""A disk that is full, a folder that may not be written and a lock that is held cost a sentence, and the next run finishes."""
+"""A disk that is full, a folder that may not be written and a lock that is held cost a sentence,
+and the next run finishes.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Return an empty file system in memory, whose size is set by mounting it anew."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True
+    ).returncode:
         pytest.skip("no file system can be mounted here")
     yield disk
     subprocess.run(["umount", "--lazy", str(disk)], check=True)
@@ -41,7 +45,10 @@ def set_size(disk: Path, kilobytes: int) -> None:
 def check_refused(told: dict, count, name: str) -> None:
     """A run that could not finish said what to do next, in one sentence or two."""
     assert told["outcome"] in ("done", "refused"), told
-    assert told["outcome"] == "done" or any(hint in told["message"] for hint in ("free some space", "permissions", "check the disk", "run it again"))
+    assert told["outcome"] == "done" or any(
+        hint in told["message"]
+        for hint in ("free some space", "permissions", "check the disk", "run it again")
+    )
     count[f"{name}: {told['outcome']}"] += 1
 
 
@@ -50,18 +57,23 @@ def check_finishes(faults, root: Path, index: Path, built) -> None:
         assert library.index().mended == ()
         assert faults.dump(library) == built.dump
         keyword = library.opened[0].places.keyword
-        assert len(list(keyword.iterdir())) <= 2 + len(list(keyword.glob("*.seg")))  # stamp, contents: no parts of what failed pile up
+        # stamp, contents: no parts of what failed pile up
+        assert len(list(keyword.iterdir())) <= 2 + len(list(keyword.glob("*.seg")))
 
 
 @pytest.mark.parametrize("update", [False, True], ids=["building", "updating"])
-def test_a_full_disk_costs_a_sentence_and_nothing_that_was_indexed(update, full, count, child, faults, old, new, small_disk, scratch):
+def test_a_full_disk_costs_a_sentence_and_nothing_that_was_indexed(
+    update, full, count, child, faults, old, new, small_disk, scratch
+):
     built, root = (new, scratch / "vault") if update else (old, old.root)
     versions = (faults.old_notes(), faults.new_notes()) if update else (faults.old_notes(),)
     if update:
         faults.write_notes(root, faults.old_notes())
         child.do(root=root, index=scratch / "before", steps=True)
         faults.write_notes(root, faults.new_notes())
-    used = sum(path.stat().st_size for path in (scratch if update else old.index).rglob("*")) // 1024
+    used = (
+        sum(path.stat().st_size for path in (scratch if update else old.index).rglob("*")) // 1024
+    )
     # the log comes beside what is there in the end
     sizes = range(used if update else 4, 3 * used, used // (10 if full else 1))
     for size in sizes:
@@ -78,14 +90,23 @@ def test_a_full_disk_costs_a_sentence_and_nothing_that_was_indexed(update, full,
         check_finishes(faults, root, small_disk / "index", built)
 
 
-FAILING = {"full from then on": (1, errno.ENOSPC), "full once": (0, errno.ENOSPC), "fails once": (0, errno.EIO)}
+FAILING = {
+    "full from then on": (1, errno.ENOSPC),
+    "full once": (0, errno.ENOSPC),
+    "fails once": (0, errno.EIO),
+}
 
 
 @pytest.mark.parametrize(("lasting", "error"), FAILING.values(), ids=FAILING)
 @pytest.mark.parametrize("update", [False, True], ids=["building", "updating"])
-def test_a_disk_that_is_full_at_any_one_write_costs_a_sentence(update, lasting, error, full, count, child_on_a_disk, faults, scratch):
+def test_a_disk_that_is_full_at_any_one_write_costs_a_sentence(
+    update, lasting, error, full, count, child_on_a_disk, faults, scratch
+):
     root, index, before = scratch / "vault", scratch / "index", scratch / "before"
-    versions = [dict(list(faults.old_notes().items())[:6]), dict(list(faults.new_notes().items())[2:8])][: 1 + update]
+    versions = [
+        dict(list(faults.old_notes().items())[:6]),
+        dict(list(faults.new_notes().items())[2:8]),
+    ][: 1 + update]
     faults.write_notes(root, versions[0])
     before.mkdir()
     if update:
@@ -100,7 +121,8 @@ def test_a_disk_that_is_full_at_any_one_write_costs_a_sentence(update, lasting, 
         shutil.copytree(before, index)
         return child_on_a_disk.do(root=root, index=index, steps=True, full=[at, lasting, error])
 
-    writes = run(0)["asked"]  # 700 at the time of writing: files made, written, cut, renamed and synced
+    # 700 at the time of writing: files made, written, cut, renamed and synced
+    writes = run(0)["asked"]
     assert writes > 100
     moments, tried = range(1, writes + 1, 1 if full else writes // 5), 0
     for at in moments:
@@ -115,10 +137,14 @@ def test_a_disk_that_is_full_at_any_one_write_costs_a_sentence(update, lasting, 
             faults.true_answers(library, *versions)
         with faults.open_library(root, index, FakeEmbedder()) as library:
             assert (library.index().mended, faults.dump(library)) == ((), right), f"write {at}"
-    assert len(moments) - tried <= max(1, len(moments) // 20), f"only {tried} of {len(moments)} writes were reached"
+    assert len(moments) - tried <= max(1, len(moments) // 20), (
+        f"only {tried} of {len(moments)} writes were reached"
+    )
 
 
-def test_a_disk_that_became_read_only_answers_and_says_that_it_cannot_be_written(faults, old, small_disk, scratch):
+def test_a_disk_that_became_read_only_answers_and_says_that_it_cannot_be_written(
+    faults, old, small_disk, scratch
+):
     set_size(small_disk, 64 * 1024)
     old.copy(small_disk / "index")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
@@ -161,7 +187,9 @@ class TestAnotherUser:
     def test_an_index_that_may_only_be_read_answers(self, child, faults, shared):
         root, index = shared
         with faults.open_library(root, index) as library:
-            right = [[p.path, p.start_line, p.end_line] for p in library.query("apple cellar").passages]
+            right = [
+                [p.path, p.start_line, p.end_line] for p in library.query("apple cellar").passages
+            ]
         told = child.do(root=root, index=index, user=NOBODY, ask="apple cellar")
         assert told == {"outcome": "answered", "passages": right, "seconds": told["seconds"]}
 

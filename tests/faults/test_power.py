@@ -1,7 +1,9 @@
-"""After a power cut at any moment of any command the next run ends in the right index, and what the owner was promised is there.
+"""After a power cut at any moment of any command the next run ends in the right index, and what the
+owner was promised is there.
 
-Each command is recorded once (recording.py); then what its operations may have left on a disk (crash_states.py) is written to one, read as a
-server would read it, indexed, and compared with an index that was built anew. `make power` tries thousands of states, `make test-slow` some.
+Each command is recorded once (recording.py); then what its operations may have left on a disk
+(crash_states.py) is written to one, read as a server would read it, indexed, and compared with an
+index that was built anew. `make power` tries thousands of states, `make test-slow` some.
 """
 
 from __future__ import annotations
@@ -66,16 +68,36 @@ pytestmark = pytest.mark.skipif(bool(reason := why_not()), reason=reason)
 def old_notes(faults: Any) -> Notes:
     """Return a few notes, two of which say the same, and one that will be private."""
     notes = dict(list(faults.old_notes().items())[:9])
-    repeated = "The cellar door was painted green by the miller before the first frost came over the garden and the river."
-    notes |= {f"e/copy {n}.md": f"# Door {n}\n\n{repeated}\n\nSeen on walk number {n}, with a basket and a ladder.\n" for n in (1, 2)}
-    return {**notes, "e/own.md": f"# Own\n\nThe {SECRET} of trees stands behind the stone wall, see [[note 1]].\n"}
+    repeated = (
+        "The cellar door was painted green by the miller before the first frost came over the "
+        "garden and the river."
+    )
+    notes |= {
+        f"e/copy {n}.md": (
+            f"# Door {n}\n\n{repeated}\n\nSeen on walk number {n}, with a basket and a ladder.\n"
+        )
+        for n in (1, 2)
+    }
+    return {
+        **notes,
+        "e/own.md": (
+            f"# Own\n\nThe {SECRET} of trees stands behind the stone wall, see [[note 1]].\n"
+        ),
+    }
 
 
 def new_notes(faults: Any) -> Notes:
     """Edit, rename, delete and add notes."""
     notes = old_notes(faults)
-    kept = {path: text for path, text in faults.new_notes().items() if path.startswith("d/new") or int(path.split()[-1][:-3]) < 9}
-    return {**dict(list(kept.items())[:9]), **{path: text for path, text in notes.items() if path.startswith("e/")}}
+    kept = {
+        path: text
+        for path, text in faults.new_notes().items()
+        if path.startswith("d/new") or int(path.split()[-1][:-3]) < 9
+    }
+    return {
+        **dict(list(kept.items())[:9]),
+        **{path: text for path, text in notes.items() if path.startswith("e/")},
+    }
 
 
 def private_notes(faults: Any) -> Notes:
@@ -102,7 +124,9 @@ def with_damaged_store(_faults: Any, _root: Path, index: Path) -> None:
 
 
 def with_damaged_vectors(_faults: Any, _root: Path, index: Path) -> None:
-    """Damage the file of vectors in all pages that its log does not hold, as it is while somebody has it open."""
+    """Damage the file of vectors in all pages that its log does not hold, as it is while somebody
+    has it open.
+    """
     (path,) = (index / VECTORS).glob("*.sqlite3")
     with closing(VectorStore(path)) as vectors:
         vectors.set_meta("nothing", "more")
@@ -110,7 +134,10 @@ def with_damaged_vectors(_faults: Any, _root: Path, index: Path) -> None:
         kept = log.read_bytes()
     data, page = path.read_bytes(), PAGE
     logged = {int.from_bytes(kept[at : at + 4]) for at in range(32, len(kept), 24 + page)}
-    pages = [data[at : at + page] if at // page + 1 in {1, *logged} else bytes(page) for at in range(0, len(data), page)]
+    pages = [
+        data[at : at + page] if at // page + 1 in {1, *logged} else bytes(page)
+        for at in range(0, len(data), page)
+    ]
     path.write_bytes(b"".join(pages))
     log.write_bytes(kept)
 
@@ -171,11 +198,19 @@ def recorded(faults: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     try:
         for name, kind in KINDS.items():
             place = scratch / name
-            child.do(root=place / "vault", index=place / "data" / "index", commands=list(kind.commands), marks=place / "marks")
+            child.do(
+                root=place / "vault",
+                index=place / "data" / "index",
+                commands=list(kind.commands),
+                marks=place / "marks",
+            )
     finally:
         child.close()
     lines = (scratch / "trace").read_text(encoding="ascii").splitlines()
-    return {name: judged(faults, kind, scratch / name, *befores[name], about(scratch / name, lines)) for name, kind in KINDS.items()}
+    return {
+        name: judged(faults, kind, scratch / name, *befores[name], about(scratch / name, lines))
+        for name, kind in KINDS.items()
+    }
 
 
 def about(place: Path, lines: Sequence[str]) -> list[str]:
@@ -201,15 +236,34 @@ def prepared(faults: Any, kind: Kind, place: Path) -> tuple[Tree, dict[bytes, by
     return Tree.read(place / "data"), vectors
 
 
-def judged(faults: Any, kind: Kind, place: Path, before: Tree, vectors: dict[bytes, bytes], lines: Sequence[str]) -> Recorded:
-    """Read what was recorded of one kind, and find out what is right by an index that is built anew."""
+def judged(
+    faults: Any,
+    kind: Kind,
+    place: Path,
+    before: Tree,
+    vectors: dict[bytes, bytes],
+    lines: Sequence[str],
+) -> Recorded:
+    """Read what was recorded of one kind, and find out what is right by an index that is built
+    anew.
+    """
     operations = Recording(place / "data", before, place / "marks").read(lines)
     notes = [*kind.now(faults).values(), *(kind.before(faults).values() if kind.before else ())]
     with faults.open_library(place / "vault", place / "anew") as library:
         library.index()
         right, answers = faults.dump(library), faults.answers(library, QUERIES[1:])
     vectors = {**vectors, **vectors_in(place / "anew")}
-    return Recorded(kind, place / "vault", before, Tree.read(place / "data"), operations, notes, vectors, right, answers)
+    return Recorded(
+        kind,
+        place / "vault",
+        before,
+        Tree.read(place / "data"),
+        operations,
+        notes,
+        vectors,
+        right,
+        answers,
+    )
 
 
 def vectors_in(index: Path) -> dict[bytes, bytes]:
@@ -217,7 +271,9 @@ def vectors_in(index: Path) -> dict[bytes, bytes]:
     found = dict[bytes, bytes]()
     for path in (index / VECTORS).glob("*.sqlite3"):
         with suppress(StorageError), closing(VectorStore(path, read_only=True)) as vectors:
-            found |= {key: vector.tobytes() for key, vector in vectors.get(sorted(vectors.keys())).items()}
+            found |= {
+                key: vector.tobytes() for key, vector in vectors.get(sorted(vectors.keys())).items()
+            }
     return found
 
 
@@ -229,15 +285,23 @@ Owned = dict[str, frozenset[bytes | None]]
 
 
 def promises(before: Tree, operations: Sequence[Operation]) -> list[Owned]:
-    """Return after each operation what the owner's files may hold: what they did when the last command returned, or came to hold since."""
+    """Return after each operation what the owner's files may hold: what they did when the last
+    command returned, or came to hold since.
+    """
     live = with_nodes(before, operations)
-    owned = {each.node for each in operations if isinstance(each, Enter) and each.name.removesuffix(".new") in OWNERS}
+    owned = {
+        each.node
+        for each in operations
+        if isinstance(each, Enter) and each.name.removesuffix(".new") in OWNERS
+    }
     found: list[Owned] = [{name: frozenset([held(live, name)]) for name in OWNERS}]
     for each in operations:
         now = found[-1]
         if isinstance(each, Mark):
             now = {name: frozenset([held(live, name)]) for name in OWNERS}
-        elif not isinstance(each, Sync) and (each.owner in owned or not isinstance(each, (Write, Resize))):
+        elif not isinstance(each, Sync) and (
+            each.owner in owned or not isinstance(each, (Write, Resize))
+        ):
             live = apply(live, [(each, None)])
             if isinstance(each, (Rename, Remove)) and each.name in OWNERS:
                 now = {**now, each.name: now[each.name] | {held(live, each.name)}}
@@ -259,12 +323,16 @@ def check(faults: Any, case: Recorded, state: CrashState, data: Path) -> str:
     with faults.open_library(case.root, index) as library:
         said = faults.answers(library, QUERIES)
     texts = [passage.text for found in said if isinstance(found, tuple) for passage in found]
-    assert all(any(text in note for note in case.notes) for text in texts), "a text that stands in no note"
+    assert all(any(text in note for note in case.notes) for text in texts), (
+        "a text that stands in no note"
+    )
     if "forget" in case.kind.commands and returned:
         assert all(found == "nothing is indexed" for found in said), "what was forgotten is there"
     if case.kind.now is private_notes:
         assert not any(SECRET in text for text in texts), "an answer has what is private"
-    assert all(case.vectors[key] == vector for key, vector in vectors_in(index).items()), "a vector is not its text's"
+    assert all(case.vectors[key] == vector for key, vector in vectors_in(index).items()), (
+        "a vector is not its text's"
+    )
     before, words = what_is_there(index)
     embedder = FakeEmbedder()
     with faults.open_library(case.root, index, embedder) as library:
@@ -277,9 +345,13 @@ def check(faults: Any, case: Recorded, state: CrashState, data: Path) -> str:
         if not decisions:  # else they have a part in what is shown
             assert faults.answers(library, QUERIES[1:]) == case.answers
     for name in OWNERS:
-        assert held(Tree.read(index), name) == held(state.tree, name), f"{name} was changed by the next run"
+        assert held(Tree.read(index), name) == held(state.tree, name), (
+            f"{name} was changed by the next run"
+        )
     if case.kind.now is private_notes:
-        left = [path for path, data in Tree.read(index).reachable() if SECRET.encode() in (data or b"")]
+        left = [
+            path for path, data in Tree.read(index).reachable() if SECRET.encode() in (data or b"")
+        ]
         assert not left, f"{left[0]} has what is private"
     if report.mended:
         return "the index was damaged: built anew"
@@ -298,10 +370,15 @@ def held_decisions(tree: Tree) -> int:
 
 
 def recovered(tree: Tree, data: Path) -> bytes:
-    """Tell by a digest what there is when SQLite has recovered its files: what a log holds beyond its last commit makes no difference."""
+    """Tell by a digest what there is when SQLite has recovered its files: what a log holds beyond
+    its last commit makes no difference.
+    """
     tree.write(data)
     for path in data.rglob("*.sqlite3"):
-        with suppress(sqlite3.Error), closing(sqlite3.connect(path, isolation_level=None)) as database:
+        with (
+            suppress(sqlite3.Error),
+            closing(sqlite3.connect(path, isolation_level=None)) as database,
+        ):
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     after = Tree.read(data)
     shutil.rmtree(data)
@@ -314,12 +391,16 @@ def what_is_there(index: Path) -> tuple[int, str]:
         places = Places(folder).at()
         with suppress(StorageError), closing(Store(places.store, read_only=True)) as store:
             is_stamped = (places.keyword / STAMP).exists()
-            return store.counts()[0], "whole" if is_verified(places.keyword) else "damaged" if is_stamped else "missing"
+            return store.counts()[0], "whole" if is_verified(
+                places.keyword
+            ) else "damaged" if is_stamped else "missing"
     return 0, "missing"
 
 
 def believe(index: Path) -> None:
-    """Have each file that tells an unchanged folder by the times of the index's files believe in these: a power cut need not change them."""
+    """Have each file that tells an unchanged folder by the times of the index's files believe in
+    these: a power cut need not change them.
+    """
     for path in index.glob("*/*/unchanged"):
         check, _, text = path.read_text(encoding="utf-8", errors="replace").partition("\n")
         if check == str(crc32(text.encode())):
@@ -329,13 +410,19 @@ def believe(index: Path) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_after_a_power_cut_the_next_run_ends_in_the_right_index_and_nothing_promised_is_lost(name, full, count, faults, recorded, scratch):
+def test_after_a_power_cut_the_next_run_ends_in_the_right_index_and_nothing_promised_is_lost(
+    name, full, count, faults, recorded, scratch
+):
     case, outcomes = recorded[name], dict[tuple[int, bytes], str]()
     owned = promises(case.before, case.operations)
-    for n, state in enumerate(Disk(case.before, case.operations).states(f"{SEED} {name}", MANY if full else FEW)):
+    for n, state in enumerate(
+        Disk(case.before, case.operations).states(f"{SEED} {name}", MANY if full else FEW)
+    ):
         where = f"{name}, after operation {state.after} of {len(case.operations)}, {state.way}"
         for own in OWNERS:
-            assert held(state.tree, own) in owned[state.after][own], f"{where}: {own} is not what it was when the command had returned, nor since"
+            assert held(state.tree, own) in owned[state.after][own], (
+                f"{where}: {own} is not what it was when the command had returned, nor since"
+            )
         key = case.returned(state.after), recovered(state.tree, scratch / f"recovered {n}")
         if key not in outcomes:  # else the same was tried before
             try:
@@ -353,7 +440,11 @@ def test_after_a_power_cut_the_next_run_ends_in_the_right_index_and_nothing_prom
 @pytest.mark.parametrize("name", KINDS)
 def test_all_recorded_operations_together_make_the_files_that_are_there(name, recorded):
     case = recorded[name]
-    end = Disk(case.before, case.operations).state(len(case.operations), "all of it", random.Random(0)).tree
+    end = (
+        Disk(case.before, case.operations)
+        .state(len(case.operations), "all of it", random.Random(0))
+        .tree
+    )
     maps = {path for path, _ in end.reachable() if path.endswith("-shm")}
     assert {path: data for path, data in end.reachable() if path not in maps} == {
         path: data for path, data in case.after.reachable() if path not in maps

@@ -1,4 +1,6 @@
-"""A real server whose processes are killed at random moments, whose disk fills up, whose index is damaged: it goes on, or the next does."""
+"""A real server whose processes are killed at random moments, whose disk fills up, whose index is
+damaged: it goes on, or the next does.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ from thumbindex.library import Library
 from thumbindex.library.indexing import read_known
 from waiting import until
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks processes up in /proc")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="looks processes up in /proc"
+)
 
 OVERRIDES = (
     "encode.embed.model=all-MiniLM-L6-v2",
@@ -38,7 +42,9 @@ OVERRIDES = (
 
 @dataclass(frozen=True)
 class Vault:
-    """A vault of 24 notes, what an undisturbed build makes of it with the real model, and servers on it."""
+    """A vault of 24 notes, what an undisturbed build makes of it with the real model, and servers
+    on it.
+    """
 
     root: Path
     index: Path
@@ -47,7 +53,11 @@ class Vault:
 
     @property
     def options(self) -> list[str]:
-        return [f"--folder={self.root}", f"--index={self.index}", *(f"--set={each}" for each in self.overrides)]
+        return [
+            f"--folder={self.root}",
+            f"--index={self.index}",
+            *(f"--set={each}" for each in self.overrides),
+        ]
 
     @property
     def places(self) -> Places:
@@ -55,7 +65,11 @@ class Vault:
             return library.opened[0].places
 
     def library(self) -> Library:
-        return Library.open([self.root], index=self.index, config=load_config(user_file=self.root / "none", overrides=self.overrides))
+        return Library.open(
+            [self.root],
+            index=self.index,
+            config=load_config(user_file=self.root / "none", overrides=self.overrides),
+        )
 
     def is_finished(self) -> bool:
         """Tell whether all notes' words and vectors are there; asks no process."""
@@ -64,7 +78,12 @@ class Vault:
             known = read_known(places)
             store = Store(places.store, read_only=True)
             try:
-                return known.is_settled and len(known.manifest) == 24 and not store.pending() and bool(store.meta("fingerprint"))
+                return (
+                    known.is_settled
+                    and len(known.manifest) == 24
+                    and not store.pending()
+                    and bool(store.meta("fingerprint"))
+                )
             finally:
                 store.close()
         except StorageError:
@@ -75,7 +94,9 @@ class Vault:
 def undisturbed(faults, model_cache, tmp_path_factory) -> Vault:
     folder = tmp_path_factory.mktemp("undisturbed")
     faults.write_notes(folder / "vault", faults.old_notes())
-    vault = Vault(folder / "vault", folder / "index", (*OVERRIDES, f"encode.embed.cache={model_cache}"), {})
+    vault = Vault(
+        folder / "vault", folder / "index", (*OVERRIDES, f"encode.embed.cache={model_cache}"), {}
+    )
     with vault.library() as library:
         library.index()
         vault.right.update(faults.dump(library))
@@ -141,23 +162,37 @@ def far(vault: Vault) -> str:
         _, chunks, vectors = store.counts()
     finally:
         store.close()
-    return "when all was done" if chunks and vectors == chunks else "among the vectors" if vectors else "among the words"
+    return (
+        "when all was done"
+        if chunks and vectors == chunks
+        else "among the vectors"
+        if vectors
+        else "among the words"
+    )
 
 
-def test_a_child_that_is_killed_while_it_indexes_is_followed_by_another_that_finishes(vault, full, count, faults):
+def test_a_child_that_is_killed_while_it_indexes_is_followed_by_another_that_finishes(
+    vault, full, count, faults
+):
     for moment in moments(vault, full, "child"):
         with serving(vault) as (server, child):
             time.sleep(moment)
             os.kill(child, signal.SIGKILL)
             count[f"server's child: killed {far(vault)}"] += 1
             assert until(vault.is_finished)
-            assert until(lambda server=server, child=child: bool(children(server)) and child not in children(server))
+            assert until(
+                lambda server=server, child=child: (
+                    bool(children(server)) and child not in children(server)
+                )
+            )
             assert server.call("query", query="apple cellar")["results"]
         check_right(vault, faults)
         shutil.rmtree(vault.index)
 
 
-def test_a_server_that_is_killed_while_it_indexes_leaves_no_child_no_lock_and_an_index_that_the_next_finishes(vault, full, count, faults):
+def test_a_server_killed_while_it_indexes_leaves_no_child_no_lock_and_an_index_the_next_finishes(
+    vault, full, count, faults
+):
     for moment in moments(vault, full, "server"):
         with serving(vault) as (server, child):
             time.sleep(moment)
@@ -167,14 +202,19 @@ def test_a_server_that_is_killed_while_it_indexes_leaves_no_child_no_lock_and_an
             count[f"server: killed {far(vault)}"] += 1
             folder = vault.places.folder
             folder.mkdir(parents=True, exist_ok=True)
-            assert until(lambda folder=folder: not is_held(folder / "writer.lock") and not is_held(folder / "watch.lock"), 2)
+            assert until(
+                lambda folder=folder: (
+                    not is_held(folder / "writer.lock") and not is_held(folder / "watch.lock")
+                ),
+                2,
+            )
         with vault.library() as library:
             assert library.index().mended == ()
             assert faults.dump(library) == vault.right
         shutil.rmtree(vault.index)
 
 
-# ------------------------------------------------------------------ a disk that fills up, an index that is damaged
+# ------------------------------------------------------------------ a disk that fills up, an index
 
 
 @contextmanager
@@ -205,7 +245,13 @@ def full_disk(request, full, undisturbed, built) -> Iterator[Callable[[Vault, in
     is_disk = request.param == "a full disk"
     if is_disk:
         built.index.mkdir()
-        if not full or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(built.index)], capture_output=True).returncode:
+        if (
+            not full
+            or subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(built.index)],
+                capture_output=True,
+            ).returncode
+        ):
             pytest.skip("only in the full form, and where a file system can be mounted")
     shutil.copytree(undisturbed.index, built.index, dirs_exist_ok=True)
     yield filled if is_disk else small_files
@@ -214,7 +260,10 @@ def full_disk(request, full, undisturbed, built) -> Iterator[Callable[[Vault, in
 
 
 def is_found(server: ServerProcess, words: str) -> bool:
-    return any(words in each["text"].lower() for each in server.call("query", query=f'"{words}"')["results"])
+    return any(
+        words in each["text"].lower()
+        for each in server.call("query", query=f'"{words}"')["results"]
+    )
 
 
 def notes(server: ServerProcess) -> str:
@@ -222,7 +271,9 @@ def notes(server: ServerProcess) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits another process")
-def test_a_server_whose_disk_fills_up_answers_says_so_and_takes_the_edit_in_when_there_is_room(built, full_disk):
+def test_a_server_whose_disk_fills_up_answers_says_so_and_takes_the_edit_in_when_there_is_room(
+    built, full_disk
+):
     with serving(built) as (server, child):
         assert until(lambda: is_held(built.places.folder / "watch.lock"))
         note = built.root / "a/note 0.md"
@@ -238,20 +289,25 @@ def test_a_server_whose_disk_fills_up_answers_says_so_and_takes_the_edit_in_when
         assert children(server) == [child]  # nothing of it was a crash
 
 
-def test_a_server_whose_index_is_damaged_answers_or_says_so_and_mends_it(undisturbed, built, faults):
+def test_a_server_whose_index_is_damaged_answers_or_says_so_and_mends_it(
+    undisturbed, built, faults
+):
     shutil.copytree(undisturbed.index, built.index)
     with serving(built) as (server, child):
         assert until(lambda: is_held(built.places.folder / "watch.lock"))
         store = built.places.store
         times, data = store.stat(), store.read_bytes()
-        with store.open("r+b") as file:  # in place, as a disk does it, and before a question has read these pages
+        # in place, as a disk does it, and before a question has read these pages
+        with store.open("r+b") as file:
             for begin in range(0, len(data), 4096):
                 if b"wall" in data[begin : begin + 4096]:
                     file.seek(begin)
                     file.write(bytes(4096))
         os.utime(store, ns=(times.st_atime_ns, times.st_mtime_ns))
         said = [asked(server) for _ in range(20)]
-        assert all(each == "answered" or "thumbindex index" in each or "try again" in each for each in said), said
+        assert all(
+            each == "answered" or "thumbindex index" in each or "try again" in each for each in said
+        ), said
         assert until(lambda: "was damaged" in notes(server), 20)
         assert until(lambda: built.is_finished() and asked(server) == "answered")
         assert children(server) == [child]
@@ -259,7 +315,9 @@ def test_a_server_whose_index_is_damaged_answers_or_says_so_and_mends_it(undistu
 
 
 def asked(server: ServerProcess) -> str:
-    """Ask for so many passages that the texts of every note are read: a page that no answer needs is found by the child, a minute later."""
+    """Ask for so many passages that the texts of every note are read: a page that no answer needs
+    is found by the child, a minute later.
+    """
     try:
         server.call("query", query="stone wall", limit=100)
     except ThumbindexError as error:

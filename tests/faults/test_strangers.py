@@ -1,4 +1,6 @@
-"""What strangers send to a server, and commands that meet on one folder: it stays up, answers the others, and each command ends with a sentence."""
+"""What strangers send to a server, and commands that meet on one folder: it stays up, answers the
+others, and each command ends with a sentence.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from thumbindex.index.files import Places
 from thumbindex.index.locks import is_held
 from waiting import until
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks processes up in /proc")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="looks processes up in /proc"
+)
 
 THUMBINDEX = (sys.executable, "-P", "-m", "thumbindex")
 
@@ -32,7 +36,9 @@ ANSWER_SECONDS = 20.0
 """The longest that an answer may take beside a flood, on a busy machine of two cores."""
 
 MOST = 0.9
-"""Of the connections of a flood so many must be made; those of one that stays open must show in the server's handles, up to its limit."""
+"""Of the connections of a flood so many must be made; those of one that stays open must show in the
+server's handles, up to its limit.
+"""
 
 STRANGER = ("127.0.0.2", 0)
 """Another address of this machine: limits count by address."""
@@ -41,7 +47,9 @@ STRANGER = ("127.0.0.2", 0)
 def held(pid: int) -> tuple[int, int, float]:
     """Return the handles, threads and megabytes that a process holds."""
     pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
-    handles, threads = (sum(1 for _ in Path(f"/proc/{pid}/{each}").iterdir()) for each in ("fd", "task"))
+    handles, threads = (
+        sum(1 for _ in Path(f"/proc/{pid}/{each}").iterdir()) for each in ("fd", "task")
+    )
     return handles, threads, pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
@@ -49,7 +57,9 @@ def held(pid: int) -> tuple[int, int, float]:
 def listening(root: Path, index: Path) -> Iterator[tuple[str, int]]:
     """Start a server; yield its address and its process."""
     options = (f"--folder={root}", f"--index={index}", "--set", "serve.watch.enabled=false")
-    with subprocess.Popen([*SERVE_HTTP, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*SERVE_HTTP, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         try:
@@ -72,7 +82,9 @@ class Strangers:
 
     def connect(self) -> socket.socket | None:
         try:
-            found = socket.create_connection(("127.0.0.1", self.port), timeout=5, source_address=STRANGER)
+            found = socket.create_connection(
+                ("127.0.0.1", self.port), timeout=5, source_address=STRANGER
+            )
         except OSError:
             return None
         self.sockets.append(found)
@@ -104,11 +116,17 @@ class Strangers:
 
     def connections(self, count: int) -> None:
         for _ in range(count):
-            self.send(self.chance.choice((b"", b"G", b"POST /mcp HTTP/1.1\r\nHost: 127", b"GET / HTTP/1.1\r\n")))
+            self.send(
+                self.chance.choice(
+                    (b"", b"G", b"POST /mcp HTTP/1.1\r\nHost: 127", b"GET / HTTP/1.1\r\n")
+                )
+            )
 
     def giant_headers(self, count: int) -> None:
         for _ in range(count):
-            name = self.chance.choice((b"X-A", b"Host", b"Authorization", b"Mcp-Session-Id", b"Cookie"))
+            name = self.chance.choice(
+                (b"X-A", b"Host", b"Authorization", b"Mcp-Session-Id", b"Cookie")
+            )
             self.send(b"GET /mcp HTTP/1.1\r\n" + name + b": " + b"a" * 500_000 + b"\r\n\r\n")
 
     def cut_off(self, count: int) -> None:
@@ -127,25 +145,48 @@ class Strangers:
 
 
 META = (
-    b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},'
+    b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
+    b'"io.modelcontextprotocol/clientCapabilities":{},'
     b'"io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"}}'
 )
-QUERY = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"query","arguments":{"query":"stone wall"},' + META + b"}}"
-LISTEN = b'{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourcesListChanged":true},' + META + b"}}"
+QUERY = (
+    (
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call",'
+        b'"params":{"name":"query","arguments":{"query":"stone wall"},'
+    )
+    + META
+    + b"}}"
+)
+LISTEN = (
+    b'{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen",'
+    b'"params":{"notifications":{"resourcesListChanged":true},' + META + b"}}"
+)
 
 
 def request(body: bytes, method: str = "tools/call", length: int | None = None) -> bytes:
     """Return a request of the latest protocol."""
     named = "Mcp-Name: query\r\n" if method == "tools/call" else ""
-    head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\n{named}"
-    head += f"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\nContent-Length: {len(body) if length is None else length}\r\n\r\n"
+    head = (
+        "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json, text/event-stream\r\n"
+        f"Content-Type: application/json\r\n{named}"
+    )
+    head += (
+        f"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n"
+        f"Content-Length: {len(body) if length is None else length}\r\n\r\n"
+    )
     return head.encode() + body
 
 
-def test_a_server_answers_others_beside_a_flood_and_holds_no_more_afterwards(scratch: Path, faults: Any, full: bool, count: Counter[str]) -> None:
+def test_a_server_answers_others_beside_a_flood_and_holds_no_more_afterwards(
+    scratch: Path, faults: Any, full: bool, count: Counter[str]
+) -> None:
     faults.write_notes(scratch / "vault", faults.old_notes())
     many = 10 if full else 2
-    with listening(scratch / "vault", scratch / "index") as (url, pid), http_client(url) as call, ExitStack() as ending:
+    with (
+        listening(scratch / "vault", scratch / "index") as (url, pid),
+        http_client(url) as call,
+        ExitStack() as ending,
+    ):
         strangers = Strangers(url, random.Random(7))
         ending.callback(strangers.leave)
         for _ in range(20):
@@ -160,15 +201,22 @@ def test_a_server_answers_others_beside_a_flood_and_holds_no_more_afterwards(scr
         )
         longest, before = 0.0, held(pid)
         quiet = before[0]
-        for turn in range(2):  # the first one warms up what a first flood takes: threads, and memory that is kept
+        # the first one warms up what a first flood takes: threads, and memory that is kept
+        for turn in range(2):
             for flood, size in floods:
                 # what the last turn left may still be closing: those are no handles to count on
                 made, at_rest = strangers.made, held(pid)[0] if strangers.sockets else quiet
                 flood(size * many)
                 made = strangers.made - made
-                assert made >= MOST * size * many, f"{flood.__name__}: {made} connections of {size * many}"
+                assert made >= MOST * size * many, (
+                    f"{flood.__name__}: {made} connections of {size * many}"
+                )
                 if flood in (strangers.slow_bodies, strangers.streams):
-                    assert until(lambda most=at_rest + MOST * made: held(pid)[0] >= most), (flood.__name__, at_rest, held(pid))  # type: ignore[misc]
+                    assert until(lambda most=at_rest + MOST * made: held(pid)[0] >= most), (
+                        flood.__name__,
+                        at_rest,
+                        held(pid),
+                    )  # type: ignore[misc]
                 strangers.a_byte_each()
                 began = time.monotonic()
                 assert call("query", query="stone wall")["results"]
@@ -189,7 +237,14 @@ def test_a_server_answers_others_beside_a_flood_and_holds_no_more_afterwards(scr
 # ------------------------------------------------------------------ commands that meet
 
 
-COMMANDS = (("index", "--words-only"), ("index", "--words-only", "--rebuild"), ("forget",), ("serve",), ("query", "stone wall"), ("status",))
+COMMANDS = (
+    ("index", "--words-only"),
+    ("index", "--words-only", "--rebuild"),
+    ("forget",),
+    ("serve",),
+    ("query", "stone wall"),
+    ("status",),
+)
 
 
 def is_server(command: tuple[str, ...]) -> bool:
@@ -199,7 +254,11 @@ def is_server(command: tuple[str, ...]) -> bool:
 def start(command: tuple[str, ...], options: list[str], pause: float) -> subprocess.Popen[str]:
     """Start a command after a while; a server's input ends when it is waited for."""
     time.sleep(pause)
-    pipes = {"stdin": subprocess.PIPE if is_server(command) else subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    pipes = {
+        "stdin": subprocess.PIPE if is_server(command) else subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
     return subprocess.Popen([*THUMBINDEX, *command, *options], text=True, **pipes)  # type: ignore[call-overload, no-any-return]
 
 
@@ -213,16 +272,24 @@ def command(given: tuple[str, ...], options: list[str]) -> Iterator[subprocess.P
             process.kill()
 
 
-def test_commands_that_meet_on_a_folder_end_with_a_result_or_a_sentence(scratch: Path, faults: Any, full: bool, count: Counter[str]) -> None:
+def test_commands_that_meet_on_a_folder_end_with_a_result_or_a_sentence(
+    scratch: Path, faults: Any, full: bool, count: Counter[str]
+) -> None:
     faults.write_notes(scratch / "vault", faults.old_notes())
     options = [f"--folder={scratch / 'vault'}", f"--index={scratch / 'index'}"]
     chance = random.Random(11)
     for _ in range(36 if full else 2):
         chosen = chance.choices(COMMANDS, k=4)
         running = [(given, start(given, options, chance.random() * 0.8)) for given in chosen]
-        for given, process in sorted(running, key=lambda each: is_server(each[0])):  # servers serve until the others have ended
+        # servers serve until the others have ended
+        for given, process in sorted(running, key=lambda each: is_server(each[0])):
             out, said = process.communicate(timeout=180)
-            is_refused = given == ("forget",) and process.returncode == 3 and said.startswith("Nothing was deleted: ")  # beside a run or a server
+            # beside a run or a server
+            is_refused = (
+                given == ("forget",)
+                and process.returncode == 3
+                and said.startswith("Nothing was deleted: ")
+            )
             assert is_refused or process.returncode in (0, 1, 2), (given, process.returncode, said)
             assert "Traceback" not in said + out, (given, said)
             assert process.returncode == 0 or said.strip() or out.strip(), given
@@ -251,23 +318,32 @@ def stopped_as_it_writes(process: subprocess.Popen[str], lock: Path) -> bool:
     return False
 
 
-def stopped_writer(started: ExitStack, vault: Path, options: list[str], lock: Path, can_be_read: Callable[[], bool]) -> subprocess.Popen[str]:
-    """Start writers until one is stopped as it holds the lock, and not in one of the moments in which SQLite lets nobody read.
+def stopped_writer(
+    started: ExitStack, vault: Path, options: list[str], lock: Path, can_be_read: Callable[[], bool]
+) -> subprocess.Popen[str]:
+    """Start writers until one is stopped as it holds the lock, and not in one of the moments in
+    which SQLite lets nobody read.
 
     On a busy machine one may end between two looks.
     """
     for number in range(20):
-        (vault / "again.md").write_text(f"# Again\n\nWritten for writer {number}.\n", encoding="utf-8")
+        (vault / "again.md").write_text(
+            f"# Again\n\nWritten for writer {number}.\n", encoding="utf-8"
+        )
         writer = started.enter_context(command(("index", "--words-only"), options))
         if stopped_as_it_writes(writer, lock):
             if can_be_read():
                 return writer
             os.kill(writer.pid, signal.SIGCONT)
             assert writer.wait(120) == 0
-    raise AssertionError("none of twenty writers was met while it held the lock and could be read beside")
+    raise AssertionError(
+        "none of twenty writers was met while it held the lock and could be read beside"
+    )
 
 
-def test_a_writer_that_stands_still_stops_no_reader_and_the_next_writer_waits(scratch: Path, faults: Any, full: bool, count: Counter[str]) -> None:
+def test_a_writer_that_stands_still_stops_no_reader_and_the_next_writer_waits(
+    scratch: Path, faults: Any, full: bool, count: Counter[str]
+) -> None:
     faults.write_notes(scratch / "vault", faults.old_notes())
     options = [f"--folder={scratch / 'vault'}", f"--index={scratch / 'index'}"]
     with faults.open_library(scratch / "vault", scratch / "index") as library:
@@ -277,7 +353,9 @@ def test_a_writer_that_stands_still_stops_no_reader_and_the_next_writer_waits(sc
         with ExitStack() as started:
 
             def can_be_read() -> bool:
-                return not any(isinstance(each, str) for each in faults.answers(library, ("apple cellar",)))
+                return not any(
+                    isinstance(each, str) for each in faults.answers(library, ("apple cellar",))
+                )
 
             writer = stopped_writer(started, scratch / "vault", options, places.lock, can_be_read)
             with command(("index", "--words-only"), options) as waiting:

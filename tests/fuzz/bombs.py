@@ -1,4 +1,6 @@
-"""Files that are made to take for ever or all memory, each of any size, by a seed; `python tests/fuzz/bombs.py` sets them off, one a process."""
+"""Files that are made to take for ever or all memory, each of any size, by a seed; `python
+tests/fuzz/bombs.py` sets them off, one a process.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,14 @@ Bomb = Callable[[Random, int], bytes]
 """Makes a file of about so many bytes."""
 
 WHOLE = 9_900_000
-"""Almost the largest file that is read (`corpus.max_file_bytes`): what stands before and after the pieces comes on top."""
+"""Almost the largest file that is read (`corpus.max_file_bytes`): what stands before and after the
+pieces comes on top.
+"""
 
 BLOCK = 199_000
-"""Front matter of up to 200,000 characters is read: a larger block is refused unread, so that the worst one is just below."""
+"""Front matter of up to 200,000 characters is read: a larger block is refused unread, so that the
+worst one is just below.
+"""
 
 
 def filled(pieces: Iterator[str], size: int) -> bytes:
@@ -51,12 +57,18 @@ def filled(pieces: Iterator[str], size: int) -> bytes:
 
 def repeated(unit: str, before: str = "", after: str = "") -> Bomb:
     """Return what repeats a text."""
-    return lambda random, size: (before + unit * (size // len(unit.encode())) + after).encode("utf-8", "surrogatepass")
+    return lambda random, size: (before + unit * (size // len(unit.encode())) + after).encode(
+        "utf-8", "surrogatepass"
+    )
 
 
 def numbered(unit: str, before: str = "", after: str = "") -> Bomb:
     """Return what repeats a text with a number in place of each N."""
-    return lambda random, size: before.encode() + filled((unit.replace("N", str(n)) for n in count()), size) + after.encode()
+    return lambda random, size: (
+        before.encode()
+        + filled((unit.replace("N", str(n)) for n in count()), size)
+        + after.encode()
+    )
 
 
 def chosen(*units: str, between: str = "") -> Bomb:
@@ -70,10 +82,14 @@ def chosen(*units: str, between: str = "") -> Bomb:
 
 def halves(opening: str, closing: str, middle: str = "a") -> Bomb:
     """Return what opens as often as it closes."""
-    return lambda random, size: (opening * (size // 2 // len(opening)) + middle + closing * (size // 2 // len(closing))).encode()
+    return lambda random, size: (
+        opening * (size // 2 // len(opening)) + middle + closing * (size // 2 // len(closing))
+    ).encode()
 
 
-def headed(inner: Bomb, rule: str = "---", before: str = "", after: str = "", most: int = BLOCK) -> Bomb:
+def headed(
+    inner: Bomb, rule: str = "---", before: str = "", after: str = "", most: int = BLOCK
+) -> Bomb:
     """Return a note with a bomb in the block at its head, and as much of it in the text below."""
 
     def bomb(random: Random, size: int) -> bytes:
@@ -113,7 +129,11 @@ def laughs(random: Random, size: int) -> bytes:
 
 def blob(random: Random, size: int) -> bytes:
     """Return an image as notes hold it."""
-    return b"# Picture\n\n![x](data:image/png;base64," + base64.b64encode(random.randbytes(size * 3 // 4)) + b")\n"
+    return (
+        b"# Picture\n\n![x](data:image/png;base64,"
+        + base64.b64encode(random.randbytes(size * 3 // 4))
+        + b")\n"
+    )
 
 
 def noise(random: Random, size: int) -> bytes:
@@ -123,12 +143,16 @@ def noise(random: Random, size: int) -> bytes:
 
 def letters(random: Random, size: int) -> bytes:
     """Return letters without a space, each text of them another one."""
-    return filled(("".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=1000)) for _ in count()), size)
+    return filled(
+        ("".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=1000)) for _ in count()), size
+    )
 
 
 def wide(random: Random, size: int) -> bytes:
     """Return UTF-16 with halves of pairs that have no other half."""
-    return b"\xff\xfe" + "".join(random.choice("a\ud800\udfff é") for _ in range(size // 2)).encode("utf-16-le", "surrogatepass")
+    return b"\xff\xfe" + "".join(random.choice("a\ud800\udfff é") for _ in range(size // 2)).encode(
+        "utf-16-le", "surrogatepass"
+    )
 
 
 BOMBS: dict[str, Bomb] = {
@@ -166,7 +190,9 @@ BOMBS: dict[str, Bomb] = {
     "brackets closed": halves("[", "]"),
     "brackets and parentheses": repeated("[a]("),
     "images in links": halves("![", "](x)"),
-    "images in links, paragraph by paragraph": lambda random, size: (halves("![", "](x)")(random, 2000) + b"\n\n") * (size // 2000),
+    "images in links, paragraph by paragraph": lambda random, size: (
+        (halves("![", "](x)")(random, 2000) + b"\n\n") * (size // 2000)
+    ),
     "links": numbered("[a](nN.md) "),
     "links that lead nowhere": repeated("[a](<b "),
     "wikilinks": numbered("[[nN|a]] "),
@@ -190,14 +216,18 @@ BOMBS: dict[str, Bomb] = {
     "marks on one letter": repeated("\u0301", before="a"),
     "marks on letters": chosen("a\u0301\u0323", "e\u0302\u0301", "ﬁ", "İ", " "),
     "directions of writing": chosen("\u202e", "\u202d", "\u2066", "\u2069", "א", "a"),
-    "characters that nobody sees": chosen("\u200b", "\u200d", "\ufe0f", "\U000e0041", "\u2060", "a"),
+    "characters that nobody sees": chosen(
+        "\u200b", "\u200d", "\ufe0f", "\U000e0041", "\u2060", "a"
+    ),
     "NUL": repeated("\0a"),
     "no text": noise,
     "half pairs": wide,
     # ------------------------------------------------------------------ front matter
     "a billion laughs": headed(laughs),
     "YAML, deep": headed(repeated("["), before="x: "),
-    "YAML, ever deeper": headed(lambda random, size: filled((f"{' ' * n}a:\n" for n in count()), size)),
+    "YAML, ever deeper": headed(
+        lambda random, size: filled((f"{' ' * n}a:\n" for n in count()), size)
+    ),
     "YAML of keys": headed(numbered("kN: N\n")),
     "YAML, one key twice": headed(repeated("a: 1\n")),
     "YAML, one number": headed(repeated("9"), before="x: "),
@@ -231,7 +261,9 @@ BOMBS: dict[str, Bomb] = {
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one bomb took of a process that had indexed a note of three lines before: seconds of its processor, megabytes at its peak."""
+    """What one bomb took of a process that had indexed a note of three lines before: seconds of its
+    processor, megabytes at its peak.
+    """
 
     name: str
     model: str
@@ -254,7 +286,8 @@ class Measured:
             "too much for its words": self.words > SECONDS * share,
             "too much for its vectors": self.model == "fake" and self.vectors > SECONDS * share,
             "too much for an answer": self.answers > ANSWERS_SECONDS * share,
-            "too much memory": self.peak - self.rest > max(TIMES * self.size / 2**20, LEAST_MEGABYTES),
+            "too much memory": self.peak - self.rest
+            > max(TIMES * self.size / 2**20, LEAST_MEGABYTES),
         }
         return [fault for fault, is_so in bounds.items() if is_so]
 
@@ -262,7 +295,10 @@ class Measured:
     def row(self) -> str:
         """Return a row of the table."""
         seconds = f"{self.words:.1f} | {self.vectors:.1f} | {self.answers:.1f}"
-        row = f"| {self.name} | {self.size / 1e6:.1f} | {self.chunks:,} | {seconds} | {self.peak - self.rest:.0f} | {self.problems} |"
+        row = (
+            f"| {self.name} | {self.size / 1e6:.1f} | {self.chunks:,} | {seconds} | "
+            f"{self.peak - self.rest:.0f} | {self.problems} |"
+        )
         return f"{row} **{', '.join(self.faults)}** |" if self.faults else row
 
 
@@ -270,7 +306,9 @@ MAX_FILE_BYTES = CorpusSettings().max_file_bytes
 """What is larger is left out unread."""
 
 SECONDS = 60.0
-"""Of the processor, for the words of 10 MB, and again for the vectors of the `fake` model: prose of that size takes a third of it."""
+"""Of the processor, for the words of 10 MB, and again for the vectors of the `fake` model: prose of
+that size takes a third of it.
+"""
 
 ANSWERS_SECONDS = 20.0
 """Of the processor, for three questions, the whole note and its outline."""
@@ -284,11 +322,16 @@ TIMES = 40.0
 LEAST_MEGABYTES = 60.0
 """What any note of some thousand chunks takes, however small they are."""
 
-HEADER = "| bomb | MB | chunks | words, s | vectors, s | answers, s | memory, MB more | said of it |\n|---|---|---|---|---|---|---|---|"
+HEADER = (
+    "| bomb | MB | chunks | words, s | vectors, s | answers, s | memory, MB more | said of it |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
 
 
 def set_off(name: str, place: Path, model: str) -> Measured:
-    """Index a note that is a bomb, which lies in an empty folder, then ask for it, read it and outline it."""
+    """Index a note that is a bomb, which lies in an empty folder, then ask for it, read it and
+    outline it.
+    """
     with open_library(place, "" if model == "fake" else model) as library:
         rest, bomb = peak(), place / "notes" / "bomb.md"
         (place / "bomb.md").rename(bomb)
@@ -308,7 +351,19 @@ def set_off(name: str, place: Path, model: str) -> Measured:
 
         answers, _ = taken(ask)
         said = sum(problem.path == "bomb.md" for problem in report.skipped)
-        return Measured(name, model, bomb.stat().st_size, report.added == 1, report.chunks, said, words, vectors, answers, rest, peak())
+        return Measured(
+            name,
+            model,
+            bomb.stat().st_size,
+            report.added == 1,
+            report.chunks,
+            said,
+            words,
+            vectors,
+            answers,
+            rest,
+            peak(),
+        )
 
 
 def taken(work: Callable[[], T]) -> tuple[float, T]:
@@ -319,29 +374,51 @@ def taken(work: Callable[[], T]) -> tuple[float, T]:
 
 
 def in_a_process(name: str, given: argparse.Namespace) -> tuple[str, bool]:
-    """Make a bomb and set it off in a process of its own; return a row of the table, and whether it held."""
+    """Make a bomb and set it off in a process of its own; return a row of the table, and whether it
+    held.
+    """
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / "bomb.md").write_bytes(BOMBS[name](Random(given.seed), given.size))
-        command, environment = program("fuzz.bombs", [f"--model={given.model}", "--at", place, "--", name])
+        command, environment = program(
+            "fuzz.bombs", [f"--model={given.model}", "--at", place, "--", name]
+        )
         try:
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=given.give_up)
+            done = subprocess.run(
+                command,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=given.give_up,
+            )
         except subprocess.TimeoutExpired:
             return f"| {name} | **given up after {given.give_up:g} s** |", False
     if done.returncode:
-        return f"| {name} | **failed: {done.returncode}** {' '.join(done.stderr.splitlines()[-1:])} |", False
+        return (
+            f"| {name} | **failed: {done.returncode}** {' '.join(done.stderr.splitlines()[-1:])} |",
+            False,
+        )
     found = Measured(**json.loads(done.stdout))
     return found.row, not found.faults
 
 
 def main() -> int:
-    """Set off bombs by name, all of them where none is named, each in a process of its own; say which took more than it may."""
+    """Set off bombs by name, all of them where none is named, each in a process of its own; say
+    which took more than it may.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="BOMB")
     parser.add_argument("--size", type=int, default=WHOLE)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--model", default="", help="make vectors, too: by a model's name, or by the `fake` one")
     parser.add_argument(
-        "--give-up", type=float, default=GIVEN_UP_SECONDS, metavar="SECONDS", help="end a bomb after this time: a model may need more"
+        "--model", default="", help="make vectors, too: by a model's name, or by the `fake` one"
+    )
+    parser.add_argument(
+        "--give-up",
+        type=float,
+        default=GIVEN_UP_SECONDS,
+        metavar="SECONDS",
+        help="end a bomb after this time: a model may need more",
     )
     parser.add_argument("--at", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()

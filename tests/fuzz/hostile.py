@@ -1,4 +1,6 @@
-"""Texts and arguments that nobody would send in good faith, by a seed: the same ones on every machine."""
+"""Texts and arguments that nobody would send in good faith, by a seed: the same ones on every
+machine.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,27 @@ from random import Random
 from typing import Any
 
 SYNTAX = (
-    "--- +++ ... # ## ###### - * + 1. 9999999999. > >> | |--| : ``` ~~~ ```` <!-- --> %% {/* */} [[ ]] ![[ | # ^ [ ] ( ) ]( <a> </a> <b "
-    "<div> </div> <span $$ ** __ ~~ == ` \\ \\[ #tag #private #a/b & &amp; &#0; @ {#id} [^1] [^1]: http://a//b mailto:x é ß İ ﬁ ไทย 中文 가나 "
-    "a word v1.2.3-rc1 --flag a.b.c() NOT AND OR path: tag: ? ! ~ - 0 -1 .nan 1e999 0o7 2024-01-05 \" ' [[x]] &a *a key:"
+    "--- +++ ... # ## ###### - * + 1. 9999999999. > >> | |--| : ``` ~~~ ```` <!-- --> %% {/* */} "
+    "[[ ]] ![[ | # ^ [ ] ( ) ]( <a> </a> <b "
+    "<div> </div> <span $$ ** __ ~~ == ` \\ \\[ #tag #private #a/b & &amp; &#0; @ {#id} [^1] [^1]: "
+    "http://a//b mailto:x é ß İ ﬁ ไทย 中文 가나 "
+    "a word v1.2.3-rc1 --flag a.b.c() NOT AND OR path: tag: ? ! ~ - 0 -1 .nan 1e999 0o7 2024-01-05 "
+    "\" ' [[x]] &a *a key:"
 ).split()
 
-FIELDS = ("key: value", "? :", "- a", "&a [*a]", "!!python/object:os.system", "<<: *a", "title: x", "tags: [a", "private: true", "x: |", "a.b.c = 1")
+FIELDS = (
+    "key: value",
+    "? :",
+    "- a",
+    "&a [*a]",
+    "!!python/object:os.system",
+    "<<: *a",
+    "title: x",
+    "tags: [a",
+    "private: true",
+    "x: |",
+    "a.b.c = 1",
+)
 FIELDS += (
     "date: 2024-13-45",
     "aliases: {a: [b]}",
@@ -42,11 +59,22 @@ UNSEEN = (
     "\u202e",
     "\ufe0f",
 )
-UNSEEN += ("\U000e0041", "e\u0301", "می\u200cخواهم", "👨‍👩‍👧", "\U0010ffff", "A" * 300, "x" * 40 + "1.1" + "a" * 40 + "=", "9" * 400)
+UNSEEN += (
+    "\U000e0041",
+    "e\u0301",
+    "می\u200cخواهم",
+    "👨‍👩‍👧",
+    "\U0010ffff",
+    "A" * 300,
+    "x" * 40 + "1.1" + "a" * 40 + "=",
+    "9" * 400,
+)
 
 SNIPPETS = (*SYNTAX, *FIELDS, *UNSEEN)
 
-ARGUMENTS = "query limit max_tokens folder path tag since explain why wait_fresh heading lines seen unknown".split()
+ARGUMENTS = (
+    "query limit max_tokens folder path tag since explain why wait_fresh heading lines seen unknown"
+).split()
 
 
 def hostile_text(random: Random, most: int = 120) -> str:
@@ -60,10 +88,16 @@ def hostile_text(random: Random, most: int = 120) -> str:
 
 
 def hostile_note(random: Random) -> bytes:
-    """Return a file's bytes: text of some encoding, often with a block at its head, now and then with bytes that are no text."""
+    """Return a file's bytes: text of some encoding, often with a block at its head, now and then
+    with bytes that are no text.
+    """
     rule = random.choice(("---", "+++", ""))
-    head = f"{rule}\n{hostile_text(random, 12)}\n{random.choice((rule, '...', ''))}\n" if rule else ""
-    data = (head + hostile_text(random)).encode(random.choice(("utf-8", "utf-8", "utf-8", "utf-16", "utf-8-sig", "utf-32")), "surrogatepass")
+    head = (
+        f"{rule}\n{hostile_text(random, 12)}\n{random.choice((rule, '...', ''))}\n" if rule else ""
+    )
+    data = (head + hostile_text(random)).encode(
+        random.choice(("utf-8", "utf-8", "utf-8", "utf-16", "utf-8-sig", "utf-32")), "surrogatepass"
+    )
     if random.random() < 0.1:
         at = random.randrange(len(data))
         data = data[:at] + random.randbytes(8) + data[at:]
@@ -77,14 +111,39 @@ def hostile_value(random: Random, depth: int = 0) -> Any:
         return hostile_text(random, 4)
     if kind < 7:
         return random.choice(
-            (None, True, False, 0, -1, 1, 10**30, 0.5, 1e308, float("inf"), float("nan"), "", "\ud800", "2024-01-01", "1-2", "../x", "a.md")
+            (
+                None,
+                True,
+                False,
+                0,
+                -1,
+                1,
+                10**30,
+                0.5,
+                1e308,
+                float("inf"),
+                float("nan"),
+                "",
+                "\ud800",
+                "2024-01-01",
+                "1-2",
+                "../x",
+                "a.md",
+            )
         )
     if kind == 9:
-        return {hostile_text(random, 1): hostile_value(random, depth + 1) for _ in range(random.randrange(4))}
+        return {
+            hostile_text(random, 1): hostile_value(random, depth + 1)
+            for _ in range(random.randrange(4))
+        }
     return [hostile_value(random, depth + 1) for _ in range(random.randrange(4))]
 
 
 def hostile_arguments(random: Random) -> dict[str, Any]:
     """Return arguments for a tool, some of them known by name."""
     given = {name: hostile_value(random) for name in random.sample(ARGUMENTS, random.randint(0, 4))}
-    return given | ({"query": hostile_text(random, 20)} if random.random() < 0.6 else {}) | ({"path": "a.md"} if random.random() < 0.3 else {})
+    return (
+        given
+        | ({"query": hostile_text(random, 20)} if random.random() < 0.6 else {})
+        | ({"path": "a.md"} if random.random() < 0.3 else {})
+    )

@@ -1,4 +1,6 @@
-"""Feeds hostile input for some minutes, or one seed again: `python tests/fuzz/run.py [SECONDS | TARGET SEED]`."""
+"""Feeds hostile input for some minutes, or one seed again: `python tests/fuzz/run.py [SECONDS |
+TARGET SEED]`.
+"""
 
 import argparse
 import sys
@@ -13,7 +15,11 @@ from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.testing import FakeEmbedder
 
-NOTES = {"a.md": "---\ntags: [x]\n---\n# A\n\nApples. See [[b]].\n", "b.md": "# B\n\nPears `get_id()` and v1.2.3.\n", "c/d.md": "# D\n\n中文 가나.\n"}
+NOTES = {
+    "a.md": "---\ntags: [x]\n---\n# A\n\nApples. See [[b]].\n",
+    "b.md": "# B\n\nPears `get_id()` and v1.2.3.\n",
+    "c/d.md": "# D\n\n中文 가나.\n",
+}
 
 
 def open_library(place: Path, model: str = "") -> Library:
@@ -21,8 +27,15 @@ def open_library(place: Path, model: str = "") -> Library:
     for path, text in NOTES.items():
         (place / "notes" / path).parent.mkdir(parents=True, exist_ok=True)
         (place / "notes" / path).write_text(text, encoding="utf-8")
-    config = load_config(user_file=place / "none", overrides=[f"encode.embed.model={model}"] if model else [])
-    library = Library.open([place / "notes"], index=place / "index", config=config, embedder=None if model else FakeEmbedder())
+    config = load_config(
+        user_file=place / "none", overrides=[f"encode.embed.model={model}"] if model else []
+    )
+    library = Library.open(
+        [place / "notes"],
+        index=place / "index",
+        config=config,
+        embedder=None if model else FakeEmbedder(),
+    )
     library.index()
     return library
 
@@ -30,7 +43,13 @@ def open_library(place: Path, model: str = "") -> Library:
 def main() -> int:
     """Run until the time is up; the first failure says by which seed it comes again."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", default="600", metavar="SECONDS|TARGET", help=f"how long, or one of: {', '.join(TARGETS)}")
+    parser.add_argument(
+        "what",
+        nargs="?",
+        default="600",
+        metavar="SECONDS|TARGET",
+        help=f"how long, or one of: {', '.join(TARGETS)}",
+    )
     parser.add_argument("seed", nargs="?", type=int)
     given = parser.parse_args()
     if (given.what in TARGETS) is (given.seed is None):

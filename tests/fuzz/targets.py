@@ -1,4 +1,6 @@
-"""What must hold whatever is fed: the parser, the front matter, the query's syntax and the tools' arguments."""
+"""What must hold whatever is fed: the parser, the front matter, the query's syntax and the tools'
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +18,34 @@ from thumbindex.corpus.parse import headings_of, parse_document
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
 from thumbindex.query.understand import read_terms
-from thumbindex.serve.replies import count_reply, reply_outline, reply_query, reply_read, reply_related, reply_status
+from thumbindex.serve.replies import (
+    count_reply,
+    reply_outline,
+    reply_query,
+    reply_read,
+    reply_related,
+    reply_status,
+)
 from thumbindex.serve.tools import check_arguments
 from thumbindex.settings import CorpusSettings
 
 SECONDS = 5.0
 """Longer than anything of this size may take on a machine that is busy."""
 
-TOOLS = {"query": reply_query, "read": reply_read, "outline": reply_outline, "related": reply_related}
+TOOLS = {
+    "query": reply_query,
+    "read": reply_read,
+    "outline": reply_outline,
+    "related": reply_related,
+}
 
 Target = Callable[[Random, Library], None]
 
 
 def parser(random: Random, library: Library) -> None:
-    """Parse a note: nothing is raised, chunks stand in order and within the maxima, and all of it can be written as JSON."""
+    """Parse a note: nothing is raised, chunks stand in order and within the maxima, and all of it
+    can be written as JSON.
+    """
     path, data = random.choice(("a.md", "a.mdx")), hostile_note(random)
     parsed = parse_document(path, data, CorpusSettings())
     lines = [(chunk.start_line, chunk.end_line) for chunk in parsed.chunks]
@@ -45,7 +61,13 @@ def front_matter(random: Random, library: Library) -> None:
     read = read_front_matter("a.md", f"{rule}\n{hostile_text(random, 30)}\n{rule}\n")
     json.dumps(read.fields, allow_nan=False)
     assert depth_of(read.fields) <= DEEPEST
-    texts = (*read.tags, *read_dates("a.md", read, ""), read.text("title"), *read.values("aliases"), *read.values("related", split=""))
+    texts = (
+        *read.tags,
+        *read_dates("a.md", read, ""),
+        read.text("title"),
+        *read.values("aliases"),
+        *read.values("related", split=""),
+    )
     assert all(isinstance(text, str) for text in texts)
 
 
@@ -63,11 +85,17 @@ def query_syntax(random: Random, library: Library) -> None:
 
 
 def tool_arguments(random: Random, library: Library) -> None:
-    """Call a tool with anything: an answer that is JSON within its budget, or an error that says what is wrong."""
-    tool = random.choice(("query", "query", "read", "outline", "related", "status", hostile_text(random, 2)))
+    """Call a tool with anything: an answer that is JSON within its budget, or an error that says
+    what is wrong.
+    """
+    tool = random.choice(
+        ("query", "query", "read", "outline", "related", "status", hostile_text(random, 2))
+    )
     try:
         budget = random.choice((100, 200, 400, 2000))
-        arguments = check_arguments(tool, hostile_arguments(random)) | ({"wait_fresh": 0, "max_tokens": budget} if tool == "query" else {})
+        arguments = check_arguments(tool, hostile_arguments(random)) | (
+            {"wait_fresh": 0, "max_tokens": budget} if tool == "query" else {}
+        )
         reply = TOOLS[tool](library, arguments) if tool in TOOLS else reply_status(library, ())
     except ThumbindexError as error:
         str(error).encode()
@@ -78,7 +106,9 @@ def tool_arguments(random: Random, library: Library) -> None:
         assert count_reply(reply, library.count_tokens) <= budget
 
 
-TARGETS: dict[str, Target] = {each.__name__: each for each in (parser, front_matter, query_syntax, tool_arguments)}
+TARGETS: dict[str, Target] = {
+    each.__name__: each for each in (parser, front_matter, query_syntax, tool_arguments)
+}
 
 
 def feed(target: Target, seed: int, library: Library) -> None:

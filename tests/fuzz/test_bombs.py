@@ -1,4 +1,6 @@
-"""Each bomb at small sizes: four times as large it takes four times as long, in memory by its size; `make bombs` takes them whole."""
+"""Each bomb at small sizes: four times as large it takes four times as long, in memory by its size;
+`make bombs` takes them whole.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from thumbindex.settings import CorpusSettings
 SMALL, MOST = 32_000, 1_000_000
 
 LEAST = 0.05
-"""Seconds from which on a clock tells how times grow: what takes them by the square of its size takes 0.003 at a quarter of it."""
+"""Seconds from which on a clock tells how times grow: what takes them by the square of its size
+takes 0.003 at a quarter of it.
+"""
 
 TRIES = 4
 
@@ -29,11 +33,15 @@ GROWTH = 9.0
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
     """Import what is imported at the first note, as the splitter of sentences."""
-    parse_document("a.md", b"---\na: 1\n---\n" + b"a" * 600 + b" b. C\n\n\n\n" + b"a" * 600, CorpusSettings())
+    parse_document(
+        "a.md", b"---\na: 1\n---\n" + b"a" * 600 + b" b. C\n\n\n\n" + b"a" * 600, CorpusSettings()
+    )
 
 
 def seconds(name: str, size: int) -> float:
-    """Return how long a bomb takes to be read, without the collection of garbage, which looks at all that other tests have left, too."""
+    """Return how long a bomb takes to be read, without the collection of garbage, which looks at
+    all that other tests have left, too.
+    """
     data = BOMBS[name](Random(1), size)
     gc.collect()
     gc.disable()
@@ -46,9 +54,11 @@ def seconds(name: str, size: int) -> float:
 
 
 def growth(read: Callable[[int], float]) -> float:
-    """Return how many times as long a size takes as a quarter of it, where it takes long enough; 0 where none does up to 1 MB.
+    """Return how many times as long a size takes as a quarter of it, where it takes long enough; 0
+    where none does up to 1 MB.
 
-    Where it is too many times, twice the size is tried: a square shows at each, what a busy machine adds, or one odd piece, does not.
+    Where it is too many times, twice the size is tried: a square shows at each, what a busy machine
+    adds, or one odd piece, does not.
     """
     size, took = SMALL, read(SMALL)
     while took < LEAST and size < MOST:
@@ -73,7 +83,18 @@ def test_a_reader_that_takes_14_seconds_for_5_megabytes_by_their_square_is_seen(
     assert growth(lambda size: 0.01 * size / 1e6) == 0
 
 
-@pytest.mark.parametrize("name", ["lines of one letter", "headings", "brackets", "a billion laughs", "YAML of anchors", "TOML, one number", "tags"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lines of one letter",
+        "headings",
+        "brackets",
+        "a billion laughs",
+        "YAML of anchors",
+        "TOML, one number",
+        "tags",
+    ],
+)
 def test_a_bomb_takes_memory_by_its_size(name: str) -> None:
     data = BOMBS[name](Random(1), SMALL)
     tracemalloc.start()
@@ -82,7 +103,8 @@ def test_a_bomb_takes_memory_by_its_size(name: str) -> None:
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert most < 1000 * len(data)  # of lines of one letter 400: what is whole is bounded by lines and headings
+    # of lines of one letter 400: what is whole is bounded by lines and headings
+    assert most < 1000 * len(data)
     json.dumps(parsed.document.front_matter, allow_nan=False)
 
 

@@ -27,7 +27,15 @@ def test_hostile_input_does_no_harm(name: str, library: Library) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=50, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=50,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(random=st.randoms(use_true_random=False))
-def test_hypothesis_which_makes_what_fails_smaller_finds_no_harm(name: str, library: Library, random: Random) -> None:
+def test_hypothesis_which_makes_what_fails_smaller_finds_no_harm(
+    name: str, library: Library, random: Random
+) -> None:
     TARGETS[name](random, library)

@@ -1,4 +1,6 @@
-"""Compare two captures: `python tests/golden/compare.py BEFORE AFTER [--most N]` prints the first differences of each entry; exit 1 on any."""
+"""Compare two captures: `python tests/golden/compare.py BEFORE AFTER [--most N]` prints the first
+differences of each entry; exit 1 on any.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ def differences(before: Any, after: Any, at: str = "") -> Iterator[str]:
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted(before.keys() | after.keys()):
             if name not in before or name not in after:
-                yield f"{at}.{name} {'came' if name in after else 'went'}: {json.dumps((after if name in after else before)[name])[:100]}"
+                yield (
+                    f"{at}.{name} {'came' if name in after else 'went'}: "
+                    f"{json.dumps((after if name in after else before)[name])[:100]}"
+                )
             else:
                 yield from differences(before[name], after[name], f"{at}.{name}")
     elif isinstance(before, list) and isinstance(after, list):
@@ -35,7 +40,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
-    parser.add_argument("--most", type=int, default=3, help="differences shown of one entry, default 3")
+    parser.add_argument(
+        "--most", type=int, default=3, help="differences shown of one entry, default 3"
+    )
     given = parser.parse_args()
     total = 0
     for path in sorted(given.before.glob("*.jsonl")):
@@ -43,7 +50,10 @@ def main() -> int:
             print(f"{path.stem}: not captured")
             continue
         before, after = read(path), read(given.after / path.name)
-        found = {label: list(differences(before.get(label), after.get(label))) for label in before | after}
+        found = {
+            label: list(differences(before.get(label), after.get(label)))
+            for label in before | after
+        }
         differing = {label: each for label, each in found.items() if each}
         for label, each in differing.items():
             print(f"{path.stem} | {label} | {len(each)} differences")

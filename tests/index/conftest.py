@@ -11,18 +11,35 @@ import pytest
 from thumbindex.index.files import Places
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
-from thumbindex.model import BlockKind, Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Section
+from thumbindex.model import (
+    BlockKind,
+    Chunk,
+    Document,
+    FileState,
+    Link,
+    LinkKind,
+    ParsedDocument,
+    Section,
+)
 
 Note = tuple[FileState, ParsedDocument]
 
 
-def make_note(path: str, *paragraphs: str, title: str = "", links: tuple[str, ...] = (), **facts: object) -> Note:
-    """Make a note of one section with a chunk a paragraph; a paragraph "Heading: text" stands under that heading."""
+def make_note(
+    path: str, *paragraphs: str, title: str = "", links: tuple[str, ...] = (), **facts: object
+) -> Note:
+    """Make a note of one section with a chunk a paragraph; a paragraph "Heading: text" stands under
+    that heading.
+    """
     name = title or path.removesuffix(".md")
     chunks = []
     for n, paragraph in enumerate(paragraphs):
         heading, _, text = paragraph.rpartition(": ")
-        chunks.append(Chunk(n, 0, BlockKind.PROSE, (name, heading) if heading else (name,), n + 1, n + 1, text))
+        chunks.append(
+            Chunk(
+                n, 0, BlockKind.PROSE, (name, heading) if heading else (name,), n + 1, n + 1, text
+            )
+        )
     section = Section(0, 1, max(len(paragraphs), 1), "\n".join(chunk.text for chunk in chunks))
     text = "\n".join(paragraphs)
     state = FileState(path, len(text), 1_000, 1, hashlib.sha256(text.encode()).hexdigest())
@@ -44,9 +61,13 @@ def note() -> Callable[..., Note]:
 
 @pytest.fixture
 def build(tmp_path: Path) -> Callable[..., tuple[Store, Places]]:
-    """Return a function that applies notes and removals, in one batch a call, and opens the store."""
+    """Return a function that applies notes and removals, in one batch a call, and opens the
+    store.
+    """
 
-    def apply(*notes: Note, removed: tuple[str, ...] = (), folder: str = "index") -> tuple[Store, Places]:
+    def apply(
+        *notes: Note, removed: tuple[str, ...] = (), folder: str = "index"
+    ) -> tuple[Store, Places]:
         with Writer.open(tmp_path / folder) as writer:
             writer.apply(Batch(notes, removed), resolver)
         places = Places(tmp_path / folder)

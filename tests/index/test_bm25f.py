@@ -1,4 +1,6 @@
-"""BM25F merges fields before saturation and counts each document field on every chunk of its document."""
+"""BM25F merges fields before saturation and counts each document field on every chunk of its
+document.
+"""
 
 import math
 
@@ -12,11 +14,18 @@ OF = np.array([0, 0, 1])  # chunks 0 and 1 are of document 0, chunk 2 of documen
 
 
 def column(*pairs: tuple[int, float], whole: bool = False) -> Column:
-    return Column(np.array([row for row, _ in pairs], dtype=np.int64), np.array([f for _, f in pairs], dtype=np.float32), whole)
+    return Column(
+        np.array([row for row, _ in pairs], dtype=np.int64),
+        np.array([f for _, f in pairs], dtype=np.float32),
+        whole,
+    )
 
 
 def scorer(**fields: float) -> Scorer:
-    lengths = {"title": Lengths.of_documents(np.full(2, 4, dtype=np.float32)), "body": Lengths.of_chunks(np.full(3, 4, dtype=np.float32), OF, 2)}
+    lengths = {
+        "title": Lengths.of_documents(np.full(2, 4, dtype=np.float32)),
+        "body": Lengths.of_chunks(np.full(3, 4, dtype=np.float32), OF, 2),
+    }
     lengths["headings"] = lengths["body"]
     return Scorer(OF, 2, Totals(3, 2), KeywordWeights(fields, k1=1.2, b=0.75), lengths.__getitem__)
 
@@ -84,8 +93,16 @@ def test_a_word_with_two_stems_counts_where_either_stands_as_often_as_the_more_f
 
 
 def test_a_part_of_a_folder_scores_as_in_the_whole_of_it():
-    lengths = {"body": Lengths(np.full(1, 4, dtype=np.float32), 4.0, np.full(1, 8, dtype=np.float32), 6.0)}
-    whole, part = scorer(body=1.0), Scorer(np.array([0]), 1, Totals(3, 2), KeywordWeights({"body": 1.0}), lengths.__getitem__)
+    lengths = {
+        "body": Lengths(np.full(1, 4, dtype=np.float32), 4.0, np.full(1, 8, dtype=np.float32), 6.0)
+    }
+    whole, part = (
+        scorer(body=1.0),
+        Scorer(np.array([0]), 1, Totals(3, 2), KeywordWeights({"body": 1.0}), lengths.__getitem__),
+    )
     for one in (whole, part):
         one.add("x", 1.0, {"body": column((0, 2.0))})
-    assert (part.best_chunks(5, None), part.documents(None)) == (whole.best_chunks(5, None), whole.documents(None))
+    assert (part.best_chunks(5, None), part.documents(None)) == (
+        whole.best_chunks(5, None),
+        whole.documents(None),
+    )

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from thumbindex.index.duplicates import Clusters
 
-PAIRS = st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)).filter(lambda pair: pair[0] != pair[1]), max_size=25)
+PAIRS = st.lists(
+    st.tuples(st.integers(0, 15), st.integers(0, 15)).filter(lambda pair: pair[0] != pair[1]),
+    max_size=25,
+)
 
 
 def clusters(*pairs: tuple[int, int], apart: tuple[tuple[int, int], ...] = ()) -> Clusters:

@@ -1,4 +1,6 @@
-"""What is made of the notes is built anew beside the old one and switched to; a view that shows another store is no view."""
+"""What is made of the notes is built anew beside the old one and switched to; a view that shows
+another store is no view.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,10 @@ def test_pages_that_do_not_hold_together_are_found(places):
 def test_a_text_that_is_not_what_was_written_is_found_and_not_returned(places):
     execute(places.store, "UPDATE sections SET text = 'b' || substr(text, 2)")
     assert damage(places) == "a text is not what was written"
-    with closing(Store(places.store, read_only=True)) as store, pytest.raises(IndexDamagedError, match="builds it anew from the notes"):
+    with (
+        closing(Store(places.store, read_only=True)) as store,
+        pytest.raises(IndexDamagedError, match="builds it anew from the notes"),
+    ):
         store.chunks(list(store.rows()))
 
 
@@ -78,7 +83,9 @@ def test_a_store_that_is_no_database_is_begun_anew(places):
     assert (Store(places.store).documents(), read_stamp(places.keyword)) == ([], None)
 
 
-def test_a_file_of_the_words_is_not_read_again_while_its_time_and_size_are_the_same_unless_that_is_asked_for(places):
+def test_a_file_of_the_words_of_the_same_time_and_size_is_read_again_only_when_asked_for(
+    places,
+):
     assert is_verified(places.keyword, anew=True)
     file = max(places.keyword.iterdir(), key=lambda path: path.stat().st_size)
     facts, data = file.stat(), file.read_bytes()
@@ -90,7 +97,11 @@ def test_a_file_of_the_words_is_not_read_again_while_its_time_and_size_are_the_s
 
 @pytest.mark.parametrize("version", [1, 6, 7])
 def test_an_index_of_an_earlier_schema_is_begun_anew(places, version):
-    execute(places.store, f"UPDATE meta SET value = '{version}' WHERE key = 'schema'", f"PRAGMA user_version = {version}")
+    execute(
+        places.store,
+        f"UPDATE meta SET value = '{version}' WHERE key = 'schema'",
+        f"PRAGMA user_version = {version}",
+    )
     with pytest.raises(IndexDamagedError, match=f"another schema, {version}"):
         Store(places.store, read_only=True)
     assert f"another schema, {version}" in mend(places)
@@ -102,19 +113,31 @@ def test_a_flipped_version_is_damage_and_no_later_version(places):
         Store(places.store)
 
 
-def test_an_edition_that_is_not_switched_to_is_seen_by_nobody_and_stays_until_it_is(places, note, build):
+def test_an_edition_that_is_not_switched_to_is_seen_by_nobody_and_stays_until_it_is(
+    places, note, build
+):
     with locked(places.rebuild):
         edition = next_edition(places.folder, lambda store: False)
-        assert (edition, places.present, len(Store(places.store, read_only=True).documents())) == (2, 1, 3)
+        assert (edition, places.present, len(Store(places.store, read_only=True).documents())) == (
+            2,
+            1,
+            3,
+        )
         build(note("x.md", "pears"))
         assert (places.folder / "2").is_dir()
         switch(places.folder, edition)
-    assert (places.present, (places.folder / "1").exists(), Store(places.store, read_only=True).documents()) == (2, False, [])
+    assert (
+        places.present,
+        (places.folder / "1").exists(),
+        Store(places.store, read_only=True).documents(),
+    ) == (2, False, [])
 
 
 def test_an_edition_that_was_begun_goes_on_where_it_may(places):
     def begin(keep: bool) -> str:
-        with Writer.open(places.folder, edition=next_edition(places.folder, lambda store: keep)) as writer:
+        with Writer.open(
+            places.folder, edition=next_edition(places.folder, lambda store: keep)
+        ) as writer:
             found = writer.store.meta("half")
             writer.note("half", "done")
             return found
@@ -123,7 +146,9 @@ def test_an_edition_that_was_begun_goes_on_where_it_may(places):
 
 
 def test_an_edition_is_building_until_somebody_says_otherwise(places):
-    with Writer.open(places.folder, edition=next_edition(places.folder, lambda store: False)) as writer:
+    with Writer.open(
+        places.folder, edition=next_edition(places.folder, lambda store: False)
+    ) as writer:
         assert writer.store.meta(BUILDING) == "yes"
 
 
@@ -154,8 +179,14 @@ def test_a_store_that_has_lost_what_its_view_shows_drops_the_view(places):
 def test_a_store_that_has_lost_what_its_view_shows_is_said_to_be_damaged_and_not_read(places):
     lose_commits(places)
     assert damage(places) == "the index has lost what was written last"
-    lost = rf"^The keyword index in {re.escape(str(places.keyword))} cannot be opened \(the index has lost what was written last\)"
-    with closing(Store(places.at().store, read_only=True)) as store, pytest.raises(IndexDamagedError, match=lost):
+    lost = (
+        rf"^The keyword index in {re.escape(str(places.keyword))} cannot be opened "
+        r"\(the index has lost what was written last\)"
+    )
+    with (
+        closing(Store(places.at().store, read_only=True)) as store,
+        pytest.raises(IndexDamagedError, match=lost),
+    ):
         open_snapshot(store, places.at(), "notes")
 
 
@@ -167,7 +198,9 @@ def stamped(places: Places) -> Stamp:
 def test_a_commit_that_no_stamp_vouches_for_is_swept_away(build, note):
     _, places = build(note("a.md", "apples"))
     before = stamped(places)
-    KeywordView(places.keyword).apply([], [], [(99, next(iter(note("b.md", "pears")[1].chunks)), "")])
+    KeywordView(places.keyword).apply(
+        [], [], [(99, next(iter(note("b.md", "pears")[1].chunks)), "")]
+    )
     assert (stamped(places) == before, len(list(places.keyword.glob("*.toc")))) == (True, 2)
     with Writer.open(places.folder):
         assert (stamped(places) == before, len(list(places.keyword.glob("*.toc")))) == (True, 1)

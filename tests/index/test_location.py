@@ -7,7 +7,10 @@ import pytest
 from thumbindex.errors import UsageError
 from thumbindex.index.files import index_location, refuse_network_drive
 
-MOUNTS = "/dev/sdb1 /mnt/home/disk ext4 rw 0 0\nserver:/home /mnt/home nfs4 rw 0 0\n//nas/x /mnt/my\\040drive cifs rw 0 0\n/dev/sda1 / ext4 rw 0 0\n"
+MOUNTS = (
+    "/dev/sdb1 /mnt/home/disk ext4 rw 0 0\nserver:/home /mnt/home nfs4 rw 0 0\n"
+    "//nas/x /mnt/my\\040drive cifs rw 0 0\n/dev/sda1 / ext4 rw 0 0\n"
+)
 
 
 @pytest.mark.parametrize("place", ["/mnt/home/me", "/mnt/my drive/x"])
@@ -22,7 +25,9 @@ def test_a_local_disk_is_taken_wherever_it_is_mounted(place):
 
 
 def test_folders_of_one_name_have_indexes_of_their_own(tmp_path):
-    first, second = (index_location(str(tmp_path / "index"), tmp_path / name / "notes") for name in ("a", "b"))
+    first, second = (
+        index_location(str(tmp_path / "index"), tmp_path / name / "notes") for name in ("a", "b")
+    )
     assert (first != second, first.name.startswith("notes-")) == (True, True)
 
 

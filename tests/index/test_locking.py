@@ -1,4 +1,6 @@
-"""One writer at a time, an index that is deleted under those who wait for it, and files that are replaced while they are open."""
+"""One writer at a time, an index that is deleted under those who wait for it, and files that are
+replaced while they are open.
+"""
 
 import threading
 import time

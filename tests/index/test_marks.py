@@ -10,12 +10,17 @@ from thumbindex.model import Term
 
 
 def marked(text: str, *terms: Term | str, languages: tuple[str, ...] = ()) -> list[str]:
-    found = marks(text, [each if isinstance(each, Term) else Term(each) for each in terms], languages)
+    found = marks(
+        text, [each if isinstance(each, Term) else Term(each) for each in terms], languages
+    )
     return [text[start:end] for start, end in found]
 
 
 def test_endings_and_capitals_are_no_difference() -> None:
-    assert marked("Ada decided. Deciding is hard; a decade is long.", "decide") == ["decided", "Deciding"]
+    assert marked("Ada decided. Deciding is hard; a decade is long.", "decide") == [
+        "decided",
+        "Deciding",
+    ]
 
 
 def test_accents_are_none_however_they_are_written() -> None:
@@ -25,11 +30,16 @@ def test_accents_are_none_however_they_are_written() -> None:
 
 
 def test_words_of_a_phrase_stand_one_after_the_other() -> None:
-    assert marked("To be or not to be: that is to see.", Term("to be", phrase=True)) == ["To be", "to be"]
+    assert marked("To be or not to be: that is to see.", Term("to be", phrase=True)) == [
+        "To be",
+        "to be",
+    ]
 
 
 def test_another_form_counts_as_the_word() -> None:
-    assert marked("The sidebar, or side bar.", Term("sidebar", others=(Term("side bar", phrase=True),))) == ["sidebar", "side bar"]
+    assert marked(
+        "The sidebar, or side bar.", Term("sidebar", others=(Term("side bar", phrase=True),))
+    ) == ["sidebar", "side bar"]
 
 
 @pytest.mark.parametrize("name", ["parse_json", "--dry-run", "window.open", "std::move"])

@@ -1,4 +1,6 @@
-"""What is written to a segment is what is read of it: postings, phrases, lengths, through merges and deletions."""
+"""What is written to a segment is what is read of it: postings, phrases, lengths, through merges
+and deletions.
+"""
 
 import numpy as np
 import pytest
@@ -29,30 +31,47 @@ TEXTS = st.lists(st.lists(st.sampled_from("abc"), max_size=8), min_size=1, max_s
 
 def columns(field, with_places=True):
     """Gather a field's occurrences row by row, as a writer does, and sort them."""
-    every = sorted((number, term, place) for term, rows in enumerate(field) for number, places in rows.items() for place in places)
+    every = sorted(
+        (number, term, place)
+        for term, rows in enumerate(field)
+        for number, places in rows.items()
+        for place in places
+    )
     rows, terms, places = (np.array([each[n] for each in every], dtype=np.uint32) for n in range(3))
     return sort_columns(terms, rows, places if with_places else None)
 
 
 def values(found):
     """Return postings as plain values."""
-    return [None if column is None else column.tolist() for column in (found.terms, found.rows, found.counts, found.places)]
+    return [
+        None if column is None else column.tolist()
+        for column in (found.terms, found.rows, found.counts, found.places)
+    ]
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 2**40)))
 def test_numbers_of_any_size_come_back(numbers):
     data, sizes = encode_numbers(np.array(numbers, dtype=np.int64))
-    assert (decode_numbers(data).tolist(), sizes.tolist()) == (numbers, [max(1, -(-number.bit_length() // 7)) for number in numbers])
+    assert (decode_numbers(data).tolist(), sizes.tolist()) == (
+        numbers,
+        [max(1, -(-number.bit_length() // 7)) for number in numbers],
+    )
 
 
 @settings(deadline=None)
 @given(FIELD)
 def test_a_field_comes_back_whole(field):
-    expected = [(term, number, sorted(places)) for term, rows in enumerate(field) for number, places in sorted(rows.items())]
+    expected = [
+        (term, number, sorted(places))
+        for term, rows in enumerate(field)
+        for number, places in sorted(rows.items())
+    ]
     gathered = columns(field)
     assert values(decode_postings(encode_postings(gathered))) == values(gathered)
-    assert values(gathered)[:3] == [list(each) for each in zip(*((t, n, len(places)) for t, n, places in expected), strict=True)] or [[], [], []]
+    assert values(gathered)[:3] == [
+        list(each) for each in zip(*((t, n, len(places)) for t, n, places in expected), strict=True)
+    ] or [[], [], []]
     assert values(gathered)[3] == [place for _, _, places in expected for place in places]
 
 
@@ -64,14 +83,22 @@ def test_a_term_is_read_alone_as_it_is_read_with_all(field):
     for term, rows in enumerate(field):
         size, length, place_length = postings.facts[:, term].tolist()
         numbers, counts = decode_run(postings.data[ends[term] - length : ends[term]], size)
-        places = decode_places(postings.places[place_ends[term] - place_length : place_ends[term]], counts)
-        assert (numbers.tolist(), counts.tolist()) == (sorted(rows), [len(rows[number]) for number in sorted(rows)])
+        places = decode_places(
+            postings.places[place_ends[term] - place_length : place_ends[term]], counts
+        )
+        assert (numbers.tolist(), counts.tolist()) == (
+            sorted(rows),
+            [len(rows[number]) for number in sorted(rows)],
+        )
         assert places.tolist() == [place for _, each in sorted(rows.items()) for place in each]
 
 
 @pytest.mark.parametrize("with_places", [True, False])
 def test_thousands_of_postings_come_back(with_places):
-    field = [{number: [number % 300] * (1 + (number % 7 == 0)) for number in range(0, 90_000, step)} for step in (1, 1, 2, 50_000)]
+    field = [
+        {number: [number % 300] * (1 + (number % 7 == 0)) for number in range(0, 90_000, step)}
+        for step in (1, 1, 2, 50_000)
+    ]
     gathered = columns(field, with_places)
     assert values(decode_postings(encode_postings(gathered))) == values(gathered)
 
@@ -90,11 +117,19 @@ def test_a_rare_term_takes_as_many_bytes_as_its_row_needs():
 
 
 def write(folder, *texts, merged=()):
-    """Write texts to a segment, and others that were written before, each with the numbers of the rows that are deleted in it."""
+    """Write texts to a segment, and others that were written before, each with the numbers of the
+    rows that are deleted in it.
+    """
     writer = SegmentWriter()
     for row_id, text in enumerate(texts, 1):
         found = text.split()
-        writer.add(row_id, RowWords({"body": (found, range(len(found))), "code": (found, ())} if found else {}, {"body": len(found)}))
+        writer.add(
+            row_id,
+            RowWords(
+                {"body": (found, range(len(found))), "code": (found, ())} if found else {},
+                {"body": len(found)},
+            ),
+        )
     for segment, deleted in merged:
         writer.merge(segment, deleted)
     (segment,) = writer.write(folder)
@@ -107,8 +142,12 @@ def postings(segment):
     for name in ("body", "code"):
         for texts, each in segment.field(name).columns():
             places = iter([] if each.places is None else each.places.tolist())
-            for term, row, count in zip(each.terms.tolist(), each.rows.tolist(), each.counts.tolist(), strict=True):
-                found.setdefault((name, texts[term]), []).append((row, count, [place for _, place in zip(range(count), places, strict=False)]))
+            for term, row, count in zip(
+                each.terms.tolist(), each.rows.tolist(), each.counts.tolist(), strict=True
+            ):
+                found.setdefault((name, texts[term]), []).append(
+                    (row, count, [place for _, place in zip(range(count), places, strict=False)])
+                )
     return found
 
 
@@ -126,21 +165,35 @@ def test_postings_hold_rows_frequencies_and_places(tmp_path):
 
 def test_a_phrase_is_found_where_its_words_stand_in_a_row(tmp_path):
     segment = write(tmp_path, "red apple pie", "apple red", "red green apple", "pie red apple")
-    assert (phrase(segment, "red apple"), phrase(segment, "pie"), phrase(segment, "red plum"), phrase(segment, "")) == ([0, 3], [0, 3], [], [])
+    assert (
+        phrase(segment, "red apple"),
+        phrase(segment, "pie"),
+        phrase(segment, "red plum"),
+        phrase(segment, ""),
+    ) == ([0, 3], [0, 3], [], [])
 
 
 @settings(deadline=None)
 @given(TEXTS, st.lists(st.sampled_from("abc"), min_size=1, max_size=4))
 def test_a_phrase_of_any_words_is_found_where_it_stands(tmp_path_factory, texts, words):
     segment = write(tmp_path_factory.mktemp("segment"), *map(" ".join, texts))
-    expected = [n for n, text in enumerate(texts) if any(text[at : at + len(words)] == words for at in range(len(text)))]
+    expected = [
+        n
+        for n, text in enumerate(texts)
+        if any(text[at : at + len(words)] == words for at in range(len(text)))
+    ]
     assert phrase(segment, " ".join(words)) == expected
 
 
 def test_a_term_is_read_by_its_name_as_it_is_read_with_all(tmp_path):
-    segment = write(tmp_path, *("common " * (1 + n % 3) + ("rare" if n == 4321 else "") for n in range(5000)))
+    segment = write(
+        tmp_path, *("common " * (1 + n % 3) + ("rare" if n == 4321 else "") for n in range(5000))
+    )
     numbers, counts = segment.field("body").postings("common")
-    assert (numbers.tolist(), counts.tolist()) == (list(range(5000)), [1 + n % 3 for n in range(5000)])
+    assert (numbers.tolist(), counts.tolist()) == (
+        list(range(5000)),
+        [1 + n % 3 for n in range(5000)],
+    )
     assert postings(segment)["body", "rare"] == [(4321, 1, [4321 % 3 + 1])]
     assert phrase(segment, "common rare") == [4321]
 
@@ -148,7 +201,10 @@ def test_a_term_is_read_by_its_name_as_it_is_read_with_all(tmp_path):
 def test_what_is_merged_reads_as_if_it_had_been_written_at_once(tmp_path):
     texts = ["red apple", "green apple green", "", "plum", "red plum red"]
     parts = [write(tmp_path, *texts[:2]), write(tmp_path, *texts[2:])]
-    merged, at_once = write(tmp_path, "first", merged=[(part, ()) for part in parts]), write(tmp_path, "first", *texts)
+    merged, at_once = (
+        write(tmp_path, "first", merged=[(part, ()) for part in parts]),
+        write(tmp_path, "first", *texts),
+    )
     assert postings(merged) == postings(at_once)
     assert merged.lengths("body").tolist() == at_once.lengths("body").tolist() == [1, 2, 3, 0, 1, 3]
     assert merged.row_ids.tolist() == [1, 1, 2, 1, 2, 3]
@@ -168,7 +224,10 @@ def test_of_rows_that_are_all_deleted_no_segment_is_written(tmp_path):
 
 
 def test_more_words_than_are_sorted_at_once_are_found_where_they_stand(tmp_path):
-    segment = write(tmp_path, *(" ".join(f"word{n % 997}" for n in range(start, start + 100_000)) for start in range(4)))
+    segment = write(
+        tmp_path,
+        *(" ".join(f"word{n % 997}" for n in range(start, start + 100_000)) for start in range(4)),
+    )
     assert postings(segment)["body", "word5"][1] == (1, 101, list(range(4, 100_000, 997)))
     assert phrase(segment, "word996 word0") == [0, 1, 2, 3]
     assert postings(write(tmp_path, merged=[(segment, ())])) == postings(segment)
@@ -177,7 +236,13 @@ def test_more_words_than_are_sorted_at_once_are_found_where_they_stand(tmp_path)
 def test_a_segment_without_words_has_no_terms(tmp_path):
     segment = write(tmp_path, "")
     numbers, counts = segment.field("body").postings("red")
-    assert (postings(segment), segment.words, segment.languages, len(numbers), len(counts)) == ({}, {}, frozenset(), 0, 0)
+    assert (postings(segment), segment.words, segment.languages, len(numbers), len(counts)) == (
+        {},
+        {},
+        frozenset(),
+        0,
+        0,
+    )
 
 
 def test_words_are_counted_by_the_rows_that_hold_them(tmp_path):

@@ -23,7 +23,9 @@ def add_vectors(folder):
     """Give every chunk of an index a vector."""
     with Writer.open(folder) as writer:
         writer.note("fingerprint", "m", dimensions="2", model="m")
-        writer.keep_vectors({key: np.array([1, 0], dtype=np.float32) for key, _ in writer.store.pending()})
+        writer.keep_vectors(
+            {key: np.array([1, 0], dtype=np.float32) for key, _ in writer.store.pending()}
+        )
 
 
 def test_a_view_that_was_begun_and_not_filled_does_not_count(tmp_path):
@@ -71,26 +73,46 @@ def embed(folder, share):
         writer.note("fingerprint", "m", dimensions="2", model="m")
         pending = [key for key, _ in writer.store.pending()]
         chosen = pending[: int(len(pending) * share)]
-        writer.keep_vectors({key: np.array([key[0], key[1] + 1], dtype=np.float32) / np.hypot(key[0], key[1] + 1) for key in chosen})
+        writer.keep_vectors(
+            {
+                key: np.array([key[0], key[1] + 1], dtype=np.float32) / np.hypot(key[0], key[1] + 1)
+                for key in chosen
+            }
+        )
 
 
 def answers(opened):
     """Return all that a snapshot says, as values."""
     snapshot = opened.snapshot
     weights = [KeywordWeights(dict.fromkeys(FIELDS, 1.0)), KeywordWeights({"code": 1.0})]
-    terms = [[Term(word)] for word in WORDS] + [[Term("apples"), Term("grow")], [Term("apples grow", phrase=True)]]
+    terms = [[Term(word)] for word in WORDS] + [
+        [Term("apples"), Term("grow")],
+        [Term("apples grow", phrase=True)],
+    ]
     vector, size = snapshot.vector, len(snapshot.catalog)
     masks = [None, snapshot.catalog.only(range(0, size, 2))]
     return (
         list(snapshot.catalog.documents),
         [snapshot.catalog.chunk_ids(n) for n in range(len(snapshot.catalog.documents))],
         snapshot.catalog.chunks(range(size)),
-        [snapshot.keyword.search(term, each, 5, mask) for term in terms for each in weights for mask in masks],
+        [
+            snapshot.keyword.search(term, each, 5, mask)
+            for term in terms
+            for each in weights
+            for mask in masks
+        ],
         sorted(snapshot.keyword.words(range(30))),
         [snapshot.keyword.frequency(word) for word in WORDS],
-        [vector.search(np.array([1, 0], dtype=np.float32), limit, mask) for limit in (1, 3, 20) for mask in masks],
+        [
+            vector.search(np.array([1, 0], dtype=np.float32), limit, mask)
+            for limit in (1, 3, 20)
+            for mask in masks
+        ],
         np.nan_to_num(vector.vectors(range(size)), nan=9).tolist(),
-        [(snapshot.graph.linked(n), snapshot.graph.linking(n)) for n in range(len(snapshot.catalog.documents))],
+        [
+            (snapshot.graph.linked(n), snapshot.graph.linking(n))
+            for n in range(len(snapshot.catalog.documents))
+        ],
     )
 
 
@@ -114,8 +136,17 @@ def test_a_snapshot_that_was_carried_over_answers_as_one_opened_fresh(seed, buil
 
 def edited(note, path, chance):
     """Return a note of random words, headings and links."""
-    paragraphs = [f"{chance.choice(('', 'Plums: '))}{' '.join(chance.choices(WORDS, k=3))}" for _ in range(chance.randrange(1, 4))]
-    return note(path, *paragraphs, title=chance.choice(WORDS), links=tuple(f"n{chance.randrange(35)}" for _ in range(2)), modified=chance.random())
+    paragraphs = [
+        f"{chance.choice(('', 'Plums: '))}{' '.join(chance.choices(WORDS, k=3))}"
+        for _ in range(chance.randrange(1, 4))
+    ]
+    return note(
+        path,
+        *paragraphs,
+        title=chance.choice(WORDS),
+        links=tuple(f"n{chance.randrange(35)}" for _ in range(2)),
+        modified=chance.random(),
+    )
 
 
 def test_what_an_edit_leaves_alone_is_not_read_again(build, note):
@@ -129,7 +160,9 @@ def test_what_an_edit_leaves_alone_is_not_read_again(build, note):
 
 
 def test_a_word_of_many_texts_is_found_in_those_that_are_left(build, note):
-    store, places = build(*(note(f"{n}.md", " ".join(["apples"] * (1 + n % 3))) for n in range(300)))
+    store, places = build(
+        *(note(f"{n}.md", " ".join(["apples"] * (1 + n % 3))) for n in range(300))
+    )
     before = open_snapshot(store, places, "")
     build(removed=tuple(f"{n}.md" for n in range(100)))
     for opened in (open_snapshot(store, places, ""), open_snapshot(store, places, "", last=before)):
@@ -155,7 +188,9 @@ def test_a_document_that_was_only_touched_has_its_new_time(build, note, tmp_path
     assert open_snapshot(store, places, "", last=before).catalog.documents[0].modified == 5.0
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are counted through /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").is_dir(), reason="open files are counted through /proc"
+)
 def test_no_file_stays_open_that_nobody_searches_any_more(build, note, tmp_path):
     store, places = build(note("a.md", "apples"))
     opened, wrong = open_snapshot(store, places, ""), []
@@ -178,7 +213,9 @@ def open_files(places):
         with suppress(FileNotFoundError):  # closed since it was listed: the one of the listing, too
             files.append(str(path.readlink()))
     maps = Path("/proc/self/maps").read_text().splitlines()
-    return sum(str(places.keyword) in name for name in files), sum(str(places.keyword) in line for line in maps)
+    return sum(str(places.keyword) in name for name in files), sum(
+        str(places.keyword) in line for line in maps
+    )
 
 
 # ------------------------------------------------------------------ a commit in the middle
@@ -188,7 +225,9 @@ def test_a_text_that_an_edit_left_as_it_was_is_still_there_for_a_search_that_run
     store, places = build(note("a.md", "apples", "pears"))
     before = open_snapshot(store, places, "").catalog
     build(note("a.md", "plums", "quinces", "pears"))
-    assert {n: (chunk.text, chunk.start_line) for n, chunk in before.chunks([0, 1]).items()} == {1: ("pears", 3)}
+    assert {n: (chunk.text, chunk.start_line) for n, chunk in before.chunks([0, 1]).items()} == {
+        1: ("pears", 3)
+    }
     assert before.sections([1])[1].text == "plums\nquinces\npears"
 
 
@@ -242,7 +281,9 @@ class Storm(Store):
         return found
 
 
-def test_where_commits_come_faster_than_a_snapshot_opens_it_shows_the_one_at_which_it_began(build, note, tmp_path):
+def test_where_commits_come_faster_than_a_snapshot_opens_it_shows_the_one_at_which_it_began(
+    build, note, tmp_path
+):
     store, places = build(note("a.md", "apples"))
     opened, storm = open_snapshot(store, places, ""), Storm(places.store, read_only=True)
     for number in range(3):

@@ -90,7 +90,9 @@ def test_the_newest_documents_are_embedded_first(store, note):
     assert [store.chunks([row])[row].text for row in rows] == ["new", "old"]
 
 
-def test_once_all_is_embedded_only_later_rows_are_looked_at_until_a_vector_is_taken_away(store, note):
+def test_once_all_is_embedded_only_later_rows_are_looked_at_until_a_vector_is_taken_away(
+    store, note
+):
     with store.transaction():
         store.add_document(*note("a.md", "text"))
         store.note_embedded()  # not so
@@ -99,27 +101,47 @@ def test_once_all_is_embedded_only_later_rows_are_looked_at_until_a_vector_is_ta
         store.note_embedded()
     with store.transaction():
         store.add_document(*note("b.md", "new"))
-    assert (store.embedded_to, [row for _, row in store.pending()], store.counts()) == (2, [4], (2, 2, 1))
+    assert (store.embedded_to, [row for _, row in store.pending()], store.counts()) == (
+        2,
+        [4],
+        (2, 2, 1),
+    )
     store.vectors.remove([text_key(embedded_text(("a",), "text"))])
     assert (store.embedded_to, len(store.pending()), store.counts()) == (0, 2, (2, 2, 0))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])  # `note` keeps nothing
-@given(st.lists(st.tuples(st.sampled_from(["write", "remove", "embed", "take away", "note"]), st.integers(0, 5)), max_size=25))
-def test_a_store_that_counts_what_is_embedded_again_and_again_counts_as_one_that_is_just_opened(tmp_path_factory, note, steps):
+# `note` keeps nothing
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["write", "remove", "embed", "take away", "note"]), st.integers(0, 5)
+        ),
+        max_size=25,
+    )
+)
+def test_a_store_that_counts_what_is_embedded_again_and_again_counts_as_one_that_is_just_opened(
+    tmp_path_factory, note, steps
+):
     path = tmp_path_factory.mktemp("own") / "index" / "1" / "s"
     path.parent.mkdir(parents=True)
     with closing(Store(path)) as writer, closing(Store(path, read_only=True)) as reader:
         with writer.transaction():
             writer.set_meta("fingerprint", "m")
         for number, (step, which) in enumerate(steps):
-            texts = [text_key(embedded_text((str(which),), f"text {each}")) for each in range(number + 1)]
+            texts = [
+                text_key(embedded_text((str(which),), f"text {each}")) for each in range(number + 1)
+            ]
             with writer.transaction():
                 if step == "write":
                     writer.add_document(*note(f"{which}.md", f"text {number}", title=str(which)))
                 elif step == "remove":
                     writer.remove_documents([f"{which}.md"])
-                elif step == "embed" and (keys := [key for key, _ in writer.pending()][: which + 1]):
+                elif step == "embed" and (
+                    keys := [key for key, _ in writer.pending()][: which + 1]
+                ):
                     writer.vectors.add(keys, np.stack([unit(1, 0)] * len(keys)))
                 elif step == "take away":
                     writer.vectors.remove(texts)
@@ -164,12 +186,15 @@ def test_pages_that_do_not_hold_together_are_told_in_one_sentence(tmp_path):
     with pytest.raises(IndexDamagedError) as told:
         Store(tmp_path / "index.sqlite3", read_only=True).verify()
     assert str(told.value) == (
-        f"{tmp_path / 'index.sqlite3'} is damaged (its pages do not hold together): run `thumbindex index`, which builds it anew from the notes."
+        f"{tmp_path / 'index.sqlite3'} is damaged (its pages do not hold together): run "
+        "`thumbindex index`, which builds it anew from the notes."
     )
 
 
 @settings(deadline=None)
-@given(st.lists(st.lists(st.floats(-1, 1, width=32), min_size=3, max_size=3), min_size=1, max_size=5))
+@given(
+    st.lists(st.lists(st.floats(-1, 1, width=32), min_size=3, max_size=3), min_size=1, max_size=5)
+)
 def test_a_vector_that_was_stored_is_stored_as_the_same_again_and_hardly_turned(rows):
     matrix = np.array(rows, dtype=np.float32) + np.float32(0.001)
     kept = packed(matrix)
@@ -182,18 +207,38 @@ def test_a_vector_that_was_stored_is_stored_as_the_same_again_and_hardly_turned(
 
 def test_a_documents_facts_are_those_that_it_has_and_are_read_as_they_were(tmp_path, note):
     store = Store(tmp_path / "s")
-    plain, full = note("a.md", "text"), note("b.md", "text", aliases=("B",), tags=("t",), language="de", abbreviations=(Abbreviation("AB", "a b"),))
+    plain, full = (
+        note("a.md", "text"),
+        note(
+            "b.md",
+            "text",
+            aliases=("B",),
+            tags=("t",),
+            language="de",
+            abbreviations=(Abbreviation("AB", "a b"),),
+        ),
+    )
     with store.transaction():
         store.add_document(*plain)
         store.add_document(*full)
     rows = store.documents()
-    assert [rows[0][4], *json.loads(rows[1][4])] == ["{}", "abbreviations", "aliases", "language", "tags"]
-    assert [document_from_row(*row[1:], "") for row in rows] == [parsed.document for _, parsed in (plain, full)]
+    assert [rows[0][4], *json.loads(rows[1][4])] == [
+        "{}",
+        "abbreviations",
+        "aliases",
+        "language",
+        "tags",
+    ]
+    assert [document_from_row(*row[1:], "") for row in rows] == [
+        parsed.document for _, parsed in (plain, full)
+    ]
     assert [each.aliases for each in store.names()] == [(), ("B",)]
 
 
 @pytest.mark.parametrize("group", [Store.reading, Store.transaction])
-def test_where_memory_runs_out_among_reads_or_writes_the_file_is_not_called_damaged(tmp_path, group):
+def test_where_memory_runs_out_among_reads_or_writes_the_file_is_not_called_damaged(
+    tmp_path, group
+):
     store = Store(tmp_path / "s")
     with pytest.raises(MemoryError), group(store):
         raise MemoryError

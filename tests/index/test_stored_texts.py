@@ -17,7 +17,10 @@ from thumbindex.model import BlockKind, Chunk, Document, FileState, ParsedDocume
 
 
 def parsed_of(text: str, *pieces: str) -> ParsedDocument:
-    chunks = tuple(Chunk(n, 0, BlockKind.PROSE, ("a",) if n < 2 else ("a", "b"), 1, 1, piece) for n, piece in enumerate(pieces))
+    chunks = tuple(
+        Chunk(n, 0, BlockKind.PROSE, ("a",) if n < 2 else ("a", "b"), 1, 1, piece)
+        for n, piece in enumerate(pieces)
+    )
     return ParsedDocument(Document("a.md", "a"), (Section(0, 1, 1, text),), chunks, ())
 
 
@@ -34,10 +37,16 @@ def own_texts(path: Path) -> list[tuple[str | None, str | None]]:
 
 
 def test_a_piece_of_its_section_has_no_text_of_its_own_and_anything_else_has(tmp_path):
-    parsed = parsed_of("Äpfel 🍎 grow.\n\nPears ripen.", "Äpfel 🍎 grow.", "Pears ripen.", "| head |\nPears")
+    parsed = parsed_of(
+        "Äpfel 🍎 grow.\n\nPears ripen.", "Äpfel 🍎 grow.", "Pears ripen.", "| head |\nPears"
+    )
     store = keep(tmp_path / "s", parsed)
     assert tuple(store.chunks([2, 3, 4]).values()) == parsed.chunks
-    assert own_texts(tmp_path / "s") == [(None, None), (None, None), ("| head |\nPears", '["a", "b"]')]
+    assert own_texts(tmp_path / "s") == [
+        (None, None),
+        (None, None),
+        ("| head |\nPears", '["a", "b"]'),
+    ]
     store.verify()
 
 
@@ -52,7 +61,9 @@ def test_a_chunk_without_a_section_is_kept_whole(tmp_path):
     assert keep(tmp_path / "s", parsed).chunks([2])[2] == parsed.chunks[0]
 
 
-@pytest.mark.parametrize("change", ["at = at + 1", "size = 3", "at = NULL", "section = 7", "heading_path = '[]'"])
+@pytest.mark.parametrize(
+    "change", ["at = at + 1", "size = 3", "at = NULL", "section = 7", "heading_path = '[]'"]
+)
 def test_a_place_that_was_flipped_is_damage_and_not_another_text(tmp_path, change):
     keep(tmp_path / "s", parsed_of("apples, pears", "pears")).close()
     with closing(sqlite3.connect(tmp_path / "s", isolation_level=None)) as db:
@@ -70,7 +81,11 @@ def test_a_section_that_is_no_text_any_more_is_damage(tmp_path):
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), st.integers(0, 30), st.integers(0, 30))
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
+    st.integers(0, 30),
+    st.integers(0, 30),
+)
 def test_any_piece_of_any_text_is_read_as_it_was_written(tmp_path_factory, text, at, size):
     parsed = parsed_of(text, text[at : at + size])
     with closing(keep(tmp_path_factory.mktemp("piece") / "s", parsed)) as store:

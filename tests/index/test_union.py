@@ -17,7 +17,10 @@ SECOND = ChunkId(1 << CHUNK_BITS)
 
 def two(second_embedder=None):
     embedder = FakeEmbedder()
-    first = memory_snapshot([document("a.md", "# A\n\nApples.", links=["b.md"]), document("b.md", "# B\n\nPears.")], embedder)
+    first = memory_snapshot(
+        [document("a.md", "# A\n\nApples.", links=["b.md"]), document("b.md", "# B\n\nPears.")],
+        embedder,
+    )
     second = memory_snapshot([document("c.md", "# C\n\nApples and more apples.")], second_embedder)
     return embedder, unite([first, second])
 
@@ -31,47 +34,97 @@ def test_hits_of_all_folders_are_ranked_together():
     _, united = two()
     hits = united.keyword.search([Term("apples")], BODY, 10).hits
     assert (sorted(hit.chunk for hit in hits), [hit.rank for hit in hits]) == ([0, SECOND], [1, 2])
-    assert [united.catalog.documents[hit.document].path for hit in sorted(hits, key=lambda h: h.chunk)] == ["a.md", "c.md"]
+    assert [
+        united.catalog.documents[hit.document].path for hit in sorted(hits, key=lambda h: h.chunk)
+    ] == ["a.md", "c.md"]
 
 
-@pytest.mark.parametrize("fields", [{"body": 1.0}, {"title": 2.0, "body": 1.0}, {"code": 1.0}], ids=["text", "title and text", "as written"])
-def test_words_are_as_rare_in_folders_that_are_searched_together_as_in_one_that_has_all_of_their_notes(fields):
-    texts = ["apple pie", "apple and pear", "a pear tree", "plum", "an apple tree", "pears and pear trees"]
+@pytest.mark.parametrize(
+    "fields",
+    [{"body": 1.0}, {"title": 2.0, "body": 1.0}, {"code": 1.0}],
+    ids=["text", "title and text", "as written"],
+)
+def test_words_are_as_rare_in_folders_searched_together_as_in_one_that_has_all_their_notes(
+    fields,
+):
+    texts = [
+        "apple pie",
+        "apple and pear",
+        "a pear tree",
+        "plum",
+        "an apple tree",
+        "pears and pear trees",
+    ]
     notes = [document(f"{n}.md", f"# Note {n}\n\n{text}.") for n, text in enumerate(texts)]
-    terms = [Term("apple"), Term("pear", 2.0), Term("tree", others=(Term("plum", 0.5),)), Term("nowhere")]
+    terms = [
+        Term("apple"),
+        Term("pear", 2.0),
+        Term("tree", others=(Term("plum", 0.5),)),
+        Term("nowhere"),
+    ]
     weights = KeywordWeights(fields, b=0.0, coverage=0.5)  # how long texts are is each folder's own
     found = [
         each.keyword.search(terms, weights, 10).hits
-        for each in (memory_snapshot(notes), unite([memory_snapshot(notes[:1]), memory_snapshot(notes[1:])]))
+        for each in (
+            memory_snapshot(notes),
+            unite([memory_snapshot(notes[:1]), memory_snapshot(notes[1:])]),
+        )
     ]
-    scores = [sorted(((round(hit.score, 5), round(hit.coverage, 5)) for hit in hits), reverse=True) for hits in found]
+    scores = [
+        sorted(((round(hit.score, 5), round(hit.coverage, 5)) for hit in hits), reverse=True)
+        for hits in found
+    ]
     assert scores[0] == scores[1]
-    assert len(scores[0]) == len([each for each in texts if fields != {"code": 1.0} or {"apple", "pear", "tree", "plum"} & set(each.split())])
+    assert len(scores[0]) == len(
+        [
+            each
+            for each in texts
+            if fields != {"code": 1.0} or {"apple", "pear", "tree", "plum"} & set(each.split())
+        ]
+    )
 
 
 def test_a_note_with_a_rare_word_is_not_lost_in_a_small_folder_beside_a_large_one():
     small = memory_snapshot([document("small.md", "# Small\n\nzebra decided.")])
-    large = memory_snapshot([document(f"{n}.md", f"# Note {n}\n\n{'decided' if n % 10 == 0 else 'nothing'} here.") for n in range(40)])
+    large = memory_snapshot(
+        [
+            document(f"{n}.md", f"# Note {n}\n\n{'decided' if n % 10 == 0 else 'nothing'} here.")
+            for n in range(40)
+        ]
+    )
     hits = unite([small, large]).keyword.search([Term("zebra"), Term("decided")], BODY, 3).hits
     assert [hit.chunk for hit in hits][:1] == [0]
 
 
 def test_a_note_is_found_by_its_path_in_whichever_folder_it_lies():
     _, united = two()
-    assert [united.catalog.at(path) for path in ("b.md", "c.md", "d.md")] == [1, 1 << DOCUMENT_BITS, None]
+    assert [united.catalog.at(path) for path in ("b.md", "c.md", "d.md")] == [
+        1,
+        1 << DOCUMENT_BITS,
+        None,
+    ]
 
 
 def test_the_chunks_that_hold_a_word_are_those_of_all_folders():
     _, united = two()
     held = [united.keyword.holding(word, ("body",)) for word in ("apples", "pears")]
     assert [each.first(9) for each in held] == [[0, SECOND], [1]]
-    assert [[*(held[0] | held[1]).first(9)], [*(held[0] & held[1]).first(9)], [*(held[0] - held[1]).first(1)]] == [[0, 1, SECOND], [], [0]]
+    assert [
+        [*(held[0] | held[1]).first(9)],
+        [*(held[0] & held[1]).first(9)],
+        [*(held[0] - held[1]).first(1)],
+    ] == [[0, 1, SECOND], [], [0]]
     assert (len(held[0]), held[0].among([SECOND, ChunkId(1)]).tolist()) == (2, [True, False])
 
 
 def test_what_one_folder_defines_counts_in_all_of_them():
     parts = [[("sso", "single sign on")], [("sso", "single sign on"), ("k8s", "kubernetes")]]
-    notes = [document(f"{n}.md", "text in spring", abbreviations=tuple(Abbreviation(*each) for each in part)) for n, part in enumerate(parts)]
+    notes = [
+        document(
+            f"{n}.md", "text in spring", abbreviations=tuple(Abbreviation(*each) for each in part)
+        )
+        for n, part in enumerate(parts)
+    ]
     united = unite([memory_snapshot([note]) for note in notes])
     assert (united.catalog.defined({"sso", "kubernete"}), united.keyword.adjacent("in spring")) == (
         {("sso", "single sign on"): 2, ("k8s", "kubernetes"): 1},
@@ -82,7 +135,10 @@ def test_what_one_folder_defines_counts_in_all_of_them():
 def test_a_folder_without_vectors_beside_one_with_them_gives_missing_rows():
     embedder, united = two()
     rows = united.vector.vectors([SECOND, ChunkId(0)])
-    assert (rows.shape, np.isnan(rows).all(axis=1).tolist()) == ((2, embedder.dimensions), [True, False])
+    assert (rows.shape, np.isnan(rows).all(axis=1).tolist()) == (
+        (2, embedder.dimensions),
+        [True, False],
+    )
     assert united.vector.vectors([SECOND]).shape == (1, embedder.dimensions)
 
 
@@ -94,7 +150,11 @@ def test_vectors_of_both_folders_are_searched():
 
 def test_links_stay_in_their_folder():
     _, united = two()
-    assert (united.graph.linked(DocumentId(0)), united.graph.linking(DocumentId(1)), united.graph.linked(DocumentId(1 << DOCUMENT_BITS))) == (
+    assert (
+        united.graph.linked(DocumentId(0)),
+        united.graph.linking(DocumentId(1)),
+        united.graph.linked(DocumentId(1 << DOCUMENT_BITS)),
+    ) == (
         (1,),
         (0,),
         (),
@@ -103,12 +163,21 @@ def test_links_stay_in_their_folder():
 
 def test_every_so_manieth_chunk_is_counted_through_all_folders():
     _, united = two()
-    assert [united.catalog.every(2, within) for within in (None, united.catalog.everything())] == [[0, SECOND]] * 2
+    assert [united.catalog.every(2, within) for within in (None, united.catalog.everything())] == [
+        [0, SECOND]
+    ] * 2
     assert united.catalog.every(2, united.catalog.only([ChunkId(1), SECOND])) == [1]
 
 
 def test_the_newest_documents_of_all_folders_come_first():
-    parts = [[document("a.md", "x", date="2020-01-01"), document("b.md", "x")], [document("c.md", "x", date="2021-01-01")]]
+    parts = [
+        [document("a.md", "x", date="2020-01-01"), document("b.md", "x")],
+        [document("c.md", "x", date="2021-01-01")],
+    ]
     united = unite([memory_snapshot(each) for each in parts])
     assert united.catalog.newest(None, 2) == ([SECOND, 0], 3)
-    assert (united.catalog.undated(None), united.catalog.newest_day(None), united.catalog.days.first) == (1, date(2021, 1, 1), date(2020, 1, 1))
+    assert (
+        united.catalog.undated(None),
+        united.catalog.newest_day(None),
+        united.catalog.days.first,
+    ) == (1, date(2021, 1, 1), date(2020, 1, 1))

@@ -13,7 +13,9 @@ DIMENSIONS = 4
 
 
 def unit(row: int) -> bytes:
-    """Return a vector of length 1, as near as halves come to it: what is held is then what was added."""
+    """Return a vector of length 1, as near as halves come to it: what is held is then what was
+    added.
+    """
     vector = np.random.default_rng(row).normal(size=DIMENSIONS).astype(np.float32)
     return (vector / np.linalg.norm(vector)).astype(HELD).astype(np.float32).tobytes()
 
@@ -25,12 +27,20 @@ def add(view: VectorView, rows: list[int]) -> dict[int, bytes]:
 
 
 def held(view: VectorView) -> dict[int, bytes]:
-    return {row: vector.tobytes() for row, vector in zip(view.rows().tolist(), view.matrix(), strict=True)}
+    return {
+        row: vector.tobytes()
+        for row, vector in zip(view.rows().tolist(), view.matrix(), strict=True)
+    }
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.booleans(), st.sets(st.integers(1, 40), max_size=8)), max_size=8), st.booleans())
-def test_copies_hold_what_was_added_and_not_what_was_removed(steps: list[tuple[bool, set[int]]], merged: bool) -> None:
+@given(
+    st.lists(st.tuples(st.booleans(), st.sets(st.integers(1, 40), max_size=8)), max_size=8),
+    st.booleans(),
+)
+def test_copies_hold_what_was_added_and_not_what_was_removed(
+    steps: list[tuple[bool, set[int]]], merged: bool
+) -> None:
     view, wanted = VectorView(DIMENSIONS), dict[int, bytes]()
     for adds, rows in steps:
         view = view.copy()
@@ -42,7 +52,10 @@ def test_copies_hold_what_was_added_and_not_what_was_removed(steps: list[tuple[b
         if merged:
             view._merge()
     query = np.frombuffer(unit(7), dtype=np.float32)
-    cosines = {row: float(query @ np.frombuffer(vector, dtype=np.float32)) for row, vector in wanted.items()}
+    cosines = {
+        row: float(query @ np.frombuffer(vector, dtype=np.float32))
+        for row, vector in wanted.items()
+    }
     found, scores = view.search(query, 5, None)
     assert held(view) == wanted
     assert found.tolist() == sorted(cosines, key=lambda row: -cosines[row])[:5]
@@ -52,16 +65,24 @@ def test_copies_hold_what_was_added_and_not_what_was_removed(steps: list[tuple[b
     assert alike[at == 0] == pytest.approx(scores, abs=1e-6)
     assert near[at == 1].tolist() == sorted(cosines, key=lambda row: (cosines[row], row))[:5]
     assert all(cosine >= 0.2 for cosine in view.near(query.reshape(1, -1), 0.2, 5)[2])
-    assert [vector.tobytes() for vector in view.take(np.arange(len(wanted)))] == list(held(view).values())
+    assert [vector.tobytes() for vector in view.take(np.arange(len(wanted)))] == list(
+        held(view).values()
+    )
 
 
 @pytest.mark.parametrize("most", [1, 3, 5])
 def test_of_vectors_that_are_equally_near_the_first_rows_come(most: int) -> None:
-    view, one, other = VectorView(DIMENSIONS), *(np.frombuffer(unit(row), dtype=np.float32) for row in (1, 2))
+    view, one, other = (
+        VectorView(DIMENSIONS),
+        *(np.frombuffer(unit(row), dtype=np.float32) for row in (1, 2)),
+    )
     view.add([9, 4, 7, 2, 8], np.stack([one, one, other, one, one]))
     view.add([3, 1], np.stack([one, other]))
     at, near, _ = view.near(np.stack([one, other]), -1.0, most)
-    assert (near[at == 0].tolist(), near[at == 1].tolist()) == ([2, 3, 4, 8, 9][:most], [1, 7, 2, 3, 4][:most])
+    assert (near[at == 0].tolist(), near[at == 1].tolist()) == (
+        [2, 3, 4, 8, 9][:most],
+        [1, 7, 2, 3, 4][:most],
+    )
 
 
 def test_of_many_that_are_equally_near_no_more_than_are_wanted_are_put_in_order() -> None:
@@ -101,7 +122,9 @@ def test_only_the_rows_that_are_asked_for_are_found() -> None:
 
 
 @pytest.mark.parametrize("first", [1, 8, 8 * SPARSE, 300_000_000])
-def test_what_a_search_is_bounded_with_grows_with_the_rows_and_not_with_their_ids(first: int) -> None:
+def test_what_a_search_is_bounded_with_grows_with_the_rows_and_not_with_their_ids(
+    first: int,
+) -> None:
     view, query = VectorView(DIMENSIONS), np.frombuffer(unit(1), dtype=np.float32)
     matrix = np.stack([np.frombuffer(unit(row), dtype=np.float32) for row in range(20)])
     view.add(list(range(first, first + 20)), matrix)
@@ -120,5 +143,8 @@ def test_what_a_search_is_bounded_with_grows_with_the_rows_and_not_with_their_id
 def test_a_view_of_which_fewer_vectors_were_read_than_there_are_chunks_holds_those() -> None:
     view = VectorView(DIMENSIONS)
     view.fill(3, [([1, 2], np.eye(2, DIMENSIONS, dtype=np.float32))])
-    assert (view.rows().tolist(), view.matrix().tolist()) == ([1, 2], np.eye(2, DIMENSIONS).tolist())
+    assert (view.rows().tolist(), view.matrix().tolist()) == (
+        [1, 2],
+        np.eye(2, DIMENSIONS).tolist(),
+    )
     assert view.search(np.eye(1, DIMENSIONS, dtype=np.float32)[0], 3, None)[0].tolist() == [1, 2]

@@ -1,4 +1,6 @@
-"""A vector is kept as what it is, or not at all, once for all folders, and no longer than some folder has its text."""
+"""A vector is kept as what it is, or not at all, once for all folders, and no longer than some
+folder has its text.
+"""
 
 import shutil
 import sqlite3
@@ -54,12 +56,16 @@ def files_with(data, folder):
 
 
 def vectors_in(tmp_path, fingerprint="m"):
-    with closing(VectorStore(vector_file(tmp_path / "vectors", fingerprint), read_only=True)) as vectors:
+    with closing(
+        VectorStore(vector_file(tmp_path / "vectors", fingerprint), read_only=True)
+    ) as vectors:
         return vectors.count()
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_a_vector_that_points_nowhere_is_refused_and_its_text_still_lacks_one(number, build, note, tmp_path):
+def test_a_vector_that_points_nowhere_is_refused_and_its_text_still_lacks_one(
+    number, build, note, tmp_path
+):
     build(note("a.md", "apples"))
     with Writer.open(tmp_path / "index") as writer:
         writer.note("fingerprint", "m")
@@ -70,7 +76,11 @@ def test_a_vector_that_points_nowhere_is_refused_and_its_text_still_lacks_one(nu
 
 
 def test_vectors_that_are_read_as_they_lie_are_those_that_are_looked_up(build, note, tmp_path):
-    _, places = build(note("a.md", *(f"apples {n}" for n in range(1001))), note("b.md", "pears"), note("c.md", "pears", title="b"))
+    _, places = build(
+        note("a.md", *(f"apples {n}" for n in range(1001))),
+        note("b.md", "pears"),
+        note("c.md", "pears", title="b"),
+    )
     embed(places.folder)
     with closing(Store(places.store, read_only=True)) as store:
         rows, matrix = store.chunk_matrix(sorted(row for row in store.rows() if row > 0))
@@ -92,7 +102,11 @@ def test_vectors_of_one_folder_among_many_of_others_are_the_same(build, note, tm
 def test_vectors_of_two_models_of_one_dimension_never_mix(build, note, tmp_path):
     _, places = build(note("a.md", "text"))
     embed(places.folder, "one")
-    assert (embed(places.folder, "two"), vectors_in(tmp_path, "one"), vectors_in(tmp_path, "two")) == (1, 1, 1)
+    assert (
+        embed(places.folder, "two"),
+        vectors_in(tmp_path, "one"),
+        vectors_in(tmp_path, "two"),
+    ) == (1, 1, 1)
 
 
 # ------------------------------------------------------------------ shared
@@ -112,7 +126,9 @@ def test_a_new_edition_embeds_nothing_again(build, note, tmp_path):
     assert (places.present, embed(places.folder), vectors_in(tmp_path)) == (2, 0, 2)
 
 
-def test_a_forgotten_index_takes_those_vectors_along_that_no_other_folder_needs(build, note, tmp_path):
+def test_a_forgotten_index_takes_those_vectors_along_that_no_other_folder_needs(
+    build, note, tmp_path
+):
     for name, text in (("index", "pears"), ("other", "plums")):
         build(note("a.md", "apples", text), folder=name)
         embed(tmp_path / name)
@@ -122,25 +138,40 @@ def test_a_forgotten_index_takes_those_vectors_along_that_no_other_folder_needs(
     assert list((tmp_path / "vectors").glob("*.sqlite3*")) == []
 
 
-def test_what_is_erased_is_in_no_file_any_more_and_stays_where_another_folder_holds_it(build, note, tmp_path):
+def test_what_is_erased_is_in_no_file_any_more_and_stays_where_another_folder_holds_it(
+    build, note, tmp_path
+):
     secret, shared = note("secret.md", "the word is mellon"), note("shared.md", "a text of both")
     build(secret, shared)
     build(shared, folder="other")
     embed(tmp_path / "index")
     embed(tmp_path / "other")
     with Writer.open(tmp_path / "index") as writer:
-        hidden = [row for row, chunk in writer.store.chunks([r for r in writer.store.rows() if r > 0]).items() if "mellon" in chunk.text]
+        hidden = [
+            row
+            for row, chunk in writer.store.chunks([r for r in writer.store.rows() if r > 0]).items()
+            if "mellon" in chunk.text
+        ]
         (vector,) = writer.store.chunk_vectors(hidden).values()
         erased = packed(vector[None]).tobytes()
         assert files_with(erased, tmp_path) != []
         paths = ("secret.md", "shared.md")
         withheld = [secret[0], shared[0]]
-        writer.apply(Batch(removed=paths, private=frozenset(paths), withheld=withheld), lambda documents: lambda link, path: None)
+        writer.apply(
+            Batch(removed=paths, private=frozenset(paths), withheld=withheld),
+            lambda documents: lambda link, path: None,
+        )
         assert writer.wipe()
-    assert (files_with(erased, tmp_path), vectors_in(tmp_path), embed(tmp_path / "other")) == ([], 1, 0)
+    assert (files_with(erased, tmp_path), vectors_in(tmp_path), embed(tmp_path / "other")) == (
+        [],
+        1,
+        0,
+    )
 
 
-def test_a_folder_that_cannot_be_read_counts_as_using_its_vectors_until_it_can(build, note, tmp_path):
+def test_a_folder_that_cannot_be_read_counts_as_using_its_vectors_until_it_can(
+    build, note, tmp_path
+):
     _, places = build(note("a.md", "apples"))
     embed(places.folder)
     build(note("b.md", "pears"), folder="other")
@@ -179,14 +210,17 @@ def test_vectors_that_nobody_needs_are_swept_when_they_are_most_of_all(build, no
 def test_several_processes_write_at_once_and_nothing_is_lost(tmp_path):
     path = vector_file(tmp_path, "m")
     program = (
-        "import sys, numpy as np; from pathlib import Path; from thumbindex.index.vector_store import VectorStore\n"
+        "import sys, numpy as np; from pathlib import Path; from thumbindex.index.vector_store "
+        "import VectorStore\n"
         "own = int(sys.argv[2])\n"
         "for n in range(40):\n"
         "    store = VectorStore.open(Path(sys.argv[1]), 'm')\n"
         "    store.add([bytes([own, n]), bytes([9, n])], np.array([[own, n + 1], [1, n]]))\n"
         "    store.close()"
     )
-    running = [subprocess.Popen([sys.executable, "-c", program, str(path), str(own)]) for own in range(3)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", program, str(path), str(own)]) for own in range(3)
+    ]
     assert [each.wait() for each in running] == [0, 0, 0]
     with closing(VectorStore(path, read_only=True)) as store:
         assert (store.count(), store.damaged()) == (3 * 40 + 40, set())
@@ -194,12 +228,21 @@ def test_several_processes_write_at_once_and_nothing_is_lost(tmp_path):
 
 def test_processes_that_make_the_same_file_at_once_wait_for_each_other(tmp_path):
     program = (
-        "import sys; from pathlib import Path; from thumbindex.index.vector_store import VectorStore\n"
+        "import sys; from pathlib import Path; from thumbindex.index.vector_store import "
+        "VectorStore\n"
         "for line in sys.stdin:\n"
         "    VectorStore.open(Path(line.strip()), 'm').close()\n"
         "    print('made', flush=True)"
     )
-    started = [subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
     for n in range(40):
         for each in started:
             print(tmp_path / f"{n}.sqlite3", file=each.stdin, flush=True)
@@ -212,7 +255,11 @@ def test_without_the_store_of_vectors_an_index_is_read_all_the_same(build, note,
     embed(places.folder)
     shutil.rmtree(tmp_path / "vectors")
     with closing(Store(places.store, read_only=True)) as store:
-        assert (store.counts(), len(stored_vectors(store).rows()), store.vectors) == ((1, 1, 0), 0, None)
+        assert (store.counts(), len(stored_vectors(store).rows()), store.vectors) == (
+            (1, 1, 0),
+            0,
+            None,
+        )
 
 
 def test_a_reader_that_came_when_the_file_was_only_just_begun_looks_again(build, note, tmp_path):
@@ -250,8 +297,20 @@ def test_a_file_that_is_being_made_is_never_taken_for_a_damaged_one(tmp_path):
 # ------------------------------------------------------------------ damaged
 
 
-@pytest.mark.parametrize("change", ["vector = x'7f0101'", "vector = x'7f'", "vector = 7", "sum = sum + 1", "sum = 'x'", "key = x'00'"])
-def test_a_vector_that_is_not_as_it_was_written_is_not_believed_and_its_text_is_embedded_again(change, build, note, tmp_path):
+@pytest.mark.parametrize(
+    "change",
+    [
+        "vector = x'7f0101'",
+        "vector = x'7f'",
+        "vector = 7",
+        "sum = sum + 1",
+        "sum = 'x'",
+        "key = x'00'",
+    ],
+)
+def test_a_vector_that_is_not_as_it_was_written_is_not_believed_and_its_text_is_embedded_again(
+    change, build, note, tmp_path
+):
     _, places = build(note("a.md", *(f"apples {n}" for n in range(900))))
     embed(places.folder)
     with closing(sqlite3.connect(vector_file(tmp_path / "vectors", "m"))) as db:
@@ -260,7 +319,10 @@ def test_a_vector_that_is_not_as_it_was_written_is_not_believed_and_its_text_is_
     with closing(Store(places.store, read_only=True)) as store:
         assert len(stored_vectors(store).rows()) == 899
     assert "had 1 damaged vector:" in mend(places)
-    assert (embed(places.folder), len(stored_vectors(Store(places.store, read_only=True)).rows())) == (1, 900)
+    assert (
+        embed(places.folder),
+        len(stored_vectors(Store(places.store, read_only=True)).rows()),
+    ) == (1, 900)
 
 
 def test_of_a_file_that_does_not_hold_together_all_is_kept_that_can_be_read(build, note, tmp_path):

@@ -43,11 +43,19 @@ def test_what_is_added_is_found_and_what_is_removed_is_not(build, note):
 def test_after_a_delete_nothing_of_the_file_comes_back(build, note):
     build(note("a.md", "apples"))
     store, places = build(removed=("a.md",))
-    assert (store.documents(), store.chunk_rows(), store.links(), postings(places.keyword)) == ([], [], [], [])
+    assert (store.documents(), store.chunk_rows(), store.links(), postings(places.keyword)) == (
+        [],
+        [],
+        [],
+        [],
+    )
 
 
 def test_an_edit_keeps_a_notes_commits_and_takes_the_time_of_its_file(build, note):
-    store, _ = build(note("a.md", "apples", modified=10.0, first_commit="2020-01-01", last_commit="2021-01-01"), note("b.md", "pears", modified=10.0))
+    store, _ = build(
+        note("a.md", "apples", modified=10.0, first_commit="2020-01-01", last_commit="2021-01-01"),
+        note("b.md", "pears", modified=10.0),
+    )
     build(note("a.md", "plums", modified=20.0))
     times = [row[3] for row in store.documents()]
     assert times == [FileTimes(20.0, 20.0, "2020-01-01", "2021-01-01"), FileTimes(10.0, 0.0)]
@@ -93,7 +101,10 @@ def test_links_are_resolved_and_come_and_go_with_their_targets(build, note):
     store, _ = build(note("a.md", "text", links=("b", "c")), note("b.md", "text"))
     before = [link.resolved for _, _, link in store.links()]
     build(note("c.md", "text"), removed=("b.md",))
-    assert (before, [link.resolved for _, _, link in store.links()]) == (["b.md", None], [None, "c.md"])
+    assert (before, [link.resolved for _, _, link in store.links()]) == (
+        ["b.md", None],
+        [None, "c.md"],
+    )
 
 
 def test_the_graph_knows_both_directions(build, note):
@@ -109,7 +120,10 @@ def test_filters_by_path_tag_and_date_select_chunks(build, note):
     )
     catalog = open_snapshot(store, places, "notes").snapshot.catalog
     paths = [document.path for document in catalog.documents]
-    chosen = [catalog.select(Filters(**f)) for f in ({"path": ("guides/**",)}, {"tag": ("lang",)}, {"since": date(2025, 1, 1)})]
+    chosen = [
+        catalog.select(Filters(**f))
+        for f in ({"path": ("guides/**",)}, {"tag": ("lang",)}, {"since": date(2025, 1, 1)})
+    ]
     assert paths == ["b.md", "guides/a.md"]
     assert [each.first(5) for each in chosen] == [[1]] * 3
 
@@ -121,7 +135,11 @@ def test_a_second_writer_waits_for_the_first(tmp_path):
         waited.append(True)
         raise TimeoutError
 
-    with Writer.open(tmp_path / "index"), pytest.raises(TimeoutError), Writer.open(tmp_path / "index", stop):
+    with (
+        Writer.open(tmp_path / "index"),
+        pytest.raises(TimeoutError),
+        Writer.open(tmp_path / "index", stop),
+    ):
         pass
     assert waited == [True]
 
@@ -133,9 +151,13 @@ def test_chunks_that_are_gone_are_missing_and_not_an_error(build, note):
     assert dict(catalog.chunks([ChunkId(0)])) == {}
 
 
-def test_many_small_edits_are_merged_when_there_is_time_and_nothing_else_changes(build, note, tmp_path):
+def test_many_small_edits_are_merged_when_there_is_time_and_nothing_else_changes(
+    build, note, tmp_path
+):
     for number in range(12):
-        store, places = build(note("a.md", f"apples {number}"), note(f"{number}.md", f"pears {number}"))
+        store, places = build(
+            note("a.md", f"apples {number}"), note(f"{number}.md", f"pears {number}")
+        )
     before, segments = logical_dump(store, places), len(list(places.keyword.glob("*.seg")))
     with Writer.open(tmp_path / "index") as writer:
         writer.merge_keyword()
@@ -148,7 +170,10 @@ def test_a_keyword_view_that_is_damaged_under_an_edit_is_built_anew(build, note)
     for path in places.keyword.glob("*.seg"):
         path.unlink()
     store, _ = build(note("b.md", "pears"))
-    assert {term for _, field, term, _ in postings(places.keyword) if field == "body"} == {"appl", "pear"}
+    assert {term for _, field, term, _ in postings(places.keyword) if field == "body"} == {
+        "appl",
+        "pear",
+    }
     assert len(store.documents()) == 2
 
 
@@ -157,10 +182,16 @@ def test_what_another_process_wrote_after_the_comparison_is_passed_over(build, n
     old, new, other = note("a.md", "stale"), note("c.md", "new"), note("d.md", "was not there")
     with Writer.open(tmp_path / "index") as writer:
         seen = {**writer.store.manifest(), "a.md": old[0], "d.md": other[0]}
-        applied = writer.apply(Batch([old, new, other], removed=["a.md", "b.md"], seen=seen), nowhere)
+        applied = writer.apply(
+            Batch([old, new, other], removed=["a.md", "b.md"], seen=seen), nowhere
+        )
     store, places = build()
     assert (applied.passed_over, sorted(store.manifest())) == (3, ["a.md", "c.md"])
-    assert (found(store, places, "newer"), found(store, places, "stale"), found(store, places, "kept")) == (["newer"], [], [])
+    assert (
+        found(store, places, "newer"),
+        found(store, places, "stale"),
+        found(store, places, "kept"),
+    ) == (["newer"], [], [])
 
 
 def test_many_chunks_come_in_slices_and_end_as_if_they_had_come_at_once(build, note, tmp_path):
@@ -190,13 +221,21 @@ def test_an_edit_leaves_the_backlog_for_later_and_both_end_right(build, note, tm
     assert logical_dump(*build()) == logical_dump(*build(huge, edit, folder="fresh"))
 
 
-def test_a_file_that_is_edited_while_its_words_come_in_owes_only_its_new_words(build, note, tmp_path):
+def test_a_file_that_is_edited_while_its_words_come_in_owes_only_its_new_words(
+    build, note, tmp_path
+):
     with Writer.open(tmp_path / "index") as writer:
-        first = writer.apply(Batch([note("huge.md", *(f"old{n}" for n in range(25)))], most=10), nowhere).behind
-        then = writer.apply(Batch([note("huge.md", *(f"new{n}" for n in range(12)))], most=10), nowhere).behind
+        first = writer.apply(
+            Batch([note("huge.md", *(f"old{n}" for n in range(25)))], most=10), nowhere
+        ).behind
+        then = writer.apply(
+            Batch([note("huge.md", *(f"new{n}" for n in range(12)))], most=10), nowhere
+        ).behind
         assert (first, then, writer.catch_up(10)) == (15, 2, 0)
     _, places = build()
-    assert {term for _, field, term, _ in postings(places.keyword) if field == "body"} == {f"new{n}" for n in range(12)}
+    assert {term for _, field, term, _ in postings(places.keyword) if field == "body"} == {
+        f"new{n}" for n in range(12)
+    }
 
 
 def test_a_crash_between_two_slices_is_finished_by_the_next_writer(build, note, tmp_path):
@@ -243,7 +282,11 @@ def test_small_segments_are_merged_and_large_ones_left_alone():
 def test_an_edit_merges_only_where_segments_have_become_many_but_then_whatever_it_takes():
     few, many = [Segment(16)] * (MOST_SEGMENTS - 1), [Segment(16)] * MOST_SEGMENTS
     large = [*([Segment(900)] * MOST_SEGMENTS), Segment(100_000)]
-    assert (sizes(_too_many(few)), sizes(_too_many(many)), sizes(_too_many(large))) == ([], [16] * MOST_SEGMENTS, [900] * 8)
+    assert (sizes(_too_many(few)), sizes(_too_many(many)), sizes(_too_many(large))) == (
+        [],
+        [16] * MOST_SEGMENTS,
+        [900] * 8,
+    )
 
 
 def test_a_segment_of_which_little_is_left_is_written_anew_at_leisure(build, note, tmp_path):
@@ -256,27 +299,41 @@ def test_a_segment_of_which_little_is_left_is_written_anew_at_leisure(build, not
     assert (found(store, places, "apples"), len(found(store, places, "pears"))) == (["apples 5"], 5)
 
 
-def test_a_search_that_began_before_a_commit_of_a_run_that_goes_on_loads_the_texts_that_were_replaced(build, note, tmp_path):
+def test_a_search_begun_before_a_commit_of_a_run_that_goes_on_loads_the_texts_that_were_replaced(
+    build, note, tmp_path
+):
     store, places = build(note("a.md", "apples", "pears"), note("b.md", "plums"))
     catalog = open_snapshot(store, places, "notes").catalog
     ids = [ChunkId(n) for n in range(3)]
     before = catalog.chunks(ids), catalog.sections(ids), catalog.headings(ids)
     with Writer.open(tmp_path / "index") as writer:
         writer.apply(Batch([note("a.md", "quinces"), note("b.md", "figs")], last=False), nowhere)
-        assert (catalog.chunks(ids), catalog.sections(ids), catalog.headings(ids), catalog.lost) == (*before, frozenset())
+        assert (
+            catalog.chunks(ids),
+            catalog.sections(ids),
+            catalog.headings(ids),
+            catalog.lost,
+        ) == (*before, frozenset())
         assert found(store, places, "apples") == []
         writer.apply(Batch([note("b.md", "dates")], last=False), nowhere)
-        assert [text.text for text in catalog.chunks(ids).values()] == []  # what the search would have been asked again for
+        # what the search would have been asked again for
+        assert [text.text for text in catalog.chunks(ids).values()] == []
         assert catalog.lost == set(ids)
         writer.apply(Batch([note("c.md", "nuts")]), nowhere)
-    assert [store.fetch(f"SELECT count(*) FROM replaced_{table}") for table in ("chunks", "sections")] == [[(0,)], [(0,)]]
+    assert [
+        store.fetch(f"SELECT count(*) FROM replaced_{table}") for table in ("chunks", "sections")
+    ] == [[(0,)], [(0,)]]
 
 
 def test_a_note_that_becomes_private_leaves_nothing_of_what_it_said_before(build, note, tmp_path):
     _, places = build(note("a.md", "first secret"), note("b.md", "plums"))
     with Writer.open(tmp_path / "index") as writer:
         writer.apply(Batch([note("a.md", "second secret")], last=False), nowhere)
-        assert b"first secret" in b"".join(each.read_bytes() for each in places.store.parent.glob("index.sqlite3*"))
+        assert b"first secret" in b"".join(
+            each.read_bytes() for each in places.store.parent.glob("index.sqlite3*")
+        )
         writer.apply(Batch(removed=["a.md"], private=frozenset({"a.md"}), last=False), nowhere)
         assert writer.wipe()
-        assert b"secret" not in b"".join(each.read_bytes() for each in places.store.parent.glob("index.sqlite3*"))
+        assert b"secret" not in b"".join(
+            each.read_bytes() for each in places.store.parent.glob("index.sqlite3*")
+        )

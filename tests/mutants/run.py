@@ -1,6 +1,9 @@
-"""How many small faults in our code do the tests notice? `make mutants` runs this: mutmut makes the faults, a seeded sample of them is tried.
+"""How many small faults in our code do the tests notice?
 
-A fault that no test notices is printed as a diff: it is equivalent to what stood there, or a test is missing.
+`make mutants` runs this: mutmut makes the faults, a seeded sample of them is tried.
+
+A fault that no test notices is printed as a diff: it is equivalent to what stood there, or a test
+is missing.
 """
 
 from __future__ import annotations
@@ -36,16 +39,24 @@ TESTS = (
     "tests/test_duplicates.py",
     "tests/test_unchanged.py",
 )
-"""What is asked whether it notices: mutmut runs for a fault the tests that went through its function, no other."""
+"""What is asked whether it notices: mutmut runs for a fault the tests that went through its
+function, no other.
+"""
 
 PROCESSES = "tests/serve/http/test_serving.py"
-"""Starts servers as processes of their own, in which mutmut does not look: asked about a function of a server that no other test goes through."""
+"""Starts servers as processes of their own, in which mutmut does not look: asked about a function
+of a server that no other test goes through.
+"""
 
 LEFT_OUT = "not postgres and not identity_is_the_bytes and not test_clients"
-"""A database is another part; ten seconds of random texts, and slow clients, say nothing that other tests do not say."""
+"""A database is another part; ten seconds of random texts, and slow clients, say nothing that other
+tests do not say.
+"""
 
 APPLICATION = b"async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:"
-"""Left as it is: uvicorn calls an application without arguments to see whether it is a factory, and what mutmut puts around it takes none, too."""
+"""Left as it is: uvicorn calls an application without arguments to see whether it is a factory, and
+what mutmut puts around it takes none, too.
+"""
 
 FORGIVEN = "ignore::pytest.PytestUnraisableExceptionWarning"
 """What mutmut puts around a coroutine that a test calls to see it refused is never awaited."""
@@ -57,12 +68,16 @@ only_mutate = {json.dumps(list(PARTS.values()))}
 do_not_mutate = ["src/thumbindex/index/postgres/*"]
 also_copy = ["docs", "config.toml", "README.md", "constraints.txt", "LICENSE"]
 process_isolation = "forkserver"
-pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "no:xdist", "-W", "{FORGIVEN}", "-k", "{LEFT_OUT}"]
+pytest_add_cli_args = [
+    "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "{FORGIVEN}", "-k", "{LEFT_OUT}"
+]
 pytest_add_cli_args_test_selection = {json.dumps(TESTS)}
 timeout_multiplier = 10.0
 timeout_constant = 20.0
 """
-"""Workers are forked from a process that has run no test: threads of FAISS and onnxruntime do not outlive a fork."""
+"""Workers are forked from a process that has run no test: threads of FAISS and onnxruntime do not
+outlive a fork.
+"""
 
 NOTICED = {1, 3, 24, 36, -24, 152, 255}
 """Exit codes of mutmut for a fault that a test noticed, or that never came to an end."""
@@ -75,12 +90,19 @@ BATCH = 12
 
 
 def main() -> int:
-    """Try a sample; print noticed and tried by part, and the faults that nobody noticed. Return 1 below the aim, 3 where nothing was tried."""
+    """Try a sample; print noticed and tried by part, and the faults that nobody noticed.
+
+    Return 1 below the aim, 3 where nothing was tried.
+    """
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seed", type=int, default=26)
-    options.add_argument("--minutes", type=float, default=30.0, help="no new round begins after this time")
+    options.add_argument(
+        "--minutes", type=float, default=30.0, help="no new round begins after this time"
+    )
     options.add_argument("--workers", type=int, default=2)
-    options.add_argument("--part", choices=PARTS, action="append", help="of this part alone; may be repeated")
+    options.add_argument(
+        "--part", choices=PARTS, action="append", help="of this part alone; may be repeated"
+    )
     options.add_argument("--place", type=Path, default=ROOT / "build" / "mutants")
     chosen = options.parse_args()
     ends = time.monotonic() + chosen.minutes * 60
@@ -101,22 +123,33 @@ def main() -> int:
 
 
 def verdict(ended: Mapping[str, int | None], tried: Sequence[str]) -> int:
-    """Return 0 where as many were noticed as is the aim, 1 where fewer were, 3 where nothing was tried."""
+    """Return 0 where as many were noticed as is the aim, 1 where fewer were, 3 where nothing was
+    tried.
+    """
     noticed = sum(ended[name] in NOTICED for name in tried)
     return 3 if not tried else int(noticed < AIM * len(tried))
 
 
 def lay_out(place: Path) -> None:
-    """Copy what git knows, and tell mutmut what to do; a fault of text that has not changed stays, with how it ended.
+    """Copy what git knows, and tell mutmut what to do; a fault of text that has not changed stays,
+    with how it ended.
 
-    The folder of the changed modules is there before mutmut starts: Python never again looks into one on its path that was not.
+    The folder of the changed modules is there before mutmut starts: Python never again looks into
+    one on its path that was not.
     """
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, encoding="utf-8").stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, encoding="utf-8"
+    ).stdout
     names = {name for name in listed.split("\0") if (ROOT / name).is_file()} - {""}
     clear(place, names)
     changed(place).mkdir(parents=True, exist_ok=True)
     for name in sorted(names):
-        target, text = place / name, (ROOT / name).read_bytes().replace(APPLICATION, APPLICATION + b"  # pragma: no mutate block")
+        target, text = (
+            place / name,
+            (ROOT / name)
+            .read_bytes()
+            .replace(APPLICATION, APPLICATION + b"  # pragma: no mutate block"),
+        )
         if not (target.exists() and target.read_bytes() == text):
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(text)
@@ -130,11 +163,16 @@ def changed(place: Path) -> Path:
 
 
 def clear(place: Path, names: Collection[str]) -> None:
-    """Take away what an earlier run copied, or made of it, and git no longer has: a module that is gone would be changed, and asked by tests."""
+    """Take away what an earlier run copied, or made of it, and git no longer has: a module that is
+    gone would be changed, and asked by tests.
+    """
     for folder in (place, place / "mutants"):
         for top in {name.partition("/")[0] for name in names if "/" in name}:
             for path in filter(Path.is_file, (folder / top).rglob("*")):
-                if "__pycache__" not in path.parts and path.relative_to(folder).as_posix().removesuffix(".meta") not in names:
+                if (
+                    "__pycache__" not in path.parts
+                    and path.relative_to(folder).as_posix().removesuffix(".meta") not in names
+                ):
                     path.unlink()
 
 
@@ -142,19 +180,32 @@ def mutmut(place: Path, workers: int, *names: str) -> None:
     """Try faults by their names; what mutmut says goes to a file."""
     with (place / "mutmut.log").open("a", encoding="utf-8") as log:
         command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(workers), *names]
-        # CI: hypothesis then takes the same examples each time, and no deadline, which twice the work could miss.
+        # CI: hypothesis then takes the same examples each time, and no deadline, which twice the
+        # work could miss.
         # A test's children have the fault, too.
         environment = {**os.environ, "CI": "1", "PYTHONPATH": str(changed(place))}
-        done = subprocess.run(command, cwd=place, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False)
+        done = subprocess.run(
+            command, cwd=place, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False
+        )
     if done.returncode:
-        sys.exit(f"mutmut ended with {done.returncode}: see {place / 'mutmut.log'}. The tests must pass on what is not changed.")
+        sys.exit(
+            f"mutmut ended with {done.returncode}: see {place / 'mutmut.log'}. The tests must "
+            "pass on what is not changed."
+        )
 
 
 def ask_processes(stats: Path, names: Collection[str]) -> None:
-    """Have tests that start processes asked about functions of a server that no other test goes through."""
+    """Have tests that start processes asked about functions of a server that no other test goes
+    through.
+    """
     known = json.loads(stats.read_text(encoding="utf-8"))
-    asked, tests = known["tests_by_mangled_function_name"], [test for test in known["duration_by_test"] if test.startswith(PROCESSES)]
-    for function in {name.rpartition("__mutmut_")[0] for name in names if part_of(name) == "serve/http"}:
+    asked, tests = (
+        known["tests_by_mangled_function_name"],
+        [test for test in known["duration_by_test"] if test.startswith(PROCESSES)],
+    )
+    for function in {
+        name.rpartition("__mutmut_")[0] for name in names if part_of(name) == "serve/http"
+    }:
         asked[function] = asked.get(function) or tests
     stats.write_text(json.dumps(known), encoding="utf-8")
 
@@ -168,7 +219,9 @@ def faults(place: Path) -> dict[str, int | None]:
 
 
 def not_noticed(names: Sequence[str], ended: Mapping[str, int | None]) -> list[str]:
-    """Return the faults that are to be tried: not those that an earlier run noticed, in text that has not changed since."""
+    """Return the faults that are to be tried: not those that an earlier run noticed, in text that
+    has not changed since.
+    """
     return [name for name in names if ended[name] not in NOTICED]
 
 
@@ -178,7 +231,9 @@ def part_of(name: str) -> str:
 
 
 def sample(names: Mapping[str, object], seed: int, parts: list[str]) -> Iterator[list[str]]:
-    """Yield rounds of equally many faults a part, in an order that the seed says, until all were tried."""
+    """Yield rounds of equally many faults a part, in an order that the seed says, until all were
+    tried.
+    """
     by_part: dict[str, list[str]] = {part: [] for part in parts}
     for name in sorted(names):
         if part_of(name) in by_part:
@@ -203,7 +258,9 @@ def report(place: Path, tried: list[str], seed: int) -> None:
     for name in tried:
         if ended[name] not in NOTICED:
             command = [sys.executable, "-m", "mutmut", "show", name]
-            shown = subprocess.run(command, cwd=place, capture_output=True, encoding="utf-8", check=False).stdout
+            shown = subprocess.run(
+                command, cwd=place, capture_output=True, encoding="utf-8", check=False
+            ).stdout
             print(f"\n{name} ended with {ended[name]}\n{shown}")
 
 

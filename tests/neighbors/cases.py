@@ -1,4 +1,8 @@
-"""What else may live on a disk and in a vault: each case makes it, indexes it, and says what came of it. A case that fails raises."""
+"""What else may live on a disk and in a vault: each case makes it, indexes it, and says what came
+of it.
+
+A case that fails raises.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,9 @@ def plant(place: Place) -> None:
 
 def check_apples(place: Place) -> None:
     """See that what else was there is found."""
-    assert place.found("apples in the cellar")[:1] == ["apples.md"], "what else is there is not found"
+    assert place.found("apples in the cellar")[:1] == ["apples.md"], (
+        "what else is there is not found"
+    )
 
 
 # ------------------------------------------------------------------ clocks
@@ -48,34 +54,58 @@ def file_times_in_the_future(place: Place) -> str:
         path = place.write(f"ahead {ahead}.md", f"# Ahead {ahead}\n\nwritten aheadmark{ahead}\n")
         os.utime(path, (time.time() + ahead,) * 2)
     place.index()
-    path.write_text(path.read_text().replace("written", "altered"), encoding="utf-8")  # as long as before
+    # as long as before
+    path.write_text(path.read_text().replace("written", "altered"), encoding="utf-8")
     os.utime(path, (time.time() + ahead,) * 2)
     report = place.index()
-    assert (report.changed, place.found('"altered"')[:1]) == (1, [path.name]), f"an edit of the same length was missed: {report}"
+    assert (report.changed, place.found('"altered"')[:1]) == (1, [path.name]), (
+        f"an edit of the same length was missed: {report}"
+    )
     place.check()
-    return "times 1 hour, 10 and 400 years ahead: indexed, and an edit of the same length with the same time found"
+    return (
+        "times 1 hour, 10 and 400 years ahead: indexed, and an edit of the same length with the "
+        "same time found"
+    )
 
 
 def a_clock_that_jumps_backward(place: Place) -> str:
     compiler, clock = shutil.which("cc"), place.made / "clock.so"
     if not compiler:
         raise NotTriedError("no C compiler for a clock that is off")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", clock, Path(__file__).with_name("clock.c")], check=True)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", clock, Path(__file__).with_name("clock.c")], check=True
+    )
     plant(place)
     code = (
-        "import sys, time; from pathlib import Path; sys.path.insert(0, sys.argv[1]); from place import Place;"
+        "import sys, time; from pathlib import Path; sys.path.insert(0, sys.argv[1]); from place "
+        "import Place;"
         "print(time.time()); Place(Path(sys.argv[2])).index()"
     )
     for number, hours in enumerate((3, -48, 0, -175_000)):
         path = place.write(f"jump {number % 2}.md", f"# Jump\n\njumpmark{number} is here.\n")
-        os.utime(path, ns=(path.stat().st_atime_ns, 1_700_000_000_000_000_000))  # as an editor that restores times
+        # as an editor that restores times
+        os.utime(path, ns=(path.stat().st_atime_ns, 1_700_000_000_000_000_000))
         wrong = {**os.environ, "LD_PRELOAD": str(clock), "CLOCK_OFF": str(3600 * hours)}
         command = [sys.executable, "-c", code, str(Path(__file__).parent), str(place.made)]
-        off = float(subprocess.run(command, env=wrong, check=True, capture_output=True, text=True).stdout.split()[0]) - time.time()
-        assert abs(off - 3600 * hours) < 1800, f"the clock was {off / 3600:.1f} h off, not {hours} h"
-        assert place.found(f'"jumpmark{number}"')[:1] == [path.name], f"what was saved before a run whose clock was {hours} h off is not found"
+        off = (
+            float(
+                subprocess.run(
+                    command, env=wrong, check=True, capture_output=True, text=True
+                ).stdout.split()[0]
+            )
+            - time.time()
+        )
+        assert abs(off - 3600 * hours) < 1800, (
+            f"the clock was {off / 3600:.1f} h off, not {hours} h"
+        )
+        assert place.found(f'"jumpmark{number}"')[:1] == [path.name], (
+            f"what was saved before a run whose clock was {hours} h off is not found"
+        )
     place.check()
-    return "clock 3 h ahead, 2 days behind, right, 20 years behind; before each run an edit that keeps its old time: all found"
+    return (
+        "clock 3 h ahead, 2 days behind, right, 20 years behind; before each run an edit that "
+        "keeps its old time: all found"
+    )
 
 
 # ------------------------------------------------------------------ folders that come and go
@@ -87,14 +117,21 @@ def a_folder_that_may_not_be_read_for_a_while(place: Place) -> str:
     place.index()
     (place.root / "locked").chmod(0)
     told = as_nobody(place)
-    assert (told["removed"], [path for path, _ in told["skipped"]]) == (0, ["locked"]), f"what cannot be listed was taken to be gone: {told}"
+    assert (told["removed"], [path for path, _ in told["skipped"]]) == (0, ["locked"]), (
+        f"what cannot be listed was taken to be gone: {told}"
+    )
     found = as_nobody(place, ask='"lockedmark"')["passages"]
-    assert [each[0] for each in found][:1] == ["locked/secret.md"], "what cannot be listed is not found any more"
+    assert [each[0] for each in found][:1] == ["locked/secret.md"], (
+        "what cannot be listed is not found any more"
+    )
     (place.root / "locked").chmod(0o755)
     place.write("locked/secret.md", "# Locked\n\nlockedmark changed meanwhile.\n")
     place.index()
     place.check()
-    return "(chmod 000, as another user) nothing deleted, the folder named; readable again: brought up to date"
+    return (
+        "(chmod 000, as another user) nothing deleted, the folder named; readable again: brought "
+        "up to date"
+    )
 
 
 def a_file_that_may_not_be_read(place: Place) -> str:
@@ -102,13 +139,18 @@ def a_file_that_may_not_be_read(place: Place) -> str:
     path = place.write("closed.md", "# Closed\n\nclosedmark is here.\n")
     path.chmod(0)
     told = as_nobody(place)
-    assert [(name, "cannot be read" in reason) for name, reason in told["skipped"]] == [("closed.md", True)], told
+    assert [(name, "cannot be read" in reason) for name, reason in told["skipped"]] == [
+        ("closed.md", True)
+    ], told
     path.chmod(0o644)
     check_apples(place)
     place.index()
     place.check()
     assert place.found('"closedmark"')[:1] == ["closed.md"], "what can be read again is not found"
-    return "(mode 000, as another user) reported by name, the rest indexed; found again once it can be read"
+    return (
+        "(mode 000, as another user) reported by name, the rest indexed; found again once it can "
+        "be read"
+    )
 
 
 def a_drive_that_goes_and_comes_back(place: Place) -> str:
@@ -125,18 +167,29 @@ def a_drive_that_goes_and_comes_back(place: Place) -> str:
                 said = type(error).__name__
             else:
                 raise AssertionError("an empty root was indexed without an error")
-            assert place.found('"drivemark"')[:1] == ["drive/on it.md"], "an empty root was taken for deleted notes"
+            assert place.found('"drivemark"')[:1] == ["drive/on it.md"], (
+                "an empty root was taken for deleted notes"
+            )
         place.index()
         place.check()
-    return f"(mounts) an empty file system over the vault: {said}, nothing deleted; taken away: as before"
+    return (
+        f"(mounts) an empty file system over the vault: {said}, nothing deleted; taken away: as "
+        "before"
+    )
 
 
 @contextmanager
 def mounted(arguments: list[str], at: Path) -> Iterator[None]:
     """Mount something for a while."""
-    done = subprocess.run(["mount", *arguments], capture_output=True, text=True) if shutil.which("mount") else None
+    done = (
+        subprocess.run(["mount", *arguments], capture_output=True, text=True)
+        if shutil.which("mount")
+        else None
+    )
     if done is None or done.returncode:
-        raise NotTriedError(f"nothing can be mounted here ({done.stderr.strip() if done else 'no mount'})")
+        raise NotTriedError(
+            f"nothing can be mounted here ({done.stderr.strip() if done else 'no mount'})"
+        )
     try:
         yield
     finally:
@@ -151,33 +204,57 @@ def a_file_system_that_reports_no_changes(place: Place) -> str:
     lower.mkdir()
     other.mkdir()
     (lower / "apples.md").write_text(APPLES)
-    with mounted(["-t", "overlay", "-o", f"lowerdir={lower}:{other}", "overlay", str(place.root)], place.root):
+    with mounted(
+        ["-t", "overlay", "-o", f"lowerdir={lower}:{other}", "overlay", str(place.root)], place.root
+    ):
         seconds = followed(place, lambda text: (lower / "apples.md").write_text(text), reconcile=2)
-    return f"(overlay, changed below) found by the next comparison, {seconds:.1f} s at reconcile_seconds = 2"
+    return (
+        f"(overlay, changed below) found by the next comparison, {seconds:.1f} s at "
+        "reconcile_seconds = 2"
+    )
 
 
 def no_watch_left(place: Place) -> str:
     """Run in a user namespace whose limit of watches is 0, since the machine's is everybody's."""
     plant(place)
     code = (
-        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); from place import Place; from cases import followed;"
-        "place = Place(Path(sys.argv[2])); print(followed(place, lambda text: place.write('apples.md', text), complaint='cannot be watched'))"
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); from place import "
+        "Place; from cases import followed;"
+        "place = Place(Path(sys.argv[2])); print(followed(place, lambda text: "
+        "place.write('apples.md', text), complaint='cannot be watched'))"
     )
-    command = ["unshare", "--user", "--map-root-user", "sh", "-c", 'echo 0 > /proc/sys/user/max_inotify_watches && exec "$@"', "sh"]
+    command = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "sh",
+        "-c",
+        'echo 0 > /proc/sys/user/max_inotify_watches && exec "$@"',
+        "sh",
+    ]
     if not shutil.which("unshare"):
         raise NotTriedError("no unshare")
-    done = subprocess.run([*command, sys.executable, "-c", code, str(Path(__file__).parent), str(place.made)], capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, sys.executable, "-c", code, str(Path(__file__).parent), str(place.made)],
+        capture_output=True,
+        text=True,
+    )
     if "max_inotify_watches" in done.stderr or "unshare" in done.stderr:
         raise NotTriedError(done.stderr.strip())
     assert done.returncode == 0, done.stderr[-500:]
-    return f"(user namespace, max_inotify_watches = 0) the user is told, the folder polled: found after {float(done.stdout):.1f} s"
+    return (
+        "(user namespace, max_inotify_watches = 0) the user is told, the folder polled: found "
+        f"after {float(done.stdout):.1f} s"
+    )
 
 
 FOLLOWED_SECONDS = 60.0
 """The longest wait for what a loop does."""
 
 
-def followed(place: Place, save: Callable[[str], object], reconcile: int = 3600, complaint: str = "") -> float:
+def followed(
+    place: Place, save: Callable[[str], object], reconcile: int = 3600, complaint: str = ""
+) -> float:
     """Save a note under an indexing loop; return the seconds until it is found."""
     said: list[str] = []
     settings = ("serve.watch.quiet_ms=50", f"serve.watch.reconcile_seconds={reconcile}")
@@ -189,7 +266,9 @@ def followed(place: Place, save: Callable[[str], object], reconcile: int = 3600,
             assert until(lambda: loop.is_idle, FOLLOWED_SECONDS), "it never came to rest"
             began = time.monotonic()
             save("# Apples\n\nCider is pressed from apples.\n")
-            assert until(lambda: bool(reader.query('"cider is pressed"').passages), FOLLOWED_SECONDS), "the change was never found"
+            assert until(
+                lambda: bool(reader.query('"cider is pressed"').passages), FOLLOWED_SECONDS
+            ), "the change was never found"
             seconds = time.monotonic() - began
         finally:
             loop.stop()
@@ -207,27 +286,53 @@ def the_same_name_composed_and_decomposed(place: Place) -> str:
     place.write(f"{apart}.md", "# Two\n\ntwomark is decomposed.\n")
     if len(os.listdir(place.root)) < 2:
         raise NotTriedError("this file system takes the two for one name")
-    place.write("links.md", f"# Links\n\n[[{composed}]] and [[{apart}]] and [x](<{apart}.md>) and [y](<{composed}.md>)\n")
+    place.write(
+        "links.md",
+        f"# Links\n\n[[{composed}]] and [[{apart}]] and [x](<{apart}.md>) and "
+        f"[y](<{composed}.md>)\n",
+    )
     report = place.index()
     assert (report.added, report.links_dangling) == (3, 0), report
     with place.open() as library:
         read = [library.read(f"{name}.md").text for name in (composed, apart)]
-    assert ["onemark" in read[0], "twomark" in read[1]] == [True, True], "one of the two is read for the other"
+    assert ["onemark" in read[0], "twomark" in read[1]] == [True, True], (
+        "one of the two is read for the other"
+    )
     (place.root / f"{composed}.md").unlink()
     place.index()
     place.check()
     with place.open() as library:
-        assert library.query(composed).passages[0].path == f"{apart}.md", "a name is not found in its other form"
+        assert library.query(composed).passages[0].path == f"{apart}.md", (
+            "a name is not found in its other form"
+        )
     (place.root / f"{apart}.md").rename(place.root / f"{composed}.md")  # as a copy from a Mac does
     report = place.index()
-    assert (report.embedded, report.links_dangling) == (0, 0), f"a name in its other form is another note: {report}"
+    assert (report.embedded, report.links_dangling) == (0, 0), (
+        f"a name in its other form is another note: {report}"
+    )
     place.check()
-    return "kept apart, each read by its own path; links in either form resolve; a name is found in its other form; a rename embeds nothing"
+    return (
+        "kept apart, each read by its own path; links in either form resolve; a name is found in "
+        "its other form; a rename embeds nothing"
+    )
 
 
 def hostile_names(place: Place) -> str:
     plant(place)
-    names = ["new\nline", "-rf", "--help", " lead", "tab\tand\x1b[31m", "a" * 252, "\u202egnp", "%2e%2e", "CON", "dot.", "q'uo\"te", "$(x)`y`"]
+    names = [
+        "new\nline",
+        "-rf",
+        "--help",
+        " lead",
+        "tab\tand\x1b[31m",
+        "a" * 252,
+        "\u202egnp",
+        "%2e%2e",
+        "CON",
+        "dot.",
+        "q'uo\"te",
+        "$(x)`y`",
+    ]
     names += ["#h^b|c", "[[x]]"]
     for number, name in enumerate(names):
         place.write(f"{name}.md", f"# Name {number}\n\nnamemark{number} is here.\n")
@@ -237,11 +342,18 @@ def hostile_names(place: Place) -> str:
     refused = [each.path for each in report.skipped]
     assert len(refused) == 3, f"not each of three names that are no UTF-8 is reported: {refused}"
     with place.open() as library:
-        missing = [name for n, name in enumerate(names) if [p.path for p in library.query(f'"namemark{n}"').passages][:1] != [f"{name}.md"]]
+        missing = [
+            name
+            for n, name in enumerate(names)
+            if [p.path for p in library.query(f'"namemark{n}"').passages][:1] != [f"{name}.md"]
+        ]
     assert not missing, f"not found: {missing}"
     check_apples(place)
     place.check()
-    return f"{len(names)} names (line feed, escape, leading dash, 255 bytes, right-to-left, shell) found; 3 that are no UTF-8 reported by name"
+    return (
+        f"{len(names)} names (line feed, escape, leading dash, 255 bytes, right-to-left, shell) "
+        "found; 3 that are no UTF-8 reported by name"
+    )
 
 
 # ------------------------------------------------------------------ what is no note
@@ -274,7 +386,10 @@ def things_that_are_no_files(place: Place) -> str:
     check_apples(place)
     place.check()
     devices = ", ".join(made) or "no devices (not root)"
-    return f"pipe, socket, {devices}, a folder named .md, symlinks in a circle, to nowhere, out: 2 of 2 notes, {len(report.skipped)} reported"
+    return (
+        f"pipe, socket, {devices}, a folder named .md, symlinks in a circle, to nowhere, out: 2 "
+        f"of 2 notes, {len(report.skipped)} reported"
+    )
 
 
 SPARSE_MEGABYTES = 100
@@ -290,9 +405,12 @@ def a_sparse_file(place: Place) -> str:
     with place.open() as library:  # what every index takes is there by then
         library.index(words_only=True)
     try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak is counted from here
+        # the peak is counted from here
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError as error:
-        raise NotTriedError("the most that a process held can be counted anew on Linux alone") from error
+        raise NotTriedError(
+            "the most that a process held can be counted anew on Linux alone"
+        ) from error
     before = peak()
     report = place.index()
     grown = peak() - before
@@ -323,20 +441,32 @@ def many_files_in_one_folder(place: Place) -> str:
         again = library.index(words_only=True)
     rest = time.process_time() - began
     assert (again.added, again.changed, again.removed) == (0, 0, 0), again
-    assert place.found(f'"filemark{many - 7}"')[:1] == [f"note {many - 7}.md"], "a note among many is not found"
+    assert place.found(f'"filemark{many - 7}"')[:1] == [f"note {many - 7}.md"], (
+        "a note among many is not found"
+    )
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    return f"{many:,} files: {seconds:.1f} s of processor, words alone; again, unchanged: {rest:.2f} s; {most} MB at most"
+    return (
+        f"{many:,} files: {seconds:.1f} s of processor, words alone; again, unchanged: {rest:.2f} "
+        f"s; {most} MB at most"
+    )
 
 
 def many_links_in_one_note(place: Place) -> str:
     many = 100_000 if place.full else 1000
     plant(place)
-    place.write("hub.md", "# Hub\n\n" + "\n\n".join(f"[[pears]] and [[missing {n}]] linkmark" for n in range(many // 2)) + "\n")
+    place.write(
+        "hub.md",
+        "# Hub\n\n"
+        + "\n\n".join(f"[[pears]] and [[missing {n}]] linkmark" for n in range(many // 2))
+        + "\n",
+    )
     began = time.process_time()
     report = place.index()
     seconds = time.process_time() - began
     followed = min(many, MOST_LINKS)  # of a note; those below are reported
-    assert (report.links_resolved, report.links_dangling) == (followed // 2 + 1, followed // 2), report
+    assert (report.links_resolved, report.links_dangling) == (followed // 2 + 1, followed // 2), (
+        report
+    )
     began = time.process_time()
     check_apples(place)
     with place.open() as library:
@@ -347,7 +477,10 @@ def many_links_in_one_note(place: Place) -> str:
     began = time.process_time()
     place.index()
     place.check()
-    return f"{many:,} links: {seconds:.1f} s of processor, asked about in {asked:.1f} s; taken out again in {time.process_time() - began:.1f} s"
+    return (
+        f"{many:,} links: {seconds:.1f} s of processor, asked about in {asked:.1f} s; taken out "
+        f"again in {time.process_time() - began:.1f} s"
+    )
 
 
 def folders_a_thousand_deep(place: Place) -> str:
@@ -363,21 +496,33 @@ def folders_a_thousand_deep(place: Place) -> str:
         os.close(here)
         here = below
         if number in (400, deep - 1):
-            with os.fdopen(os.open(f"at {number}.md", os.O_CREAT | os.O_WRONLY, dir_fd=here), "w") as file:
+            with os.fdopen(
+                os.open(f"at {number}.md", os.O_CREAT | os.O_WRONLY, dir_fd=here), "w"
+            ) as file:
                 file.write(f"# At {number}\n\ndeepmark{number}\n")
     os.close(here)
     try:
         began = time.process_time()
         report = place.index()
         seconds = time.process_time() - began
-        assert place.found('"bottommark"')[:1] == ["d/" * deep + "bottom.md"], "the note at the bottom is not found"
-        assert place.found('"deepmark400"')[:1] == ["longname/" * 401 + "at 400.md"], "a note at 3,600 bytes is not found"
+        assert place.found('"bottommark"')[:1] == ["d/" * deep + "bottom.md"], (
+            "the note at the bottom is not found"
+        )
+        assert place.found('"deepmark400"')[:1] == ["longname/" * 401 + "at 400.md"], (
+            "a note at 3,600 bytes is not found"
+        )
         check_apples(place)
-        assert any(each.path.startswith("longname") for each in report.skipped), f"what is too deep to be listed is not reported: {report.skipped}"
+        assert any(each.path.startswith("longname") for each in report.skipped), (
+            f"what is too deep to be listed is not reported: {report.skipped}"
+        )
         place.check()
     finally:
-        subprocess.run(["rm", "-rf", place.root / "longname", place.root / "d"], check=True)  # Python goes down as deep as the path
-    return f"1,000 folders: found at the bottom, {seconds:.1f} s of processor; behind 4,096 bytes: reported, the rest indexed"
+        # Python goes down as deep as the path
+        subprocess.run(["rm", "-rf", place.root / "longname", place.root / "d"], check=True)
+    return (
+        f"1,000 folders: found at the bottom, {seconds:.1f} s of processor; behind 4,096 bytes: "
+        "reported, the rest indexed"
+    )
 
 
 # ------------------------------------------------------------------ files that do not keep still
@@ -393,7 +538,9 @@ def files_that_change_while_they_are_read(place: Place) -> str:
             path = chance.choice(paths)
             with path.open("w") as file:  # empties it first
                 for _ in range(chance.randrange(1, 30)):
-                    file.write(f"# Part {chance.random()}\n\nrestlessmark {chance.choice(paths).stem}\n\n")
+                    file.write(
+                        f"# Part {chance.random()}\n\nrestlessmark {chance.choice(paths).stem}\n\n"
+                    )
                     file.flush()
             if chance.random() < 0.3:
                 os.truncate(path, chance.randrange(200))
@@ -413,7 +560,10 @@ def files_that_change_while_they_are_read(place: Place) -> str:
         writer.join()
     place.index()
     place.check()
-    return f"20 notes rewritten, cut short, deleted all the time (seed 5): {rounds} runs without an error; equal to a fresh build when they rest"
+    return (
+        f"20 notes rewritten, cut short, deleted all the time (seed 5): {rounds} runs without an "
+        "error; equal to a fresh build when they rest"
+    )
 
 
 CASES: dict[str, Callable[[Place], str]] = {

@@ -1,4 +1,6 @@
-"""Bad neighbors: what else may live on a disk, one after another, as a table: `make neighbors`, or `python tests/neighbors/neighbors.py CASE ...`."""
+"""Bad neighbors: what else may live on a disk, one after another, as a table: `make neighbors`, or
+`python tests/neighbors/neighbors.py CASE ...`.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,17 @@ from place import NotTriedError, Place
 
 
 def main(arguments: list[str]) -> int:
-    """Try each case at its full size; print a table in Markdown. Return 1 where one failed, 3 where none could be tried."""
+    """Try each case at its full size; print a table in Markdown.
+
+    Return 1 where one failed, 3 where none could be tried.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="CASE", help="cases whose names hold this; all of them where none is named")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="CASE",
+        help="cases whose names hold this; all of them where none is named",
+    )
     names, ended = parser.parse_args(arguments).names, Counter[str]()
     if unknown := [each for each in names if not any(each in name for name in CASES)]:
         parser.error(f"no such case: {', '.join(unknown)}")
@@ -25,7 +35,9 @@ def main(arguments: list[str]) -> int:
     for name, case in CASES.items():
         if names and not any(each in name for each in names):
             continue
-        with tempfile.TemporaryDirectory(prefix="thumbindex-neighbors-", ignore_cleanup_errors=True) as made:
+        with tempfile.TemporaryDirectory(
+            prefix="thumbindex-neighbors-", ignore_cleanup_errors=True
+        ) as made:
             (Path(made) / "vault").mkdir()
             began = time.monotonic()
             try:
@@ -36,7 +48,10 @@ def main(arguments: list[str]) -> int:
                 held, came = "FAILED", f"{type(error).__name__}: {error}"
                 traceback.print_exc()
         ended[held] += 1
-        print(f"| {name} | {held} | {came.replace('|', '&#124;')} | {time.monotonic() - began:.1f} |", flush=True)
+        print(
+            f"| {name} | {held} | {came.replace('|', '&#124;')} | {time.monotonic() - began:.1f} |",
+            flush=True,
+        )
     print(f"\n{ended['held']} held, {ended['not tried']} not tried, {ended['FAILED']} failed")
     return 1 if ended["FAILED"] else 0 if ended["held"] else 3
 

@@ -1,4 +1,6 @@
-"""A vault, its index, and what is asked of every case: the index must say what one built anew says, and answer."""
+"""A vault, its index, and what is asked of every case: the index must say what one built anew says,
+and answer.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ class Place:
         differing = [name for name in built if grown[name] != built[name]]
         assert not differing, f"not what a fresh build says: {differing}"
         report = self.index()
-        assert (report.added, report.changed, report.removed, report.embedded) == (0, 0, 0, 0), f"not at rest: {report}"
+        assert (report.added, report.changed, report.removed, report.embedded) == (0, 0, 0, 0), (
+            f"not at rest: {report}"
+        )
 
     def _dump(self, index: str) -> Mapping[str, Sequence[Any]]:
         with self.open(index) as library:
@@ -75,18 +79,38 @@ class Place:
 def open_library(root: Path, index: Path, *overrides: str) -> Library:
     """Open a folder by a model that costs nothing."""
     config = load_config(user_file=index.parent / "none", overrides=overrides)
-    return Library.open([root], index=index, config=replace(config, query=config.query.without_stages("recency")), embedder=FakeEmbedder())
+    return Library.open(
+        [root],
+        index=index,
+        config=replace(config, query=config.query.without_stages("recency")),
+        embedder=FakeEmbedder(),
+    )
 
 
 def as_nobody(place: Place, **job: Any) -> dict[str, Any]:
-    """Index, or ask, as a user to whom permissions apply: root reads what it likes. Return what came of it."""
+    """Index, or ask, as a user to whom permissions apply: root reads what it likes.
+
+    Return what came of it.
+    """
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         raise NotTriedError("only root can become another user")
     for path in (place.made, *place.made.rglob("*")):
         os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
     said, program = place.made / "said.json", Path(__file__).parents[1] / "faults" / "child.py"
-    asked = {"root": str(place.root), "index": str(place.made / "index"), "said": str(said), "user": NOBODY, **job}
-    subprocess.run([sys.executable, program], input=json.dumps(asked), text=True, check=True, stdout=subprocess.DEVNULL)
+    asked = {
+        "root": str(place.root),
+        "index": str(place.made / "index"),
+        "said": str(said),
+        "user": NOBODY,
+        **job,
+    }
+    subprocess.run(
+        [sys.executable, program],
+        input=json.dumps(asked),
+        text=True,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     told: dict[str, Any] = json.loads(said.read_text(encoding="utf-8"))
     assert told["outcome"] in ("done", "answered"), told
     return told

@@ -1,4 +1,6 @@
-"""Whatever else lives on a disk, an index ends as one that is built anew; `make neighbors` tries the same at full size."""
+"""Whatever else lives on a disk, an index ends as one that is built anew; `make neighbors` tries
+the same at full size.
+"""
 
 from __future__ import annotations
 

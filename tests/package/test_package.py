@@ -1,4 +1,5 @@
-"""The package as a stranger gets it: built, looked into, installed in three ways into empty environments, and asked, offline, with an empty home.
+"""The package as a stranger gets it: built, looked into, installed in three ways into empty
+environments, and asked, offline, with an empty home.
 
 `make test-package` runs these and first installs the tools; `make test` leaves them out.
 """
@@ -53,25 +54,60 @@ def refuse(event, arguments):
 
 sys.addaudithook(refuse)
 """
-"""What an environment imports at its start: whatever asks for another machine is refused and noted, in children and after a caught error, too."""
+"""What an environment imports at its start: whatever asks for another machine is refused and noted,
+in children and after a caught error, too.
+"""
 
-NO_NETWORK = re.compile(r"NewConnectionError|NameResolutionError|Failed to establish a new connection|dns error|error sending request", re.I)
+NO_NETWORK = re.compile(
+    r"NewConnectionError|NameResolutionError|Failed to establish a new connection"
+    r"|dns error|error sending request",
+    re.I,
+)
 """What pip and uv say where they reach nobody."""
 
-pytestmark = pytest.mark.skipif("THUMBINDEX_PACKAGE" not in os.environ, reason="`make test-package` runs these")
+pytestmark = pytest.mark.skipif(
+    "THUMBINDEX_PACKAGE" not in os.environ, reason="`make test-package` runs these"
+)
 
 
-def run(*command: object, environment: Mapping[str, str] | None = None, folder: Path | None = None, seconds: float = 600) -> str:
-    """Run a program; return what it printed. A failure shows all that it said; an install that finds no network is skipped."""
-    done = subprocess.run([*map(str, command)], env=environment, cwd=folder, capture_output=True, encoding="utf-8", errors="replace", timeout=seconds)
-    if done.returncode and {"install", "sync"} & {*map(str, command)} and NO_NETWORK.search(done.stdout + done.stderr):
-        pytest.skip(f"no network: `{Path(str(command[0])).name} {' '.join(map(str, command[1:4]))} …` cannot fetch what it installs")
-    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+def run(
+    *command: object,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    seconds: float = 600,
+) -> str:
+    """Run a program; return what it printed.
+
+    A failure shows all that it said; an install that finds no network is skipped.
+    """
+    done = subprocess.run(
+        [*map(str, command)],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=seconds,
+    )
+    if (
+        done.returncode
+        and {"install", "sync"} & {*map(str, command)}
+        and NO_NETWORK.search(done.stdout + done.stderr)
+    ):
+        pytest.skip(
+            f"no network: `{Path(str(command[0])).name} {' '.join(map(str, command[1:4]))} …` "
+            "cannot fetch what it installs"
+        )
+    assert done.returncode == 0, (
+        f"{' '.join(map(str, command))}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    )
     return done.stdout
 
 
 def tool(name: str) -> str:
-    """Return the program of the extra `package` by its name; skip what needs it where it could not be installed."""
+    """Return the program of the extra `package` by its name; skip what needs it where it could not
+    be installed.
+    """
     found = shutil.which(name, path=str(Path(sys.executable).parent))
     if found is None:
         pytest.skip(f"{name} is not installed: `pip install '.[package]'` brings it")
@@ -88,12 +124,22 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     build = (tool("pyproject-build"), "--no-isolation")
     run(*build, "--outdir", place / "sdist", ROOT)
     run(*build, "--wheel", "--outdir", place / "tree", ROOT)
-    [sdist], [from_sdist], [wheel] = place.glob("sdist/*.tar.gz"), place.glob("sdist/*.whl"), place.glob("tree/*.whl")
+    [sdist], [from_sdist], [wheel] = (
+        place.glob("sdist/*.tar.gz"),
+        place.glob("sdist/*.whl"),
+        place.glob("tree/*.whl"),
+    )
     return {"sdist": sdist, "from_sdist": from_sdist, "wheel": wheel}
 
 
-def test_the_wheel_of_the_sdist_is_the_wheel_of_the_tree_byte_for_byte(built: dict[str, Path]) -> None:
-    assert built["from_sdist"].name == built["wheel"].name == f"thumbindex-{PROJECT['version']}-py3-none-any.whl"
+def test_the_wheel_of_the_sdist_is_the_wheel_of_the_tree_byte_for_byte(
+    built: dict[str, Path],
+) -> None:
+    assert (
+        built["from_sdist"].name
+        == built["wheel"].name
+        == f"thumbindex-{PROJECT['version']}-py3-none-any.whl"
+    )
     assert built["from_sdist"].read_bytes() == built["wheel"].read_bytes()
 
 
@@ -101,7 +147,9 @@ def test_the_wheel_holds_each_file_of_the_package_and_no_other(built: dict[str, 
     with zipfile.ZipFile(built["wheel"]) as wheel:
         names = set(wheel.namelist())
     facts = f"thumbindex-{PROJECT['version']}.dist-info/"
-    assert {name for name in names if not name.startswith(facts)} == {name.removeprefix("src/") for name in tracked("src/thumbindex")}
+    assert {name for name in names if not name.startswith(facts)} == {
+        name.removeprefix("src/") for name in tracked("src/thumbindex")
+    }
     assert {name.removeprefix(facts) for name in names if name.startswith(facts)} == {
         "METADATA",
         "RECORD",
@@ -110,13 +158,28 @@ def test_the_wheel_holds_each_file_of_the_package_and_no_other(built: dict[str, 
         "licenses/LICENSE",
         "licenses/src/thumbindex/encode/minilm/LICENSE",
     }
-    assert {"thumbindex/py.typed", "thumbindex/index/schema.sql", "thumbindex/index/postgres/schema.sql"} <= names
+    assert {
+        "thumbindex/py.typed",
+        "thumbindex/index/schema.sql",
+        "thumbindex/index/postgres/schema.sql",
+    } <= names
 
 
-def test_the_sdist_holds_what_a_build_needs_the_documentation_and_no_tests(built: dict[str, Path]) -> None:
+def test_the_sdist_holds_what_a_build_needs_the_documentation_and_no_tests(
+    built: dict[str, Path],
+) -> None:
     with tarfile.open(built["sdist"]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    at_the_top = {"PKG-INFO", ".gitignore", "LICENSE", "README.md", "config.toml", "constraints.txt", "pyproject.toml", "requirements.txt"}
+    at_the_top = {
+        "PKG-INFO",
+        ".gitignore",
+        "LICENSE",
+        "README.md",
+        "config.toml",
+        "constraints.txt",
+        "pyproject.toml",
+        "requirements.txt",
+    }
     assert names == at_the_top | tracked("src/thumbindex") | tracked("scripts") | tracked("docs")
 
 
@@ -156,32 +219,72 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy `docs/`, beside what would be imported in place of the real ones if the working folder were looked through."""
+    """Copy `docs/`, beside what would be imported in place of the real ones if the working folder
+    were looked through.
+    """
     place = tmp_path_factory.mktemp("work") / "docs"
     shutil.copytree(ROOT / "docs", place)
     for name in ("token.py", "thumbindex/__init__.py", "json/__init__.py"):
         (place / name).parent.mkdir(exist_ok=True)
-        (place / name).write_text("raise SystemExit('a file of the folder was run')\n", encoding="utf-8")
+        (place / name).write_text(
+            "raise SystemExit('a file of the folder was run')\n", encoding="utf-8"
+        )
     return place
 
 
 def with_pip(wheel: Path, place: Path) -> tuple[Path, Path]:
     run(sys.executable, "-m", "venv", "--without-pip", place)
-    run(tool("pip"), "--python", place, "install", "--quiet", "--no-compile", "--constraint", CONSTRAINTS, wheel)
+    run(
+        tool("pip"),
+        "--python",
+        place,
+        "install",
+        "--quiet",
+        "--no-compile",
+        "--constraint",
+        CONSTRAINTS,
+        wheel,
+    )
     return place, place / BIN
 
 
 def with_uv(wheel: Path, place: Path) -> tuple[Path, Path]:
-    folders = {"UV_TOOL_DIR": str(place / "tools"), "UV_TOOL_BIN_DIR": str(place / "programs"), "UV_PYTHON_DOWNLOADS": "never"}
-    command = (tool("uv"), "tool", "install", "--quiet", "--python", sys.executable, "--constraints", CONSTRAINTS, wheel)
+    folders = {
+        "UV_TOOL_DIR": str(place / "tools"),
+        "UV_TOOL_BIN_DIR": str(place / "programs"),
+        "UV_PYTHON_DOWNLOADS": "never",
+    }
+    command = (
+        tool("uv"),
+        "tool",
+        "install",
+        "--quiet",
+        "--python",
+        sys.executable,
+        "--constraints",
+        CONSTRAINTS,
+        wheel,
+    )
     run(*command, environment={**os.environ, **folders})
     return place / "tools" / "thumbindex", place / "programs"
 
 
 def with_pipx(wheel: Path, place: Path) -> tuple[Path, Path]:
-    folders = {"PIPX_HOME": str(place / "pipx"), "PIPX_BIN_DIR": str(place / "programs"), "PIPX_MAN_DIR": str(place / "man")}
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))  # where uv is, pipx installs with it
-    command = (tool("pipx"), "install", "--python", sys.executable, f"--pip-args=--constraint={CONSTRAINTS}", wheel)
+    folders = {
+        "PIPX_HOME": str(place / "pipx"),
+        "PIPX_BIN_DIR": str(place / "programs"),
+        "PIPX_MAN_DIR": str(place / "man"),
+    }
+    # where uv is, pipx installs with it
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    command = (
+        tool("pipx"),
+        "install",
+        "--python",
+        sys.executable,
+        f"--pip-args=--constraint={CONSTRAINTS}",
+        wheel,
+    )
     run(*command, environment={**os.environ, **folders, "PATH": path})
     return place / "pipx" / "venvs" / "thumbindex", place / "programs"
 
@@ -194,18 +297,28 @@ def with_lock(wheel: Path, place: Path) -> tuple[Path, Path]:
     return place, place / BIN
 
 
-WAYS: dict[str, Callable[[Path, Path], tuple[Path, Path]]] = {"pip": with_pip, "uv": with_uv, "pipx": with_pipx, "lock": with_lock}
+WAYS: dict[str, Callable[[Path, Path], tuple[Path, Path]]] = {
+    "pip": with_pip,
+    "uv": with_uv,
+    "pipx": with_pipx,
+    "lock": with_lock,
+}
 
 
 @pytest.fixture(scope="module", params=WAYS)
 def installed(
-    request: pytest.FixtureRequest, built: dict[str, Path], environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    built: dict[str, Path],
+    environment: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Installed:
     """Install the wheel in one of the ways, and deny the environment every other machine."""
     place = tmp_path_factory.mktemp(request.param)
     prefix, programs = WAYS[request.param](built["wheel"], place / "in")
     python = prefix / BIN / "python"
-    packages = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    packages = Path(
+        run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+    )
     (packages / "refusal.py").write_text(REFUSAL, encoding="utf-8")
     (packages / "refusal.pth").write_text("import refusal\n", encoding="utf-8")
     return Installed(programs / "thumbindex", python, environment, prefix)
@@ -213,24 +326,48 @@ def installed(
 
 def test_the_program_says_its_version(installed: Installed) -> None:
     assert installed.ask("--version") == f"thumbindex {PROJECT['version']}\n"
-    assert run(installed.python, "-P", "-m", "thumbindex", "--version", environment=installed.environment) == f"thumbindex {PROJECT['version']}\n"
+    assert (
+        run(
+            installed.python,
+            "-P",
+            "-m",
+            "thumbindex",
+            "--version",
+            environment=installed.environment,
+        )
+        == f"thumbindex {PROJECT['version']}\n"
+    )
 
 
-def test_the_documentation_is_indexed_and_a_question_answered_offline_from_an_empty_home(installed: Installed, notes: Path) -> None:
+def test_the_documentation_is_indexed_and_a_question_answered_offline_from_an_empty_home(
+    installed: Installed, notes: Path
+) -> None:
     report = json.loads(installed.ask("index", "--folder", ".", "--json", folder=notes))
     assert report["skipped"] == []
     answer = json.loads(installed.ask("query", "--folder", ".", "--json", QUESTION, folder=notes))
     assert answer["results"][0]["path"] == ANSWER
-    assert (answer["index"]["vectors"], answer["index"]["pending"]) == (answer["index"]["chunks"], 0)
+    assert (answer["index"]["vectors"], answer["index"]["pending"]) == (
+        answer["index"]["chunks"],
+        0,
+    )
 
 
-def test_a_client_shakes_hands_and_is_answered_whatever_lies_in_its_folder(installed: Installed, notes: Path) -> None:
+def test_a_client_shakes_hands_and_is_answered_whatever_lies_in_its_folder(
+    installed: Installed, notes: Path
+) -> None:
     program = (str(installed.program), "serve")
     with ServerProcess(["--folder=."], program, installed.environment, notes) as server:
         found = server.call("query", query=QUESTION)
         tools = server.request("tools/list", {})["tools"]
     assert ANSWER in json.dumps(found)
-    assert [each["name"] for each in tools] == ["query", "read", "outline", "related", "verify", "status"]
+    assert [each["name"] for each in tools] == [
+        "query",
+        "read",
+        "outline",
+        "related",
+        "verify",
+        "status",
+    ]
 
 
 def test_the_doctor_finds_nothing_wrong(installed: Installed, notes: Path) -> None:
@@ -242,18 +379,41 @@ STATE_A_TEXT = {"protobuf", "tiktoken"}
 """Packages whose license is known by none of its short names: `make audit` judges the text."""
 
 
-def test_a_bill_of_materials_names_each_package_that_is_locked_for_here_its_license_and_what_it_needs(installed: Installed, request: Any) -> None:
+def test_a_bill_of_materials_names_each_package_locked_for_here_its_license_and_what_it_needs(
+    installed: Installed, request: Any
+) -> None:
     if request.node.callspec.params["installed"] != "lock":
         pytest.skip("the lock says what is installed in one of the ways")
-    text = run(tool("cyclonedx-py"), "environment", "--pyproject", ROOT / "pyproject.toml", "--output-reproducible", installed.python)
+    text = run(
+        tool("cyclonedx-py"),
+        "environment",
+        "--pyproject",
+        ROOT / "pyproject.toml",
+        "--output-reproducible",
+        installed.python,
+    )
     bill = json.loads(text)
-    locked = [Requirement(line) for line in re.findall(r"^(\w[^\\\n]+) \\$", LOCK.read_text(encoding="utf-8"), re.M)]
-    here = {canonicalize_name(each.name) for each in locked if each.marker is None or each.marker.evaluate()}
+    locked = [
+        Requirement(line)
+        for line in re.findall(r"^(\w[^\\\n]+) \\$", LOCK.read_text(encoding="utf-8"), re.M)
+    ]
+    here = {
+        canonicalize_name(each.name)
+        for each in locked
+        if each.marker is None or each.marker.evaluate()
+    }
     assert {canonicalize_name(each["name"]) for each in bill["components"]} == here
-    assert (bill["metadata"]["component"]["name"], bill["metadata"]["component"]["version"]) == ("thumbindex", PROJECT["version"])
-    assert [each["name"] for each in bill["components"] if not each["purl"].startswith("pkg:pypi/")] == []
+    assert (bill["metadata"]["component"]["name"], bill["metadata"]["component"]["version"]) == (
+        "thumbindex",
+        PROJECT["version"],
+    )
+    assert [
+        each["name"] for each in bill["components"] if not each["purl"].startswith("pkg:pypi/")
+    ] == []
     assert {each["name"] for each in bill["components"] if not each.get("licenses")} <= STATE_A_TEXT
-    assert {each["ref"] for each in bill["dependencies"]} >= {each["bom-ref"] for each in bill["components"]}
+    assert {each["ref"] for each in bill["dependencies"]} >= {
+        each["bom-ref"] for each in bill["components"]
+    }
 
 
 def test_no_other_machine_was_asked_for(installed: Installed) -> None:
@@ -261,21 +421,44 @@ def test_no_other_machine_was_asked_for(installed: Installed) -> None:
     assert not noted.exists(), noted.read_text(encoding="utf-8")
     # and it would have been noted
     attempt = "import socket; socket.create_connection(('192.0.2.1', 9), 1)"
-    done = subprocess.run([str(installed.python), "-c", attempt], env=installed.environment, capture_output=True, encoding="utf-8")
+    done = subprocess.run(
+        [str(installed.python), "-c", attempt],
+        env=installed.environment,
+        capture_output=True,
+        encoding="utf-8",
+    )
     assert (noted.exists(), "the network is denied" in done.stderr) == (True, True)
 
 
-# ------------------------------------------------------------------ the bundle and the workflow, by others' programs
+# ------------------------------------------------------------------ the bundle and the workflow, by
 
 
-def test_the_bundle_starts_as_claude_desktop_starts_it(environment: dict[str, str], notes: Path, tmp_path: Path) -> None:
+def test_the_bundle_starts_as_claude_desktop_starts_it(
+    environment: dict[str, str], notes: Path, tmp_path: Path
+) -> None:
     unpacked, uv = tmp_path / "bundle", tool("uv")
     with zipfile.ZipFile(write_bundle(ROOT, tmp_path / "x.mcpb")) as bundle:
         bundle.extractall(unpacked)
-    start = json.loads((unpacked / "manifest.json").read_text(encoding="utf-8"))["server"]["mcp_config"]
-    words = [each.replace("${__dirname}", str(unpacked)) for each in start["args"] if "user_config" not in each]
-    # what the first start would install comes from the caches, whose place an empty home does not tell
-    run(uv, "sync", "--quiet", "--python", sys.executable, "--directory", unpacked, environment={**os.environ, "UV_PYTHON_DOWNLOADS": "never"})
+    start = json.loads((unpacked / "manifest.json").read_text(encoding="utf-8"))["server"][
+        "mcp_config"
+    ]
+    words = [
+        each.replace("${__dirname}", str(unpacked))
+        for each in start["args"]
+        if "user_config" not in each
+    ]
+    # what the first start would install comes from the caches, whose place an empty home does not
+    # tell
+    run(
+        uv,
+        "sync",
+        "--quiet",
+        "--python",
+        sys.executable,
+        "--directory",
+        unpacked,
+        environment={**os.environ, "UV_PYTHON_DOWNLOADS": "never"},
+    )
     asked = {**environment, "UV_OFFLINE": "1", "UV_CACHE_DIR": run(uv, "cache", "dir").strip()}
     with ServerProcess([str(notes)], (uv, *words), asked) as server:
         assert [each["folder"] for each in server.call("status")["folders"]] == ["docs"]

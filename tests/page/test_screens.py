@@ -1,4 +1,6 @@
-"""Every screen in every state: nothing for axe to find, nothing wider than the window, nothing on the console."""
+"""Every screen in every state: nothing for axe to find, nothing wider than the window, nothing on
+the console.
+"""
 
 import pytest
 
@@ -62,7 +64,10 @@ def is_for_everybody(page) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     found = Axe().run(page, options={"runOnly": RULES})
-    assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found.response["violations"]] == []
+    assert [
+        (each["id"], [node["html"] for node in each["nodes"]])
+        for each in found.response["violations"]
+    ] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
 
 

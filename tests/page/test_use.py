@@ -1,4 +1,6 @@
-"""How one uses it: typing, reading, going back, by the keyboard alone, without JavaScript, while notes are being saved."""
+"""How one uses it: typing, reading, going back, by the keyboard alone, without JavaScript, while
+notes are being saved.
+"""
 
 import json
 import statistics
@@ -20,7 +22,9 @@ def type_slowly(page, text: str, delay: int = 25) -> None:
 
 
 def until(page, expression: str) -> None:
-    """Wait until an expression is true: Playwright's own way of it would need `eval`, which the page forbids."""
+    """Wait until an expression is true: Playwright's own way of it would need `eval`, which the
+    page forbids.
+    """
     end = time.monotonic() + 15
     while not page.evaluate(expression):
         assert time.monotonic() < end, expression
@@ -46,7 +50,14 @@ def test_answers_come_as_one_types_for_finished_words_only(open_page):
 def test_a_slow_typist_is_never_asked_for_half_a_word(open_page, delay):
     page = open_page("/")
     asked: list[str] = []
-    page.on("request", lambda request: asked.extend(parse_qs(urlsplit(request.url).query).get("q", [])) if "/?q=" in request.url else None)
+    page.on(
+        "request",
+        lambda request: (
+            asked.extend(parse_qs(urlsplit(request.url).query).get("q", []))
+            if "/?q=" in request.url
+            else None
+        ),
+    )
     type_slowly(page, "pour boiled water", delay)
     until(page, "document.getElementById('answer').dataset.asked === 'pour boiled water'")
     assert asked == ["pour", "pour boiled", "pour boiled water"]
@@ -54,13 +65,18 @@ def test_a_slow_typist_is_never_asked_for_half_a_word(open_page, delay):
 
 def test_a_question_that_is_pasted_is_asked_at_once(open_page):
     page = open_page("/")
-    page.evaluate("document.addEventListener('paste', () => { globalThis.pasted = performance.now(); })")
+    page.evaluate(
+        "document.addEventListener('paste', () => { globalThis.pasted = performance.now(); })"
+    )
     field = page.locator("#q")
     field.press_sequentially("boil water")
     for key in ("Control+a", "Control+x", "Control+v"):
         field.press(key)
     until(page, "document.getElementById('answer').dataset.asked === 'boil water'")
-    began = page.evaluate("performance.getEntriesByType('resource').filter((each) => each.name.endsWith('?q=boil+water')).at(-1).startTime")
+    began = page.evaluate(
+        "performance.getEntriesByType('resource').filter((each) => "
+        "each.name.endsWith('?q=boil+water')).at(-1).startTime"
+    )
     assert began - page.evaluate("globalThis.pasted") < LEAST_REST
 
 
@@ -73,7 +89,14 @@ def test_notes_are_offered_by_name_at_each_letter(open_page):
 def test_what_begins_as_no_name_does_is_not_asked_letter_by_letter(open_page, served):
     page = open_page("/")
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(parse_qs(urlsplit(request.url).query)["q"][0]) if "/names.json" in request.url else None)
+    page.on(
+        "request",
+        lambda request: (
+            asked.append(parse_qs(urlsplit(request.url).query)["q"][0])
+            if "/names.json" in request.url
+            else None
+        ),
+    )
     type_slowly(page, "when do two devices", 100)
     assert len(asked) <= 3  # letters that were typed before the server had answered "w"
     note = "when in doubt.md"
@@ -94,7 +117,10 @@ def test_a_passage_is_opened_at_its_lines_and_back_leads_to_the_answer(open_page
     page.locator("#card-1").click()
     page.wait_for_url("**/note/vault/sync.md?lines=*")
     assert page.locator(".cited").count() >= 1
-    assert page.locator(".cited").first.evaluate("each => { const at = each.getBoundingClientRect(); return at.top >= 0 && at.top < innerHeight }")
+    assert page.locator(".cited").first.evaluate(
+        "each => { const at = each.getBoundingClientRect(); return at.top >= 0 && at.top < "
+        "innerHeight }"
+    )
     page.go_back()
     answered(page)
     assert page.locator("#q").input_value() == QUESTION
@@ -206,7 +232,9 @@ def test_only_what_reads_otherwise_is_marked_as_changed(open_page, served):
     try:
         served.save(coffee, f"\n\n\n{before[coffee]}")  # the same words, further down
         served.save(tea, before[tea].replace("Boil water", "Boil water, boil water"))
-        until(page, "document.querySelector('#cards')?.innerText.includes('Boil water, boil water')")
+        until(
+            page, "document.querySelector('#cards')?.innerText.includes('Boil water, boil water')"
+        )
         assert page.evaluate(score) != scored
         assert page.locator("article.changed .path").all_inner_texts() == [tea]
     finally:
@@ -232,7 +260,9 @@ def test_what_is_typed_and_not_sent_stays_while_notes_are_saved(open_page, serve
     page.evaluate("document.querySelector('input[name=note]').setSelectionRange(4, 4)")
     reloaded(page, served)
     assert field.input_value() == "they differ in days"
-    assert page.evaluate("[document.activeElement.name, document.activeElement.selectionStart]") == ["note", 4]
+    assert page.evaluate(
+        "[document.activeElement.name, document.activeElement.selectionStart]"
+    ) == ["note", 4]
 
 
 def test_a_saved_note_moves_nobody_who_reads(open_page, served):
@@ -265,15 +295,19 @@ def test_the_first_page_is_small(open_page):
     page = open_page("/?q=boil+water")
     page.wait_for_load_state("load")
     loaded = page.evaluate(
-        "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
-        ".filter((each) => !each.name.includes('/changes')).map((each) => [each.name, each.transferSize])"
+        "[...performance.getEntriesByType('navigation'), "
+        "...performance.getEntriesByType('resource')]"
+        ".filter((each) => !each.name.includes('/changes')).map((each) => [each.name, "
+        "each.transferSize])"
     )
     assert len(loaded) <= 4
     assert sum(size for _, size in loaded) <= 40_000
 
 
 def test_an_answer_is_painted_as_one_types(open_page, record_property):
-    """The figure is for `docs/performance.md`; the bound is wide, as machines that run tests are busy."""
+    """The figure is for `docs/performance.md`; the bound is wide, as machines that run tests are
+    busy.
+    """
     page = open_page("/")
     times = page.evaluate(
         """async (words) => {
@@ -285,27 +319,46 @@ def test_an_answer_is_painted_as_one_types(open_page, record_property):
                 field.value = text;
                 field.dispatchEvent(new InputEvent("input", { bubbles: true }));
                 await new Promise((done) => {
-                    const look = () => document.getElementById("answer").dataset.asked === text.trim() ? done() : setTimeout(look, 0);
+                    const look = () => {
+                        const { asked } = document.getElementById("answer").dataset;
+                        if (asked === text.trim()) done();
+                        else setTimeout(look, 0);
+                    };
                     look();
                 });
                 await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
-                const server = performance.getEntriesByType("resource").filter((each) => each.name.includes("/?q=")).at(-1);
-                found.push([performance.now() - began, server.serverTiming.find((each) => each.name === 'library').duration]);
+                const server = performance.getEntriesByType("resource")
+                    .filter((each) => each.name.includes("/?q=")).at(-1);
+                const library = server.serverTiming.find((each) => each.name === "library");
+                found.push([performance.now() - began, library.duration]);
             }
             return found;
         }""",
         (QUESTION + " and boil water slowly").split(),
     )
     over = sorted(whole - library for whole, library in times)
-    record_property("typed to painted over the library's own time, ms", (statistics.median(over), over[int(0.95 * len(over))]))
+    record_property(
+        "typed to painted over the library's own time, ms",
+        (statistics.median(over), over[int(0.95 * len(over))]),
+    )
     assert statistics.median(over) < 500
 
 
 def test_hostile_notes_are_only_words(open_page):
     page = open_page("/note/vault/hostile.md")
     assert "<script>alert(1)</script>" in page.locator(".rendered").inner_text()
-    assert page.locator(".rendered script, .rendered img, .rendered iframe, .rendered [onerror], .rendered [onmouseover]").count() == 0
-    assert [href for href in page.locator(".rendered a").evaluate_all("all => all.map((each) => each.href)") if href.startswith("javascript:")] == []
+    assert (
+        page.locator(
+            ".rendered script, .rendered img, .rendered iframe, .rendered [onerror], "
+            ".rendered [onmouseover]"
+        ).count()
+        == 0
+    )
+    assert [
+        href
+        for href in page.locator(".rendered a").evaluate_all("all => all.map((each) => each.href)")
+        if href.startswith("javascript:")
+    ] == []
 
 
 def test_a_note_is_shown_as_it_is_written_by_one_key(open_page):
@@ -331,7 +384,10 @@ def test_copies_are_decided_by_one_key_each_and_undone(open_page, served):
 def test_two_keys_at_once_decide_of_one_cluster(open_page):
     page = open_page("/review?show=all")
     before = int(page.locator("label[for=decided]").inner_text().split()[0])
-    press = "document.getElementById('cluster').dispatchEvent(new KeyboardEvent('keydown', { key: 'a', bubbles: true }))"
+    press = (
+        "document.getElementById('cluster').dispatchEvent(new KeyboardEvent('keydown', { key: "
+        "'a', bubbles: true }))"
+    )
     page.evaluate(f"{{ {press}; {press}; }}")
     page.locator("#last").wait_for()
     page.wait_for_timeout(300)
@@ -344,11 +400,19 @@ def test_that_the_notes_do_not_hold_it_is_kept_shown_and_taken_back(open_page):
     page = open_page("/?q=the+price+of+tin")
     button = page.locator("button[data-grade=nothing]")
     button.click()
-    until(page, "document.querySelector('button[data-grade=nothing]').getAttribute('aria-pressed') === 'true'")
+    until(
+        page,
+        "document.querySelector('button[data-grade=nothing]').getAttribute('aria-pressed') "
+        "=== 'true'",
+    )
     page.reload()
     assert button.get_attribute("aria-pressed") == "true"
     button.click()
-    until(page, "document.querySelector('button[data-grade=nothing]').getAttribute('aria-pressed') === 'false'")
+    until(
+        page,
+        "document.querySelector('button[data-grade=nothing]').getAttribute('aria-pressed') "
+        "=== 'false'",
+    )
     page.goto("/judge")
     assert "the price of tin" not in page.locator("#main").inner_text()
 
@@ -357,7 +421,11 @@ def test_a_thumb_is_kept_without_leaving_the_answer_and_listed(open_page, served
     page = open_page("/?q=boil+water")
     helps = page.locator("#cards article").first.locator("button[data-grade='1']")
     helps.click()
-    until(page, "document.querySelector(\"#cards article button[data-grade='1']\").getAttribute('aria-pressed') === 'true'")
+    until(
+        page,
+        'document.querySelector("#cards article '
+        "button[data-grade='1']\").getAttribute('aria-pressed') === 'true'",
+    )
     page.goto("/judge")
     assert "boil water" in page.locator("table.judged").inner_text()
     page.goto("/?q=boil+water")
@@ -391,7 +459,10 @@ def test_the_address_of_a_map_says_what_is_seen_of_it(open_page):
     seen = parse_qs(urlsplit(page.url).query)["view"]
     page.locator("#color").select_option("tag")
     page.wait_for_url("**/map?*color=tag*")
-    assert parse_qs(urlsplit(page.url).query, keep_blank_values=True) == {"view": seen, "color": ["tag"]}
+    assert parse_qs(urlsplit(page.url).query, keep_blank_values=True) == {
+        "view": seen,
+        "color": ["tag"],
+    }
     until(page, "Number(document.getElementById('map').dataset.drawn) > 0")
     page.locator("#lists a", has_text="no link to them").click()
     page.wait_for_url("**/map?*show=orphans*")
@@ -426,7 +497,10 @@ def test_growth_is_drawn_with_its_table(open_page):
 
 
 def test_an_answer_is_a_picture_of_the_documentation(open_page, picture):
-    page = open_page("/?q=copy+the+whole+vault+to+another+disk+every+evening", viewport={"width": 1000, "height": 720})
+    page = open_page(
+        "/?q=copy+the+whole+vault+to+another+disk+every+evening",
+        viewport={"width": 1000, "height": 720},
+    )
     answered(page)
     picture(page, "page-ask")
 
@@ -435,7 +509,9 @@ def clean(page) -> list:
     from axe_playwright_python.sync_playwright import Axe
 
     rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-    return [each["id"] for each in Axe().run(page, options={"runOnly": rules}).response["violations"]]
+    return [
+        each["id"] for each in Axe().run(page, options={"runOnly": rules}).response["violations"]
+    ]
 
 
 def test_one_signs_in_with_a_token_looks_and_signs_out(open_page, team):
@@ -461,9 +537,14 @@ def test_one_signs_in_with_a_token_looks_and_signs_out(open_page, team):
 
 
 def test_what_eval_and_tune_found_is_drawn_with_tables(open_page, served):
-    served.library.judgments().judge("boil water", "recipes/tea.md", "", 2, folder="vault", kind="factual")
+    served.library.judgments().judge(
+        "boil water", "recipes/tea.md", "", 2, folder="vault", kind="factual"
+    )
     (line,) = served.library.judgments().set_of("vault").splitlines()
-    effect = {"name": "without links", "difference": {"difference": 0.02, "low": 0.01, "high": 0.03}}
+    effect = {
+        "name": "without links",
+        "difference": {"difference": 0.02, "low": 0.01, "high": 0.03},
+    }
     for made, score in ((1.0, 0.4), (2.0, 0.9)):
         result = {"sets": [{"by_query": {json.loads(line)["id"]: score}}], "ablation": [effect]}
         served.library.judgments().keep_run("vault", {"made": made, "result": result})

@@ -1,7 +1,9 @@
 # ruff: noqa: PTH115, PTH118, PTH119, PTH120, PTH208 - what is faked is the os layer itself
-"""What the os layer does on Windows and on macOS, put over that of Linux: for a test by its `monkeypatch`, for a child by `site/sitecustomize.py`.
+"""What the os layer does on Windows and on macOS, put over that of Linux: for a test by its
+`monkeypatch`, for a child by `site/sitecustomize.py`.
 
-A fake shows that our code meets a refusal as it should. It does not show that the real system refuses just that.
+A fake shows that our code meets a refusal as it should. It does not show that the real system
+refuses just that.
 """
 
 from __future__ import annotations
@@ -27,7 +29,11 @@ IN_USE = 32
 
 def refusal(path: Any) -> PermissionError:
     """Return the error that Windows raises for a file that is open."""
-    error = PermissionError(13, "The process cannot access the file because it is being used by another process", os.fspath(path))
+    error = PermissionError(
+        13,
+        "The process cannot access the file because it is being used by another process",
+        os.fspath(path),
+    )
     error.winerror = IN_USE  # type: ignore[attr-defined]
     return error
 
@@ -37,7 +43,9 @@ def _at(path: Any, dir_fd: int | None) -> str:
 
 
 def is_open(path: str) -> bool:
-    """Tell whether a process of ours has a file open; a file that is mapped into memory counts, as Python keeps it open."""
+    """Tell whether a process of ours has a file open; a file that is mapped into memory counts, as
+    Python keeps it open.
+    """
     real = os.path.realpath(path)
     for process in filter(str.isdecimal, os.listdir("/proc")):
         with suppress(OSError):
@@ -57,19 +65,28 @@ def refuse_open_files(patch: Patch) -> None:
             raise refusal(path)
         unlink(path, dir_fd=dir_fd)
 
-    def careful_replace(source: Any, target: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
+    def careful_replace(
+        source: Any, target: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
+    ) -> None:
         for path in (_at(source, src_dir_fd), _at(target, dst_dir_fd)):
             if is_open(path):
                 raise refusal(path)
         replace(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
-    for name, fake in (("unlink", careful_unlink), ("remove", careful_unlink), ("replace", careful_replace), ("rename", careful_replace)):
+    for name, fake in (
+        ("unlink", careful_unlink),
+        ("remove", careful_unlink),
+        ("replace", careful_replace),
+        ("rename", careful_replace),
+    ):
         patch(os, name, fake)
     patch(os, "supports_dir_fd", os.supports_dir_fd | {careful_unlink})
 
 
 def refuse_opening(patch: Patch, name: str, seconds: float) -> None:
-    """Refuse to open the files of a name for a moment, as while another process replaces them; the moment begins at the first refusal."""
+    """Refuse to open the files of a name for a moment, as while another process replaces them; the
+    moment begins at the first refusal.
+    """
     until: list[float] = []
 
     def refusing(open_it: Callable[..., Any]) -> Callable[..., Any]:
@@ -102,23 +119,41 @@ class Module(types.ModuleType):
 
 
 def show_windows(patch: Patch) -> None:
-    """Let our own modules see the flags and functions that Windows has, and no others; the standard library keeps what it needs."""
+    """Let our own modules see the flags and functions that Windows has, and no others; the standard
+    library keeps what it needs.
+    """
     import select
     import signal
     import socket
 
-    flags = frozenset({"O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_DIRECTORY", "sched_getaffinity", "register_at_fork", "fork", "getuid", "sysconf"})
+    flags = frozenset(
+        {
+            "O_NOFOLLOW",
+            "O_NONBLOCK",
+            "O_CLOEXEC",
+            "O_DIRECTORY",
+            "sched_getaffinity",
+            "register_at_fork",
+            "fork",
+            "getuid",
+            "sysconf",
+        }
+    )
     flags |= {"geteuid", "getegid", "getgroups"}
     seen = {
         "os": Module(os, flags, supports_dir_fd=set(), supports_fd=set()),
         "sys": Module(sys, frozenset(), platform="win32"),
         "select": Module(select, frozenset({"poll", "epoll", "kqueue"}), select=_no_pipes),
         "socket": Module(socket, frozenset({"AF_UNIX", "SO_PEERCRED"})),
-        "signal": Module(signal, frozenset({"SIGHUP", "SIGKILL", "SIGUSR1", "SIGCHLD", "pthread_sigmask"})),
+        "signal": Module(
+            signal, frozenset({"SIGHUP", "SIGKILL", "SIGUSR1", "SIGCHLD", "pthread_sigmask"})
+        ),
     }
     import_it = builtins.__import__
 
-    def import_for_ours(name: str, namespace: Any = None, local: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+    def import_for_ours(
+        name: str, namespace: Any = None, local: Any = None, fromlist: Any = (), level: int = 0
+    ) -> Any:
         if ((namespace or {}).get("__package__") or "").partition(".")[0] == "thumbindex":
             if name == "fcntl":
                 raise ModuleNotFoundError("No module named 'fcntl'")
@@ -148,7 +183,9 @@ def refuse_pipes_in_loops(patch: Patch) -> None:
 
 
 def take_any_spelling(patch: Patch) -> None:
-    """List names with letters and accents apart (HFS+), and find a file by any case and either form of its name."""
+    """List names with letters and accents apart (HFS+), and find a file by any case and either form
+    of its name.
+    """
     scandir, listdir, lstat = os.scandir, os.listdir, os.lstat
 
     def folded(name: str) -> str:
@@ -160,13 +197,23 @@ def take_any_spelling(patch: Patch) -> None:
         with suppress(OSError, ValueError):
             lstat(_at(path, dir_fd))
             return path
-        at = _at("", dir_fd) if dir_fd is not None else "/" if os.fspath(path).startswith("/") else "."
+        at = (
+            _at("", dir_fd)
+            if dir_fd is not None
+            else "/"
+            if os.fspath(path).startswith("/")
+            else "."
+        )
         for name in filter(None, os.fspath(path).split("/")):
             try:
                 names = [*listdir(at), ".", ".."]
             except OSError:
                 return path
-            same = name if name in names else next((each for each in names if folded(each) == folded(name)), None)
+            same = (
+                name
+                if name in names
+                else next((each for each in names if folded(each) == folded(name)), None)
+            )
             if same is None:
                 return path
             at = os.path.join(at, same)
@@ -215,8 +262,17 @@ def take_any_spelling(patch: Patch) -> None:
         fake = at_any(getattr(os, name))
         patch(os, name, fake)
         patch(os, "supports_dir_fd", os.supports_dir_fd | {fake})
-    patch(os, "scandir", lambda path=".": scandir(path) if isinstance(path, bytes) else Listing(path))
-    patch(os, "listdir", lambda path=".": [each if isinstance(each, bytes) else normalize("NFD", each) for each in listdir(found(path))])
+    patch(
+        os, "scandir", lambda path=".": scandir(path) if isinstance(path, bytes) else Listing(path)
+    )
+    patch(
+        os,
+        "listdir",
+        lambda path=".": [
+            each if isinstance(each, bytes) else normalize("NFD", each)
+            for each in listdir(found(path))
+        ],
+    )
     for module in (io, builtins):
         patch(module, "open", at_any(module.open))
 
@@ -232,4 +288,9 @@ SYSTEM = "THUMBINDEX_TESTS_SYSTEM"
 
 def surroundings(system: str, **more: str) -> dict[str, str]:
     """Return the environment in which a child is on a system, as far as it can be faked."""
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).with_name("site")), SYSTEM: system, **more}
+    return {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).with_name("site")),
+        SYSTEM: system,
+        **more,
+    }

@@ -1,4 +1,6 @@
-"""Commands and servers in processes that see the os layer of Windows or macOS: what their user would see there, as far as it can be faked."""
+"""Commands and servers in processes that see the os layer of Windows or macOS: what their user
+would see there, as far as it can be faked.
+"""
 
 import json
 import subprocess
@@ -11,30 +13,48 @@ import pytest
 from platforms.fakes import surroundings
 from servers import children_of, is_alive
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a fake asks Linux which files are open")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="a fake asks Linux which files are open"
+)
 
 THUMBINDEX = (sys.executable, "-P", "-m", "thumbindex")
-CLIENT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+CLIENT = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
 NOTE = "Äpfel.md"
 
 
 @pytest.fixture
 def options(tmp_path: Path, model_cache: Path) -> list[str]:
     (tmp_path / "vault").mkdir()
-    (tmp_path / "vault" / NOTE).write_text("# Äpfel\n\nPlenty of apples grow on trees.\n", encoding="utf-8")
+    (tmp_path / "vault" / NOTE).write_text(
+        "# Äpfel\n\nPlenty of apples grow on trees.\n", encoding="utf-8"
+    )
     model = ("encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={model_cache}")
-    return [f"--folder={tmp_path / 'vault'}", f"--index={tmp_path / 'index'}", *(f"--set={each}" for each in model)]
+    return [
+        f"--folder={tmp_path / 'vault'}",
+        f"--index={tmp_path / 'index'}",
+        *(f"--set={each}" for each in model),
+    ]
 
 
 def run(system: str, home: Path, *words: str, code: int = 0) -> str:
-    environment = surroundings(system, PYTHONIOENCODING="cp1252", HOME=str(home), XDG_CONFIG_HOME=str(home))
-    done = subprocess.run([*THUMBINDEX, *words], env=environment, capture_output=True, timeout=120, check=False)
+    environment = surroundings(
+        system, PYTHONIOENCODING="cp1252", HOME=str(home), XDG_CONFIG_HOME=str(home)
+    )
+    done = subprocess.run(
+        [*THUMBINDEX, *words], env=environment, capture_output=True, timeout=120, check=False
+    )
     assert done.returncode == code, f"{words[0]}: {done.stderr.decode('cp1252', 'replace')}"
     return done.stdout.decode("cp1252")
 
 
 @pytest.mark.parametrize("system", ["windows", "macos"])
-def test_a_folder_is_indexed_asked_built_anew_and_forgotten(system: str, options: list[str], tmp_path: Path) -> None:
+def test_a_folder_is_indexed_asked_built_anew_and_forgotten(
+    system: str, options: list[str], tmp_path: Path
+) -> None:
     assert "1 added" in run(system, tmp_path, "index", *options)
     with (tmp_path / "vault" / NOTE).open("a", encoding="utf-8") as file:
         file.write("\nThe harvest → October.\n")
@@ -80,18 +100,24 @@ class Served:
         self.process.wait()
 
     def query(self, question: str) -> dict[str, object]:
-        return self.ask("tools/call", name="query", arguments={"query": question, "wait_fresh": 30})["structuredContent"]
+        return self.ask(
+            "tools/call", name="query", arguments={"query": question, "wait_fresh": 30}
+        )["structuredContent"]
 
 
 @pytest.mark.parametrize("system", ["windows", "macos"])
-def test_a_server_answers_follows_edits_and_takes_its_child_with_it(system: str, options: list[str], tmp_path: Path) -> None:
+def test_a_server_answers_follows_edits_and_takes_its_child_with_it(
+    system: str, options: list[str], tmp_path: Path
+) -> None:
     server = Served(system, options)
     try:
         assert server.ask("initialize", **CLIENT)["serverInfo"]["name"] == "thumbindex"
         server.tell("notifications/initialized")
         assert len(server.ask("tools/list")["tools"]) == 6
         assert "apples" in server.query("where do apples grow?")["results"][0]["text"]
-        (tmp_path / "vault" / "pears.md").write_text("# Pears\n\nThe pears are in the cellar.\n", encoding="utf-8")
+        (tmp_path / "vault" / "pears.md").write_text(
+            "# Pears\n\nThe pears are in the cellar.\n", encoding="utf-8"
+        )
         assert "cellar" in server.query("where are the pears?")["results"][0]["text"]
         (child,) = children_of(server.process.pid)
         server.process.stdin.close()
@@ -104,7 +130,9 @@ def test_a_server_answers_follows_edits_and_takes_its_child_with_it(system: str,
         server.end()
 
 
-def test_what_a_child_says_is_read_as_it_was_written_whatever_the_encoding_of_pipes(options: list[str], tmp_path: Path) -> None:
+def test_what_a_child_says_is_read_as_it_was_written_whatever_the_encoding_of_pipes(
+    options: list[str], tmp_path: Path
+) -> None:
     (tmp_path / "vault").rename(tmp_path / "Grüße → du")
     options[0] = f"--folder={tmp_path / 'Grüße → du'}"
     (tmp_path / "Grüße → du" / "thumbindex.toml").write_text("query = 1\n", encoding="utf-8")

@@ -1,4 +1,6 @@
-"""A file system that refuses to replace or delete what is open, has no locks of POSIX, short paths, junctions: Windows, as far as it can be faked."""
+"""A file system that refuses to replace or delete what is open, has no locks of POSIX, short paths,
+junctions: Windows, as far as it can be faked.
+"""
 
 import errno
 import os
@@ -21,7 +23,9 @@ from thumbindex.testing import FakeEmbedder
 
 Open = Callable[[], Library]
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="a fake asks Linux which files are open")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/fd").is_dir(), reason="a fake asks Linux which files are open"
+)
 
 
 @pytest.fixture
@@ -36,7 +40,12 @@ def vault(tmp_path: Path) -> Path:
 @pytest.fixture
 def opened(vault: Path, tmp_path: Path) -> Open:
     def open_it() -> Library:
-        return Library.open([vault], index=tmp_path / "index", config=load_config(user_file=tmp_path / "none"), embedder=FakeEmbedder())
+        return Library.open(
+            [vault],
+            index=tmp_path / "index",
+            config=load_config(user_file=tmp_path / "none"),
+            embedder=FakeEmbedder(),
+        )
 
     return open_it
 
@@ -56,13 +65,18 @@ def files_of(index: Path) -> list[Path]:
 
 def test_the_fake_refuses_what_is_open_and_nothing_else(windows: None, tmp_path: Path) -> None:
     (tmp_path / "open").write_text("text")
-    with (tmp_path / "open").open(), pytest.raises(PermissionError, match="used by another process"):
+    with (
+        (tmp_path / "open").open(),
+        pytest.raises(PermissionError, match="used by another process"),
+    ):
         (tmp_path / "open").unlink()
     (tmp_path / "open").rename(tmp_path / "closed")
     (tmp_path / "closed").unlink()
 
 
-def test_an_index_is_followed_and_built_anew_while_somebody_reads_it(windows: None, opened: Open, vault: Path) -> None:
+def test_an_index_is_followed_and_built_anew_while_somebody_reads_it(
+    windows: None, opened: Open, vault: Path
+) -> None:
     with opened() as writer, opened() as reader:
         writer.index()
         assert best(reader, "ripe apples") == "apples.md"
@@ -78,7 +92,9 @@ def test_an_index_is_followed_and_built_anew_while_somebody_reads_it(windows: No
         assert [each.failure for each in writer.status()] == [""]
 
 
-def test_an_old_edition_that_is_open_is_deleted_by_a_later_rebuild(windows: None, opened: Open, tmp_path: Path) -> None:
+def test_an_old_edition_that_is_open_is_deleted_by_a_later_rebuild(
+    windows: None, opened: Open, tmp_path: Path
+) -> None:
     with opened() as writer:
         writer.index()
         with opened() as reader:
@@ -91,20 +107,31 @@ def test_an_old_edition_that_is_open_is_deleted_by_a_later_rebuild(windows: None
         assert not (folder / "1").exists()
 
 
-def test_an_index_that_a_server_has_open_is_forgotten_once_that_has_ended(windows: None, opened: Open, tmp_path: Path) -> None:
+def test_an_index_that_a_server_has_open_is_forgotten_once_that_has_ended(
+    windows: None, opened: Open, tmp_path: Path
+) -> None:
     with opened() as first:
         first.index()
         first.index(rebuild=True)  # now a file says which edition is the present one
     with opened() as reader:
         assert best(reader, "ripe apples") == "apples.md"
-        with opened() as other, pytest.raises(StorageError, match=r"another program has it open.* Quit the MCP clients"):
+        with (
+            opened() as other,
+            pytest.raises(
+                StorageError, match=r"another program has it open.* Quit the MCP clients"
+            ),
+        ):
             other.forget()
-    with Library.everywhere(index=tmp_path / "index", config=load_config(user_file=tmp_path / "none")) as there:
+    with Library.everywhere(
+        index=tmp_path / "index", config=load_config(user_file=tmp_path / "none")
+    ) as there:
         assert [each.root for each in there.forget()] == [str(tmp_path / "vault")]
     assert files_of(tmp_path / "index") == []
 
 
-def test_the_edition_is_read_again_where_it_is_being_replaced_just_now(monkeypatch: pytest.MonkeyPatch, opened: Open) -> None:
+def test_the_edition_is_read_again_where_it_is_being_replaced_just_now(
+    monkeypatch: pytest.MonkeyPatch, opened: Open
+) -> None:
     with opened() as library:
         library.index()
         library.index(rebuild=True)
@@ -114,7 +141,9 @@ def test_the_edition_is_read_again_where_it_is_being_replaced_just_now(monkeypat
         assert places.present == before > 1
 
 
-def test_an_edition_that_stays_closed_to_us_is_never_taken_for_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_edition_that_stays_closed_to_us_is_never_taken_for_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     write_whole(tmp_path / "edition", "7")
     refuse_opening(monkeypatch.setattr, "edition", 60.0)
     monkeypatch.setattr("thumbindex.index.files.patiently", lambda attempt: attempt())
@@ -122,14 +151,18 @@ def test_an_edition_that_stays_closed_to_us_is_never_taken_for_another(monkeypat
         _ = Places(tmp_path).present
 
 
-def test_a_stamp_that_is_being_replaced_is_no_damage(monkeypatch: pytest.MonkeyPatch, opened: Open) -> None:
+def test_a_stamp_that_is_being_replaced_is_no_damage(
+    monkeypatch: pytest.MonkeyPatch, opened: Open
+) -> None:
     with opened() as library:
         library.index()
         refuse_opening(monkeypatch.setattr, "stamp", 0.05)
         assert best(library, "ripe apples") == "apples.md"
 
 
-def test_a_file_that_may_not_be_read_on_linux_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_file_that_may_not_be_read_on_linux_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def refuse(*_: object) -> int:
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -141,7 +174,9 @@ def test_a_file_that_may_not_be_read_on_linux_is_not_waited_for(monkeypatch: pyt
 
 
 @pytest.mark.filterwarnings("ignore:flock not supported")
-def test_a_file_system_without_locks_of_posix_is_indexed_all_the_same(monkeypatch: pytest.MonkeyPatch, opened: Open) -> None:
+def test_a_file_system_without_locks_of_posix_is_indexed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, opened: Open
+) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSYS, "Function not implemented")
 
@@ -157,28 +192,41 @@ def test_a_file_system_without_locks_of_posix_is_indexed_all_the_same(monkeypatc
 
 @pytest.fixture
 def by_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Open files by their paths, as where no folder can be opened and no flag forbids to follow a link."""
+    """Open files by their paths, as where no folder can be opened and no flag forbids to follow a
+    link.
+    """
     monkeypatch.setattr(read_module, "_STEPS", False)
     monkeypatch.setattr(read_module, "_BY_DESCRIPTOR", False)
     monkeypatch.setattr(read_module, "_FLAGS", os.O_RDONLY)
 
 
-def test_notes_are_read_where_no_folder_can_be_opened(by_path: None, opened: Open, tmp_path: Path, vault: Path) -> None:
+def test_notes_are_read_where_no_folder_can_be_opened(
+    by_path: None, opened: Open, tmp_path: Path, vault: Path
+) -> None:
     (tmp_path / "secret.md").write_text("# Secret\n\nNever to be read.\n", encoding="utf-8")
     (vault / "link.md").symlink_to(tmp_path / "secret.md")
     with opened() as library:
         report = library.index()
         assert report.added == 3
-        assert [each.reason for each in report.skipped] == ["symlink that leads out of the folder: not followed"]
+        assert [each.reason for each in report.skipped] == [
+            "symlink that leads out of the folder: not followed"
+        ]
         assert library.read("apples.md").text.startswith("# apples")
 
 
-def test_a_listing_without_inodes_is_compared_by_size_and_time(by_path: None, monkeypatch: pytest.MonkeyPatch, opened: Open, vault: Path) -> None:
+def test_a_listing_without_inodes_is_compared_by_size_and_time(
+    by_path: None, monkeypatch: pytest.MonkeyPatch, opened: Open, vault: Path
+) -> None:
     facts_of = read_module._facts
 
-    def without_inodes(entries: list[os.DirEntry[str]]) -> tuple[dict[str, os.stat_result], dict[str, OSError]]:
+    def without_inodes(
+        entries: list[os.DirEntry[str]],
+    ) -> tuple[dict[str, os.stat_result], dict[str, OSError]]:
         found, failed = facts_of(entries)
-        return {name: os.stat_result((each[0], 0, 0, 0, *each[4:]), _times(each)) for name, each in found.items()}, failed
+        return {
+            name: os.stat_result((each[0], 0, 0, 0, *each[4:]), _times(each))
+            for name, each in found.items()
+        }, failed
 
     monkeypatch.setattr(read_module, "_facts", without_inodes)
     for path in vault.iterdir():
@@ -192,7 +240,11 @@ def test_a_listing_without_inodes_is_compared_by_size_and_time(by_path: None, mo
 
 def _times(facts: os.stat_result) -> dict[str, int]:
     created = 10**18  # on Windows this is when the file was made
-    return {"st_atime_ns": facts.st_atime_ns, "st_mtime_ns": facts.st_mtime_ns, "st_ctime_ns": created}
+    return {
+        "st_atime_ns": facts.st_atime_ns,
+        "st_mtime_ns": facts.st_mtime_ns,
+        "st_ctime_ns": created,
+    }
 
 
 class Junction:
@@ -211,7 +263,9 @@ class Junction:
         return type("Facts", (), {"st_reparse_tag": 0xA0000003})()
 
 
-def test_a_junction_is_followed_as_a_symlink_is_and_never_in_a_circle(by_path: None, monkeypatch: pytest.MonkeyPatch, vault: Path) -> None:
+def test_a_junction_is_followed_as_a_symlink_is_and_never_in_a_circle(
+    by_path: None, monkeypatch: pytest.MonkeyPatch, vault: Path
+) -> None:
     (vault / "again").symlink_to(vault)
     (vault / "out").symlink_to(vault.parent)
     scandir = os.scandir
@@ -230,10 +284,14 @@ def test_a_junction_is_followed_as_a_symlink_is_and_never_in_a_circle(by_path: N
     monkeypatch.setattr(read_module, "_WINDOWS", True)
     found = walk(vault, CorpusSettings())
     assert [each.path for each in found.files] == ["apples.md", "pears.md", "plums.md"]
-    assert [(each.path, each.reason) for each in found.problems] == [("out", "symlink that leads out of the folder: not followed")]
+    assert [(each.path, each.reason) for each in found.problems] == [
+        ("out", "symlink that leads out of the folder: not followed")
+    ]
 
 
-def test_a_symlink_to_another_drive_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vault: Path) -> None:
+def test_a_symlink_to_another_drive_is_explained(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vault: Path
+) -> None:
     (tmp_path / "drive").mkdir()
     (tmp_path / "drive" / "far.md").write_text("# Far\n", encoding="utf-8")
     (vault / "far.md").symlink_to(tmp_path / "drive" / "far.md")
@@ -242,10 +300,15 @@ def test_a_symlink_to_another_drive_is_explained(monkeypatch: pytest.MonkeyPatch
         raise ValueError("path is on mount 'D:', start on mount 'C:'")
 
     monkeypatch.setattr(os.path, "relpath", refuse)
-    assert why_left_out(vault, "far.md", CorpusSettings()) == "symlink that leads out of the folder: not followed"
+    assert (
+        why_left_out(vault, "far.md", CorpusSettings())
+        == "symlink that leads out of the folder: not followed"
+    )
 
 
-def test_a_note_whose_path_is_too_long_for_windows_is_reported(by_path: None, monkeypatch: pytest.MonkeyPatch, opened: Open, vault: Path) -> None:
+def test_a_note_whose_path_is_too_long_for_windows_is_reported(
+    by_path: None, monkeypatch: pytest.MonkeyPatch, opened: Open, vault: Path
+) -> None:
     deep = vault / "deep"
     deep.mkdir()
     name = "n" * (read_module.LONGEST_PATH - len(str(deep)) - 3) + ".md"
@@ -253,7 +316,9 @@ def test_a_note_whose_path_is_too_long_for_windows_is_reported(by_path: None, mo
     for call in ("open", "lstat", "stat"):
         real = getattr(os, call)
 
-        def short(path: object, *arguments: object, real: Callable[..., object] = real, **named: object) -> object:
+        def short(
+            path: object, *arguments: object, real: Callable[..., object] = real, **named: object
+        ) -> object:
             if isinstance(path, str | Path) and len(str(path)) > read_module.LONGEST_PATH:
                 raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
             return real(path, *arguments, **named)
@@ -264,7 +329,10 @@ def test_a_note_whose_path_is_too_long_for_windows_is_reported(by_path: None, mo
         monkeypatch.setattr(read_module, "_WINDOWS", True)
         (problem,) = library.index().skipped
         assert problem.path == f"deep/{name}"
-        assert "No such file or directory (Windows takes no path of 260 characters: shorten it" in problem.reason
+        assert (
+            "No such file or directory (Windows takes no path of 260 characters: shorten it"
+            in problem.reason
+        )
 
 
 def test_ignore_rules_that_powershell_wrote_hold(tmp_path: Path, vault: Path) -> None:
@@ -278,16 +346,22 @@ def test_a_path_may_be_typed_with_backslashes(opened: Open, vault: Path) -> None
     with opened() as library:
         library.index()
         assert library.read("sub\\figs.md").path == "sub/figs.md"
-        assert [each.path for each in library.query("ripe", path=["sub\\figs.md"]).passages] == ["sub/figs.md"]
+        assert [each.path for each in library.query("ripe", path=["sub\\figs.md"]).passages] == [
+            "sub/figs.md"
+        ]
         for typed in ("path:sub\\figs ripe", "file:figs ripe", "path:*b\\* ripe"):
             assert [each.path for each in library.query(typed).passages] == ["sub/figs.md"]
 
 
-def test_a_file_that_is_written_whole_is_read_as_it_was_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_file_that_is_written_whole_is_read_as_it_was_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     real = Path.open
 
     def as_on_windows(path: Path, mode: str = "r", *arguments: Any, **named: Any) -> Any:
-        return real(path, mode, *arguments, **({"newline": "\r\n"} if "b" not in mode else {}), **named)
+        return real(
+            path, mode, *arguments, **({"newline": "\r\n"} if "b" not in mode else {}), **named
+        )
 
     monkeypatch.setattr(Path, "open", as_on_windows)
     write_whole(tmp_path / "small", "one\ntwo\n")

@@ -1,4 +1,6 @@
-"""Names as macOS has them: letters and accents apart in listings, any spelling found, upper and lower case one."""
+"""Names as macOS has them: letters and accents apart in listings, any spelling found, upper and
+lower case one.
+"""
 
 from pathlib import Path
 from unicodedata import normalize
@@ -20,7 +22,9 @@ APART = normalize("NFD", "Übung/Café.md")
 def vault(tmp_path: Path) -> Path:
     root = tmp_path / "Notes"
     (root / "Übung").mkdir(parents=True)
-    (root / "Übung" / "Café.md").write_text("# Café\n\nThe espresso is strong. See [[Straße]].\n", encoding="utf-8")
+    (root / "Übung" / "Café.md").write_text(
+        "# Café\n\nThe espresso is strong. See [[Straße]].\n", encoding="utf-8"
+    )
     (root / "Straße.md").write_text("# Straße\n\nThe road is long.\n", encoding="utf-8")
     return root
 
@@ -31,12 +35,25 @@ def macos(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_fake_lists_names_apart_and_finds_any_spelling(vault: Path, macos: None) -> None:
-    assert sorted(each.name for each in vault.iterdir()) == sorted([normalize("NFD", "Übung"), "Straße.md"])
-    assert (vault.parent / "NOTES" / "übung" / "CAFÉ.MD").read_text(encoding="utf-8").startswith("# Café")
+    assert sorted(each.name for each in vault.iterdir()) == sorted(
+        [normalize("NFD", "Übung"), "Straße.md"]
+    )
+    assert (
+        (vault.parent / "NOTES" / "übung" / "CAFÉ.MD")
+        .read_text(encoding="utf-8")
+        .startswith("# Café")
+    )
 
 
-def test_notes_with_accents_are_indexed_read_and_filtered_however_they_are_typed(vault: Path, tmp_path: Path, macos: None) -> None:
-    with Library.open([vault], index=tmp_path / "index", config=load_config(user_file=tmp_path / "none"), embedder=FakeEmbedder()) as library:
+def test_notes_with_accents_are_indexed_read_and_filtered_however_they_are_typed(
+    vault: Path, tmp_path: Path, macos: None
+) -> None:
+    with Library.open(
+        [vault],
+        index=tmp_path / "index",
+        config=load_config(user_file=tmp_path / "none"),
+        embedder=FakeEmbedder(),
+    ) as library:
         assert library.index().added == 2
         assert library.query("espresso").passages[0].path == APART
         assert library.query("espresso", path=["Übung/*"]).passages[0].path == APART
@@ -52,7 +69,9 @@ def test_notes_with_accents_are_indexed_read_and_filtered_however_they_are_typed
 
 
 @pytest.mark.parametrize("settings", [{"exclude": ("Übung/",)}, {"include": ("Straße.md",)}])
-def test_a_glob_in_one_form_meets_a_name_in_the_other(vault: Path, macos: None, settings: dict[str, tuple[str, ...]]) -> None:
+def test_a_glob_in_one_form_meets_a_name_in_the_other(
+    vault: Path, macos: None, settings: dict[str, tuple[str, ...]]
+) -> None:
     assert [each.path for each in walk(vault, CorpusSettings(**settings)).files] == ["Straße.md"]
 
 
@@ -61,14 +80,22 @@ def test_an_ignore_rule_in_one_form_meets_a_name_in_the_other(vault: Path, macos
     assert [each.path for each in walk(vault, CorpusSettings()).files] == ["Straße.md"]
 
 
-def test_a_folder_is_one_folder_in_whatever_case_it_is_written(vault: Path, tmp_path: Path, macos: None) -> None:
+def test_a_folder_is_one_folder_in_whatever_case_it_is_written(
+    vault: Path, tmp_path: Path, macos: None
+) -> None:
     config = load_config(user_file=tmp_path / "none")
     assert resolve_folders(config, [tmp_path / "notes", vault]) == (("Notes", vault),)
 
 
-def test_a_folder_in_another_case_keeps_its_rights(vault: Path, tmp_path: Path, macos: None) -> None:
-    (tmp_path / "user.toml").write_text(f"[[folders]]\nname = 'a'\npath = '{vault}'\ntokens = ['ada']\n", encoding="utf-8")
-    (tmp_path / "other.toml").write_text(f"[folders]\nb = '{tmp_path / 'NOTES'}'\n", encoding="utf-8")
+def test_a_folder_in_another_case_keeps_its_rights(
+    vault: Path, tmp_path: Path, macos: None
+) -> None:
+    (tmp_path / "user.toml").write_text(
+        f"[[folders]]\nname = 'a'\npath = '{vault}'\ntokens = ['ada']\n", encoding="utf-8"
+    )
+    (tmp_path / "other.toml").write_text(
+        f"[folders]\nb = '{tmp_path / 'NOTES'}'\n", encoding="utf-8"
+    )
     with pytest.raises(ConfigError, match="names no `tokens`"):
         load_config(user_file=tmp_path / "user.toml", config_file=tmp_path / "other.toml")
 
@@ -76,5 +103,7 @@ def test_a_folder_in_another_case_keeps_its_rights(vault: Path, tmp_path: Path, 
 def test_two_folders_that_differ_by_case_are_two_where_case_counts(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "Notes").mkdir()
-    found = resolve_folders(load_config(user_file=tmp_path / "none"), [tmp_path / "notes", tmp_path / "Notes"])
+    found = resolve_folders(
+        load_config(user_file=tmp_path / "none"), [tmp_path / "notes", tmp_path / "Notes"]
+    )
     assert {root.name for _, root in found} == {"notes", "Notes"}

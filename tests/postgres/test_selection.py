@@ -1,4 +1,6 @@
-"""Selections of a published folder are sets of chunks, whether they name what they have or what they have not."""
+"""Selections of a published folder are sets of chunks, whether they name what they have or what
+they have not.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,16 @@ from thumbindex.model import ChunkId
 DOCUMENTS = ((10, 700, 3), (14, 5, 1), (40, 90, 0), (41, 60, 4), (90, 6, 2))
 """Row, place and number of chunks of each, by row: what was written last need not stand last."""
 
-CHUNKS = {row + 1 + n: place << ORDINAL_BITS | n for row, place, size in DOCUMENTS for n in range(size)}
+CHUNKS = {
+    row + 1 + n: place << ORDINAL_BITS | n for row, place, size in DOCUMENTS for n in range(size)
+}
 """The chunks' ids by their rows."""
 
 
 class FewDocuments:
-    """A view of a few documents, which answers the two questions that selections ask of their table."""
+    """A view of a few documents, which answers the two questions that selections ask of their
+    table.
+    """
 
     state = SimpleNamespace(chunks=len(CHUNKS))
 
@@ -38,7 +44,9 @@ class FewDocuments:
             (first,) = parameters
             return sorted({max(each for each in DOCUMENTS if each[0] < row) for row in first})
         after, most = parameters  # the next documents by place
-        return sorted((place, row, size) for row, place, size in DOCUMENTS if place > after and size)[:most]
+        return sorted(
+            (place, row, size) for row, place, size in DOCUMENTS if place > after and size
+        )[:most]
 
 
 VIEW = cast(FolderView, FewDocuments())
@@ -62,16 +70,28 @@ def held(chosen: RowSelection) -> Rows:
 
 
 @given(some_rows, st.booleans(), some_rows, st.booleans())
-def test_selections_are_combined_as_sets(mine: Rows, but: bool, yours: Rows, but_yours: bool) -> None:
+def test_selections_are_combined_as_sets(
+    mine: Rows, but: bool, yours: Rows, but_yours: bool
+) -> None:
     first, second = selection(mine, but), selection(yours, but_yours)
     one, other = meant(mine, but), meant(yours, but_yours)
-    assert [held(each) for each in (first & second, first | second, first - second)] == [one & other, one | other, one - other]
+    assert [held(each) for each in (first & second, first | second, first - second)] == [
+        one & other,
+        one | other,
+        one - other,
+    ]
 
 
 @given(some_rows, st.booleans(), st.integers(0, 12))
-def test_a_selection_counts_tells_and_begins_with_its_first(rows: Rows, but: bool, most: int) -> None:
+def test_a_selection_counts_tells_and_begins_with_its_first(
+    rows: Rows, but: bool, most: int
+) -> None:
     chosen, ids = selection(rows, but), sorted(CHUNKS[row] for row in meant(rows, but))
-    assert (len(chosen), bool(chosen), list(chosen.first(most))) == (len(ids), bool(ids), ids[:most])
+    assert (len(chosen), bool(chosen), list(chosen.first(most))) == (
+        len(ids),
+        bool(ids),
+        ids[:most],
+    )
     asked = [ChunkId(n) for n in CHUNKS.values()]
     assert chosen.among(asked).tolist() == [n in ids for n in asked]
 
@@ -80,7 +100,9 @@ def test_a_selection_counts_tells_and_begins_with_its_first(rows: Rows, but: boo
 def test_a_selection_widens_to_whole_documents(rows: Rows, but: bool) -> None:
     own = meant(rows, but)
     parts = (range(row + 1, row + 1 + size) for row, _, size in DOCUMENTS)
-    assert held(selection(rows, but).of_documents()) == frozenset(n for part in parts if own.intersection(part) for n in part)
+    assert held(selection(rows, but).of_documents()) == frozenset(
+        n for part in parts if own.intersection(part) for n in part
+    )
 
 
 @given(some_rows, st.booleans())
@@ -93,9 +115,14 @@ def test_what_a_selection_has_of_a_document_comes_in_its_order(rows: Rows, but: 
 
 def test_a_selection_of_another_kind_of_index_is_refused() -> None:
     with pytest.raises(TypeError, match="another kind"):
-        selection(frozenset(), True) & MaskSelection(np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64))
+        selection(frozenset(), True) & MaskSelection(
+            np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64)
+        )
 
 
 def test_a_chunk_that_is_gone_is_in_no_selection() -> None:
     gone = ChunkId(1 << ORDINAL_BITS)
-    assert [selection(frozenset({11}), but).among([gone]).tolist() for but in (False, True)] == [[False], [False]]
+    assert [selection(frozenset({11}), but).among([gone]).tolist() for but in (False, True)] == [
+        [False],
+        [False],
+    ]

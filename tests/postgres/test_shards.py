@@ -1,4 +1,6 @@
-"""A hub reads folders of several databases through `postgres_fdw`, and answers as if they were its own."""
+"""A hub reads folders of several databases through `postgres_fdw`, and answers as if they were its
+own.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ HNSW = "-c hnsw.ef_search=800 -c hnsw.iterative_scan=strict_order"
 def disk(tmp_path: Path) -> Iterator[Library]:
     shed = tmp_path / "shed"
     shed.mkdir()
-    (shed / "tools.md").write_text("# Tools\n\nA spade for the garden, and apples in the cellar.\n", encoding="utf-8")
+    (shed / "tools.md").write_text(
+        "# Tools\n\nA spade for the garden, and apples in the cellar.\n", encoding="utf-8"
+    )
     with on_disk(tmp_path, make_vault(tmp_path / "garden"), shed) as library:
         library.index()
         yield library
@@ -34,7 +38,10 @@ def disk(tmp_path: Path) -> Iterator[Library]:
 @pytest.fixture
 def shards(postgres: TestServer) -> Iterator[tuple[str, str]]:
     """Make two databases that hold folders; their names."""
-    with fresh_database(postgres, migrated=False) as first, fresh_database(postgres, migrated=False) as second:
+    with (
+        fresh_database(postgres, migrated=False) as first,
+        fresh_database(postgres, migrated=False) as second,
+    ):
         migrate(postgres.address(first))
         migrate(postgres.address(second), shard=7)
         yield first, second
@@ -56,17 +63,35 @@ def know(postgres: TestServer, hub: str, **servers: str) -> None:
     parts = urlsplit(postgres.url)
     host = parts.hostname or parse_qs(parts.query)["host"][0]
     for server, database in servers.items():
-        options = f"host '{host}', dbname '{database}', extensions 'vector', fetch_size '10000', options '{HNSW}'"
+        options = (
+            f"host '{host}', dbname '{database}', extensions 'vector', fetch_size '10000', "
+            f"options '{HNSW}'"
+        )
         port = f", port '{parts.port}'" if parts.port else ""
-        postgres.run(f"CREATE SERVER {server} FOREIGN DATA WRAPPER postgres_fdw OPTIONS ({options}{port})", hub)
-        postgres.run(f"CREATE USER MAPPING FOR CURRENT_USER SERVER {server} OPTIONS (user '{parts.username or 'postgres'}')", hub)
-        postgres.run(f"CREATE USER MAPPING FOR {reader} SERVER {server} OPTIONS (user '{reader}', password '{PASSWORD}')", hub)
+        postgres.run(
+            f"CREATE SERVER {server} FOREIGN DATA WRAPPER postgres_fdw OPTIONS ({options}{port})",
+            hub,
+        )
+        postgres.run(
+            f"CREATE USER MAPPING FOR CURRENT_USER SERVER {server} OPTIONS (user "
+            f"'{parts.username or 'postgres'}')",
+            hub,
+        )
+        postgres.run(
+            f"CREATE USER MAPPING FOR {reader} SERVER {server} OPTIONS (user '{reader}', "
+            f"password '{PASSWORD}')",
+            hub,
+        )
         postgres.run(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {reader}", database)
 
 
 @pytest.fixture
-def served(postgres: TestServer, disk: Library, shards: tuple[str, str], hub: str, tmp_path: Path) -> Iterator[tuple[Library, Library]]:
-    """Publish one folder to each shard; give the hub, as a role that may read alone, and one database that holds both."""
+def served(
+    postgres: TestServer, disk: Library, shards: tuple[str, str], hub: str, tmp_path: Path
+) -> Iterator[tuple[Library, Library]]:
+    """Publish one folder to each shard; give the hub, as a role that may read alone, and one
+    database that holds both.
+    """
     for folder, name in zip(disk.opened, shards, strict=True):
         with closing(Publishing([folder], postgres.address(name))) as builder:
             builder.look()
@@ -74,8 +99,13 @@ def served(postgres: TestServer, disk: Library, shards: tuple[str, str], hub: st
     name = urlsplit(hub).path.removeprefix("/")
     postgres.run(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {postgres.role('reader')}", name)
     for shard in shards:
-        postgres.run(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {postgres.role('reader')}", shard)
-    with fresh_database(postgres) as whole, in_database(postgres.address(name, postgres.role("reader")), tmp_path) as through:
+        postgres.run(
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {postgres.role('reader')}", shard
+        )
+    with (
+        fresh_database(postgres) as whole,
+        in_database(postgres.address(name, postgres.role("reader")), tmp_path) as through,
+    ):
         with publishing(disk, postgres.address(whole)) as builder:
             builder.look()
         with in_database(postgres.address(whole), tmp_path) as direct:
@@ -87,28 +117,53 @@ def test_a_hub_answers_as_one_database_that_holds_all(served: tuple[Library, Lib
     assert [name for name, _ in through.folders] == ["garden", "shed"]
     for text, options in QUESTIONS:
         plain = {key: value for key, value in options.items() if key not in ("since", "until")}
-        assert told(through.query(text, **plain, explain=True)) == told(direct.query(text, **plain, explain=True)), text
+        assert told(through.query(text, **plain, explain=True)) == told(
+            direct.query(text, **plain, explain=True)
+        ), text
     assert (through.outline(), through.listing()) == (direct.outline(), direct.listing())
 
 
-def test_a_question_about_a_folder_asks_its_shard_alone_and_its_index(served: tuple[Library, Library], hub: str, shards: tuple[str, str]) -> None:
+def test_a_question_about_a_folder_asks_its_shard_alone_and_its_index(
+    served: tuple[Library, Library], hub: str, shards: tuple[str, str]
+) -> None:
     row = 7 * FOLDERS_A_SHARD + 1
     with closing(Engine(hub)) as engine, engine.question() as session:
         plans = [
             "\n".join(line for (line,) in session.fetch(f"EXPLAIN VERBOSE {sql}", values))
             for sql, values in (
-                ("SELECT columns FROM postings WHERE folder = %s AND field = 1 AND term = ANY(%s)", (row, ["a", "b"])),
-                ("SELECT id FROM vectors WHERE folder = %s ORDER BY (vector::halfvec(64)) <#> %s::halfvec(64) LIMIT 5", (row, str([0.0] * 64))),
+                (
+                    (
+                        "SELECT columns FROM postings WHERE folder = %s AND field = 1 AND term = "
+                        "ANY(%s)"
+                    ),
+                    (row, ["a", "b"]),
+                ),
+                (
+                    (
+                        "SELECT id FROM vectors WHERE folder = %s ORDER BY (vector::halfvec(64)) "
+                        "<#> %s::halfvec(64) LIMIT 5"
+                    ),
+                    (row, str([0.0] * 64)),
+                ),
             )
         ]
     assert [(plan.count("Foreign Scan"), "on two." in plan) for plan in plans] == [(1, True)] * 2
-    assert ("term = ANY" in plans[0].partition("Remote SQL")[2], "ORDER BY" in plans[1].partition("Remote SQL")[2]) == (True, True)
+    assert (
+        "term = ANY" in plans[0].partition("Remote SQL")[2],
+        "ORDER BY" in plans[1].partition("Remote SQL")[2],
+    ) == (True, True)
 
 
 def test_a_hub_follows_what_a_shard_publishes(
-    served: tuple[Library, Library], disk: Library, postgres: TestServer, shards: tuple[str, str], tmp_path: Path
+    served: tuple[Library, Library],
+    disk: Library,
+    postgres: TestServer,
+    shards: tuple[str, str],
+    tmp_path: Path,
 ) -> None:
-    (tmp_path / "shed" / "rake.md").write_text("# Rake\n\nA rake for autumn leaves.\n", encoding="utf-8")
+    (tmp_path / "shed" / "rake.md").write_text(
+        "# Rake\n\nA rake for autumn leaves.\n", encoding="utf-8"
+    )
     disk.index()
     with closing(Publishing([disk.opened[1]], postgres.address(shards[1]))) as builder:
         builder.look()
@@ -120,7 +175,9 @@ def test_a_doctor_finds_a_hub_well(served: tuple[Library, Library], hub: str) ->
         assert [each for each in examine(engine) if not each.is_well] == []
 
 
-def test_what_is_no_shard_is_refused_in_a_sentence(postgres: TestServer, disk: Library, shards: tuple[str, str], hub: str) -> None:
+def test_what_is_no_shard_is_refused_in_a_sentence(
+    postgres: TestServer, disk: Library, shards: tuple[str, str], hub: str
+) -> None:
     name = urlsplit(hub).path.removeprefix("/")
     with pytest.raises(UsageError, match="no name of a foreign server"):
         attach_shard(hub, "x; DROP TABLE folders")
@@ -143,7 +200,9 @@ def test_what_is_no_shard_is_refused_in_a_sentence(postgres: TestServer, disk: L
         migrate(postgres.address(shards[1]), shard=8)
 
 
-def test_two_folders_of_one_name_are_refused(postgres: TestServer, disk: Library, shards: tuple[str, str], hub: str) -> None:
+def test_two_folders_of_one_name_are_refused(
+    postgres: TestServer, disk: Library, shards: tuple[str, str], hub: str
+) -> None:
     for name in shards:
         with closing(Publishing([disk.opened[1]], postgres.address(name))) as builder:
             builder.look()

@@ -1,4 +1,6 @@
-"""Workers embed what waits in the database: each text once, whoever of them is killed, and with the very vectors of one machine."""
+"""Workers embed what waits in the database: each text once, whoever of them is killed, and with the
+very vectors of one machine.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,10 @@ def garden(tmp_path: Path) -> Path:
     """Write a vault of some hundred texts."""
     root = make_vault(tmp_path / "garden")
     for n in range(120):
-        (root / f"beds {n}.md").write_text(f"# Bed {n}\n\nApples of row {n}.\n\n## Water\n\nPears of row {n} in spring.\n", encoding="utf-8")
+        (root / f"beds {n}.md").write_text(
+            f"# Bed {n}\n\nApples of row {n}.\n\n## Water\n\nPears of row {n} in spring.\n",
+            encoding="utf-8",
+        )
     return root
 
 
@@ -81,14 +86,18 @@ def garden(tmp_path: Path) -> Path:
 def shed(tmp_path: Path) -> Path:
     root = tmp_path / "shed"
     root.mkdir()
-    (root / "tools.md").write_text(f"# Tools\n\nA spade for the garden, apples in the cellar, {SECRET}.\n", encoding="utf-8")
+    (root / "tools.md").write_text(
+        f"# Tools\n\nA spade for the garden, apples in the cellar, {SECRET}.\n", encoding="utf-8"
+    )
     (root / "rake.md").write_text("# Rake\n\nA rake for leaves.\n", encoding="utf-8")
     return root
 
 
 def words_only(place: Path, *roots: Path, embedder: FakeEmbedder | None = None) -> Library:
     """Open folders whose builder embeds nothing, with their words indexed."""
-    library = Library.open(list(roots), index=place / "index", config=configured(place), embedder=embedder or Unable())
+    library = Library.open(
+        list(roots), index=place / "index", config=configured(place), embedder=embedder or Unable()
+    )
     library.index(words_only=True)
     return library
 
@@ -116,7 +125,10 @@ def work(url: str, embedder: FakeEmbedder | None = None) -> int:
 def in_queue(url: str) -> tuple[int, int, int]:
     """Count the texts that wait, those that are done, and who wants them."""
     with closing(Engine(url)) as engine, engine.question() as session:
-        sql = "SELECT count(*) - count(vector), count(vector), (SELECT count(*) FROM wanted) FROM texts"
+        sql = (
+            "SELECT count(*) - count(vector), count(vector), (SELECT count(*) FROM wanted) FROM "
+            "texts"
+        )
         ((waiting, done, wanted),) = session.fetch(sql)
         return waiting, done, wanted
 
@@ -124,15 +136,26 @@ def in_queue(url: str) -> tuple[int, int, int]:
 def everything_in(url: str) -> str:
     """Return all that the tables hold, in one text."""
     with closing(Engine(url)) as engine, engine.question() as session:
-        rows = [row for table in (*TABLES, "folders", "texts", "wanted") for row in session.fetch(f"SELECT * FROM {table}")]
-    return "\n".join(bytes(value).decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for row in rows for value in row)
+        rows = [
+            row
+            for table in (*TABLES, "folders", "texts", "wanted")
+            for row in session.fetch(f"SELECT * FROM {table}")
+        ]
+    return "\n".join(
+        bytes(value).decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        for row in rows
+        for value in row
+    )
 
 
 def vectors_of(library: Library) -> dict[bytes, bytes]:
     """Return the stored vectors of a library's first folder, by the digests of their texts."""
     with closing(Store(library.opened[0].places.at().store, read_only=True)) as store:
         assert store.vectors is not None
-        return {key: packed(vector[None])[0].tobytes() for key, vector in store.vectors.get(sorted(store.texts())).items()}
+        return {
+            key: packed(vector[None])[0].tobytes()
+            for key, vector in store.vectors.get(sorted(store.texts())).items()
+        }
 
 
 @pytest.fixture
@@ -146,7 +169,9 @@ def alone(tmp_path: Path, garden: Path) -> Iterator[Library]:
 # ------------------------------------------------------------------ each text once
 
 
-def test_processes_embed_each_text_once_and_one_that_is_killed_loses_none(url: str, tmp_path: Path, garden: Path, alone: Library) -> None:
+def test_processes_embed_each_text_once_and_one_that_is_killed_loses_none(
+    url: str, tmp_path: Path, garden: Path, alone: Library
+) -> None:
     with words_only(tmp_path, garden) as library, queueing(library, url) as builder:
         builder.look()
         wanted, _, _ = in_queue(url)
@@ -159,8 +184,18 @@ def test_processes_embed_each_text_once_and_one_that_is_killed_loses_none(url: s
         killed.kill()
         killed.communicate(timeout=60)
         last = started(url, 0).communicate(timeout=60)[0]
-        embedded = [text for lines in (*said, last) for line in lines.splitlines() if line.startswith("has") for text in line.split()[1:]]
-        assert (len(embedded), len(set(embedded)), set(in_hand) <= set(last.split())) == (wanted, wanted, True)
+        embedded = [
+            text
+            for lines in (*said, last)
+            for line in lines.splitlines()
+            if line.startswith("has")
+            for text in line.split()[1:]
+        ]
+        assert (len(embedded), len(set(embedded)), set(in_hand) <= set(last.split())) == (
+            wanted,
+            wanted,
+            True,
+        )
         settle(builder)
         assert vectors_of(library) == vectors_of(alone)
         assert in_queue(url) == (0, 0, 0)
@@ -171,12 +206,20 @@ def test_processes_embed_each_text_once_and_one_that_is_killed_loses_none(url: s
 
 
 def started(url: str, seconds: float) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", PROCESS, url, str(seconds)], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", PROCESS, url, str(seconds)], stdout=subprocess.PIPE, text=True
+    )
 
 
-def test_threads_share_what_waits_and_a_publication_waits_for_none_of_them(url: str, tmp_path: Path, garden: Path) -> None:
+def test_threads_share_what_waits_and_a_publication_waits_for_none_of_them(
+    url: str, tmp_path: Path, garden: Path
+) -> None:
     embedders = [FakeEmbedder() for _ in range(3)]
-    with words_only(tmp_path, garden) as library, queueing(library, url) as builder, closing(Engine(url)) as engine:
+    with (
+        words_only(tmp_path, garden) as library,
+        queueing(library, url) as builder,
+        closing(Engine(url)) as engine,
+    ):
         builder.look()
         wanted, _, _ = in_queue(url)
         threads = [threading.Thread(target=work, args=(url, each)) for each in embedders]
@@ -191,13 +234,16 @@ def test_threads_share_what_waits_and_a_publication_waits_for_none_of_them(url: 
         for each in threads:
             each.join()
         work(url, embedders[0])
-        assert wanted - 2 <= sum(each.embedded for each in embedders) <= wanted + 1  # two went, unless they were in hand
+        # two went, unless they were in hand
+        assert wanted - 2 <= sum(each.embedded for each in embedders) <= wanted + 1
         settle(builder)
         builder.tidy()
         assert in_queue(url) == (0, 0, 0)
 
 
-def test_a_text_of_two_folders_is_embedded_once_now_and_later(url: str, tmp_path: Path, shed: Path) -> None:
+def test_a_text_of_two_folders_is_embedded_once_now_and_later(
+    url: str, tmp_path: Path, shed: Path
+) -> None:
     other, third = tmp_path / "other", tmp_path / "third"
     for each in (other, third):
         shutil.copytree(shed, each)
@@ -211,21 +257,30 @@ def test_a_text_of_two_folders_is_embedded_once_now_and_later(url: str, tmp_path
         assert (in_queue(url), len(vectors_of(library))) == ((0, 0, 0), 2)
 
 
-def test_a_builder_whose_disk_was_lost_gets_its_vectors_back_without_a_model(url: str, tmp_path: Path, garden: Path) -> None:
+def test_a_builder_whose_disk_was_lost_gets_its_vectors_back_without_a_model(
+    url: str, tmp_path: Path, garden: Path
+) -> None:
     with on_disk(tmp_path, garden) as library:
         library.index()
         with queueing(library, url) as builder:
             settle(builder)
         before = vectors_of(library)
     shutil.rmtree(tmp_path / "index")
-    with words_only(tmp_path, garden) as library, queueing(library, url) as builder, in_database(url, tmp_path) as served:
+    with (
+        words_only(tmp_path, garden) as library,
+        queueing(library, url) as builder,
+        in_database(url, tmp_path) as served,
+    ):
         (published,) = builder.look()
-        assert served.states()["garden"].vectors == published.chunks  # servers miss none, not for a moment
+        # servers miss none, not for a moment
+        assert served.states()["garden"].vectors == published.chunks
         assert vectors_of(library) == before
 
 
 @pytest.mark.slow
-def test_builders_that_share_texts_and_workers_at_once_embed_each_text_once(url: str, tmp_path: Path) -> None:
+def test_builders_that_share_texts_and_workers_at_once_embed_each_text_once(
+    url: str, tmp_path: Path
+) -> None:
     embedded, failures, stop = list[str](), list[Exception](), threading.Event()
 
     class Noting(FakeEmbedder):
@@ -240,9 +295,14 @@ def test_builders_that_share_texts_and_workers_at_once_embed_each_text_once(url:
     def build(root: Path) -> None:
         numbers = random.Random(root.name).sample(range(100), 100)
         try:
-            with words_only(tmp_path / f"of {root.name}", root) as library, queueing(library, url) as builder:
+            with (
+                words_only(tmp_path / f"of {root.name}", root) as library,
+                queueing(library, url) as builder,
+            ):
                 for number in numbers:
-                    (root / f"{number}.md").write_text(f"# Bed {number}\n\nApples of row {number}.\n", encoding="utf-8")
+                    (root / f"{number}.md").write_text(
+                        f"# Bed {number}\n\nApples of row {number}.\n", encoding="utf-8"
+                    )
                     library.index(words_only=True)
                     builder.look()
                     if number % 10 == 0:
@@ -255,7 +315,10 @@ def test_builders_that_share_texts_and_workers_at_once_embed_each_text_once(url:
     for each in roots:
         each.mkdir()
         (each / "first.md").write_text("# First\n\nPears.\n", encoding="utf-8")
-    workers, builders = [threading.Thread(target=keep_working) for _ in range(3)], [threading.Thread(target=build, args=(each,)) for each in roots]
+    workers, builders = (
+        [threading.Thread(target=keep_working) for _ in range(3)],
+        [threading.Thread(target=build, args=(each,)) for each in roots],
+    )
     for thread in (*workers, *builders):
         thread.start()
     for thread in builders:
@@ -269,12 +332,17 @@ def test_builders_that_share_texts_and_workers_at_once_embed_each_text_once(url:
 def test_half_precision_gives_back_the_bytes_that_were_stored() -> None:
     noise = np.random.default_rng(3)
     for dimensions in (8, 384, 4096):
-        stored = packed(noise.standard_normal((200, dimensions)).astype(np.float32) * noise.choice([1e-3, 1, 50], (200, dimensions)))
+        stored = packed(
+            noise.standard_normal((200, dimensions)).astype(np.float32)
+            * noise.choice([1e-3, 1, 50], (200, dimensions))
+        )
         halves = unpacked([row.tobytes() for row in stored]).astype(np.float16)
         assert np.array_equal(packed(halves.astype(np.float32)), stored)
 
 
-def test_a_text_that_somebody_took_out_of_the_queue_is_put_there_again(url: str, tmp_path: Path, shed: Path) -> None:
+def test_a_text_that_somebody_took_out_of_the_queue_is_put_there_again(
+    url: str, tmp_path: Path, shed: Path
+) -> None:
     with words_only(tmp_path, shed) as library, queueing(library, url) as builder:
         builder.look()
         with builder.engine.change() as session:
@@ -287,7 +355,9 @@ def test_a_text_that_somebody_took_out_of_the_queue_is_put_there_again(url: str,
         settle(builder)
 
 
-def test_a_builder_that_was_ended_between_two_steps_goes_on(url: str, tmp_path: Path, shed: Path) -> None:
+def test_a_builder_that_was_ended_between_two_steps_goes_on(
+    url: str, tmp_path: Path, shed: Path
+) -> None:
     with words_only(tmp_path, shed) as library:
         with queueing(library, url) as builder:
             builder.look()
@@ -306,21 +376,27 @@ def test_a_builder_that_was_ended_between_two_steps_goes_on(url: str, tmp_path: 
 
 
 @pytest.mark.parametrize("is_done", [False, True])
-def test_a_note_that_becomes_private_leaves_nothing_in_the_queue(url: str, tmp_path: Path, shed: Path, is_done: bool) -> None:
+def test_a_note_that_becomes_private_leaves_nothing_in_the_queue(
+    url: str, tmp_path: Path, shed: Path, is_done: bool
+) -> None:
     with words_only(tmp_path, shed) as library, queueing(library, url) as builder:
         builder.look()
         assert SECRET in everything_in(url)
         if is_done:
             work(url)
         note = shed / "tools.md"
-        note.write_text(f"---\nprivate: true\n---\n{note.read_text(encoding='utf-8')}", encoding="utf-8")
+        note.write_text(
+            f"---\nprivate: true\n---\n{note.read_text(encoding='utf-8')}", encoding="utf-8"
+        )
         library.index(words_only=True)
         assert builder.look()
         assert SECRET.casefold() not in everything_in(url).casefold()
         assert (sum(in_queue(url)[:2]), in_queue(url)[2]) == (1, 1)
 
 
-def test_a_folder_that_is_forgotten_or_published_by_another_way_leaves_the_queue(url: str, tmp_path: Path, shed: Path) -> None:
+def test_a_folder_that_is_forgotten_or_published_by_another_way_leaves_the_queue(
+    url: str, tmp_path: Path, shed: Path
+) -> None:
     with words_only(tmp_path, shed) as library:
         with queueing(library, url) as builder:
             builder.look()
@@ -340,16 +416,29 @@ def test_a_folder_that_is_forgotten_or_published_by_another_way_leaves_the_queue
 # ------------------------------------------------------------------ what goes wrong
 
 
-def test_a_worker_with_another_model_says_so_once_and_leaves_the_texts(url: str, tmp_path: Path, shed: Path) -> None:
+def test_a_worker_with_another_model_says_so_once_and_leaves_the_texts(
+    url: str, tmp_path: Path, shed: Path
+) -> None:
     said: list[str] = []
     with words_only(tmp_path, shed) as library, queueing(library, url) as builder:
         builder.look()
         with closing(Worker(url, lambda name: FakeEmbedder(32), said.append)) as worker:
-            assert (worker.look(), worker.look(), worker.refuses, worker.worked().waiting) == (0, 0, True, 2)
+            assert (worker.look(), worker.look(), worker.refuses, worker.worked().waiting) == (
+                0,
+                0,
+                True,
+                2,
+            )
         assert len(said) == 1
-        assert said[0].startswith("Texts of the model fake are left to other workers: here it gives other vectors (fake-32)")
+        assert said[0].startswith(
+            "Texts of the model fake are left to other workers: here it gives other vectors "
+            "(fake-32)"
+        )
         with closing(Worker(url, lambda name: Unable(), said.append)) as worker:
-            assert (worker.look(), said[1:]) == (0, ["Texts of the model fake are left to other workers: No model was to be asked."])
+            assert (worker.look(), said[1:]) == (
+                0,
+                ["Texts of the model fake are left to other workers: No model was to be asked."],
+            )
         assert work(url) == 2
 
 
@@ -357,22 +446,38 @@ def test_the_doctor_tells_what_waits(url: str, tmp_path: Path, shed: Path) -> No
     with words_only(tmp_path, shed) as library, queueing(library, url) as builder:
         builder.look()
         (said,) = [each.sentence for each in examine(builder.engine) if each.name == "queue"]
-    assert said.startswith("2 texts of the model fake for a worker (`thumbindex work --engine URL`), 0 vectors for a builder")
+    assert said.startswith(
+        "2 texts of the model fake for a worker (`thumbindex work --engine URL`), 0 vectors "
+        "for a builder"
+    )
 
 
-def test_a_worker_that_hangs_or_whose_machine_vanishes_is_given_up_by_the_database(engine: Engine) -> None:
+def test_a_worker_that_hangs_or_whose_machine_vanishes_is_given_up_by_the_database(
+    engine: Engine,
+) -> None:
     names = ("idle_in_transaction_session_timeout", *queue.KEEPALIVES)
     with engine.change() as session:
         queue.limit(session)
-        held = [session.fetch("SELECT setting FROM pg_settings WHERE name = %s", (name,))[0][0] for name in names]
+        held = [
+            session.fetch("SELECT setting FROM pg_settings WHERE name = %s", (name,))[0][0]
+            for name in names
+        ]
     with engine.change() as session:
-        after = [session.fetch("SELECT setting FROM pg_settings WHERE name = %s", (name,))[0][0] for name in names]
+        after = [
+            session.fetch("SELECT setting FROM pg_settings WHERE name = %s", (name,))[0][0]
+            for name in names
+        ]
     assert (held[0], after[0]) == ("900000", "0")
     assert held[1:] in (["30", "10", "3"], ["0", "0", "0"])  # a local socket has none
 
 
-def test_a_database_that_is_lost_in_the_middle_costs_no_text(postgres: TestServer, database: str, url: str, tmp_path: Path, shed: Path) -> None:
-    cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND pid <> pg_backend_pid()"
+def test_a_database_that_is_lost_in_the_middle_costs_no_text(
+    postgres: TestServer, database: str, url: str, tmp_path: Path, shed: Path
+) -> None:
+    cut = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND pid <> "
+        "pg_backend_pid()"
+    )
 
     class Cutting(FakeEmbedder):
         def embed_passages(self, texts: Sequence[str]) -> Matrix:
@@ -395,10 +500,16 @@ def test_a_database_that_is_lost_in_the_middle_costs_no_text(postgres: TestServe
 # ------------------------------------------------------------------ the commands
 
 
-def test_a_worker_needs_the_rights_that_the_documentation_gives(postgres: TestServer, database: str, url: str, tmp_path: Path, shed: Path) -> None:
+def test_a_worker_needs_the_rights_that_the_documentation_gives(
+    postgres: TestServer, database: str, url: str, tmp_path: Path, shed: Path
+) -> None:
     role = postgres.role("worker")
     text = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
-    grants = [line.partition(";")[0] for line in text.splitlines() if line.startswith("GRANT") and "TO worker" in line]
+    grants = [
+        line.partition(";")[0]
+        for line in text.splitlines()
+        if line.startswith("GRANT") and "TO worker" in line
+    ]
     for each in grants:
         postgres.run(each.replace("TO worker", f"TO {role}"), database)
     with words_only(tmp_path, shed) as library, queueing(library, url) as builder:
@@ -410,10 +521,14 @@ def test_a_worker_needs_the_rights_that_the_documentation_gives(postgres: TestSe
 
 
 @pytest.mark.parametrize("more", [["--json"], pytest.param(["--watch"], marks=pytest.mark.slow)])
-def test_the_commands_publish_through_the_queue_and_work_with_the_bundled_model(url: str, tmp_path: Path, shed: Path, more: list[str]) -> None:
+def test_the_commands_publish_through_the_queue_and_work_with_the_bundled_model(
+    url: str, tmp_path: Path, shed: Path, more: list[str]
+) -> None:
     where = ["--folder", str(shed), "--index", str(tmp_path / "index"), "--engine", url]
     command = [sys.executable, "-m", "thumbindex", "engine", "publish", "--queue", *more, *where]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as publishing:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as publishing:
         wait_for(url, (2, 0, 2))
         done = CliRunner().invoke(app, ["work", "--once", "--json", "--engine", url])
         assert done.exit_code == 0, done.output
@@ -425,8 +540,13 @@ def test_the_commands_publish_through_the_queue_and_work_with_the_bundled_model(
         said, _ = publishing.communicate(timeout=60)
     if more == ["--json"]:
         fits("engine", said)
-        assert [(each["name"], each["added"]) for each in json.loads(said)["published"]] == [("shed", 2)]
-    assert CliRunner().invoke(app, ["work", "--once", "--engine", url]).output == "0 texts embedded by this worker, 0 wait\n"
+        assert [(each["name"], each["added"]) for each in json.loads(said)["published"]] == [
+            ("shed", 2)
+        ]
+    assert (
+        CliRunner().invoke(app, ["work", "--once", "--engine", url]).output
+        == "0 texts embedded by this worker, 0 wait\n"
+    )
 
 
 def wait_for(url: str, counts: tuple[int, int, int]) -> None:
@@ -438,9 +558,14 @@ def wait_for(url: str, counts: tuple[int, int, int]) -> None:
 
 def fits(schema: str, printed: str) -> None:
     folder = Path(__file__).parents[2] / "docs" / "schema"
-    validate(json.loads(printed), json.loads((folder / f"{schema}.json").read_text(encoding="utf-8")))
+    validate(
+        json.loads(printed), json.loads((folder / f"{schema}.json").read_text(encoding="utf-8"))
+    )
 
 
 def test_the_child_of_a_builder_that_queues_makes_words_alone() -> None:
-    assert child_command(Opening(("notes",)), words_only=True)[-2:] == ["--folder=notes", WORDS_ONLY]
+    assert child_command(Opening(("notes",)), words_only=True)[-2:] == [
+        "--folder=notes",
+        WORDS_ONLY,
+    ]
     assert Opening.from_arguments(["--folder=notes", WORDS_ONLY]) == Opening(("notes",))

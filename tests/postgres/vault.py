@@ -1,4 +1,6 @@
-"""A vault with something of everything that a question may meet, published as a builder does, and asked on disk and in the database."""
+"""A vault with something of everything that a question may meet, published as a builder does, and
+asked on disk and in the database.
+"""
 
 from __future__ import annotations
 
@@ -18,30 +20,54 @@ from thumbindex.model import Answer
 from thumbindex.testing import FakeEmbedder
 
 NOTES: Mapping[str, str] = {
-    "index.md": "---\naliases: [Overview]\ntags: [start]\n---\n# Garden\n\nAll plants and [[Guides/pears|pears]]. See [[Guides/apples#Storage]]"
+    "index.md": "---\naliases: [Overview]\ntags: [start]\n---\n# Garden\n\n"
+    "All plants and [[Guides/pears|pears]]. See [[Guides/apples#Storage]]"
     " and [[nowhere]].\n",
-    "Guides/apples.md": "---\ntags: [fruit/pome]\ndate: 2026-03-01\n---\n# Apples\n\nApples grow in spring. See [[pears]].\n\n## Storage\n\n"
-    "Keep apples in a cool cellar for 30 days.\n\n## Code\n\nCall `parse_json(text)` or `--dry-run` for apples.\n",
-    "Guides/pears.md": "---\ntags: [Fruit]\ndate: 2025-01-01\nowner: Ada\n---\n# Pears\n\nPears ripen after apples.\n\n## Storage\n\n"
-    "Keep pears in a cool cellar for 20 days.\n\nWater the trees in spring and water the trees again.\n",
-    "Guides/copy of pears.md": "---\ndate: 2024-01-01\n---\n# Pears\n\nPears ripen after apples.\n\n"
+    "Guides/apples.md": "---\ntags: [fruit/pome]\ndate: 2026-03-01\n---\n# Apples\n\n"
+    "Apples grow in spring. See [[pears]].\n\n## Storage\n\n"
+    "Keep apples in a cool cellar for 30 days.\n\n## Code\n\n"
+    "Call `parse_json(text)` or `--dry-run` for apples.\n",
+    "Guides/pears.md": "---\ntags: [Fruit]\ndate: 2025-01-01\nowner: Ada\n---\n# Pears\n\n"
+    "Pears ripen after apples.\n\n## Storage\n\n"
+    "Keep pears in a cool cellar for 20 days.\n\nWater the trees in spring and water the trees "
+    "again.\n",
+    "Guides/copy of pears.md": "---\ndate: 2024-01-01\n---\n# Pears\n\n"
+    "Pears ripen after apples.\n\n"
     "## Storage\n\nKeep pears in a cool cellar for 20 days.\n",
     "repeats.md": "# Repeats\n\n## One\n\nThe quick brown fox jumps over the lazy dog today.\n\n"
     "## Two\n\nThe quick brown fox jumps over the lazy dog today.\n",
-    "terms.md": "# Terms\n\nKubernetes (k8s) runs here. Single sign-on (SSO) too. A drop-down list, a side bar and a sidebar.\n",
-    "de/äpfel.md": "# Äpfel\n\nDie Äpfel wachsen im Frühling und werden im kühlen Keller gelagert. Das ist gut für die Äpfel.\n",
+    "terms.md": (
+        "# Terms\n\nKubernetes (k8s) runs here. Single sign-on (SSO) too. A drop-down list, a "
+        "side bar and a sidebar.\n"
+    ),
+    "de/äpfel.md": (
+        "# Äpfel\n\nDie Äpfel wachsen im Frühling und werden im kühlen Keller gelagert. Das ist "
+        "gut für die Äpfel.\n"
+    ),
     "ja/猫.md": "# 猫\n\nこの黒猫は夜に眠る。東京tower and 東京都 are far from 猫.\n",
     "Daily/2026-02-05.md": "# 2026-02-05\n\nMet Ada about the cellar.\n",
     "Daily/2026-02-06.md": "# 2026-02-06\n\nMet Bo about the cellar.\n",
     "front.md": "---\ntitle: Only front matter\ntags: [lonely]\n---\n",
-    "code.md": "# Code\n\n```python\ndef get_user_name(user_id):\n    return MailMerge(user_id).full_name\n```\n\nVersion 1.11 and C++ and C#.\n",
-    "hostile'; DROP TABLE documents;--.md": "# Bobby'); DROP TABLE chunks;--\n\nRobert'); DELETE FROM folders;-- apples % %s {} \\ \u0000 end.\n",
+    "code.md": (
+        "# Code\n\n```python\ndef get_user_name(user_id):\n"
+        "    return MailMerge(user_id).full_name\n```\n\nVersion 1.11 and C++ and C#.\n"
+    ),
+    "hostile'; DROP TABLE documents;--.md": (
+        "# Bobby'); DROP TABLE chunks;--\n\nRobert'); DELETE FROM folders;-- apples % %s {} \\ "
+        "\u0000 end.\n"
+    ),
 }
 
 QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("how long do pears keep in the cellar?", {}),
     ("when do apples grow", {"limit": 10}),
-    ("apples", {"also": ["fruit of the apple tree", "pome storage"], "passage": "Apples are kept in a cool cellar for thirty days."}),
+    (
+        "apples",
+        {
+            "also": ["fruit of the apple tree", "pome storage"],
+            "passage": "Apples are kept in a cool cellar for thirty days.",
+        },
+    ),
     ('"cool cellar" apples', {}),
     ("tag:fruit storage", {}),
     ("tag:friut storage", {}),
@@ -103,14 +129,27 @@ def configured(place: Path) -> Any:
 @contextmanager
 def on_disk(place: Path, *roots: Path, dimensions: int = 64) -> Iterator[Library]:
     """Open folders with an index on the disk, with the fake model."""
-    with Library.open(list(roots), index=place / "index", config=configured(place), embedder=FakeEmbedder(dimensions)) as library:
+    with Library.open(
+        list(roots),
+        index=place / "index",
+        config=configured(place),
+        embedder=FakeEmbedder(dimensions),
+    ) as library:
         yield library
 
 
 @contextmanager
-def in_database(url: str, place: Path, *names: str | Path, dimensions: int = 64) -> Iterator[Library]:
+def in_database(
+    url: str, place: Path, *names: str | Path, dimensions: int = 64
+) -> Iterator[Library]:
     """Open published folders, with the same model."""
-    with Library.open(list(names), index=place / "index", config=configured(place), embedder=FakeEmbedder(dimensions), engine=url) as library:
+    with Library.open(
+        list(names),
+        index=place / "index",
+        config=configured(place),
+        embedder=FakeEmbedder(dimensions),
+        engine=url,
+    ) as library:
         yield library
 
 
@@ -131,11 +170,15 @@ def told(answer: Any) -> Any:
     return answer
 
 
-WORDS = "apples pears cellar storage spring keep grow water trees garden fox dog ada bo cool days".split()
+WORDS = (
+    "apples pears cellar storage spring keep grow water trees garden fox dog ada bo cool days"
+).split()
 
 
 class Gardener:
-    """Edits a vault at random: writes, changes, moves and deletes notes; the same for the same seed."""
+    """Edits a vault at random: writes, changes, moves and deletes notes; the same for the same
+    seed.
+    """
 
     def __init__(self, root: Path, seed: int) -> None:
         self._root, self._random, self._clock = root, random.Random(seed), 1.7e9
@@ -143,12 +186,24 @@ class Gardener:
     def edit(self) -> str:
         """Change something; return what, in words."""
         paths = sorted(path.relative_to(self._root).as_posix() for path in self._root.rglob("*.md"))
-        what, path = self._random.choice(("write", "write", "change", "change", "change", "move", "delete")), self._random.choice(paths)
+        what, path = (
+            self._random.choice(("write", "write", "change", "change", "change", "move", "delete")),
+            self._random.choice(paths),
+        )
         if what == "write" or len(paths) < 6:
-            return self._write(f"{self._random.choice(('Guides', 'Daily', 'new'))}/{self._words(2)} {self._random.randrange(99)}.md", self._note())
+            return self._write(
+                f"{self._random.choice(('Guides', 'Daily', 'new'))}/{self._words(2)} "
+                f"{self._random.randrange(99)}.md",
+                self._note(),
+            )
         if what == "change":
             text = (self._root / path).read_text(encoding="utf-8", errors="replace")
-            return self._write(path, f"{text}\n\n## {self._words(2)}\n\n{self._words(12)}.\n" if self._random.random() < 0.7 else self._note())
+            return self._write(
+                path,
+                f"{text}\n\n## {self._words(2)}\n\n{self._words(12)}.\n"
+                if self._random.random() < 0.7
+                else self._note(),
+            )
         if what == "move":
             to = self._root / f"moved {self._random.randrange(99)}.md"
             (self._root / path).rename(to)
@@ -164,10 +219,21 @@ class Gardener:
         return f"wrote {path}"
 
     def _note(self) -> str:
-        tags = self._random.choice(("", "---\ntags: [fruit]\n---\n", "---\ndate: 2026-05-05\naliases: [Cellar]\n---\n"))
-        return f"{tags}# {self._words(2)}\n\n{self._words(20)}. See [[pears]].\n\n## {self._words(1)}\n\n{self._words(15)}.\n"
+        tags = self._random.choice(
+            ("", "---\ntags: [fruit]\n---\n", "---\ndate: 2026-05-05\naliases: [Cellar]\n---\n")
+        )
+        return (
+            f"{tags}# {self._words(2)}\n\n{self._words(20)}. See [[pears]].\n\n"
+            f"## {self._words(1)}\n\n{self._words(15)}.\n"
+        )
 
     def _words(self, count: int) -> str:
         return " ".join(
-            self._random.choices("apples pears cellar storage spring keep grow water trees garden fox dog ada bo cool days".split(), k=count)
+            self._random.choices(
+                (
+                    "apples pears cellar storage spring keep grow water trees garden fox dog ada "
+                    "bo cool days"
+                ).split(),
+                k=count,
+            )
         )

@@ -28,7 +28,9 @@ def settings_with(off: str = "", on: str = "", **tables: dict[str, Any]) -> Quer
 
 
 class Known(NoDuplicates):
-    """What a test says that the index knows: repeats, copies and verdicts by chunk, and saliences."""
+    """What a test says that the index knows: repeats, copies and verdicts by chunk, and
+    saliences.
+    """
 
     def __init__(
         self,
@@ -39,7 +41,11 @@ class Known(NoDuplicates):
         verdicts: Mapping[tuple[int, int], Verdict] | None = None,
     ) -> None:
         self._repeated = MaskSelection(np.isin(np.arange(size), repeats), np.arange(size))
-        self._copies, self._saliences, self._verdicts = copies or {}, saliences or {}, verdicts or {}
+        self._copies, self._saliences, self._verdicts = (
+            copies or {},
+            saliences or {},
+            verdicts or {},
+        )
 
     def repeated(self) -> Selection | None:  # type: ignore[override]
         return self._repeated or None
@@ -57,18 +63,24 @@ class Known(NoDuplicates):
 @pytest.fixture
 def knowing() -> Callable[..., Snapshot]:
     """Return a function that gives a snapshot something to know of duplicates."""
-    return lambda snapshot, **known: replace(snapshot, duplicates=Known(len(snapshot.catalog), **known))
+    return lambda snapshot, **known: replace(
+        snapshot, duplicates=Known(len(snapshot.catalog), **known)
+    )
 
 
 @pytest.fixture
 def settings_of() -> Callable[..., QuerySettings]:
-    """Return a function that gives the defaults with some stages left out or in, and some tables' fields set."""
+    """Return a function that gives the defaults with some stages left out or in, and some tables'
+    fields set.
+    """
     return settings_with
 
 
 @pytest.fixture
 def ask() -> Callable[..., tuple[Search, tuple[Step, ...]]]:
-    """Return a function that asks documents (or a snapshot) a question and gives the search and its trace."""
+    """Return a function that asks documents (or a snapshot) a question and gives the search and its
+    trace.
+    """
 
     def ask_them(
         asked: Sequence[ParsedDocument] | Snapshot,
@@ -90,13 +102,18 @@ def ask() -> Callable[..., tuple[Search, tuple[Step, ...]]]:
 
 @pytest.fixture
 def candidates() -> Callable[..., tuple[Candidate, ...]]:
-    """Return a function that makes a candidate of every chunk, with the given scores, best first."""
+    """Return a function that makes a candidate of every chunk, with the given scores, best
+    first.
+    """
 
     def make(snapshot: Snapshot, *scores: float) -> tuple[Candidate, ...]:
         ids = list(snapshot.catalog.every(1, None))
         chunks = snapshot.catalog.chunks(ids)
         given = scores or [1.0 - 0.001 * n for n in ids]
-        made = [Candidate(n, snapshot.catalog.document_of(n), chunks[n], score) for n, score in zip(ids, given, strict=True)]
+        made = [
+            Candidate(n, snapshot.catalog.document_of(n), chunks[n], score)
+            for n, score in zip(ids, given, strict=True)
+        ]
         return tuple(sorted(made, key=lambda each: (-each.score, each.id)))
 
     return make

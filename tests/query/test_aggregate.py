@@ -4,19 +4,34 @@ import numpy as np
 import pytest
 
 from thumbindex.model import ChunkId, DocumentId, Hit, Query, RankedList
-from thumbindex.query.retrieve import BESIDE, add_whole, aggregate, best_cosines, by_meaning, luck, with_neighbors
+from thumbindex.query.retrieve import (
+    BESIDE,
+    add_whole,
+    aggregate,
+    best_cosines,
+    by_meaning,
+    luck,
+    with_neighbors,
+)
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 
 def test_a_documents_words_count_beside_its_best_chunk():
     hits = (Hit(ChunkId(0), DocumentId(0), 1, 4.0), Hit(ChunkId(1), DocumentId(0), 2, 3.0))
-    assert add_whole(RankedList(hits, {DocumentId(0): 2.0, DocumentId(1): 1.0})).documents == {0: 6.0, 1: 1.0}
+    assert add_whole(RankedList(hits, {DocumentId(0): 2.0, DocumentId(1): 1.0})).documents == {
+        0: 6.0,
+        1: 1.0,
+    }
 
 
 def test_whole_documents_count_where_words_are_searched_and_nowhere_else():
     found = RankedList((Hit(ChunkId(0), DocumentId(0), 1, 4.0),), {DocumentId(0): 2.0})
-    search = Search(Query("x"), "x", lists=dict.fromkeys(("search_keyword", "search_code", "search_graph"), found))
+    search = Search(
+        Query("x"),
+        "x",
+        lists=dict.fromkeys(("search_keyword", "search_code", "search_graph"), found),
+    )
     tools = Tools(memory_snapshot([document("a.md", "text")]))
     scores = [each.documents[DocumentId(0)] for each in aggregate(search, tools).lists.values()]
     assert scores == [6.0, 6.0, 2.0]
@@ -34,13 +49,22 @@ def test_a_long_document_pays_for_its_many_tries_and_a_short_one_does_not():
 
 
 def test_a_documents_meaning_is_that_of_its_best_chunks_the_best_above_all_less_its_luck():
-    parts = "\n\n".join(f"## Part {n}\n\nWords about number {n} of the list, and some more of them." for n in range(30))
+    parts = "\n\n".join(
+        f"## Part {n}\n\nWords about number {n} of the list, and some more of them."
+        for n in range(30)
+    )
     embedder = FakeEmbedder()
     snapshot = memory_snapshot([document("long.md", parts)], embedder)
     vector = embedder.embed_query("words about the list")
     hits = snapshot.vector.search(vector, 50)
-    (score,) = by_meaning(RankedList(hits), [DocumentId(0)], vector, Search(Query("x"), "x"), Tools(snapshot)).documents.values()
-    assert score == pytest.approx(np.dot([4 / 7, 2 / 7, 1 / 7], [hit.score for hit in hits[:3]]) - luck(len(snapshot.catalog)), abs=1e-4)
+    (score,) = by_meaning(
+        RankedList(hits), [DocumentId(0)], vector, Search(Query("x"), "x"), Tools(snapshot)
+    ).documents.values()
+    assert score == pytest.approx(
+        np.dot([4 / 7, 2 / 7, 1 / 7], [hit.score for hit in hits[:3]])
+        - luck(len(snapshot.catalog)),
+        abs=1e-4,
+    )
 
 
 def test_a_chunk_without_a_vector_is_left_out():

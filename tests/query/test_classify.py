@@ -5,8 +5,14 @@ from thumbindex.query.names import documents_named
 from thumbindex.query.understand import FACTORS, kind_of
 from thumbindex.testing import MemoryCatalog, document
 
-FACTUAL, NAVIGATIONAL, EXPLORATORY = QueryKind.FACTUAL, QueryKind.NAVIGATIONAL, QueryKind.EXPLORATORY
-NOTES = MemoryCatalog([document("help/Unique notes.md", "# Unique note creator", aliases=("Zettelkasten prefixer",))])
+FACTUAL, NAVIGATIONAL, EXPLORATORY = (
+    QueryKind.FACTUAL,
+    QueryKind.NAVIGATIONAL,
+    QueryKind.EXPLORATORY,
+)
+NOTES = MemoryCatalog(
+    [document("help/Unique notes.md", "# Unique note creator", aliases=("Zettelkasten prefixer",))]
+)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +52,10 @@ def test_a_place_in_the_documentation_is_navigational(text: str) -> None:
     assert kind_of(text, bool(documents_named(text, NOTES))) is NAVIGATIONAL
 
 
-@pytest.mark.parametrize("text", ["unique note creator", "Unique Note Creator?", "zettelkasten-prefixer", "help/unique notes"])
+@pytest.mark.parametrize(
+    "text",
+    ["unique note creator", "Unique Note Creator?", "zettelkasten-prefixer", "help/unique notes"],
+)
 def test_a_document_s_own_name_is_navigational(text: str) -> None:
     assert kind_of(text, bool(documents_named(text, NOTES))) is NAVIGATIONAL
 

@@ -10,7 +10,17 @@ import pytest
 from thumbindex.language import telling_words
 from thumbindex.model import Query
 from thumbindex.ports import Mask, Vector
-from thumbindex.query.confidence import COMMON, OUTSTANDING, SAMPLE, WORDS_ALONE, deviations, grounding, query_terms, ramp, sample_of
+from thumbindex.query.confidence import (
+    COMMON,
+    OUTSTANDING,
+    SAMPLE,
+    WORDS_ALONE,
+    deviations,
+    grounding,
+    query_terms,
+    ramp,
+    sample_of,
+)
 from thumbindex.query.pipeline import begin
 from thumbindex.query.stage import Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
@@ -22,7 +32,9 @@ def asked(idf: float, *holding: int) -> tuple[float, Mask]:
     return idf, np.isin(np.arange(len(PAGE)), holding)
 
 
-@pytest.mark.parametrize(("outstanding", "meaning"), [(6.5, 1.0), (9.0, 1.0), (3.0, 0.0), (-1.0, 0.0), (4.75, 0.5)])
+@pytest.mark.parametrize(
+    ("outstanding", "meaning"), [(6.5, 1.0), (9.0, 1.0), (3.0, 0.0), (-1.0, 0.0), (4.75, 0.5)]
+)
 def test_meaning_counts_from_the_common_to_the_outstanding(outstanding, meaning):
     assert ramp(outstanding, COMMON, OUTSTANDING) == pytest.approx(meaning)
 
@@ -58,22 +70,35 @@ def test_no_likeness_at_all_grounds_nothing():
 
 
 def test_a_chunk_that_has_no_vector_yet_grounds_what_it_holds():
-    assert grounding(np.array([0.8, np.nan, 0.2], dtype=np.float32), [asked(1.0, 1)]) == pytest.approx(1.0)
+    assert grounding(
+        np.array([0.8, np.nan, 0.2], dtype=np.float32), [asked(1.0, 1)]
+    ) == pytest.approx(1.0)
 
 
 def test_an_identifier_is_asked_for_as_a_whole_too_a_word_once():
-    tools = Tools(memory_snapshot([document("a.md", "# A\n\nCall get_user in MailMerge for a user.")]))
-    held = [bool(each.holding) for each in query_terms(begin(Query("get_users MailMerge"), tools).ways[0], tools)]
+    tools = Tools(
+        memory_snapshot([document("a.md", "# A\n\nCall get_user in MailMerge for a user.")])
+    )
+    held = [
+        bool(each.holding)
+        for each in query_terms(begin(Query("get_users MailMerge"), tools).ways[0], tools)
+    ]
     assert held == [True, True, True, False]  # get, mailmerge, users; get_users
 
 
 def test_the_words_of_a_quoted_phrase_are_asked_for_together_alone():
     tools = Tools(memory_snapshot([document("a.md", "# A\n\nA users guide with a quoted phrase.")]))
-    assert [each.text for each in query_terms(begin(Query('"quoted phrase" users'), tools).ways[0], tools)] == ["quoted phrase", "users"]
+    assert [
+        each.text
+        for each in query_terms(begin(Query('"quoted phrase" users'), tools).ways[0], tools)
+    ] == ["quoted phrase", "users"]
 
 
 def test_a_page_of_the_right_subject_that_lacks_the_word_makes_less_sure(ask):
-    notes = [document("a.md", "# Sync\n\nPay for sync with a card."), document("b.md", "# Themes\n\nDark and light themes.")]
+    notes = [
+        document("a.md", "# Sync\n\nPay for sync with a card."),
+        document("b.md", "# Themes\n\nDark and light themes."),
+    ]
     answered, _ = ask(notes, "pay for sync with a card", embedder=FakeEmbedder(512))
     missed, _ = ask(notes, "pay for sync with bitcoin", embedder=FakeEmbedder(512))
     assert answered.confidence > missed.confidence + 0.2
@@ -85,10 +110,19 @@ def test_a_lone_hit_is_not_sure_because_it_is_first(ask):
     assert search.confidence_level == "low"
 
 
-RECIPES = [document(f"{n}.md", f"# Recipe {n}\n\nVinegar{n} and pepper{n}, stirred, with the sauce of our kitchen.") for n in range(30)]
+RECIPES = [
+    document(
+        f"{n}.md",
+        f"# Recipe {n}\n\nVinegar{n} and pepper{n}, stirred, with the sauce of our kitchen.",
+    )
+    for n in range(30)
+]
 """Thirty notes of one subject."""
 
-PLUMS = document("plums.md", "# Plums\n\nStew the plums with cinnamon and star anise, with the sauce of our kitchen.")
+PLUMS = document(
+    "plums.md",
+    "# Plums\n\nStew the plums with cinnamon and star anise, with the sauce of our kitchen.",
+)
 
 
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder(512)])
@@ -104,7 +138,15 @@ def test_the_subjects_name_makes_nobody_sure(ask, embedder):
 
 
 def test_what_is_refused_for_holding_too_little_of_a_question_is_named_one_place_a_note(ask):
-    search, _ = ask([*RECIPES, document("licence.md", "# Licence\n\n" + "\n\n".join(["The sauce of our kitchen."] * 9))], "helicopter exam sauce")
+    search, _ = ask(
+        [
+            *RECIPES,
+            document(
+                "licence.md", "# Licence\n\n" + "\n\n".join(["The sauce of our kitchen."] * 9)
+            ),
+        ],
+        "helicopter exam sauce",
+    )
     assert (search.answerable, search.candidates, search.passages) == (False, (), ())
     assert len({each.document for each in search.nearest}) == len(search.nearest) == 3
 
@@ -118,7 +160,9 @@ def test_gibberish_is_refused_in_a_vault_of_any_size(ask, count, embedder):
 
 @pytest.mark.parametrize("count", [1, 3, 15])
 def test_a_question_is_answered_in_a_vault_of_any_size(ask, count):
-    search, _ = ask([PLUMS, *RECIPES[1:count]], "stew plums with cinnamon", embedder=FakeEmbedder(512))
+    search, _ = ask(
+        [PLUMS, *RECIPES[1:count]], "stew plums with cinnamon", embedder=FakeEmbedder(512)
+    )
     assert (search.passages[0].path, search.confidence_level) == ("plums.md", "high")
 
 
@@ -143,7 +187,11 @@ class _Blurred(FakeEmbedder):
         return super().embed_query(re.sub(r"\S*\d\S*", "sauce", text))
 
 
-PARTS = document("parts.md", "# Parts\n\n" + "\n\n".join(f"Hinge and pump, {n} left, code BL-{86000 + n}." for n in range(40)))
+PARTS = document(
+    "parts.md",
+    "# Parts\n\n"
+    + "\n\n".join(f"Hinge and pump, {n} left, code BL-{86000 + n}." for n in range(40)),
+)
 
 
 @pytest.mark.parametrize(("known", "level"), [((), "high"), (("bl-86024", "86024"), "low")])
@@ -159,8 +207,13 @@ def test_a_code_that_no_note_holds_is_refused(ask):
 
 def test_function_words_alone_make_nobody_sure_unless_they_are_a_name(ask):
     who = document("who.md", "# The Who\n\nThe band of the same name, on the road.")
-    answered = [ask([*RECIPES, who], text, embedder=FakeEmbedder(512))[0] for text in ("the", "the who")]
-    assert [(each.answerable, each.confidence_level) for each in answered] == [(True, "low"), (True, "high")]
+    answered = [
+        ask([*RECIPES, who], text, embedder=FakeEmbedder(512))[0] for text in ("the", "the who")
+    ]
+    assert [(each.answerable, each.confidence_level) for each in answered] == [
+        (True, "low"),
+        (True, "high"),
+    ]
 
 
 class _Translating(FakeEmbedder):
@@ -173,24 +226,47 @@ class _Translating(FakeEmbedder):
 
 
 def test_a_page_that_stands_out_by_its_meaning_is_shown_beside_notes_that_are_all_alike(ask):
-    log = [document(f"{n}.md", f"# Log\n\nThe pump ran at the usual pressure and nothing was noticed at the valves, entry{n}.") for n in range(60)]
+    log = [
+        document(
+            f"{n}.md",
+            "# Log\n\nThe pump ran at the usual pressure and nothing was noticed at the "
+            f"valves, entry{n}.",
+        )
+        for n in range(60)
+    ]
     infant = document("infant.md", "# Night\n\nInfant slept through thunder.")
     embedder = _Translating(512, known=tuple(_Translating.MEANS))
     shown, _ = ask([*log, infant], "baby woken storm", embedder=embedder)
     refused, _ = ask([*log], "baby woken storm", embedder=embedder)
-    assert ([each.path for each in shown.passages][:1], refused.answerable) == (["infant.md"], False)
+    assert ([each.path for each in shown.passages][:1], refused.answerable) == (
+        ["infant.md"],
+        False,
+    )
 
 
-@pytest.mark.parametrize(("pending", "least", "most"), [(0, SAMPLE / 2, SAMPLE), (5, SAMPLE / 2, SAMPLE), (11, SAMPLE / 4, SAMPLE)])
+@pytest.mark.parametrize(
+    ("pending", "least", "most"),
+    [(0, SAMPLE / 2, SAMPLE), (5, SAMPLE / 2, SAMPLE), (11, SAMPLE / 4, SAMPLE)],
+)
 def test_the_sample_is_of_chunks_that_have_a_vector_however_few_these_are(pending, least, most):
-    """Of forty nobody can tell what stands out: one generation of a folder answered a question that the next one refused."""
-    notes = [document(f"{n}.md", "".join(f"# Log {n} {at}\n\nentry{at}\n\n" for at in range(400))) for n in range(12)]
+    """Of forty nobody can tell what stands out: one generation of a folder answered a question that
+    the next one refused.
+    """
+    notes = [
+        document(f"{n}.md", "".join(f"# Log {n} {at}\n\nentry{at}\n\n" for at in range(400)))
+        for n in range(12)
+    ]
     snapshot = memory_snapshot(notes, FakeEmbedder(), pending=[f"{n}.md" for n in range(pending)])
     assert least <= len(sample_of(None, Tools(snapshot, embedder=FakeEmbedder())).chunks) <= most
 
 
 @pytest.mark.parametrize("repeats", [(), (3, 7)])
 def test_one_sample_serves_all_questions_to_an_index_and_filters_have_their_own(knowing, repeats):
-    tools = Tools(knowing(memory_snapshot(RECIPES, FakeEmbedder()), repeats=repeats), embedder=FakeEmbedder())
-    first, second, filtered = (begin(query, tools).within for query in (Query("pepper"), Query("vinegar"), Query("pepper path:1*.md")))
+    tools = Tools(
+        knowing(memory_snapshot(RECIPES, FakeEmbedder()), repeats=repeats), embedder=FakeEmbedder()
+    )
+    first, second, filtered = (
+        begin(query, tools).within
+        for query in (Query("pepper"), Query("vinegar"), Query("pepper path:1*.md"))
+    )
     assert sample_of(first, tools) is sample_of(second, tools) is not sample_of(filtered, tools)

@@ -11,12 +11,27 @@ from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import closest, correct, correct_text, correction
 from thumbindex.testing import FakeEmbedder, MemoryKeywordIndex, document, memory_snapshot
 
-LEXICON: Mapping[str, int] = {"subscription": 9, "account": 20, "accounts": 3, "preview": 7, "live": 30, "plugin": 40, "lumen": 1, "sync": 50}
+LEXICON: Mapping[str, int] = {
+    "subscription": 9,
+    "account": 20,
+    "accounts": 3,
+    "preview": 7,
+    "live": 30,
+    "plugin": 40,
+    "lumen": 1,
+    "sync": 50,
+}
 
 
-def nearest(word: str, lexicon: Mapping[str, int], now: Mapping[str, int] | None = None) -> str | None:
+def nearest(
+    word: str, lexicon: Mapping[str, int], now: Mapping[str, int] | None = None
+) -> str | None:
     held = lexicon if now is None else now
-    return closest(word, lambda lengths: [each for each in lexicon if len(each) in lengths], lambda known: held.get(known, 0))
+    return closest(
+        word,
+        lambda lengths: [each for each in lexicon if len(each) in lengths],
+        lambda known: held.get(known, 0),
+    )
 
 
 def corrected(text: str) -> str:
@@ -68,9 +83,19 @@ def test_quoted_code_like_and_short_words_are_left_alone(text: str) -> None:
         ("закладак", "закладка"),
     ],
 )
-def test_accents_elisions_hyphens_and_marks_of_other_languages_hide_no_misspelt_word(asked: str, searched: str) -> None:
-    lexicon = dict.fromkeys("ecran noir application configuracion datei exportieren zwei faktor anmeldung закладка".split(), 5)
-    assert correct_text(asked, lambda word: None if word in lexicon else nearest(word, lexicon)) == searched
+def test_accents_elisions_hyphens_and_marks_of_other_languages_hide_no_misspelt_word(
+    asked: str, searched: str
+) -> None:
+    lexicon = dict.fromkeys(
+        (
+            "ecran noir application configuracion datei exportieren zwei faktor anmeldung закладка"
+        ).split(),
+        5,
+    )
+    assert (
+        correct_text(asked, lambda word: None if word in lexicon else nearest(word, lexicon))
+        == searched
+    )
 
 
 def test_a_known_word_is_never_touched() -> None:
@@ -88,15 +113,26 @@ def test_distance_decides_before_first_letter_frequency_and_alphabet() -> None:
 
 
 def test_a_word_of_a_text_heading_title_or_alias_is_right_in_its_plural_too() -> None:
-    notes = [document("a.md", "# Instalación\n\n## Quagga\n\nInstall plugins, quaggy instalacions settelkasten.", aliases=("Zettelkasten",))]
+    notes = [
+        document(
+            "a.md",
+            "# Instalación\n\n## Quagga\n\nInstall plugins, quaggy instalacions settelkasten.",
+            aliases=("Zettelkasten",),
+        )
+    ]
     tools = Tools(memory_snapshot(notes))
-    assert [correction(word, tools) for word in ("plugin", "quaggas", "instalacion", "zettelkasten", "plgins")] == [None, None, None, None, "plugins"]
+    assert [
+        correction(word, tools)
+        for word in ("plugin", "quaggas", "instalacion", "zettelkasten", "plgins")
+    ] == [None, None, None, None, "plugins"]
 
 
 def test_a_mistake_that_stemming_forgives_is_corrected_all_the_same() -> None:
     class Forgiving(MemoryKeywordIndex):
         def search(self, terms, *rest):
-            return super().search([replace(term, text=term.text.replace("ee", "e")) for term in terms], *rest)
+            return super().search(
+                [replace(term, text=term.text.replace("ee", "e")) for term in terms], *rest
+            )
 
     snapshot = memory_snapshot([document("a.md", "An independent app.")])
     tools = Tools(replace(snapshot, keyword=Forgiving(snapshot.catalog)))
@@ -104,12 +140,25 @@ def test_a_mistake_that_stemming_forgives_is_corrected_all_the_same() -> None:
 
 
 def test_a_part_of_one_identifier_alone_is_corrected_to_what_people_write() -> None:
-    tools = Tools(memory_snapshot([document("a.md", "We move to PostgreSQL."), document("b.md", "`getUser` and `userName`")]))
-    assert [correction(word, tools) for word in ("postgres", "postgrs", "usser")] == ["postgresql", "postgresql", "user"]
+    tools = Tools(
+        memory_snapshot(
+            [
+                document("a.md", "We move to PostgreSQL."),
+                document("b.md", "`getUser` and `userName`"),
+            ]
+        )
+    )
+    assert [correction(word, tools) for word in ("postgres", "postgrs", "usser")] == [
+        "postgresql",
+        "postgresql",
+        "user",
+    ]
 
 
 @pytest.mark.parametrize(
-    "text", ["a" * 9_999, "ﷺ" * 3_000, "ﬃ" * 9_999, "".join(map(chr, range(0x4E00, 0x4E00 + 9_999)))], ids=["Latin", "Arabic", "ligatures", "Chinese"]
+    "text",
+    ["a" * 9_999, "ﷺ" * 3_000, "ﬃ" * 9_999, "".join(map(chr, range(0x4E00, 0x4E00 + 9_999)))],
+    ids=["Latin", "Arabic", "ligatures", "Chinese"],
 )
 def test_a_question_that_is_one_endless_word_asks_the_index_little(text: str) -> None:
     class Counting(MemoryKeywordIndex):
@@ -127,7 +176,12 @@ def test_a_question_that_is_one_endless_word_asks_the_index_little(text: str) ->
 
 def test_a_hundred_thousand_words_are_searched_in_a_blink() -> None:
     lexicon = {
-        f"{a}{b}{c}{d}{e}": 1 for a in "bcdfghklmn" for b in "aeiouaeiou" for c in "stvwxzprlm" for d in "aeiou" for e in ("n", "nd", "nde", "nder")
+        f"{a}{b}{c}{d}{e}": 1
+        for a in "bcdfghklmn"
+        for b in "aeiouaeiou"
+        for c in "stvwxzprlm"
+        for d in "aeiou"
+        for e in ("n", "nd", "nde", "nder")
     }
     began = time.perf_counter()
     assert nearest("basamder", lexicon | {"basander": 1}) == "basander"
@@ -145,7 +199,11 @@ def test_a_short_word_keeps_its_first_letter() -> None:
 
 def test_no_more_than_twenty_unknown_words_are_corrected() -> None:
     tools = Tools(memory_snapshot([document("a.md", "Cancel a subscription.")]))
-    mistakes = [f"{'subscription'[:at]}{letter}{'subscription'[at + 1 :]}" for at in range(1, 12) for letter in "xyz"]
+    mistakes = [
+        f"{'subscription'[:at]}{letter}{'subscription'[at + 1 :]}"
+        for at in range(1, 12)
+        for letter in "xyz"
+    ]
     text = " ".join(["cancel", *mistakes, "cancel", *mistakes])
     searched = correct(Search(Query(text), text), tools).text.split()
     assert searched == ["cancel", *["subscription"] * 20, *mistakes[20:]] * 2
@@ -154,23 +212,38 @@ def test_no_more_than_twenty_unknown_words_are_corrected() -> None:
 def test_words_that_are_counted_and_that_nothing_holds_any_more_are_no_corrections() -> None:
     now = {"tables": 2, "plugin": 4, "settings": 9}
     lexicon = {**now, "table": 90, "label": 90, "plugin": 90}
-    assert [nearest(word, lexicon, now) for word in ("tablee", "labell", "pluginsettings")] == ["tables", None, None]
+    assert [nearest(word, lexicon, now) for word in ("tablee", "labell", "pluginsettings")] == [
+        "tables",
+        None,
+        None,
+    ]
 
 
 def test_a_word_that_the_model_knows_is_spelled_right_though_no_text_holds_it() -> None:
     snapshot = memory_snapshot([document("a.md", "The infant slept, said baba.")])
     asked = Search(Query("was the baby awake"), "was the baby awake")
-    found = [correct(asked, Tools(snapshot, embedder=embedder)).text for embedder in (FakeEmbedder(), FakeEmbedder(known=["baby"]))]
+    found = [
+        correct(asked, Tools(snapshot, embedder=embedder)).text
+        for embedder in (FakeEmbedder(), FakeEmbedder(known=["baby"]))
+    ]
     assert found == ["was the baba awake", "was the baby awake"]
 
 
 def test_a_model_that_does_not_read_the_notes_says_nothing_about_their_spelling() -> None:
     english = FakeEmbedder(known=[*telling_words("en"), "walk"])
     notes = [document("a.md", "Wo ist der Wald", language=language) for language in ("de", "en")]
-    found = [correct(Search(Query("walk"), "walk"), Tools(memory_snapshot([note]), embedder=english)).text for note in notes]
+    found = [
+        correct(
+            Search(Query("walk"), "walk"), Tools(memory_snapshot([note]), embedder=english)
+        ).text
+        for note in notes
+    ]
     assert found == ["wald", "walk"]
 
 
 def test_a_function_word_of_the_language_that_is_asked_in_is_no_mistake(ask) -> None:
-    notes = [document("brot.md", "# Brot\n\nEs steigt warm im Ofen.", language="de"), document("other.md", "# Laden\n\nDas Brot ist teuer.")]
+    notes = [
+        document("brot.md", "# Brot\n\nEs steigt warm im Ofen.", language="de"),
+        document("other.md", "# Laden\n\nDas Brot ist teuer."),
+    ]
     assert ask(notes, "warum steigt das Brot")[0].text == "warum steigt das Brot"

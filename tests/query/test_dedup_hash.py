@@ -13,7 +13,9 @@ from thumbindex.query.copies import dedup_hash, exact_copies
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import document, memory_snapshot
 
-groups = st.lists(st.tuples(st.sampled_from(["a", "a ", "A", ""]), st.sampled_from([0.1, 0.5, 0.9])))
+groups = st.lists(
+    st.tuples(st.sampled_from(["a", "a ", "A", ""]), st.sampled_from([0.1, 0.5, 0.9]))
+)
 
 RULES = {  # rule: texts, scores, positions of the survivors
     "trailing_space": (["text", "text "], [1.0, 1.0], [0, 1]),
@@ -55,10 +57,18 @@ def test_the_exact_stage_conforms_to_rule_disabled(ask) -> None:
     assert (len(search.candidates), "dedup_hash" in [step.stage for step in trace]) == (2, False)
 
 
-def test_the_exact_stage_conforms_to_rule_metadata_does_not_count_and_the_survivor_keeps_its_own(candidates) -> None:
-    snapshot = memory_snapshot([document("a.md", "# A\n\nsame", tags=("x",)), document("b.md", "# B\n\nsame")])
-    merged = dedup_hash(Search(Query("x"), "x", candidates=candidates(snapshot, 0.1, 0.9)), Tools(snapshot))
-    assert [(each.id, each.chunk.heading_path, each.also_in) for each in merged.candidates] == [(1, ("B",), (0,))]
+def test_the_exact_stage_conforms_to_rule_metadata_does_not_count_and_the_survivor_keeps_its_own(
+    candidates,
+) -> None:
+    snapshot = memory_snapshot(
+        [document("a.md", "# A\n\nsame", tags=("x",)), document("b.md", "# B\n\nsame")]
+    )
+    merged = dedup_hash(
+        Search(Query("x"), "x", candidates=candidates(snapshot, 0.1, 0.9)), Tools(snapshot)
+    )
+    assert [(each.id, each.chunk.heading_path, each.also_in) for each in merged.candidates] == [
+        (1, ("B",), (0,))
+    ]
 
 
 def test_the_exact_stage_conforms_to_rule_empty_input_empty_output() -> None:
@@ -70,7 +80,9 @@ def test_one_of_each_text_survives_in_order(group: list[tuple[str, float]]) -> N
     texts, scores = [text for text, _ in group], [score for _, score in group]
     kept = [at for at in range(len(group)) if at not in exact_copies(texts, scores)]
     assert sorted(texts[at] for at in kept) == sorted(set(texts))
-    assert [scores[at] for at in kept] == [max(score for text, score in group if text == texts[at]) for at in kept]
+    assert [scores[at] for at in kept] == [
+        max(score for text, score in group if text == texts[at]) for at in kept
+    ]
     assert exact_copies([texts[at] for at in kept], [scores[at] for at in kept]) == {}
 
 
@@ -78,21 +90,42 @@ def test_one_of_each_text_survives_in_order(group: list[tuple[str, float]]) -> N
 def test_identity_is_the_bytes_and_nothing_else(texts: list[str], random) -> None:
     scores = [random.random() for _ in texts]
     copies = exact_copies(texts, scores)
-    assert len(texts) - len(copies) == len({text.encode("utf-8", "surrogatepass") for text in texts})
+    assert len(texts) - len(copies) == len(
+        {text.encode("utf-8", "surrogatepass") for text in texts}
+    )
 
 
 @given(groups)
-def test_survivors_are_returned_unchanged_but_for_what_they_stand_for(group: list[tuple[str, float]]) -> None:
+def test_survivors_are_returned_unchanged_but_for_what_they_stand_for(
+    group: list[tuple[str, float]],
+) -> None:
     snapshot = memory_snapshot([document(f"{at}.md", "word") for at in range(len(group))])
     chunks = snapshot.catalog.chunks(range(len(group)))
-    given_ = tuple(Candidate(at, at, replace(chunks[at], text=text), score) for at, (text, score) in enumerate(group))
+    given_ = tuple(
+        Candidate(at, at, replace(chunks[at], text=text), score)
+        for at, (text, score) in enumerate(group)
+    )
     after = dedup_hash(Search(Query("x"), "x", candidates=given_), Tools(snapshot)).candidates
-    assert [replace(each, also_in=(), cluster_size=1) for each in after] == [given_[each.id] for each in after]
+    assert [replace(each, also_in=(), cluster_size=1) for each in after] == [
+        given_[each.id] for each in after
+    ]
     assert sum(each.cluster_size for each in after) == len(group)
 
 
 def test_equal_texts_that_their_owner_keeps_apart_are_two(ask, knowing) -> None:
-    snapshot = memory_snapshot([document("a.md", "# A\n\nApples grow on trees."), document("b.md", "# B\n\nApples grow on trees.")])
+    snapshot = memory_snapshot(
+        [
+            document("a.md", "# A\n\nApples grow on trees."),
+            document("b.md", "# B\n\nApples grow on trees."),
+        ]
+    )
     alone = "variants dedup_known dedup_ngram dedup_semantic"
     assert len(ask(snapshot, "apples trees", off=alone)[0].candidates) == 1
-    assert len(ask(knowing(snapshot, verdicts={(0, 1): "apart"}), "apples trees", off=alone)[0].candidates) == 2
+    assert (
+        len(
+            ask(knowing(snapshot, verdicts={(0, 1): "apart"}), "apples trees", off=alone)[
+                0
+            ].candidates
+        )
+        == 2
+    )

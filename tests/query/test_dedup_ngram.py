@@ -15,12 +15,21 @@ PAIRS = Path(__file__).parents[3] / "shared/eval/dups/dev/pairs.jsonl"
 
 def kept(candidates, *texts: str) -> list[int]:
     snapshot = memory_snapshot([document("a.md", "\n\n".join(texts))])
-    return [each.id for each in dedup_ngram(Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)).candidates]
+    return [
+        each.id
+        for each in dedup_ngram(
+            Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)
+        ).candidates
+    ]
 
 
 def test_similarity_is_the_shared_part_of_all_3_grams() -> None:
     texts = ("abcd", "abce", "")
-    assert [[similarity(a, b) for b in texts] for a in texts] == [[1, pytest.approx(1 / 3), 0], [pytest.approx(1 / 3), 1, 0], [0, 0, 0]]
+    assert [[similarity(a, b) for b in texts] for a in texts] == [
+        [1, pytest.approx(1 / 3), 0],
+        [pytest.approx(1 / 3), 1, 0],
+        [0, 0, 0],
+    ]
 
 
 def test_case_markers_quotes_and_line_breaks_do_not_count() -> None:
@@ -32,11 +41,18 @@ def test_no_texts_have_no_similarities() -> None:
 
 
 def test_a_reflowed_copy_is_dropped(candidates) -> None:
-    assert kept(candidates, "Files are kept on every device you own.", "Files are kept on\nevery device you own.") == [0]
+    assert kept(
+        candidates,
+        "Files are kept on every device you own.",
+        "Files are kept on\nevery device you own.",
+    ) == [0]
 
 
 def test_one_changed_digit_in_a_long_text_keeps_both(candidates) -> None:
-    text = "Every night the server copies all files to the second disk and keeps them for {} days before they go."
+    text = (
+        "Every night the server copies all files to the second disk and keeps them for {} days "
+        "before they go."
+    )
     assert kept(candidates, text.format(30), text.format(90)) == [0, 1]
 
 
@@ -47,6 +63,13 @@ def test_another_kind_keeps_both(candidates) -> None:
 @pytest.mark.skipif(not PAIRS.is_file(), reason="the labeled pairs are not part of the repository")
 def test_every_labeled_duplicate_is_found_and_no_distinct_pair_is_merged() -> None:
     rows = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
-    merged = {row["id"]: similarity(row["a"], row["b"]) >= 0.7 and differing(row["a"], row["b"]) is None for row in rows}
-    wrong = [row["id"] for row in rows if row["label"] != "near-duplicate" and merged[row["id"]] != (row["label"] == "duplicate")]
+    merged = {
+        row["id"]: similarity(row["a"], row["b"]) >= 0.7 and differing(row["a"], row["b"]) is None
+        for row in rows
+    }
+    wrong = [
+        row["id"]
+        for row in rows
+        if row["label"] != "near-duplicate" and merged[row["id"]] != (row["label"] == "duplicate")
+    ]
     assert wrong == []

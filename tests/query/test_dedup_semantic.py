@@ -8,14 +8,24 @@ from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import DedupSemanticSettings
 from thumbindex.testing import FakeEmbedder, MemoryVectorIndex, document, memory_snapshot
 
-SAME_WORDS = ("Copy all files to the backup disk tonight.", "Tonight copy to the backup disk all files.")
+SAME_WORDS = (
+    "Copy all files to the backup disk tonight.",
+    "Tonight copy to the backup disk all files.",
+)
 
 
 def kept(candidates, *documents, matrix=None) -> list[int]:
     snapshot = memory_snapshot(documents, FakeEmbedder())
     if matrix is not None:
-        snapshot = replace(snapshot, vector=MemoryVectorIndex(snapshot.catalog, np.array(matrix, dtype=np.float32)))
-    return [each.id for each in dedup_semantic(Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)).candidates]
+        snapshot = replace(
+            snapshot, vector=MemoryVectorIndex(snapshot.catalog, np.array(matrix, dtype=np.float32))
+        )
+    return [
+        each.id
+        for each in dedup_semantic(
+            Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)
+        ).candidates
+    ]
 
 
 def test_the_same_meaning_in_other_order_is_dropped(candidates) -> None:
@@ -24,32 +34,54 @@ def test_the_same_meaning_in_other_order_is_dropped(candidates) -> None:
 
 def test_documents_must_be_more_alike_than_chunks_of_one_document(candidates) -> None:
     rows = [[1, 0], [0.88, np.sqrt(1 - 0.88**2)]]
-    inside, across = document("a.md", "\n\n".join(SAME_WORDS)), [document(f"{n}.md", text) for n, text in enumerate(SAME_WORDS)]
-    assert (kept(candidates, inside, matrix=rows), kept(candidates, *across, matrix=rows)) == ([0], [0, 1])
+    inside, across = (
+        document("a.md", "\n\n".join(SAME_WORDS)),
+        [document(f"{n}.md", text) for n, text in enumerate(SAME_WORDS)],
+    )
+    assert (kept(candidates, inside, matrix=rows), kept(candidates, *across, matrix=rows)) == (
+        [0],
+        [0, 1],
+    )
 
 
 def test_equal_vectors_of_other_words_keep_both(candidates) -> None:
-    assert kept(candidates, document("a.md", "apples and pears grow here\n\nbridges and roads stay there"), matrix=[[1, 0], [1, 0]]) == [0, 1]
+    assert kept(
+        candidates,
+        document("a.md", "apples and pears grow here\n\nbridges and roads stay there"),
+        matrix=[[1, 0], [1, 0]],
+    ) == [0, 1]
 
 
 def test_a_negation_keeps_both(candidates) -> None:
-    assert kept(candidates, document("a.md", "the app does support cloud sync\n\nthe app does not support cloud sync"), matrix=[[1, 0], [1, 0]]) == [
+    assert kept(
+        candidates,
+        document("a.md", "the app does support cloud sync\n\nthe app does not support cloud sync"),
+        matrix=[[1, 0], [1, 0]],
+    ) == [
         0,
         1,
     ]
 
 
 def test_a_chunk_without_a_vector_is_kept(candidates) -> None:
-    assert kept(candidates, document("a.md", "\n\n".join(SAME_WORDS)), matrix=[[1, 0], [np.nan, np.nan]]) == [0, 1]
+    assert kept(
+        candidates, document("a.md", "\n\n".join(SAME_WORDS)), matrix=[[1, 0], [np.nan, np.nan]]
+    ) == [0, 1]
 
 
 def test_no_model_is_called(candidates) -> None:
     embedder = FakeEmbedder()
     snapshot = memory_snapshot([document("a.md", "\n\n".join(SAME_WORDS))], embedder)
     before = embedder.embedded
-    dedup_semantic(Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot, embedder=embedder))
+    dedup_semantic(
+        Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot, embedder=embedder)
+    )
     assert embedder.embedded == before
 
 
 def test_no_candidates_stay_none() -> None:
-    assert stored_cosines(np.empty((0, 4), dtype=np.float32)).shape == thresholds([], DedupSemanticSettings()).shape == (0, 0)
+    assert (
+        stored_cosines(np.empty((0, 4), dtype=np.float32)).shape
+        == thresholds([], DedupSemanticSettings()).shape
+        == (0, 0)
+    )

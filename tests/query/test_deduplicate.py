@@ -11,14 +11,20 @@ from thumbindex.settings import DeduplicateSettings, QuerySettings
 items = st.lists(
     st.fixed_dictionaries(
         {"score": st.sampled_from([0.1, 0.5, 0.9])},
-        optional={"content": st.sampled_from(["a", "b", "", "c c"]), "embedding": st.sampled_from([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], None])},
+        optional={
+            "content": st.sampled_from(["a", "b", "", "c c"]),
+            "embedding": st.sampled_from([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], None]),
+        },
     ),
     max_size=8,
 )
 
 
 def survivors(found: list[dict[str, Any]], **keys: Any) -> list[tuple[str, int]]:
-    return [(each["id"], each["dedup"]["cluster_size"]) for each in remove_duplicates(found, DeduplicateSettings(**keys))]
+    return [
+        (each["id"], each["dedup"]["cluster_size"])
+        for each in remove_duplicates(found, DeduplicateSettings(**keys))
+    ]
 
 
 def test_the_same_content_is_kept_once_with_the_size_of_its_cluster() -> None:
@@ -31,7 +37,11 @@ def test_the_same_content_is_kept_once_with_the_size_of_its_cluster() -> None:
 
 @pytest.mark.parametrize(("keep", "kept"), [("first", "a"), ("last", "c"), ("highest_score", "b")])
 def test_keep_says_which_survives(keep: str, kept: str) -> None:
-    found = [{"id": "a", "content": "x", "score": 0.1}, {"id": "b", "content": "x", "score": 0.9}, {"id": "c", "content": "x", "score": 0.9}]
+    found = [
+        {"id": "a", "content": "x", "score": 0.1},
+        {"id": "b", "content": "x", "score": 0.9},
+        {"id": "c", "content": "x", "score": 0.9},
+    ]
     assert survivors(found, keep=keep) == [(kept, 3)]
 
 
@@ -41,20 +51,37 @@ def test_a_dotted_field_reaches_into_front_matter() -> None:
         {"id": "b", "front_matter": {"doc": {"id": 7}}},
         {"id": "c", "front_matter": {"doc": {"id": "7"}}},
     ]
-    assert survivors(found, method="exact_field", field="front_matter.doc.id") == [("a", 2), ("c", 1)]
+    assert survivors(found, method="exact_field", field="front_matter.doc.id") == [
+        ("a", 2),
+        ("c", 1),
+    ]
 
 
 def test_a_missing_field_makes_an_item_unique() -> None:
-    found = [{"id": "a"}, {"id": "b", "front_matter": None}, {"id": "c", "front_matter": {"doc": None}}]
-    assert survivors(found, method="exact_field", field="front_matter.doc") == [("a", 1), ("b", 1), ("c", 1)]
+    found = [
+        {"id": "a"},
+        {"id": "b", "front_matter": None},
+        {"id": "c", "front_matter": {"doc": None}},
+    ]
+    assert survivors(found, method="exact_field", field="front_matter.doc") == [
+        ("a", 1),
+        ("b", 1),
+        ("c", 1),
+    ]
 
 
 def test_empty_content_makes_an_item_unique() -> None:
-    assert survivors([{"id": "a", "content": ""}, {"id": "b", "content": ""}, {"id": "c"}]) == [("a", 1), ("b", 1), ("c", 1)]
+    assert survivors([{"id": "a", "content": ""}, {"id": "b", "content": ""}, {"id": "c"}]) == [
+        ("a", 1),
+        ("b", 1),
+        ("c", 1),
+    ]
 
 
 def test_the_content_can_lie_in_another_field() -> None:
-    assert survivors([{"id": "a", "text": "x"}, {"id": "b", "text": "x"}], content_field="text") == [("a", 2)]
+    assert survivors(
+        [{"id": "a", "text": "x"}, {"id": "b", "text": "x"}], content_field="text"
+    ) == [("a", 2)]
 
 
 def test_the_same_meaning_is_kept_once() -> None:
@@ -67,17 +94,29 @@ def test_the_same_meaning_is_kept_once() -> None:
 
 
 def test_each_is_compared_with_the_kept_ones_not_with_their_copies() -> None:
-    found = [{"id": "a", "embedding": [1.0, 0.0]}, {"id": "b", "embedding": [0.8, 0.6]}, {"id": "c", "embedding": [0.28, 0.96]}]
+    found = [
+        {"id": "a", "embedding": [1.0, 0.0]},
+        {"id": "b", "embedding": [0.8, 0.6]},
+        {"id": "c", "embedding": [0.28, 0.96]},
+    ]
     assert survivors(found, method="semantic", similarity_threshold=0.7) == [("a", 2), ("c", 1)]
 
 
 def test_without_an_embedding_content_decides() -> None:
-    found = [{"id": "a", "content": "x", "embedding": [1.0]}, {"id": "b", "content": "x"}, {"id": "c", "content": "y"}, {"id": "d", "content": ""}]
+    found = [
+        {"id": "a", "content": "x", "embedding": [1.0]},
+        {"id": "b", "content": "x"},
+        {"id": "c", "content": "y"},
+        {"id": "d", "content": ""},
+    ]
     assert survivors(found, method="semantic") == [("a", 2), ("c", 1), ("d", 1)]
 
 
 def test_a_differing_number_keeps_both_meanings() -> None:
-    found = [{"id": "a", "content": "30 days", "embedding": [1.0]}, {"id": "b", "content": "90 days", "embedding": [1.0]}]
+    found = [
+        {"id": "a", "content": "30 days", "embedding": [1.0]},
+        {"id": "b", "content": "90 days", "embedding": [1.0]},
+    ]
     assert survivors(found, method="semantic") == [("a", 1), ("b", 1)]
 
 
@@ -87,8 +126,12 @@ def test_too_many_items_by_meaning_are_refused() -> None:
 
 
 @pytest.mark.parametrize("given", [{"method": "bm25"}, {"keep": "best"}])
-def test_an_unknown_method_or_choice_is_refused_with_those_that_there_are(given: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match=r"query\.deduplicate\..* must be one of .*(content_hash|highest_score)"):
+def test_an_unknown_method_or_choice_is_refused_with_those_that_there_are(
+    given: dict[str, str],
+) -> None:
+    with pytest.raises(
+        UsageError, match=r"query\.deduplicate\..* must be one of .*(content_hash|highest_score)"
+    ):
         remove_duplicates([{}], DeduplicateSettings(**given))
 
 
@@ -98,13 +141,24 @@ def test_a_field_must_be_named() -> None:
 
 
 def test_rule_off_by_default() -> None:
-    assert (DeduplicateSettings().method, DeduplicateSettings().keep, QuerySettings().runs("deduplicate")) == ("content_hash", "first", False)
-    assert (DeduplicateSettings().field, DeduplicateSettings().content_field, DeduplicateSettings().similarity_threshold) == ("", "content", 0.95)
+    assert (
+        DeduplicateSettings().method,
+        DeduplicateSettings().keep,
+        QuerySettings().runs("deduplicate"),
+    ) == ("content_hash", "first", False)
+    assert (
+        DeduplicateSettings().field,
+        DeduplicateSettings().content_field,
+        DeduplicateSettings().similarity_threshold,
+    ) == ("", "content", 0.95)
 
 
 @pytest.mark.parametrize("method", ["exact_field", "content_hash", "semantic"])
 def test_rule_every_survivor_says_that_it_is_no_duplicate_and_counts_itself(method: str) -> None:
-    kept = remove_duplicates([{"content": "a", "id": 1}, {"content": "b", "id": 2}], DeduplicateSettings(method=method, field="id"))
+    kept = remove_duplicates(
+        [{"content": "a", "id": 1}, {"content": "b", "id": 2}],
+        DeduplicateSettings(method=method, field="id"),
+    )
     assert [each["dedup"] for each in kept] == [{"is_duplicate": False, "cluster_size": 1}] * 2
 
 
@@ -119,7 +173,11 @@ def test_rule_keep_last_counts_and_keeps_the_order_of_survivors() -> None:
 
 
 def test_rule_equal_highest_scores_keep_the_first_and_a_missing_score_is_the_lowest() -> None:
-    found = [{"id": "a", "content": "x"}, {"id": "b", "content": "x", "score": 0.5}, {"id": "c", "content": "x", "score": 0.5}]
+    found = [
+        {"id": "a", "content": "x"},
+        {"id": "b", "content": "x", "score": 0.5},
+        {"id": "c", "content": "x", "score": 0.5},
+    ]
     assert survivors(found, keep="highest_score") == [("b", 3)]
 
 
@@ -131,14 +189,22 @@ def test_rule_semantic_takes_five_hundred_items_and_refuses_one_more_by_no_other
 
 def test_rule_the_threshold_itself_is_a_duplicate() -> None:
     found = [{"id": "a", "embedding": [1.0, 0.0]}, {"id": "b", "embedding": [0.6, 0.8]}]
-    assert (survivors(found, method="semantic", similarity_threshold=0.6), len(survivors(found, method="semantic", similarity_threshold=0.61))) == (
+    assert (
+        survivors(found, method="semantic", similarity_threshold=0.6),
+        len(survivors(found, method="semantic", similarity_threshold=0.61)),
+    ) == (
         [("a", 2)],
         2,
     )
 
 
 def test_rule_a_field_of_the_result_itself_and_a_literal_dotted_key_can_be_named() -> None:
-    found = [{"id": "a", "path": "x.md"}, {"id": "b", "path": "x.md"}, {"id": "c", "a.b": 1}, {"id": "d", "a.b": 1}]
+    found = [
+        {"id": "a", "path": "x.md"},
+        {"id": "b", "path": "x.md"},
+        {"id": "c", "a.b": 1},
+        {"id": "d", "a.b": 1},
+    ]
     assert survivors(found, method="exact_field", field="path") == [("a", 2), ("c", 1), ("d", 1)]
     assert survivors(found, method="exact_field", field="a.b") == [("a", 1), ("b", 1), ("c", 2)]
 
@@ -146,19 +212,35 @@ def test_rule_a_field_of_the_result_itself_and_a_literal_dotted_key_can_be_named
 def test_rule_an_item_s_own_facts_stay_as_they_are() -> None:
     item = {"id": "a", "content": "x", "front_matter": {"k": [1]}}
     kept = remove_duplicates([item, dict(item)])
-    assert ({name: value for name, value in kept[0].items() if name != "dedup"}, "dedup" in item) == (item, False)
+    assert (
+        {name: value for name, value in kept[0].items() if name != "dedup"},
+        "dedup" in item,
+    ) == (item, False)
 
 
 @pytest.mark.parametrize("length", [0, 3])
-def test_rule_an_embedding_that_is_empty_or_of_another_length_falls_back_to_content(length: int) -> None:
-    found = [{"id": "a", "content": "x", "embedding": [1.0, 0.0]}, {"id": "b", "content": "x", "embedding": [1.0] * length}]
+def test_rule_an_embedding_that_is_empty_or_of_another_length_falls_back_to_content(
+    length: int,
+) -> None:
+    found = [
+        {"id": "a", "content": "x", "embedding": [1.0, 0.0]},
+        {"id": "b", "content": "x", "embedding": [1.0] * length},
+    ]
     assert survivors(found, method="semantic") == [("a", 2)]
 
 
-@given(items, st.sampled_from(["content_hash", "semantic"]), st.sampled_from(["first", "last", "highest_score"]))
-def test_survivors_keep_their_order_and_stand_for_all(found: list[dict[str, Any]], method: str, keep: str) -> None:
+@given(
+    items,
+    st.sampled_from(["content_hash", "semantic"]),
+    st.sampled_from(["first", "last", "highest_score"]),
+)
+def test_survivors_keep_their_order_and_stand_for_all(
+    found: list[dict[str, Any]], method: str, keep: str
+) -> None:
     settings = DeduplicateSettings(method=method, keep=keep)
     kept = remove_duplicates([{**each, "at": at} for at, each in enumerate(found)], settings)
     assert [each["at"] for each in kept] == sorted(each["at"] for each in kept)
     assert sum(each["dedup"]["cluster_size"] for each in kept) == len(found)
-    assert [each["at"] for each in remove_duplicates(kept, settings)] == [each["at"] for each in kept]
+    assert [each["at"] for each in remove_duplicates(kept, settings)] == [
+        each["at"] for each in kept
+    ]

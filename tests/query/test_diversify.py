@@ -4,7 +4,9 @@ from thumbindex.query.diversify import by_discount, in_order, marginal_relevance
 from thumbindex.testing import document, memory_snapshot
 
 
-def test_each_further_chunk_of_a_document_counts_for_less_and_another_document_comes_up(candidates) -> None:
+def test_each_further_chunk_of_a_document_counts_for_less_and_another_document_comes_up(
+    candidates,
+) -> None:
     snapshot = memory_snapshot([document("a.md", "one\n\ntwo\n\nthree"), document("b.md", "four")])
     made = candidates(snapshot, 1.0, 0.9, 0.8, 0.7)  # of a.md: 1, 0.72, 0.512
     assert by_discount(made, 0.8, {}) == [0, 1, 3, 2]
@@ -39,9 +41,17 @@ def test_a_candidate_without_a_vector_competes_by_relevance() -> None:
 
 
 def test_ties_keep_their_order() -> None:
-    assert marginal_relevance([0.5, 0.5, 0.5], np.full((3, 1), np.nan, dtype=np.float32), 0.7) == [0, 1, 2]
+    assert marginal_relevance([0.5, 0.5, 0.5], np.full((3, 1), np.nan, dtype=np.float32), 0.7) == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_scores_follow_the_new_order(candidates) -> None:
     made = candidates(memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")]), 0.9, 0.8, 0.7)
-    assert [(each.id, each.score) for each in in_order(made, [0, 2, 1])] == [(0, 0.9), (2, 0.7), (1, 0.7)]
+    assert [(each.id, each.score) for each in in_order(made, [0, 2, 1])] == [
+        (0, 0.9),
+        (2, 0.7),
+        (1, 0.7),
+    ]

@@ -7,7 +7,13 @@ import pytest
 
 from thumbindex.model import Abbreviation, Term
 from thumbindex.query.stage import Equal
-from thumbindex.query.understand import clear_winner, other_forms, plain_runs, spelled_out, with_others
+from thumbindex.query.understand import (
+    clear_winner,
+    other_forms,
+    plain_runs,
+    spelled_out,
+    with_others,
+)
 from thumbindex.testing import FakeEmbedder, document
 from thumbindex.text import form_key
 
@@ -23,7 +29,11 @@ DEFINED = {
 
 
 def defined(forms: Collection[str]) -> dict[Abbreviation, int]:
-    return {each: count for each, count in DEFINED.items() if each.short in forms or form_key(each.long) in forms}
+    return {
+        each: count
+        for each, count in DEFINED.items()
+        if each.short in forms or form_key(each.long) in forms
+    }
 
 
 def others(text: str) -> list[tuple[str, ...]]:
@@ -42,33 +52,66 @@ def others(text: str) -> list[tuple[str, ...]]:
         ("ci jobs", "ci", "continuous integration"),
     ],
 )
-def test_each_form_has_the_other_that_most_documents_give(asked: str, form: str, other: str) -> None:
+def test_each_form_has_the_other_that_most_documents_give(
+    asked: str, form: str, other: str
+) -> None:
     assert others(asked) == [(form, other)]
 
 
-@pytest.mark.parametrize("text", ["pr review", '"sso"', "`sso`", "[[SSO]]", "--sso", "sso and single sign-on", "single, sign on", "llms"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pr review",
+        '"sso"',
+        "`sso`",
+        "[[SSO]]",
+        "--sso",
+        "sso and single sign-on",
+        "single, sign on",
+        "llms",
+    ],
+)
 def test_a_tie_quotes_code_both_forms_and_words_apart_add_nothing(text: str) -> None:
     assert [each for each in others(text) if "sso" in each or "pr" in each or "llms" in each] == []
 
 
 def test_nobody_wins_a_tie() -> None:
-    assert (clear_winner(Counter(a=2, b=2)), clear_winner(Counter(a=3, b=2)), clear_winner(Counter(a=1))) == (None, "a", "a")
+    assert (
+        clear_winner(Counter(a=2, b=2)),
+        clear_winner(Counter(a=3, b=2)),
+        clear_winner(Counter(a=1)),
+    ) == (None, "a", "a")
 
 
 def test_a_word_and_each_word_of_a_phrase_get_the_other_form_and_a_quoted_phrase_none() -> None:
     found = [Equal("side bar", "sidebar"), Equal("sso", "single sign on")]
-    terms = [with_others(term, found) for term in (Term("side"), Term("sso"), Term("other"), Term("side bar", phrase=True))]
-    assert [term.others for term in terms] == [(Term("sidebar", 0.25),), (Term("single sign on", 0.25, True),), (), ()]
+    terms = [
+        with_others(term, found)
+        for term in (Term("side"), Term("sso"), Term("other"), Term("side bar", phrase=True))
+    ]
+    assert [term.others for term in terms] == [
+        (Term("sidebar", 0.25),),
+        (Term("single sign on", 0.25, True),),
+        (),
+        (),
+    ]
 
 
 def test_the_long_form_is_embedded_where_the_model_does_not_know_the_short_one() -> None:
     found = [Equal("k8s", "kubernetes"), Equal("single sign on", "sso")]
-    texts = [spelled_out("k8s sso", found, embedder) for embedder in (FakeEmbedder(), FakeEmbedder(known=["k8s"]), None)]
+    texts = [
+        spelled_out("k8s sso", found, embedder)
+        for embedder in (FakeEmbedder(), FakeEmbedder(known=["k8s"]), None)
+    ]
     assert texts == ["k8s sso (kubernetes)", "", ""]
 
 
 VAULT = [
-    document("defined.md", "# Glossary\n\nKubernetes (k8s) and single sign-on (SSO) stand here.", abbreviations=tuple(DEFINED)[:2]),
+    document(
+        "defined.md",
+        "# Glossary\n\nKubernetes (k8s) and single sign-on (SSO) stand here.",
+        abbreviations=tuple(DEFINED)[:2],
+    ),
     document("long.md", "# Clusters\n\nKubernetes schedules our jobs on many machines."),
     document("short.md", "# Teams\n\nSSO is part of the larger plan."),
     document("panel.md", "# Panels\n\nHide the sidebar with a key."),
@@ -79,16 +122,28 @@ VAULT = [
 
 @pytest.mark.parametrize(
     ("asked", "path"),
-    [("k8s", "long.md"), ("single sign-on", "short.md"), ("side bar", "panel.md"), ("dropdown", "menu.md"), ("filename", "menu.md")],
+    [
+        ("k8s", "long.md"),
+        ("single sign-on", "short.md"),
+        ("side bar", "panel.md"),
+        ("dropdown", "menu.md"),
+        ("filename", "menu.md"),
+    ],
 )
 def test_a_page_that_has_only_the_other_form_is_found(ask, asked: str, path: str) -> None:
     tables = {"confidence": {"minimum_relevance": 0.0}}
     on, off = (ask(VAULT, asked, off=name, **tables)[0] for name in ("", "equate"))
-    assert [path in [passage.path for passage in found.passages[:2]] for found in (on, off)] == [True, False]
+    assert [path in [passage.path for passage in found.passages[:2]] for found in (on, off)] == [
+        True,
+        False,
+    ]
 
 
 def test_a_page_with_the_form_that_was_asked_for_comes_first(ask) -> None:
-    notes = [document("a.md", "# A\n\nHide the sidebar."), document("b.md", "# B\n\nHide the side bar.")]
+    notes = [
+        document("a.md", "# A\n\nHide the sidebar."),
+        document("b.md", "# B\n\nHide the side bar."),
+    ]
     assert [passage.path for passage in ask(notes, "side bar")[0].passages] == ["b.md", "a.md"]
 
 
@@ -99,14 +154,29 @@ def test_words_of_a_long_form_that_stand_apart_are_not_the_short_one(ask) -> Non
 
 def test_a_word_of_one_half_that_is_short_and_a_stop_word_make_no_compound(ask) -> None:
     notes = [document("a.md", "# A\n\nThe setup, the inform, the thatch.")]
-    assert [ask(notes, text)[0].equated for text in ("set up", "in form", "that ch")] == [(), (), ()]
+    assert [ask(notes, text)[0].equated for text in ("set up", "in form", "that ch")] == [
+        (),
+        (),
+        (),
+    ]
 
 
 def test_function_words_of_another_language_make_no_compound(ask) -> None:
-    notes = [document("pan.md", "# Pan\n\nEl pan no sube porque la masa es fría.", language="es"), document("menu.md", "# Menú\n\nLa barralateral.")]
-    assert [ask(notes, text)[0].equated for text in ("por que no sube el pan", "la barra lateral")] == [(), (Equal("barra lateral", "barralateral"),)]
+    notes = [
+        document("pan.md", "# Pan\n\nEl pan no sube porque la masa es fría.", language="es"),
+        document("menu.md", "# Menú\n\nLa barralateral."),
+    ]
+    assert [
+        ask(notes, text)[0].equated for text in ("por que no sube el pan", "la barra lateral")
+    ] == [(), (Equal("barra lateral", "barralateral"),)]
 
 
 def test_the_other_form_of_a_word_that_is_not_searched_for_is_not_told(ask) -> None:
-    notes = [document("a.md", "# Desk\n\nInformation technology (IT) mends it.", abbreviations=(Abbreviation("it", "information technology"),))]
+    notes = [
+        document(
+            "a.md",
+            "# Desk\n\nInformation technology (IT) mends it.",
+            abbreviations=(Abbreviation("it", "information technology"),),
+        )
+    ]
     assert [len(ask(notes, text)[0].equated) for text in ("who mends it", "it")] == [0, 1]

@@ -23,7 +23,10 @@ def test_terms_below_the_similarity_stay_out() -> None:
 
 
 def test_a_term_that_is_asked_or_added_already_is_not_added_again() -> None:
-    assert nearest("money", "refund", nearest=1, similarity=0.5) == (Term("cash", 0.1), Term("tree", 0.1))
+    assert nearest("money", "refund", nearest=1, similarity=0.5) == (
+        Term("cash", 0.1),
+        Term("tree", 0.1),
+    )
 
 
 def test_known_words_call_no_model() -> None:
@@ -34,7 +37,9 @@ def test_known_words_call_no_model() -> None:
 
 def test_an_unknown_word_is_embedded_where_there_is_a_model() -> None:
     embedder = FakeEmbedder(2)
-    with_model, without = (term_vectors(["unheard"], VOCABULARY, MATRIX, model) for model in (embedder, None))
+    with_model, without = (
+        term_vectors(["unheard"], VOCABULARY, MATRIX, model) for model in (embedder, None)
+    )
     assert (with_model == embedder.embed_passages(["unheard"])).all()
     assert np.isnan(without).all()
 

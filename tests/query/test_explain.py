@@ -13,7 +13,12 @@ from thumbindex.settings import QuerySettings
 from thumbindex.testing import FakeEmbedder, FakeReranker, document, memory_snapshot
 
 DOCUMENTS = [
-    document("a.md", "# Alpha\n\nSync keeps vaults equal.\n\n## Setup\n\nRun `ob sync-setup` first.", links=["c.md"], tags=("cloud",)),
+    document(
+        "a.md",
+        "# Alpha\n\nSync keeps vaults equal.\n\n## Setup\n\nRun `ob sync-setup` first.",
+        links=["c.md"],
+        tags=("cloud",),
+    ),
     document("b.md", "# Beta\n\nPublish a site.\n\nSync keeps vaults equal."),
     document("c.md", "# Gamma\n\nPlant trees in spring."),
 ]
@@ -23,10 +28,22 @@ DOCUMENTS = [
 def explain(settings_of):
     """Ask with models, and return each passage's path with its explanation, best first."""
 
-    def ask_and_explain(text, documents=DOCUMENTS, off="", **tables) -> list[tuple[str, Explanation]]:
+    def ask_and_explain(
+        text, documents=DOCUMENTS, off="", **tables
+    ) -> list[tuple[str, Explanation]]:
         embedder, seen = FakeEmbedder(), []
-        tools = Tools(memory_snapshot(documents, embedder), settings_of(off, **tables), embedder, FakeReranker())
-        search, _ = run(Query(text, limit=10), tools, count().__next__, lambda stage, found: seen.append((stage, found)))
+        tools = Tools(
+            memory_snapshot(documents, embedder),
+            settings_of(off, **tables),
+            embedder,
+            FakeReranker(),
+        )
+        search, _ = run(
+            Query(text, limit=10),
+            tools,
+            count().__next__,
+            lambda stage, found: seen.append((stage, found)),
+        )
         return [(each.path, each.explanation) for each in explained(search.passages, seen, tools)]
 
     return ask_and_explain
@@ -36,7 +53,11 @@ def test_each_retriever_tells_its_rank_its_score_and_its_share(explain):
     _, found = explain("sync vaults")[0]
     by_name = {each.retriever: each for each in found.evidence}
     assert list(by_name) == ["search_vector", "search_keyword", "search_code", "salience"]
-    assert (by_name["search_keyword"].rank, by_name["search_keyword"].line, by_name["search_keyword"].coverage) == (1, 3, 1.0)
+    assert (
+        by_name["search_keyword"].rank,
+        by_name["search_keyword"].line,
+        by_name["search_keyword"].coverage,
+    ) == (1, 3, 1.0)
 
 
 def test_the_retrievers_shares_add_up_to_one(explain):
@@ -49,13 +70,19 @@ def test_the_cosine_is_that_of_the_chunk_that_matched(explain):
     embedder = FakeEmbedder()
     ((_, found),) = explain("trees", documents=DOCUMENTS[2:])
     catalog = memory_snapshot(DOCUMENTS[2:], embedder)
-    assert found.cosine == round(float(np.max(catalog.vector.vectors([0]) @ embedder.embed_query("trees"))), 4)
+    assert found.cosine == round(
+        float(np.max(catalog.vector.vectors([0]) @ embedder.embed_query("trees"))), 4
+    )
 
 
 def test_a_term_is_named_with_its_fields_and_a_missing_one_without(explain):
     ((_, found),) = explain("gamma trees autumn", documents=DOCUMENTS[2:])
     fields = found.terms
-    assert (fields["gamma"], fields["trees"], fields["autumn"]) == (("title",), ("body", "code"), ())
+    assert (fields["gamma"], fields["trees"], fields["autumn"]) == (
+        ("title",),
+        ("body", "code"),
+        (),
+    )
 
 
 def test_the_link_that_led_to_a_document_is_named(explain):
@@ -78,11 +105,17 @@ def test_the_rerankers_own_score_is_told(explain):
 
 def test_what_was_taken_out_for_a_passage_is_named_with_the_stage(explain):
     (found,) = (found for _, found in explain("sync keeps vaults equal") if found.copies)
-    assert [(stage, gone.path, gone.line) for stage, gone in found.copies] in ([("dedup_hash", "a.md", 3)], [("dedup_hash", "b.md", 5)])
+    assert [(stage, gone.path, gone.line) for stage, gone in found.copies] in (
+        [("dedup_hash", "a.md", 3)],
+        [("dedup_hash", "b.md", 5)],
+    )
 
 
 def test_without_parents_and_fusion_a_passage_is_explained_all_the_same(explain):
-    assert all(found is not None and found.evidence for _, found in explain("sync vaults", off="parents fuse"))
+    assert all(
+        found is not None and found.evidence
+        for _, found in explain("sync vaults", off="parents fuse")
+    )
 
 
 def test_a_run_that_nobody_watches_explains_nothing(ask):

@@ -5,13 +5,20 @@ from thumbindex.query.parents import SharedFacts, approval_of, facts
 
 
 def made(**keys) -> Document:
-    facts_of = {name: keys.pop(name) for name in ("date", "created", "first_commit", "author", "modified") if name in keys}
+    facts_of = {
+        name: keys.pop(name)
+        for name in ("date", "created", "first_commit", "author", "modified")
+        if name in keys
+    }
     return Document("a.md", "A", front_matter=keys, **facts_of)
 
 
 def test_the_earliest_creation_the_most_conservative_status_and_the_owner_active_last() -> None:
     together = facts(
-        [made(created="2024-05-01", status="approved", owner="Ada", date="2025-01-01"), made(date="2026-01-01", draft=True, author="Bo")]
+        [
+            made(created="2024-05-01", status="approved", owner="Ada", date="2025-01-01"),
+            made(date="2026-01-01", draft=True, author="Bo"),
+        ]
     )
     assert together == SharedFacts("2024-05-01", "draft", "Bo")
 
@@ -21,7 +28,12 @@ def test_the_time_of_a_file_tells_no_creation_and_nobody_is_named() -> None:
 
 
 def test_the_first_commit_tells_the_creation_where_the_note_does_not() -> None:
-    assert facts([made(first_commit="2024-05-01"), made(created="2024-06-01", first_commit="2020-01-01")]).created == "2024-05-01"
+    assert (
+        facts(
+            [made(first_commit="2024-05-01"), made(created="2024-06-01", first_commit="2020-01-01")]
+        ).created
+        == "2024-05-01"
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,7 +55,9 @@ def test_of_a_document_s_own_words_the_most_conservative_counts(keys, status: st
 
 def test_a_review_stands_between_a_draft_and_what_is_approved() -> None:
     words = ["draft", "review", "approved"]
-    assert [facts([made(status=a), made(status=b)]).status for a in words for b in words] == ["draft"] * 3 + ["draft", "review", "review"] + words
+    assert [facts([made(status=a), made(status=b)]).status for a in words for b in words] == [
+        "draft"
+    ] * 3 + ["draft", "review", "review"] + words
 
 
 def test_several_owners_are_named_with_commas() -> None:

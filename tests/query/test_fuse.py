@@ -4,7 +4,14 @@ import pytest
 
 from thumbindex.language import telling_words
 from thumbindex.model import ChunkId, DocumentId, Hit, Query, RankedList
-from thumbindex.query.rank import as_read, convex, first_of_each, fuse_lists, reciprocal_ranks, retriever_weights
+from thumbindex.query.rank import (
+    as_read,
+    convex,
+    first_of_each,
+    fuse_lists,
+    reciprocal_ranks,
+    retriever_weights,
+)
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import FuseSettings, QuerySettings, SearchVectorSettings
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
@@ -14,32 +21,52 @@ EVEN = {"search_vector": 0.5, "search_keyword": 0.5}
 
 def ranked(*hits: tuple[int, int, float], **documents: float) -> RankedList:
     """Make a list of hits (chunk, document, score) and documents' own scores (d0=…)."""
-    made = tuple(Hit(ChunkId(c), DocumentId(d), rank, score) for rank, (c, d, score) in enumerate(hits, 1))
+    made = tuple(
+        Hit(ChunkId(c), DocumentId(d), rank, score) for rank, (c, d, score) in enumerate(hits, 1)
+    )
     return RankedList(made, {DocumentId(int(name[1:])): score for name, score in documents.items()})
 
 
-def test_a_retriever_that_found_documents_or_chunks_has_its_share_and_one_that_found_nothing_has_none(settings_of):
-    chunks, documents = RankedList((Hit(ChunkId(0), DocumentId(0), 1, 4.0),)), RankedList(documents={DocumentId(0): 2.0})
+def test_a_retriever_that_found_documents_or_chunks_has_its_share_and_one_without_any_has_none(
+    settings_of,
+):
+    chunks, documents = (
+        RankedList((Hit(ChunkId(0), DocumentId(0), 1, 4.0),)),
+        RankedList(documents={DocumentId(0): 2.0}),
+    )
     settings = settings_of(search_keyword={"weight": 3.0}, search_graph={"weight": 1.0})
     lists = {"search_keyword": chunks, "search_graph": documents, "search_vector": RankedList()}
-    assert retriever_weights(Search(Query("x"), "x", lists=lists), settings) == {"search_keyword": 0.75, "search_graph": 0.25}
+    assert retriever_weights(Search(Query("x"), "x", lists=lists), settings) == {
+        "search_keyword": 0.75,
+        "search_graph": 0.25,
+    }
 
 
 def test_convex_adds_shares_of_each_retrievers_best():
-    assert convex({"a": {1: 4.0, 2: 2.0}, "b": {2: 10.0}}, {"a": 0.6, "b": 0.4}) == {1: 0.6, 2: pytest.approx(0.7)}
+    assert convex({"a": {1: 4.0, 2: 2.0}, "b": {2: 10.0}}, {"a": 0.6, "b": 0.4}) == {
+        1: 0.6,
+        2: pytest.approx(0.7),
+    }
 
 
 def test_convex_of_some_takes_their_shares_of_the_best_of_all():
     rankings, weights = {"a": {1: 4.0, 2: 2.0}, "b": {2: 10.0, 3: 5.0}}, {"a": 0.6, "b": 0.4}
-    assert convex(rankings, weights, frozenset((2, 3, 4))) == {n: score for n, score in convex(rankings, weights).items() if n != 1}
+    assert convex(rankings, weights, frozenset((2, 3, 4))) == {
+        n: score for n, score in convex(rankings, weights).items() if n != 1
+    }
 
 
 def test_a_rank_starts_at_1():
-    assert reciprocal_ranks({"a": {7: 0.9, 8: 0.1}}, {"a": 1.0}, k=10) == {7: 1.0, 8: pytest.approx(11 / 12)}
+    assert reciprocal_ranks({"a": {7: 0.9, 8: 0.1}}, {"a": 1.0}, k=10) == {
+        7: 1.0,
+        8: pytest.approx(11 / 12),
+    }
 
 
 def test_a_chunk_found_twice_beats_one_found_once():
-    fused = reciprocal_ranks({"a": {1: 3.0, 2: 2.0}, "b": {2: 3.0, 3: 2.0}}, {"a": 0.5, "b": 0.5}, k=60)
+    fused = reciprocal_ranks(
+        {"a": {1: 3.0, 2: 2.0}, "b": {2: 3.0, 3: 2.0}}, {"a": 0.5, "b": 0.5}, k=60
+    )
     assert max(fused, key=fused.__getitem__) == 2
 
 
@@ -69,40 +96,85 @@ def test_a_long_page_does_not_crowd_out_the_others():
 
 @pytest.mark.parametrize("method", ["convex", "rrf"])
 def test_what_has_no_vector_yet_is_scored_by_the_other_retrievers_alone(method):
-    lists = {"search_vector": ranked((0, 0, 0.9), d0=0.9), "search_keyword": ranked((1, 1, 5.0), (0, 0, 1.0), d1=5.0, d0=1.0)}
-    fused = fuse_lists(lists, EVEN, QuerySettings(fuse=FuseSettings(method=method)), pending=frozenset({ChunkId(1)}))
+    lists = {
+        "search_vector": ranked((0, 0, 0.9), d0=0.9),
+        "search_keyword": ranked((1, 1, 5.0), (0, 0, 1.0), d1=5.0, d0=1.0),
+    }
+    fused = fuse_lists(
+        lists,
+        EVEN,
+        QuerySettings(fuse=FuseSettings(method=method)),
+        pending=frozenset({ChunkId(1)}),
+    )
     assert fused == {1: 1.0, 0: pytest.approx(0.6 if method == "convex" else 0.5 + 0.5 * 11 / 12)}
 
 
-def test_what_has_no_vector_and_no_word_of_the_query_is_not_raised_by_a_link_before_what_was_found_by_meaning():
-    lists = {"search_vector": ranked((0, 0, 0.9), d0=0.9), "search_graph": ranked((1, 1, 1.0), d1=1.0)}
-    fused = fuse_lists(lists, {"search_vector": 0.9, "search_graph": 0.1}, QuerySettings(), pending=frozenset({ChunkId(1)}))
+def test_a_link_raises_nothing_without_a_vector_or_a_word_before_what_was_found_by_meaning():
+    lists = {
+        "search_vector": ranked((0, 0, 0.9), d0=0.9),
+        "search_graph": ranked((1, 1, 1.0), d1=1.0),
+    }
+    fused = fuse_lists(
+        lists,
+        {"search_vector": 0.9, "search_graph": 0.1},
+        QuerySettings(),
+        pending=frozenset({ChunkId(1)}),
+    )
     assert fused == {0: pytest.approx(0.9), 1: pytest.approx(0.1)}
 
 
 def test_a_document_with_one_vector_is_scored_by_meaning_as_a_whole():
-    lists = {"search_vector": ranked((0, 0, 0.9), d0=0.9), "search_keyword": ranked((1, 0, 5.0), (2, 1, 5.0), d0=4.0, d1=5.0)}
+    lists = {
+        "search_vector": ranked((0, 0, 0.9), d0=0.9),
+        "search_keyword": ranked((1, 0, 5.0), (2, 1, 5.0), d0=4.0, d1=5.0),
+    }
     fused = fuse_lists(lists, EVEN, QuerySettings(), pending=frozenset({ChunkId(1), ChunkId(2)}))
     assert (fused[ChunkId(1)], fused[ChunkId(2)]) == (pytest.approx(0.9), 1.0)
 
 
 def test_while_vectors_fill_in_the_document_that_holds_the_words_is_not_lost(ask):
-    notes = [document("a.md", "# Money\n\nInvoices are sent monthly."), document("b.md", "# Trees\n\nPlant invoices of trees.")]
-    answers = [ask(memory_snapshot(notes, FakeEmbedder(), pending=late), "invoices sent", embedder=FakeEmbedder()) for late in ((), ("a.md",))]
+    notes = [
+        document("a.md", "# Money\n\nInvoices are sent monthly."),
+        document("b.md", "# Trees\n\nPlant invoices of trees."),
+    ]
+    answers = [
+        ask(
+            memory_snapshot(notes, FakeEmbedder(), pending=late),
+            "invoices sent",
+            embedder=FakeEmbedder(),
+        )
+        for late in ((), ("a.md",))
+    ]
     assert [search.passages[0].path for search, _ in answers] == ["a.md", "a.md"]
 
 
 def factor_of_meaning(embedder: FakeEmbedder, unread: float = 0.2, **documents: float) -> float:
-    """Return the factor of search_vector where words find a German document (d0) and an English one (d1)."""
-    notes = [document("a.md", "# A\n\nText.", language="de"), document("b.md", "# B\n\nText.", language="en")]
+    """Return the factor of search_vector where words find a German document (d0) and an English one
+    (d1).
+    """
+    notes = [
+        document("a.md", "# A\n\nText.", language="de"),
+        document("b.md", "# B\n\nText.", language="en"),
+    ]
     settings = QuerySettings(search_vector=SearchVectorSettings(unread=unread))
-    search = Search(Query("text"), "text", weights={"search_vector": 0.5}, lists={"search_keyword": ranked(**documents)})
-    return as_read(search, Tools(memory_snapshot(notes, FakeEmbedder()), settings, embedder))["search_vector"]
+    search = Search(
+        Query("text"),
+        "text",
+        weights={"search_vector": 0.5},
+        lists={"search_keyword": ranked(**documents)},
+    )
+    return as_read(search, Tools(memory_snapshot(notes, FakeEmbedder()), settings, embedder))[
+        "search_vector"
+    ]
 
 
 def test_meaning_counts_less_by_the_share_of_what_the_model_does_not_read():
     english = FakeEmbedder(known=telling_words("en"))
-    assert [factor_of_meaning(english, d1=3.0), factor_of_meaning(english, d0=3.0), factor_of_meaning(english, d0=3.0, d1=1.0)] == [
+    assert [
+        factor_of_meaning(english, d1=3.0),
+        factor_of_meaning(english, d0=3.0),
+        factor_of_meaning(english, d0=3.0, d1=1.0),
+    ] == [
         0.5,
         pytest.approx(0.1),
         pytest.approx(0.2),
@@ -111,4 +183,7 @@ def test_meaning_counts_less_by_the_share_of_what_the_model_does_not_read():
 
 def test_a_model_that_reads_the_language_counts_as_ever_and_so_does_one_where_that_is_set():
     both = FakeEmbedder(known=(*telling_words("en"), *telling_words("de")))
-    assert [factor_of_meaning(both, d0=3.0), factor_of_meaning(FakeEmbedder(), unread=1.0, d0=3.0)] == [0.5, 0.5]
+    assert [
+        factor_of_meaning(both, d0=3.0),
+        factor_of_meaning(FakeEmbedder(), unread=1.0, d0=3.0),
+    ] == [0.5, 0.5]

@@ -1,4 +1,6 @@
-"""What deduplication at retrieval promises (spec/dedup.md, section 3), over random corpora, stage by stage and together."""
+"""What deduplication at retrieval promises (spec/dedup.md, section 3), over random corpora, stage
+by stage and together.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ from thumbindex.query.pipeline import STAGES
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
-DEDUPLICATING = ("variants", "dedup_known", "dedup_hash", "deduplicate", "dedup_ngram", "dedup_semantic")
+DEDUPLICATING = (
+    "variants",
+    "dedup_known",
+    "dedup_hash",
+    "deduplicate",
+    "dedup_ngram",
+    "dedup_semantic",
+)
 CHOOSING = ("variants", "dedup_known")
 """They may show another text than the best one, in its place."""
 
@@ -29,7 +38,9 @@ BLOCKS = (
 )
 FOLDERS = ("5.1/x.md", "7.6/x.md", "de/x.md", "notes/a.md", "notes/b.md")
 blocks = st.builds(str.format, st.sampled_from(BLOCKS), st.sampled_from([30, 90]))
-corpora = st.dictionaries(st.sampled_from(FOLDERS), st.lists(blocks, min_size=1, max_size=3), min_size=1, max_size=4)
+corpora = st.dictionaries(
+    st.sampled_from(FOLDERS), st.lists(blocks, min_size=1, max_size=3), min_size=1, max_size=4
+)
 
 
 class Copies:
@@ -45,7 +56,11 @@ class Copies:
         return np.full(len(chunks), 0.5)
 
     def copies(self, chunk):
-        return tuple(ChunkId(n) for n, text in enumerate(self._texts) if text == self._texts[chunk] and n != chunk)
+        return tuple(
+            ChunkId(n)
+            for n, text in enumerate(self._texts)
+            if text == self._texts[chunk] and n != chunk
+        )
 
     def verdict(self, first, second):
         return None
@@ -53,10 +68,15 @@ class Copies:
 
 def found(corpus: dict[str, list[str]]) -> tuple[Snapshot, Search]:
     """Return a corpus and all of its chunks as candidates, best first."""
-    snapshot = memory_snapshot([document(path, "\n\n".join(texts)) for path, texts in corpus.items()], FakeEmbedder())
+    snapshot = memory_snapshot(
+        [document(path, "\n\n".join(texts)) for path, texts in corpus.items()], FakeEmbedder()
+    )
     chunks = snapshot.catalog.chunks([ChunkId(n) for n in range(len(snapshot.catalog))])
     snapshot = replace(snapshot, duplicates=Copies([chunk.text for chunk in chunks.values()]))
-    candidates = tuple(Candidate(n, snapshot.catalog.document_of(n), chunk, 1 - n / 100) for n, chunk in chunks.items())
+    candidates = tuple(
+        Candidate(n, snapshot.catalog.document_of(n), chunk, 1 - n / 100)
+        for n, chunk in chunks.items()
+    )
     return snapshot, Search(Query("files"), "files", candidates=candidates)
 
 
@@ -69,7 +89,11 @@ def through(names: tuple[str, ...], corpus: dict[str, list[str]]) -> tuple[Searc
     return before, after
 
 
-EACH = pytest.mark.parametrize("names", [*((name,) for name in DEDUPLICATING), DEDUPLICATING], ids=lambda names: "+".join(names))
+EACH = pytest.mark.parametrize(
+    "names",
+    [*((name,) for name in DEDUPLICATING), DEDUPLICATING],
+    ids=lambda names: "+".join(names),
+)
 
 
 @EACH
@@ -78,13 +102,22 @@ EACH = pytest.mark.parametrize("names", [*((name,) for name in DEDUPLICATING), D
 def test_the_order_after_ranking_never_changes(names, corpus) -> None:
     before, after = through(names, corpus)
     place = {n: at for at, each in enumerate(before.candidates) for n in [each.id]}
-    named = {n: at for at, each in reversed([*enumerate(after.candidates)]) for n in (each.id, *each.also_in)}  # by the first that names it
+    # by the first that names it
+    named = {
+        n: at
+        for at, each in reversed([*enumerate(after.candidates)])
+        for n in (each.id, *each.also_in)
+    }
     best = [
-        min(place[n] for n in (each.id, *each.also_in) if named[n] == at) if set(names) & set(CHOOSING) else place[each.id]
+        min(place[n] for n in (each.id, *each.also_in) if named[n] == at)
+        if set(names) & set(CHOOSING)
+        else place[each.id]
         for at, each in enumerate(after.candidates)
     ]
     assert best == sorted(best)
-    assert [each.score for each in after.candidates] == sorted((each.score for each in after.candidates), reverse=True)
+    assert [each.score for each in after.candidates] == sorted(
+        (each.score for each in after.candidates), reverse=True
+    )
 
 
 @EACH
@@ -95,7 +128,9 @@ def test_never_all_instances_of_a_thing_are_removed(names, corpus) -> None:
     named = {n for each in after.candidates for n in (each.id, *each.also_in)}
     assert named == {each.id for each in before.candidates}
     assert len(after.dropped) == len(before.candidates) - len(after.candidates)
-    assert [each.cluster_size for each in after.candidates] == [1 + len(each.also_in) for each in after.candidates]
+    assert [each.cluster_size for each in after.candidates] == [
+        1 + len(each.also_in) for each in after.candidates
+    ]
 
 
 @EACH
@@ -103,10 +138,16 @@ def test_never_all_instances_of_a_thing_are_removed(names, corpus) -> None:
 @settings(max_examples=30, deadline=None)
 def test_texts_and_vectors_are_never_altered(names, corpus) -> None:
     snapshot, search = found(corpus)
-    before = {each.id: (each.chunk, snapshot.vector.vectors([each.id]).tobytes()) for each in search.candidates}
+    before = {
+        each.id: (each.chunk, snapshot.vector.vectors([each.id]).tobytes())
+        for each in search.candidates
+    }
     for name in names:
         search = dict(STAGES)[name](search, Tools(snapshot))
-    assert all(before[each.id] == (each.chunk, snapshot.vector.vectors([each.id]).tobytes()) for each in search.candidates)
+    assert all(
+        before[each.id] == (each.chunk, snapshot.vector.vectors([each.id]).tobytes())
+        for each in search.candidates
+    )
 
 
 @EACH
@@ -119,9 +160,18 @@ def test_the_same_input_gives_the_same_output(names, corpus) -> None:
 @given(corpora)
 @settings(max_examples=60, deadline=None)
 def test_no_changed_number_or_negation_is_lost_but_between_versions(corpus) -> None:
-    _, after = through(DEDUPLICATING, {path: texts for path, texts in corpus.items() if path.startswith("notes")})
-    before = {(("30" in text), ("not" in text)) for path, texts in corpus.items() if path.startswith("notes") for text in texts}
-    assert {("30" in each.chunk.text, "not" in each.chunk.text) for each in after.candidates} == before
+    _, after = through(
+        DEDUPLICATING, {path: texts for path, texts in corpus.items() if path.startswith("notes")}
+    )
+    before = {
+        (("30" in text), ("not" in text))
+        for path, texts in corpus.items()
+        if path.startswith("notes")
+        for text in texts
+    }
+    assert {
+        ("30" in each.chunk.text, "not" in each.chunk.text) for each in after.candidates
+    } == before
 
 
 @given(corpora)

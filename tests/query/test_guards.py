@@ -29,7 +29,9 @@ from thumbindex.model import BlockKind, Chunk
         ("Where new notes are placed", "Where new attachments are placed"),
     ],
 )
-def test_a_number_version_unit_identifier_name_or_negation_keeps_both(first: str, second: str) -> None:
+def test_a_number_version_unit_identifier_name_or_negation_keeps_both(
+    first: str, second: str
+) -> None:
     assert differing(first, second) is not None
     assert differing(second, first) is not None
 
@@ -37,7 +39,10 @@ def test_a_number_version_unit_identifier_name_or_negation_keeps_both(first: str
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ("Keep 3 copies of a web-based\napp for 30 days.", "Keep 3 copies of a web-\nbased app for 30\ndays."),
+        (
+            "Keep 3 copies of a web-based\napp for 30 days.",
+            "Keep 3 copies of a web-\nbased app for 30\ndays.",
+        ),
         ("**Do not** use [[Sync|it]].", "__Do not__ use it."),
         ("- `--name` is required", "* `--name` is required"),
         ("Press `Ctrl` and `Enter`.", "Press Ctrl and Enter."),
@@ -59,10 +64,16 @@ def test_markup_line_breaks_and_typography_do_not(first: str, second: str) -> No
     ("first", "second"),
     [
         ("Every user may open it as\nwell.", "Each user may also open it."),
-        ("Sync allows you to keep notes prior to a change.", "Sync lets you keep notes before a change."),
+        (
+            "Sync allows you to keep notes prior to a change.",
+            "Sync lets you keep notes before a change.",
+        ),
         ("It is usually done by hand.", "It is normally done by hand."),
         ("It shows boxes that contain text.", "It displays boxes holding text."),
-        ("Make sure that you use it, e.g. at once.", "Ensure that you employ it, for instance at once."),
+        (
+            "Make sure that you use it, e.g. at once.",
+            "Ensure that you employ it, for instance at once.",
+        ),
     ],
 )
 def test_what_a_writer_puts_another_way_does_not(first: str, second: str) -> None:
@@ -86,10 +97,15 @@ def test_what_a_writer_puts_another_way_does_not(first: str, second: str) -> Non
         ("Copy .env to it.", "Copy env to it."),
         ("Set maxSize in it.", "Set maxsize in it."),
         ("Das ist schön.", "Das ist schon."),
-        ("Keep the file here and do not keep the folder.", "Do not keep the file here and keep the folder."),
+        (
+            "Keep the file here and do not keep the folder.",
+            "Do not keep the file here and keep the folder.",
+        ),
     ],
 )
-def test_phrases_signs_and_names_that_make_another_sentence_still_do(first: str, second: str) -> None:
+def test_phrases_signs_and_names_that_make_another_sentence_still_do(
+    first: str, second: str
+) -> None:
     assert differing(first, second) is not None
 
 
@@ -118,7 +134,9 @@ def test_phrases_signs_and_names_that_make_another_sentence_still_do(first: str,
         ("Копии лежат в подвале.", "почти"),
     ],
 )
-def test_a_word_that_turns_a_sentence_round_keeps_both_in_other_languages(text: str, added: str) -> None:
+def test_a_word_that_turns_a_sentence_round_keeps_both_in_other_languages(
+    text: str, added: str
+) -> None:
     first, *rest = text.split()
     assert differing(text, " ".join((first, added, *rest))) is not None
 
@@ -140,9 +158,18 @@ def test_a_negation_that_both_have_keeps_no_two_apart(first: str, second: str) -
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ("Clique no botão para gravar a cópia que está na cave.", "Clique em botão para gravar a cópia que está na cave."),
-        ("Hon har sin nyckel i skåpet och den är kvar.", "Hon har en nyckel i skåpet och den är kvar."),
-        ("De server kun je in de kelder van het huis vinden.", "De server je in de kelder van het huis vinden."),
+        (
+            "Clique no botão para gravar a cópia que está na cave.",
+            "Clique em botão para gravar a cópia que está na cave.",
+        ),
+        (
+            "Hon har sin nyckel i skåpet och den är kvar.",
+            "Hon har en nyckel i skåpet och den är kvar.",
+        ),
+        (
+            "De server kun je in de kelder van het huis vinden.",
+            "De server je in de kelder van het huis vinden.",
+        ),
     ],
 )
 def test_what_denies_in_another_language_alone_is_no_contradiction(first: str, second: str) -> None:
@@ -154,10 +181,15 @@ def test_what_denies_in_another_language_alone_is_no_contradiction(first: str, s
     ("first", "second"),
     [
         ("钥匙保存在地下室保险箱里。", "钥匙不保存在地下室保险箱里。"),
-        ("Το κλειδί φυλάσσεται εδώ και είναι ασφαλές.", "Το κλειδί δεν φυλάσσεται εδώ και είναι ασφαλές."),
+        (
+            "Το κλειδί φυλάσσεται εδώ και είναι ασφαλές.",
+            "Το κλειδί δεν φυλάσσεται εδώ και είναι ασφαλές.",
+        ),
     ],
 )
-def test_in_a_language_whose_negations_are_not_known_any_word_keeps_both(first: str, second: str) -> None:
+def test_in_a_language_whose_negations_are_not_known_any_word_keeps_both(
+    first: str, second: str
+) -> None:
     assert differing(first, second) is not None
 
 
@@ -181,7 +213,10 @@ def test_tables_of_another_shape_are_kept_apart() -> None:
 
 @pytest.mark.parametrize(("kind", "language"), [(BlockKind.LIST, ""), (BlockKind.CODE, "python")])
 def test_other_kinds_and_languages_are_kept_apart(kind: BlockKind, language: str) -> None:
-    prose, other = Chunk(0, 0, BlockKind.PROSE, ("T",), 1, 1, "same"), Chunk(0, 0, kind, ("T",), 1, 1, "same", language=language)
+    prose, other = (
+        Chunk(0, 0, BlockKind.PROSE, ("T",), 1, 1, "same"),
+        Chunk(0, 0, kind, ("T",), 1, 1, "same", language=language),
+    )
     assert (kept_apart(prose, other) is None, kept_apart(prose, prose)) == (False, None)
 
 

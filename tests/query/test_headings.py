@@ -5,16 +5,25 @@ from thumbindex.query.rank import coverage, headings
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import document, memory_snapshot
 
-PAGE = "# Sync\n\nAll of it in short.\n\n## Limits\n\nFour of them.\n\n## Storage limits\n\nTen gigabytes."
+PAGE = (
+    "# Sync\n\nAll of it in short.\n\n## Limits\n\nFour of them.\n\n## Storage limits\n\n"
+    "Ten gigabytes."
+)
 
 
 def ordered(candidates, query: str, *scores: float, page: str = PAGE) -> list[tuple[int, float]]:
-    snapshot = memory_snapshot([document("a.md", page), document("b.md", "# Other\n\nSomething else.")])
-    search = headings(Search(Query(query), query, candidates=candidates(snapshot, *scores)), Tools(snapshot))
+    snapshot = memory_snapshot(
+        [document("a.md", page), document("b.md", "# Other\n\nSomething else.")]
+    )
+    search = headings(
+        Search(Query(query), query, candidates=candidates(snapshot, *scores)), Tools(snapshot)
+    )
     return [(each.id, round(each.score, 3)) for each in search.candidates]
 
 
-def test_the_section_whose_headings_hold_more_of_the_words_comes_first_with_the_best_one_s_score(candidates) -> None:
+def test_the_section_whose_headings_hold_more_of_the_words_comes_first_with_the_best_one_s_score(
+    candidates,
+) -> None:
     found = ordered(candidates, "what are the storage limits", 0.9, 0.8, 0.8, 0.3)
     assert ([n for n, _ in found], found[0]) == ([2, 0, 1, 3], (2, 0.9))
 
@@ -24,7 +33,12 @@ def test_documents_stay_where_they_are(candidates) -> None:
 
 
 def test_without_a_word_in_any_heading_nothing_moves(candidates) -> None:
-    assert ordered(candidates, "how much is free", 0.9, 0.8, 0.7, 0.3) == [(0, 0.9), (1, 0.8), (2, 0.7), (3, 0.3)]
+    assert ordered(candidates, "how much is free", 0.9, 0.8, 0.7, 0.3) == [
+        (0, 0.9),
+        (1, 0.8),
+        (2, 0.7),
+        (3, 0.3),
+    ]
 
 
 @pytest.mark.parametrize("query", ["", "of the"])

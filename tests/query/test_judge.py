@@ -1,4 +1,6 @@
-"""What is one text twice, what its owner is asked about, and what differs: tables of both, each pair looked at from both sides."""
+"""What is one text twice, what its owner is asked about, and what differs: tables of both, each
+pair looked at from both sides.
+"""
 
 import json
 import unicodedata
@@ -18,7 +20,10 @@ SETTINGS = DuplicatesSettings()
 
 SAME = [
     ("Notes are kept\nin a vault that you choose.", "Notes are kept in a\nvault that you choose."),
-    ("It was released in\n2019. Then it grew by half.", "It was released in 2019. Then\nit grew by half."),
+    (
+        "It was released in\n2019. Then it grew by half.",
+        "It was released in 2019. Then\nit grew by half.",
+    ),
     ("- one item here\n- another item", "* one item here\n* another item"),
     ("1. Open it\n2. Close it", "1) Open it\n2) Close it"),
     ("1. Open it\n2. Close it", "1. Open it\n1. Close it"),
@@ -29,7 +34,10 @@ SAME = [
     ("See [[Guide|the guide]] for it", "See [the guide](guide.md) for it"),
     ("See [[My guide (new)|the guide]] for it", "See [the guide](<My guide (new).md>) for it"),
     ("See [[My guide (new)|the guide]] for it", "See [the guide](My%20guide%20(new).md) for it"),
-    ("See [the guide][1] for it now\n\n[1]: https://a.b/c#d", "See [the guide](https://a.b/c#d) for it now"),
+    (
+        "See [the guide][1] for it now\n\n[1]: https://a.b/c#d",
+        "See [the guide](https://a.b/c#d) for it now",
+    ),
     ("See [the guide][1] for it", 'See [the guide](x.md "Title") for it'),
     ("See <https://example.com/a> there", "See https://example.com/a there"),
     ("See [https://example.com/a](https://example.com/a) there", "See https://example.com/a there"),
@@ -74,9 +82,15 @@ SAME = [
 ]
 
 APART = [
-    ("See [the guide](https://a.b/c#setup) for it", "See [the guide](https://a.b/c#removal) for it"),
+    (
+        "See [the guide](https://a.b/c#setup) for it",
+        "See [the guide](https://a.b/c#removal) for it",
+    ),
     ("See [the guide](https://a.b/c#setup) for it", "See [the guide](https://a.b/c) for it"),
-    ("See [the guide][1] now\n\n[1]: https://a.b/c#d", "See [the guide][1] now\n\n[1]: https://a.b/c#e"),
+    (
+        "See [the guide][1] now\n\n[1]: https://a.b/c#d",
+        "See [the guide][1] now\n\n[1]: https://a.b/c#e",
+    ),
     ("See https://a.b/c#setup for it", "See https://a.b/c#removal for it"),
     ("Wait 5 Mb more", "Wait 5 MB more"),
     ("set it to -1 now", "set it to 1 now"),
@@ -176,10 +190,18 @@ APART = [
 CONTRADICTIONS = [
     ("Logs are kept for 30 days.", "Logs are kept for 90 days.", "`30 day` against `90 day`"),
     ("Up to 50mb in size.", "Up to 500mb in size.", "`50 mb` against `500 mb`"),
-    ("Released on March 1, 2024 at noon.", "Released on 2024-03-02 at noon.", "`2024-03-01` against `2024-03-02`"),
+    (
+        "Released on March 1, 2024 at noon.",
+        "Released on 2024-03-02 at noon.",
+        "`2024-03-01` against `2024-03-02`",
+    ),
     ("Needs version 1.4.5 of it.", "Needs version 1.4.6 of it.", "`1.4.5` against `1.4.6`"),
     ("The server supports TLS.", "The server does not support TLS.", "nothing against `not`"),
-    ("Streaming is supported here.", "Streaming is unsupported here.", "`supported` against `unsupported`"),
+    (
+        "Streaming is supported here.",
+        "Streaming is unsupported here.",
+        "`supported` against `unsupported`",
+    ),
     ("It runs every Monday.", "It runs every Tuesday.", "`monday` against `tuesday`"),
     ("- [x] Ship the release", "- [ ] Ship the release", "`[x]` against nothing"),
 ]
@@ -193,7 +215,12 @@ NO_CONTRADICTIONS = [
 ]
 
 
-def chunk(text: str, kind: BlockKind = BlockKind.PROSE, headings: tuple[str, ...] = ("T",), language: str = "") -> Chunk:
+def chunk(
+    text: str,
+    kind: BlockKind = BlockKind.PROSE,
+    headings: tuple[str, ...] = ("T",),
+    language: str = "",
+) -> Chunk:
     return Chunk(0, 0, kind, headings, 1, 1, text, language=language)
 
 
@@ -227,77 +254,162 @@ def test_of_labeled_pairs_all_duplicates_are_found_and_no_other_text_is_merged()
     rows = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
     zones = {row["id"]: judged(row["a"], row["b"]).zone for row in rows}
     assert {zones[row["id"]] for row in rows if row["label"] == "duplicate"} == {"same"}
-    assert {zones[row["id"]] for row in rows if row["label"] == "distinct-but-similar"} == {"grey", "distinct"}
+    assert {zones[row["id"]] for row in rows if row["label"] == "distinct-but-similar"} == {
+        "grey",
+        "distinct",
+    }
 
 
 def test_another_form_of_unicode_leaves_a_text_the_same() -> None:
-    text = "Die Schlüssel für größere Räume hängen über der Tür, und wer früher kommt, möchte sie schön zurücklegen können."
-    assert judged(text, unicodedata.normalize("NFD", text)) == Judgment("same", "equal but for markup")
+    text = (
+        "Die Schlüssel für größere Räume hängen über der Tür, und wer früher kommt, möchte sie "
+        "schön zurücklegen können."
+    )
+    assert judged(text, unicodedata.normalize("NFD", text)) == Judgment(
+        "same", "equal but for markup"
+    )
 
 
 def test_a_copy_is_found_under_other_headings_and_without_a_vector() -> None:
     text = "Page preview lets you preview a page when you hover the cursor over a link in a note."
     first, second = chunk(text, headings=("A", "Setup")), chunk(text, headings=("B", "Links"))
-    assert judge(first, second, 0.74, SETTINGS) == judge(first, second, None, SETTINGS) == Judgment("same", "equal text")
+    assert (
+        judge(first, second, 0.74, SETTINGS)
+        == judge(first, second, None, SETTINGS)
+        == Judgment("same", "equal text")
+    )
 
 
 def test_a_short_text_under_another_heading_speaks_of_another_thing() -> None:
-    first, second = chunk("Optional, 30 by default.", headings=("A", "timeout")), chunk("Optional, 30 by default.", headings=("B", "retries"))
-    assert judge(first, second, 0.99, SETTINGS) == Judgment("grey", "a short text under `A > timeout` and under `B > retries`")
-    assert judge(first, replace(second, heading_path=("A", "Timeout")), 0.99, SETTINGS).zone == "same"
+    first, second = (
+        chunk("Optional, 30 by default.", headings=("A", "timeout")),
+        chunk("Optional, 30 by default.", headings=("B", "retries")),
+    )
+    assert judge(first, second, 0.99, SETTINGS) == Judgment(
+        "grey", "a short text under `A > timeout` and under `B > retries`"
+    )
+    assert (
+        judge(first, replace(second, heading_path=("A", "Timeout")), 0.99, SETTINGS).zone == "same"
+    )
 
 
 def test_short_texts_with_values_of_other_things_are_not_even_listed() -> None:
-    first, second = chunk("Released on 2021/04/01.", headings=("v0.11.12",)), chunk("Released on 2021/04/04.", headings=("v0.11.13",))
+    first, second = (
+        chunk("Released on 2021/04/01.", headings=("v0.11.12",)),
+        chunk("Released on 2021/04/04.", headings=("v0.11.13",)),
+    )
     assert judge(first, second, 0.95, SETTINGS).zone == "distinct"
-    assert judge(first, replace(second, heading_path=("v0.11.12",)), 0.95, SETTINGS).differs == "`2021-04-01` against `2021-04-04`"
+    assert (
+        judge(first, replace(second, heading_path=("v0.11.12",)), 0.95, SETTINGS).differs
+        == "`2021-04-01` against `2021-04-04`"
+    )
 
 
 def test_values_under_headings_without_a_word_in_common_are_no_contradiction() -> None:
-    text = "Storage is {} GB a vault, files may take some of it, versions are kept, and what was deleted comes back for a year."
-    first, second = chunk(text.format(10), headings=("A", "Plus")), chunk(text.format(1), headings=("A", "Standard"))
-    assert (judge(first, second, 0.99, SETTINGS).zone, judge(first, second, 0.99, SETTINGS).differs) == ("grey", "")
-    assert judge(first, replace(second, heading_path=("B", "Plus")), 0.99, SETTINGS).differs == "`10 GB` against `1 GB`"
+    text = (
+        "Storage is {} GB a vault, files may take some of it, versions are kept, and what was "
+        "deleted comes back for a year."
+    )
+    first, second = (
+        chunk(text.format(10), headings=("A", "Plus")),
+        chunk(text.format(1), headings=("A", "Standard")),
+    )
+    assert (
+        judge(first, second, 0.99, SETTINGS).zone,
+        judge(first, second, 0.99, SETTINGS).differs,
+    ) == ("grey", "")
+    assert (
+        judge(first, replace(second, heading_path=("B", "Plus")), 0.99, SETTINGS).differs
+        == "`10 GB` against `1 GB`"
+    )
 
 
 def test_blocks_of_different_kinds_are_for_the_owner_to_decide() -> None:
-    assert judge(chunk("same text"), chunk("same text", BlockKind.LIST), 1.0, SETTINGS) == Judgment("grey", "prose against list")
+    assert judge(chunk("same text"), chunk("same text", BlockKind.LIST), 1.0, SETTINGS) == Judgment(
+        "grey", "prose against list"
+    )
 
 
 def test_tables_of_another_shape_are_for_the_owner_to_decide() -> None:
     rows = "| Plan | Price |\n| --- | --- |\n| Free | none |"
-    shorter, longer = chunk(rows, BlockKind.TABLE), chunk(f"{rows}\n| Free | none |", BlockKind.TABLE)
+    shorter, longer = (
+        chunk(rows, BlockKind.TABLE),
+        chunk(f"{rows}\n| Free | none |", BlockKind.TABLE),
+    )
     assert judge(shorter, longer, 0.99, SETTINGS).zone == "grey"
     assert judge(shorter, longer, 0.99, SETTINGS).rule.endswith("tables of another shape")
 
 
 @pytest.mark.parametrize(
     ("first", "second", "zone"),
-    [("python", "js", "distinct"), ("js", "javascript", "same"), ("", "python", "same"), ("bash", "console", "same"), ("yaml", "json", "distinct")],
+    [
+        ("python", "js", "distinct"),
+        ("js", "javascript", "same"),
+        ("", "python", "same"),
+        ("bash", "console", "same"),
+        ("yaml", "json", "distinct"),
+    ],
 )
 def test_code_in_another_language_is_not_even_grey(first: str, second: str, zone: str) -> None:
-    ends = [chunk(f"```{name}\nx = 1\n```", BlockKind.CODE, language=name) for name in (first, second)]
+    ends = [
+        chunk(f"```{name}\nx = 1\n```", BlockKind.CODE, language=name) for name in (first, second)
+    ]
     assert judge(ends[0], ends[1], 1.0, SETTINGS).zone == zone
 
 
 def test_a_translation_is_not_even_grey() -> None:
     english = "The file is deleted and it is not kept in the vault."
     german = "Die Datei wird gelöscht und ist nicht mehr in der Ablage, auch wenn du sie brauchst."
-    assert judged(english, german) == judged(english, german, None) == Judgment("distinct", "another language: en against de")
+    assert (
+        judged(english, german)
+        == judged(english, german, None)
+        == Judgment("distinct", "another language: en against de")
+    )
 
 
 def test_the_cosine_decides_between_grey_and_distinct_where_texts_are_not_alike() -> None:
-    first, second = "Notes of the day are written here each morning.", "Journals can be filled at dawn by whoever likes to."
-    assert [judged(first, second, cosine).zone for cosine in (0.99, 0.83, 0.81, None)] == ["grey", "grey", "distinct", "distinct"]
+    first, second = (
+        "Notes of the day are written here each morning.",
+        "Journals can be filled at dawn by whoever likes to.",
+    )
+    assert [judged(first, second, cosine).zone for cosine in (0.99, 0.83, 0.81, None)] == [
+        "grey",
+        "grey",
+        "distinct",
+        "distinct",
+    ]
 
 
 def test_an_added_sentence_is_never_merged() -> None:
-    text = "Backups are kept for a year in two places that are far away from each other, and they are read once a month."
-    assert judged(text, f"{text} Guests are exempt.").rule.endswith("but only one says `are guests exempt`")
+    text = (
+        "Backups are kept for a year in two places that are far away from each other, and they "
+        "are read once a month."
+    )
+    assert judged(text, f"{text} Guests are exempt.").rule.endswith(
+        "but only one says `are guests exempt`"
+    )
 
 
 PIECES = st.sampled_from(
-    ["a", "The file", " ", "\n", "\n\n", "|", "| - |", "`x`", "```\n", "~~", "<b>", "&#xe000;", "\ue0000\ue001", "n't", "1.", "- [x] ", "**"]
+    [
+        "a",
+        "The file",
+        " ",
+        "\n",
+        "\n\n",
+        "|",
+        "| - |",
+        "`x`",
+        "```\n",
+        "~~",
+        "<b>",
+        "&#xe000;",
+        "\ue0000\ue001",
+        "n't",
+        "1.",
+        "- [x] ",
+        "**",
+    ]
 )
 TEXTS = st.lists(PIECES | st.text(max_size=6), max_size=12).map("".join)
 

@@ -7,22 +7,35 @@ from thumbindex.query.copies import Copy, greedy, merge
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import document, memory_snapshot
 
-matrices = st.integers(0, 8).flatmap(lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=n, max_size=n))
+matrices = st.integers(0, 8).flatmap(
+    lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=n, max_size=n)
+)
 
 
 def test_the_survivor_keeps_its_place_and_names_its_copies(candidates) -> None:
     snapshot = memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")])
     search = Search(Query("x"), "x", candidates=candidates(snapshot))
     merged = merge(search, Tools(snapshot), {0: Copy(1, "a copy"), 2: Copy(1, "a copy")})
-    assert [(each.id, each.also_in, each.cluster_size) for each in merged.candidates] == [(1, (0, 2), 3)]
-    assert merged.dropped == (Dropped("a.md", 1, "a copy of a.md, line 3"), Dropped("a.md", 5, "a copy of a.md, line 3"))
+    assert [(each.id, each.also_in, each.cluster_size) for each in merged.candidates] == [
+        (1, (0, 2), 3)
+    ]
+    assert merged.dropped == (
+        Dropped("a.md", 1, "a copy of a.md, line 3"),
+        Dropped("a.md", 5, "a copy of a.md, line 3"),
+    )
 
 
 def test_copies_of_a_copy_pass_on_to_the_survivor(candidates) -> None:
     snapshot = memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")])
     search = Search(Query("x"), "x", candidates=candidates(snapshot))
-    twice = merge(merge(search, Tools(snapshot), {2: Copy(1, "a copy")}), Tools(snapshot), {1: Copy(0, "a copy")})
-    assert [(each.id, each.also_in, each.cluster_size) for each in twice.candidates] == [(0, (1, 2), 3)]
+    twice = merge(
+        merge(search, Tools(snapshot), {2: Copy(1, "a copy")}),
+        Tools(snapshot),
+        {1: Copy(0, "a copy")},
+    )
+    assert [(each.id, each.also_in, each.cluster_size) for each in twice.candidates] == [
+        (0, (1, 2), 3)
+    ]
 
 
 def test_a_guard_keeps_alike_items() -> None:

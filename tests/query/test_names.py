@@ -1,4 +1,6 @@
-"""A query that is a name brings the note that bears it: first, for sure, whatever else speaks for another one."""
+"""A query that is a name brings the note that bears it: first, for sure, whatever else speaks for
+another one.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ from thumbindex.text import bare_name, bare_names
 
 LOUD = "Settings Überblick café setup: settings überblick café setup and settings again."
 NOTES = [
-    document("Guides/Über uns.md", "# Über uns — das Café\n\nText.\n\n## Opening hours?\n\nAt nine.", aliases=("The Team", "café")),
+    document(
+        "Guides/Über uns.md",
+        "# Über uns — das Café\n\nText.\n\n## Opening hours?\n\nAt nine.",
+        aliases=("The Team", "café"),
+    ),
     document("Settings.md", "# Settings\n\nPress the gear."),
     document("loud.md", f"# Loud\n\n{LOUD}\n\n## Loud settings\n\n{LOUD}"),
     document("other.md", "# Other\n\nThe settings of the team are set on the page about us."),
@@ -56,10 +62,16 @@ def paths(answer) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words only", "vectors"])
-def test_a_name_in_every_shape_brings_its_note_first_and_for_sure(ask, query, kind, embedder) -> None:
+def test_a_name_in_every_shape_brings_its_note_first_and_for_sure(
+    ask, query, kind, embedder
+) -> None:
     search, trace = ask(NOTES, query, embedder=embedder)
     first = search.candidates[0]
-    assert (search.passages[0].path, search.confidence_level, first.name_kind) == ("Guides/Über uns.md", "high", kind)
+    assert (search.passages[0].path, search.confidence_level, first.name_kind) == (
+        "Guides/Über uns.md",
+        "high",
+        kind,
+    )
     assert "names" in [step.stage for step in trace]
 
 
@@ -67,7 +79,13 @@ DAILY = [
     document("daily/2026-01-06.md", "# Tuesday\n\nHeadache. Called the landlord."),
     document("daily/2026_01_07.md", "# Wednesday\n\nNitrate was too high."),
     document("daily/Jan 8th, 2026.md", "# Thursday\n\nNothing."),
-    *(document(f"what happened {n}.md", f"# What happened\n\nWhat happened on day {n} of January 2026, and what I did.") for n in range(6)),
+    *(
+        document(
+            f"what happened {n}.md",
+            f"# What happened\n\nWhat happened on day {n} of January 2026, and what I did.",
+        )
+        for n in range(6)
+    ),
 ]
 
 
@@ -83,9 +101,16 @@ DAILY = [
     ],
 )
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words only", "vectors"])
-def test_a_day_in_a_question_brings_its_daily_note_first_and_is_no_name(ask, query: str, path: str, embedder) -> None:
+def test_a_day_in_a_question_brings_its_daily_note_first_and_is_no_name(
+    ask, query: str, path: str, embedder
+) -> None:
     search = ask(DAILY, query, embedder=embedder)[0]
-    assert (search.passages[0].path, search.answerable, search.candidates[0].name_kind, search.confidence < 1) == (path, True, None, True)
+    assert (
+        search.passages[0].path,
+        search.answerable,
+        search.candidates[0].name_kind,
+        search.confidence < 1,
+    ) == (path, True, None, True)
 
 
 MONTHLY = [
@@ -93,7 +118,11 @@ MONTHLY = [
     document("months/2026-02.md", "# The short one\n\nSnow at last."),
     document("months/März 2026.md", "# Dritter\n\nTulpen gesetzt."),
     *(
-        document(f"looking back {n}.md", f"# Looking back at {n}\n\nWhat I did in January {n}, in February {n} and in March {n}.")
+        document(
+            f"looking back {n}.md",
+            f"# Looking back at {n}\n\nWhat I did in January {n}, in February {n} and in "
+            f"March {n}.",
+        )
         for n in range(2019, 2027)
     ),
 ]
@@ -111,29 +140,52 @@ MONTHLY = [
         ("march 2026", "months/März 2026.md"),
     ],
 )
-def test_a_month_in_a_question_brings_the_note_that_is_called_so_first(ask, query: str, path: str) -> None:
+def test_a_month_in_a_question_brings_the_note_that_is_called_so_first(
+    ask, query: str, path: str
+) -> None:
     search = ask(MONTHLY, query)[0]
     assert (search.passages[0].path, search.answerable) == (path, True)
 
 
 @pytest.mark.parametrize("day", ["2026-03-09", "March 9, 2026"])
-def test_of_a_day_notes_come_first_whose_file_names_begin_with_it_the_one_that_is_asked_for_before_the_other(ask, day: str) -> None:
+def test_of_a_day_notes_named_by_it_come_first_and_the_one_that_is_asked_for_before_the_others(
+    ask, day: str
+) -> None:
     notes = [
         document("2026-03-09.md", "# Monday\n\nRain."),
         document("2026-03-09 Standup.md", "# Standup\n\nThe release waits."),
         document("2026-03-09 call.md", "# Call\n\nWith the landlord."),
-        *(document(f"standup {n}.md", f"# Standup {n}\n\nStandup of March {n}, 2026, on the standup itself.") for n in range(10, 20)),
+        *(
+            document(
+                f"standup {n}.md",
+                f"# Standup {n}\n\nStandup of March {n}, 2026, on the standup itself.",
+            )
+            for n in range(10, 20)
+        ),
     ]
-    found = [[each.path for each in ask(notes, f"{text} on {day}")[0].passages[:3]] for text in ("standup", "what happened")]
+    found = [
+        [each.path for each in ask(notes, f"{text} on {day}")[0].passages[:3]]
+        for text in ("standup", "what happened")
+    ]
     assert found[0][0] == "2026-03-09 Standup.md"
     assert set(found[1]) == {each.document.path for each in notes[:3]}
 
 
 def test_a_day_or_month_that_is_one_circumstance_of_many_brings_nothing_first(ask) -> None:
-    notes = [*MONTHLY, document("lease.md", "# Lease\n\nThe contract with the landlord was signed in January 2026. Termination takes three months.")]
+    notes = [
+        *MONTHLY,
+        document(
+            "lease.md",
+            "# Lease\n\nThe contract with the landlord was signed in January 2026. "
+            "Termination takes three months.",
+        ),
+    ]
     search = ask(notes, "termination of the landlord contract signed in January 2026")[0]
     assert (search.passages[0].path, len(search.of_time)) == ("lease.md", 1)
-    assert ask(notes, "landlord contract in January 2026")[0].passages[0].path == "months/2026-january.md"
+    assert (
+        ask(notes, "landlord contract in January 2026")[0].passages[0].path
+        == "months/2026-january.md"
+    )
 
 
 def of_time(query: str, notes: Sequence[ParsedDocument]) -> Collection[DocumentId]:
@@ -143,7 +195,11 @@ def of_time(query: str, notes: Sequence[ParsedDocument]) -> Collection[DocumentI
 @pytest.mark.parametrize(
     "query",
     [
-        *("what happened from 2026-01-06 to 2026-01-07", "what happened on 2026-01-09", "what happened in May 2026"),
+        *(
+            "what happened from 2026-01-06 to 2026-01-07",
+            "what happened on 2026-01-09",
+            "what happened in May 2026",
+        ),
         *(
             "from January 2026 to March 2026",
             "from 6 January 2026 to March 2026",
@@ -151,23 +207,43 @@ def of_time(query: str, notes: Sequence[ParsedDocument]) -> Collection[DocumentI
             "from 5th to 6th January 2026",
             "2026-13",
         ),
-        *("30 february 2026", "RFC 2026 march of time", "2026 mar errors", "the 2026/02 season", "version 12.2026-01", "2026-0199"),
+        *(
+            "30 february 2026",
+            "RFC 2026 march of time",
+            "2026 mar errors",
+            "the 2026/02 season",
+            "version 12.2026-01",
+            "2026-0199",
+        ),
     ],
 )
-def test_several_days_or_months_those_without_a_note_and_what_only_looks_like_one_bring_none_first(query: str) -> None:
+def test_several_days_or_months_those_without_a_note_and_what_only_looks_like_one_bring_none_first(
+    query: str,
+) -> None:
     assert not of_time(query, [*DAILY, *MONTHLY])
 
 
 @pytest.mark.parametrize("name", ["2026-01-06.md", "2026-01-06 of many.md"])
-def test_of_more_than_three_notes_that_are_called_as_the_day_or_begin_with_it_none_is_brought_first(ask, name: str) -> None:
-    others = [document(f"{n}.md", f"# What happened {n}\n\nWhat happened on day {n} of January 2026.") for n in range(9)]
+def test_of_more_than_three_notes_that_are_called_as_the_day_or_begin_with_it_none_is_brought_first(
+    ask, name: str
+) -> None:
+    others = [
+        document(f"{n}.md", f"# What happened {n}\n\nWhat happened on day {n} of January 2026.")
+        for n in range(9)
+    ]
     notes = [document(f"{n}/{name}", f"# Of {n}\n\nText.") for n in range(4)]
-    first = [ask([*others, *notes[:count]], "what happened on 6 January 2026")[0].passages[0].path for count in (3, 4)]
+    first = [
+        ask([*others, *notes[:count]], "what happened on 6 January 2026")[0].passages[0].path
+        for count in (3, 4)
+    ]
     assert [path.endswith(f"/{name}") for path in first] == [True, False]
 
 
 def test_notes_that_begin_with_a_day_hide_none_that_is_called_as_it_is(ask) -> None:
-    notes = [document("2026-01-06.md", "# Day\n\nText."), *(document(f"2026-01-06 of {n}.md", f"# Of {n}\n\nHappened here.") for n in range(5))]
+    notes = [
+        document("2026-01-06.md", "# Day\n\nText."),
+        *(document(f"2026-01-06 of {n}.md", f"# Of {n}\n\nHappened here.") for n in range(5)),
+    ]
     assert ask(notes, "what happened on 2026-01-06")[0].passages[0].path == "2026-01-06.md"
 
 
@@ -184,14 +260,22 @@ def test_a_longer_number_does_not_begin_with_the_day() -> None:
         "please tell me what exactly happened to me on 2026-01-06 and why",
     ],
 )
-def test_however_a_day_is_asked_for_its_note_comes_first_while_no_other_holds_what_else_is_asked(ask, query: str) -> None:
+def test_however_a_day_is_asked_for_its_note_comes_first_while_no_other_holds_what_else_is_asked(
+    ask, query: str
+) -> None:
     assert ask(DAILY, query, embedder=FakeEmbedder())[0].passages[0].path == "daily/2026-01-06.md"
 
 
 def test_of_notes_of_a_day_those_that_filters_let_through_are_counted(ask) -> None:
     notes = [document(f"{name}/2026-01-06.md", f"# Of {name}\n\nText.") for name in "abcd"]
-    others = [document(f"a/{n}.md", f"# What happened {n}\n\nWhat happened on day {n} of January 2026.") for n in range(9)]
-    assert ask([*notes, *others], "what happened on 2026-01-06 path:a/**")[0].passages[0].path == "a/2026-01-06.md"
+    others = [
+        document(f"a/{n}.md", f"# What happened {n}\n\nWhat happened on day {n} of January 2026.")
+        for n in range(9)
+    ]
+    assert (
+        ask([*notes, *others], "what happened on 2026-01-06 path:a/**")[0].passages[0].path
+        == "a/2026-01-06.md"
+    )
 
 
 def test_filters_hold_for_a_daily_note(ask) -> None:
@@ -199,7 +283,9 @@ def test_filters_hold_for_a_daily_note(ask) -> None:
     assert [each.path for each in found.passages if each.path.startswith("daily/")] == []
 
 
-@pytest.mark.parametrize("query", ["[[Über uns#Opening hours?]]", "Guides/Über uns.md#opening-hours", "Opening hours"])
+@pytest.mark.parametrize(
+    "query", ["[[Über uns#Opening hours?]]", "Guides/Über uns.md#opening-hours", "Opening hours"]
+)
 def test_a_heading_that_is_named_is_the_section_that_is_shown(ask, query) -> None:
     assert ask(NOTES, query)[0].passages[0].heading_path[-1] == "Opening hours?"
 
@@ -210,7 +296,9 @@ def test_an_everyday_word_has_its_other_pages_behind_the_note_of_that_name(ask) 
     assert set(paths(on)) == set(paths(off))
 
 
-@pytest.mark.parametrize("query", ["how do I change the settings", "Über uns and them", "settings loud"])
+@pytest.mark.parametrize(
+    "query", ["how do I change the settings", "Über uns and them", "settings loud"]
+)
 def test_a_name_inside_a_question_is_no_name(ask, query) -> None:
     assert all(each.name_kind is None for each in ask(NOTES, query)[0].candidates)
 
@@ -228,49 +316,94 @@ def test_the_order_is_path_file_name_title_or_alias_then_heading(ask) -> None:
 
 
 def test_of_notes_of_one_name_all_come_first_told_apart_by_path(ask) -> None:
-    notes = [document(f"{n}/Meeting.md", f"# Meeting\n\nAgenda.\n\nTopic {word}.") for n, word in enumerate(("oak", "elm", "fir"))]
-    found = paths(ask([*notes, document("x.md", "# X\n\nMeeting, meeting, meeting.")], "meeting", embedder=FakeEmbedder()))
-    assert (sorted(found[:3]), found[3:]) == (["0/Meeting.md", "1/Meeting.md", "2/Meeting.md"], ["x.md"])
+    notes = [
+        document(f"{n}/Meeting.md", f"# Meeting\n\nAgenda.\n\nTopic {word}.")
+        for n, word in enumerate(("oak", "elm", "fir"))
+    ]
+    found = paths(
+        ask(
+            [*notes, document("x.md", "# X\n\nMeeting, meeting, meeting.")],
+            "meeting",
+            embedder=FakeEmbedder(),
+        )
+    )
+    assert (sorted(found[:3]), found[3:]) == (
+        ["0/Meeting.md", "1/Meeting.md", "2/Meeting.md"],
+        ["x.md"],
+    )
 
 
 @pytest.mark.parametrize(("count", "named"), [(3, True), (4, False)])
 def test_a_heading_is_a_name_where_at_most_three_notes_have_it(ask, count, named) -> None:
-    notes = [document(f"{n}.md", f"# N{n}\n\nText {n}.\n\n## Improvements\n\nFaster {n}.") for n in range(count)]
+    notes = [
+        document(f"{n}.md", f"# N{n}\n\nText {n}.\n\n## Improvements\n\nFaster {n}.")
+        for n in range(count)
+    ]
     search, _ = ask(notes, "improvements")
     assert any(each.name_kind for each in search.candidates) is named
 
 
 @pytest.mark.parametrize("heading", ["Improvements", "Improvements!"], ids=["as written", "alike"])
-def test_a_heading_that_many_notes_have_is_a_name_where_filters_let_few_through(ask, heading) -> None:
-    notes = [document(f"{n}.md", f"# N{n}\n\nText {n}.\n\n## {heading}\n\nFaster {n}.", tags=("x",) * (n == 3)) for n in range(4)]
+def test_a_heading_that_many_notes_have_is_a_name_where_filters_let_few_through(
+    ask, heading
+) -> None:
+    notes = [
+        document(
+            f"{n}.md", f"# N{n}\n\nText {n}.\n\n## {heading}\n\nFaster {n}.", tags=("x",) * (n == 3)
+        )
+        for n in range(4)
+    ]
     search, _ = ask(notes, "tag:x improvements")
-    assert [(each.path, search.candidates[0].name_kind) for each in search.passages] == [("3.md", NameKind.HEADING)]
+    assert [(each.path, search.candidates[0].name_kind) for each in search.passages] == [
+        ("3.md", NameKind.HEADING)
+    ]
 
 
 def test_a_heading_in_an_example_of_code_is_a_name_where_no_heading_is(ask) -> None:
     example = document("shell.md", "# Shell\n\nType:\n\n```bash\n  # Log in\nob login\n```")
     loud = document("loud.md", "# Loud\n\nLog in, log in and log in.")
     assert paths(ask([example, loud], "log in")) == ["shell.md", "loud.md"]
-    assert paths(ask([example, document("real.md", "# R\n\nText.\n\n## Log in\n\nText.")], "log in"))[0] == "real.md"
+    assert (
+        paths(ask([example, document("real.md", "# R\n\nText.\n\n## Log in\n\nText.")], "log in"))[
+            0
+        ]
+        == "real.md"
+    )
 
 
 @pytest.mark.parametrize("name", ["C", "C++", "C#"])
 def test_names_that_differ_in_their_signs_are_several(ask, name) -> None:
-    notes = [document(f"{n}.md", f"# {title}\n\nA language called C, C++ or C#.") for n, title in enumerate(("C", "C++", "C#"))]
+    notes = [
+        document(f"{n}.md", f"# {title}\n\nA language called C, C++ or C#.")
+        for n, title in enumerate(("C", "C++", "C#"))
+    ]
     search, _ = ask(notes, name)
-    assert [search.passages[0].title, *(each.name_kind for each in search.candidates[1:])] == [name, None, None][: len(search.candidates)]
+    assert [search.passages[0].title, *(each.name_kind for each in search.candidates[1:])] == [
+        name,
+        None,
+        None,
+    ][: len(search.candidates)]
 
 
 def test_a_language_s_sign_begins_no_heading(ask) -> None:
-    notes = [document(f"{n}.md", f"# {title}\n\nGenerics.") for n, title in enumerate(("Advanced C", "Advanced C#"))]
-    assert [each.document for each in ask(notes, "advanced c#")[0].candidates if each.name_kind] == [1]
+    notes = [
+        document(f"{n}.md", f"# {title}\n\nGenerics.")
+        for n, title in enumerate(("Advanced C", "Advanced C#"))
+    ]
+    assert [
+        each.document for each in ask(notes, "advanced c#")[0].candidates if each.name_kind
+    ] == [1]
     assert not [each for each in ask(notes[:1], "advanced c#")[0].candidates if each.name_kind]
 
 
 @pytest.mark.parametrize("name", ["???", "🌱", "❤️", "…", "+"])
 def test_a_name_of_signs_alone_brings_its_note(ask, name) -> None:
     search, _ = ask([*NOTES, document("signs.md", "Roots and leaves.", title=name)], name)
-    assert (paths((search,))[0], search.answerable, search.confidence_level) == ("signs.md", True, "high")
+    assert (paths((search,))[0], search.answerable, search.confidence_level) == (
+        "signs.md",
+        True,
+        "high",
+    )
 
 
 @pytest.mark.parametrize(
@@ -296,12 +429,29 @@ def test_a_name_of_signs_alone_brings_its_note(ask, name) -> None:
         ("?", "!", None),
     ],
 )
-def test_names_are_compared_by_their_letters_and_no_letter_is_made_another(typed, name, same) -> None:
+def test_names_are_compared_by_their_letters_and_no_letter_is_made_another(
+    typed, name, same
+) -> None:
     assert spelled(typed, name) == same
     assert spelled(name, typed) == same
 
 
-WORDS = st.sampled_from(["Plan", "über", "naïve", "2.0", "C++", "日本語", "プラグイン", "한국어", "हिन्दी", "Ёлка", "it's", "x_y"])
+WORDS = st.sampled_from(
+    [
+        "Plan",
+        "über",
+        "naïve",
+        "2.0",
+        "C++",
+        "日本語",
+        "プラグイン",
+        "한국어",
+        "हिन्दी",
+        "Ёлка",
+        "it's",
+        "x_y",
+    ]
+)
 SHAPES = st.sampled_from(
     [
         str.upper,
@@ -320,25 +470,46 @@ SHAPES = st.sampled_from(
 @settings(max_examples=150, deadline=None)
 def test_no_shape_of_a_title_hides_its_note(parts, shape) -> None:
     title = " ".join(parts)
-    notes = MemoryCatalog([document("a.md", "x", title="Another"), document("b.md", "x", title=title)])
-    assert {n for each in references(shape(title)) for n in documents_called(each.name, notes)} == {1}
+    notes = MemoryCatalog(
+        [document("a.md", "x", title="Another"), document("b.md", "x", title=title)]
+    )
+    assert {n for each in references(shape(title)) for n in documents_called(each.name, notes)} == {
+        1
+    }
 
 
 def test_the_named_note_is_shown_itself_where_another_says_the_same(ask, knowing) -> None:
-    text = "Files are kept on every device that you own, for thirty days, and nobody else can read them there."
+    text = (
+        "Files are kept on every device that you own, for thirty days, and nobody else can read "
+        "them there."
+    )
     notes = [
         document("copy.md", f"# Copy\n\n{text}"),
         document("Retention.md", f"# Retention\n\n{text}"),
         document("new.md", f"# N\n\n{text}", date="2026-01-01"),
     ]
-    snapshot = knowing(memory_snapshot(notes, FakeEmbedder()), copies={0: (1, 2), 1: (0, 2), 2: (0, 1)})
+    snapshot = knowing(
+        memory_snapshot(notes, FakeEmbedder()), copies={0: (1, 2), 1: (0, 2), 2: (0, 1)}
+    )
     for off in ("", "dedup_known", "dedup_known dedup_hash"):
-        first = ask(snapshot, "retention", embedder=FakeEmbedder(), off=off, confidence={"minimum_relevance": 0.0})[0].passages[0]
-        assert (first.path, sorted(place.path for place in first.also_in)) == ("Retention.md", ["copy.md", "new.md"])
+        first = ask(
+            snapshot,
+            "retention",
+            embedder=FakeEmbedder(),
+            off=off,
+            confidence={"minimum_relevance": 0.0},
+        )[0].passages[0]
+        assert (first.path, sorted(place.path for place in first.also_in)) == (
+            "Retention.md",
+            ["copy.md", "new.md"],
+        )
 
 
 def test_an_older_version_that_is_named_by_its_path_is_shown(ask) -> None:
-    notes = [document(f"{n}/sync.md", f"# Sync\n\nSync keeps vaults equal since version {n} of the app.") for n in ("5.1", "7.6")]
+    notes = [
+        document(f"{n}/sync.md", f"# Sync\n\nSync keeps vaults equal since version {n} of the app.")
+        for n in ("5.1", "7.6")
+    ]
     assert paths(ask(notes, "5.1/sync.md"))[0] == "5.1/sync.md"
     assert paths(ask(notes, "sync")) == ["7.6/sync.md"]
 
@@ -352,7 +523,10 @@ def test_neither_reranking_nor_diversity_puts_another_note_before_it(ask) -> Non
 
 
 def test_a_note_that_is_a_title_alone_comes_first_when_it_is_named(ask) -> None:
-    notes = [document("a.md", "# Heron bird\n\nA heron stands still."), document("b.md", "# Heron\n\nIt.")]
+    notes = [
+        document("a.md", "# Heron bird\n\nA heron stands still."),
+        document("b.md", "# Heron\n\nIt."),
+    ]
     assert paths(ask(notes, "heron"))[0] == "b.md"
 
 
@@ -364,28 +538,50 @@ def test_filters_hold_for_a_name(ask) -> None:
 @pytest.mark.parametrize("query", ["2026-02-05", "Daily/2026-02-05", "2026-02-05.md"])
 def test_a_daily_note_that_is_not_there_is_not_said_to_be_another_day_s(ask, query) -> None:
     days = [f"{date(2026, 1, 1) + timedelta(days=n)}" for n in range(60)]
-    notes = [document(f"Daily/{day}.md", f"# {day}\n\nMet Ada.") for day in days if day != "2026-02-05"]
+    notes = [
+        document(f"Daily/{day}.md", f"# {day}\n\nMet Ada.") for day in days if day != "2026-02-05"
+    ]
     assert ask(notes, query)[0].confidence_level == "low"
-    assert ask([*notes, document("a.md", "# Ada\n\nMet on 2026-02-05.")], "2026-02-05")[0].passages[0].path == "a.md"
+    assert (
+        ask([*notes, document("a.md", "# Ada\n\nMet on 2026-02-05.")], "2026-02-05")[0]
+        .passages[0]
+        .path
+        == "a.md"
+    )
     assert ask(notes, query.replace("02-05", "02-06"))[0].confidence_level == "high"
 
 
 def test_a_name_is_not_corrected_into_another_word(ask) -> None:
-    notes = [document("a.md", "# Deployment\n\nDeployment deployment."), document("deploymant.md", "# X\n\nOther words.")]
+    notes = [
+        document("a.md", "# Deployment\n\nDeployment deployment."),
+        document("deploymant.md", "# X\n\nOther words."),
+    ]
     search, _ = ask(notes, "deploymant")
     assert (search.text, paths((search,))[0]) == ("deploymant", "deploymant.md")
 
 
 def test_a_name_is_found_in_each_of_several_folders(ask) -> None:
-    folders = [memory_snapshot([document("a.md", "x")]), memory_snapshot([document("Über b.md", "x")])]
+    folders = [
+        memory_snapshot([document("a.md", "x")]),
+        memory_snapshot([document("Über b.md", "x")]),
+    ]
     catalog = unite(folders).catalog
     assert [catalog.documents[n].path for n in documents_called("uber b", catalog)] == ["Über b.md"]
 
 
-@pytest.mark.parametrize(("letters", "longest", "found"), [("settings", 20, [1]), ("settings", 7, []), ("uberuns", 0, [0]), ("nothing", 20, [])])
-def test_names_are_found_by_their_letters_one_in_ascii_only_up_to_a_length(letters, longest, found) -> None:
+@pytest.mark.parametrize(
+    ("letters", "longest", "found"),
+    [("settings", 20, [1]), ("settings", 7, []), ("uberuns", 0, [0]), ("nothing", 20, [])],
+)
+def test_names_are_found_by_their_letters_one_in_ascii_only_up_to_a_length(
+    letters, longest, found
+) -> None:
     documents = [each.document for each in sorted(NOTES, key=lambda each: each.document.path)]
-    assert DocumentNames(documents).named(letters, longest) == MemoryCatalog(NOTES).named(letters, longest) == found
+    assert (
+        DocumentNames(documents).named(letters, longest)
+        == MemoryCatalog(NOTES).named(letters, longest)
+        == found
+    )
 
 
 def test_a_name_that_very_many_notes_have_is_looked_up_in_no_more_than_their_number() -> None:

@@ -24,16 +24,29 @@ from thumbindex.query.versions import difference, is_version, kinship, version_o
         ("x.md", "x.md", None),
     ],
 )
-def test_paths_are_parallel_by_one_folder_or_a_version_in_the_name(first: str, second: str, kind: str | None) -> None:
+def test_paths_are_parallel_by_one_folder_or_a_version_in_the_name(
+    first: str, second: str, kind: str | None
+) -> None:
     assert (kinship(first, second), kinship(second, first)) == (kind, kind)
 
 
 def test_the_part_that_differs_is_named_on_both_sides() -> None:
-    assert (difference("a/5.1/x.md", "a/7.6/x.md"), difference("x.md", "de/x.md")) == (("5.1", "7.6"), ("", "de"))
+    assert (difference("a/5.1/x.md", "a/7.6/x.md"), difference("x.md", "de/x.md")) == (
+        ("5.1", "7.6"),
+        ("", "de"),
+    )
 
 
 @pytest.mark.parametrize(
-    ("part", "version"), [("5.1", (5, 1)), ("v2", (2,)), ("guide-7.10.md", (7, 10)), ("3.x", (3,)), ("de", ()), ("2026-01-02", ())]
+    ("part", "version"),
+    [
+        ("5.1", (5, 1)),
+        ("v2", (2,)),
+        ("guide-7.10.md", (7, 10)),
+        ("3.x", (3,)),
+        ("de", ()),
+        ("2026-01-02", ()),
+    ],
 )
 def test_a_version_is_compared_by_its_numbers(part: str, version: tuple[int, ...]) -> None:
     assert (version_of(part), is_version(part)) == (version, bool(version))

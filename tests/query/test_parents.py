@@ -12,61 +12,109 @@ from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 from thumbindex.testing import document, memory_snapshot
 
-SNAPSHOT = memory_snapshot([document("a.md", "# A\n\none\n\ntwo\n\n## B\n\nthree"), document("b.md", "# C\n\none")])
+SNAPSHOT = memory_snapshot(
+    [document("a.md", "# A\n\none\n\ntwo\n\n## B\n\nthree"), document("b.md", "# C\n\none")]
+)
 CATALOG = SNAPSHOT.catalog
 ALL = [ChunkId(n) for n in range(len(CATALOG))]
 
 
 def candidate(n: int, score: float = 0.5, **facts: object) -> Candidate:
-    return Candidate(ChunkId(n), CATALOG.document_of(ChunkId(n)), CATALOG.chunks(ALL)[ChunkId(n)], score, **facts)  # type: ignore[arg-type]
+    return Candidate(
+        ChunkId(n), CATALOG.document_of(ChunkId(n)), CATALOG.chunks(ALL)[ChunkId(n)], score, **facts
+    )  # type: ignore[arg-type]
 
 
-def passages_of(candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog = CATALOG) -> tuple[Passage, ...]:
-    return as_passages(as_families(candidates, sections, catalog), sections, catalog, len(candidates), {})
+def passages_of(
+    candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog = CATALOG
+) -> tuple[Passage, ...]:
+    return as_passages(
+        as_families(candidates, sections, catalog), sections, catalog, len(candidates), {}
+    )
 
 
 def test_each_parent_comes_once_at_its_best_child_s_place() -> None:
-    passages = passages_of([candidate(1, 0.9), candidate(2, 0.8), candidate(0, 0.7)], CATALOG.sections(ALL))
-    assert [(p.rank, p.score, p.start_line, p.end_line, p.match_start, p.match_end) for p in passages] == [(1, 0.9, 1, 6, 5, 5), (2, 0.8, 7, 9, 9, 9)]
+    passages = passages_of(
+        [candidate(1, 0.9), candidate(2, 0.8), candidate(0, 0.7)], CATALOG.sections(ALL)
+    )
+    assert [
+        (p.rank, p.score, p.start_line, p.end_line, p.match_start, p.match_end) for p in passages
+    ] == [(1, 0.9, 1, 6, 5, 5), (2, 0.8, 7, 9, 9, 9)]
 
 
-@pytest.mark.parametrize(("text", "last"), [("# C", "b.md"), ("", "b.md"), ("# C\n\n## D\n", "b.md"), ("```\n# C\n```", "a.md"), ("#C", "a.md")])
-def test_what_is_a_heading_alone_stands_behind_all_that_says_something(text: str, last: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("# C", "b.md"),
+        ("", "b.md"),
+        ("# C\n\n## D\n", "b.md"),
+        ("```\n# C\n```", "a.md"),
+        ("#C", "a.md"),
+    ],
+)
+def test_what_is_a_heading_alone_stands_behind_all_that_says_something(
+    text: str, last: str
+) -> None:
     sections = {**CATALOG.sections(ALL), ALL[3]: Section(0, 1, 3, text)}
     found = passages_of([candidate(3, 0.9), candidate(0, 0.8)], sections)
     assert (found[1].path, found[1].score, len(found)) == (last, 0.8, 2)
 
 
-@pytest.mark.parametrize(("own", "other", "first"), [(1.0, 0.5, "b.md"), (0.5, 0.5, "a.md"), (0.5, 1.0, "a.md"), (0.0, 0.0, "a.md")])
-def test_a_heading_alone_keeps_its_place_where_nothing_that_says_something_holds_as_much_of_the_question(
+@pytest.mark.parametrize(
+    ("own", "other", "first"),
+    [(1.0, 0.5, "b.md"), (0.5, 0.5, "a.md"), (0.5, 1.0, "a.md"), (0.0, 0.0, "a.md")],
+)
+def test_a_heading_alone_keeps_its_place_where_no_text_holds_as_much_of_the_question(
     own: float, other: float, first: str
 ) -> None:
     sections = {**CATALOG.sections(ALL), ALL[3]: Section(0, 1, 3, "# C")}
     families = as_families([candidate(3, 0.9), candidate(0, 0.8)], sections, CATALOG)
     found = as_passages(families, sections, CATALOG, 2, {ALL[3]: own, ALL[0]: other})
-    assert (found[0].path, [each.score for each in found] == sorted((each.score for each in found), reverse=True)) == (first, True)
+    assert (
+        found[0].path,
+        [each.score for each in found] == sorted((each.score for each in found), reverse=True),
+    ) == (first, True)
 
 
 def test_a_passage_is_its_section_s_text_and_its_best_child_s_headings() -> None:
     passage = passages_of([candidate(2)], CATALOG.sections(ALL))[0]
-    assert (passage.path, passage.text, passage.match, passage.citation) == ("a.md", "## B\n\nthree", "three", "a.md#B (lines 7-9)")
+    assert (passage.path, passage.text, passage.match, passage.citation) == (
+        "a.md",
+        "## B\n\nthree",
+        "three",
+        "a.md#B (lines 7-9)",
+    )
 
 
 def test_a_child_without_its_parent_stays_with_its_own_lines() -> None:
     sections = {n: section for n, section in CATALOG.sections(ALL).items() if n != 1}
     passages = passages_of([candidate(0), candidate(1)], sections)
-    assert [(p.start_line, p.end_line, p.text.splitlines()[0]) for p in passages] == [(1, 6, "# A"), (5, 5, "two")]
+    assert [(p.start_line, p.end_line, p.text.splitlines()[0]) for p in passages] == [
+        (1, 6, "# A"),
+        (5, 5, "two"),
+    ]
 
 
 def test_siblings_add_their_ranks_and_copies() -> None:
-    family = [candidate(0, sources={"search_vector": 3}), candidate(1, sources={"search_vector": 1, "search_code": 2}, also_in=(3,), cluster_size=2)]
+    family = [
+        candidate(0, sources={"search_vector": 3}),
+        candidate(1, sources={"search_vector": 1, "search_code": 2}, also_in=(3,), cluster_size=2),
+    ]
     passage = passages_of(family, CATALOG.sections(ALL))[0]
-    assert (passage.sources, passage.cluster_size, passage.also_in) == ({"search_vector": 1, "search_code": 2}, 2, (Place("", "b.md", 3, 3),))
+    assert (passage.sources, passage.cluster_size, passage.also_in) == (
+        {"search_vector": 1, "search_code": 2},
+        2,
+        (Place("", "b.md", 3, 3),),
+    )
 
 
 def test_another_version_that_says_otherwise_is_a_disagreement_of_the_passage() -> None:
-    passage = passages_of([candidate(0, also_in=(3,), variants=((3, "`1` against `2`"),))], CATALOG.sections(ALL))[0]
-    assert [(each.place.path, each.differs) for each in passage.disagrees] == [("b.md", "`1` against `2`")]
+    passage = passages_of(
+        [candidate(0, also_in=(3,), variants=((3, "`1` against `2`"),))], CATALOG.sections(ALL)
+    )[0]
+    assert [(each.place.path, each.differs) for each in passage.disagrees] == [
+        ("b.md", "`1` against `2`")
+    ]
 
 
 def test_a_copy_inside_the_passage_is_no_other_place() -> None:
@@ -75,28 +123,47 @@ def test_a_copy_inside_the_passage_is_no_other_place() -> None:
 
 
 def test_what_stands_in_a_passage_as_a_copy_comes_with_it_and_names_its_own_place() -> None:
-    passages = passages_of([candidate(1, 0.9), candidate(3, 0.8, also_in=(0,), cluster_size=2)], CATALOG.sections(ALL))
-    assert [(p.path, p.start_line, p.cluster_size, p.also_in) for p in passages] == [("a.md", 1, 2, (Place("", "b.md", 3, 3),))]
+    passages = passages_of(
+        [candidate(1, 0.9), candidate(3, 0.8, also_in=(0,), cluster_size=2)], CATALOG.sections(ALL)
+    )
+    assert [(p.path, p.start_line, p.cluster_size, p.also_in) for p in passages] == [
+        ("a.md", 1, 2, (Place("", "b.md", 3, 3),))
+    ]
 
 
-REWORDED = "One may keep every note of the week in a folder of its own, and look through all of them again when the week is over."
+REWORDED = (
+    "One may keep every note of the week in a folder of its own, and look through all of them "
+    "again when the week is over."
+)
 
 
-def shown(settings: QuerySettings, *texts: str, copies: Mapping[int, int] | None = None) -> list[tuple[str, list[str]]]:
-    """Return where the passages for the last chunk of each of several notes are, and where else; some are found as copies of others' first."""
+def shown(
+    settings: QuerySettings, *texts: str, copies: Mapping[int, int] | None = None
+) -> list[tuple[str, list[str]]]:
+    """Return where the passages for the last chunk of each of several notes are, and where else;
+    some are found as copies of others' first.
+    """
     snapshot = memory_snapshot([document(f"{n}.md", text) for n, text in enumerate(texts)])
     of = [snapshot.catalog.chunk_ids(DocumentId(n)) for n in range(len(texts))]
     also_in = {n: (ChunkId(of[other][0]),) for n, other in (copies or {}).items()}
     chunks = snapshot.catalog.chunks([ChunkId(ids[-1]) for ids in of])
-    found = [Candidate(own, DocumentId(n), chunk, 0.5, also_in=also_in.get(n, ())) for n, (own, chunk) in enumerate(chunks.items())]
+    found = [
+        Candidate(own, DocumentId(n), chunk, 0.5, also_in=also_in.get(n, ()))
+        for n, (own, chunk) in enumerate(chunks.items())
+    ]
     search = parents(Search(Query("q"), "q", candidates=tuple(found)), Tools(snapshot, settings))
     return [(each.path, [place.path for place in each.also_in]) for each in search.passages]
 
 
-def test_a_section_that_says_what_a_better_one_says_comes_with_that_one_whatever_its_heading() -> None:
+def test_a_section_that_says_what_a_better_one_says_comes_with_that_one_whatever_its_heading() -> (
+    None
+):
     texts = [f"# One 1\n\n{REWORDED}\n", f"# Two 2\n\n{REWORDED.replace('every', 'each')}\n"]
     assert shown(QuerySettings(), *texts) == [("0.md", ["1.md"])]
-    assert shown(QuerySettings().without_stages("dedup_ngram"), *texts) == [("0.md", []), ("1.md", [])]
+    assert shown(QuerySettings().without_stages("dedup_ngram"), *texts) == [
+        ("0.md", []),
+        ("1.md", []),
+    ]
 
 
 LARGER = f"# Larger\n\n{REWORDED}\n\n- Something else is said below, of boxes and of arrows.\n"
@@ -104,62 +171,128 @@ LARGER = f"# Larger\n\n{REWORDED}\n\n- Something else is said below, of boxes an
 
 @pytest.mark.parametrize("copy", [REWORDED, REWORDED.replace("every note", "each of the notes")])
 def test_a_section_that_is_part_of_a_larger_one_is_shown_with_that_one(copy: str) -> None:
-    assert shown(QuerySettings(), f"# Small\n\n{copy}\n", LARGER, copies={0: 1}) == [("1.md", ["0.md"])]
+    assert shown(QuerySettings(), f"# Small\n\n{copy}\n", LARGER, copies={0: 1}) == [
+        ("1.md", ["0.md"])
+    ]
 
 
 def test_what_is_shown_with_a_larger_section_counts_each_place_once() -> None:
     found = [candidate(3, 0.9, also_in=(0,), cluster_size=2), candidate(1, 0.8)]
-    families = in_larger(as_families(found, CATALOG.sections(ALL), CATALOG), CATALOG.sections(ALL), CATALOG)
+    families = in_larger(
+        as_families(found, CATALOG.sections(ALL), CATALOG), CATALOG.sections(ALL), CATALOG
+    )
     (passage,) = as_passages(families, CATALOG.sections(ALL), CATALOG, 5, {})
-    assert (passage.path, passage.score, passage.match_start, passage.cluster_size) == ("a.md", 0.9, 3, 2)
+    assert (passage.path, passage.score, passage.match_start, passage.cluster_size) == (
+        "a.md",
+        0.9,
+        3,
+        2,
+    )
     assert passage.also_in == (Place("", "b.md", 3, 3),)
 
 
-@pytest.mark.parametrize(("part", "other", "shown_alone"), [((), ((2, "x"),), False), (((2, "x"),), (), True)])
-def test_what_stands_word_for_word_in_a_larger_section_comes_with_it_unless_it_disagrees_itself(part, other, shown_alone) -> None:
-    found = [candidate(3, 0.9, also_in=(0,), cluster_size=2, disagrees=part), candidate(1, 0.8, disagrees=other)]
-    families = in_larger(as_families(found, CATALOG.sections(ALL), CATALOG), CATALOG.sections(ALL), CATALOG)
+@pytest.mark.parametrize(
+    ("part", "other", "shown_alone"), [((), ((2, "x"),), False), (((2, "x"),), (), True)]
+)
+def test_what_stands_word_for_word_in_a_larger_section_comes_with_it_unless_it_disagrees_itself(
+    part, other, shown_alone
+) -> None:
+    found = [
+        candidate(3, 0.9, also_in=(0,), cluster_size=2, disagrees=part),
+        candidate(1, 0.8, disagrees=other),
+    ]
+    families = in_larger(
+        as_families(found, CATALOG.sections(ALL), CATALOG), CATALOG.sections(ALL), CATALOG
+    )
     passages = as_passages(families, CATALOG.sections(ALL), CATALOG, 5, {})
     assert [each.path for each in passages] == (["b.md", "a.md"] if shown_alone else ["a.md"])
 
 
 def test_a_section_of_which_only_a_part_is_in_a_larger_one_is_a_passage_of_its_own() -> None:
-    more = f"# Small\n\n- It has a list that the larger one has not, and nothing is to be lost of it.\n\n{REWORDED.replace('every', 'each')}\n"
-    assert [path for path, _ in shown(QuerySettings(), more, LARGER, copies={0: 1})] == ["0.md", "1.md"]
+    more = (
+        "# Small\n\n- It has a list that the larger one has not, and nothing is to be lost of "
+        f"it.\n\n{REWORDED.replace('every', 'each')}\n"
+    )
+    assert [path for path, _ in shown(QuerySettings(), more, LARGER, copies={0: 1})] == [
+        "0.md",
+        "1.md",
+    ]
 
 
-@pytest.mark.parametrize("other", [REWORDED.replace("all", "some"), REWORDED.replace("week", "year"), "Something else."])
+@pytest.mark.parametrize(
+    "other", [REWORDED.replace("all", "some"), REWORDED.replace("week", "year"), "Something else."]
+)
 def test_a_section_that_says_something_else_is_a_passage_of_its_own(other: str) -> None:
-    assert shown(QuerySettings(), f"# One\n\n{REWORDED}\n", f"# One\n\n{other}\n") == [("0.md", []), ("1.md", [])]
+    assert shown(QuerySettings(), f"# One\n\n{REWORDED}\n", f"# One\n\n{other}\n") == [
+        ("0.md", []),
+        ("1.md", []),
+    ]
 
 
 def test_what_disagrees_is_a_passage_of_its_own_whatever_it_is_a_copy_of() -> None:
     copy = candidate(3, 0.8, also_in=(0,), cluster_size=2, disagrees=((2, "x"),))
-    passages = passages_of([candidate(1, 0.9), copy, candidate(2, 0.7, disagrees=((3, "x"),))], CATALOG.sections(ALL))
+    passages = passages_of(
+        [candidate(1, 0.9), copy, candidate(2, 0.7, disagrees=((3, "x"),))], CATALOG.sections(ALL)
+    )
     assert [(p.path, p.start_line) for p in passages] == [("a.md", 1), ("b.md", 1), ("a.md", 7)]
 
 
 def test_a_passage_that_stands_for_several_places_says_the_careful_thing_of_all() -> None:
-    old = document("old.md", "same", front_matter={"status": "draft", "owner": "Ada"}, created="2020-02-02", date="2021-01-01")
-    new = document("new.md", "same", front_matter={"status": "approved", "owner": "Bo"}, created="2026-01-01", date="2026-02-01")
+    old = document(
+        "old.md",
+        "same",
+        front_matter={"status": "draft", "owner": "Ada"},
+        created="2020-02-02",
+        date="2021-01-01",
+    )
+    new = document(
+        "new.md",
+        "same",
+        front_matter={"status": "approved", "owner": "Bo"},
+        created="2026-01-01",
+        date="2026-02-01",
+    )
     catalog = memory_snapshot([old, new]).catalog
-    found = Candidate(ChunkId(0), DocumentId(0), catalog.chunks([ChunkId(0)])[ChunkId(0)], 0.5, also_in=(ChunkId(1),))
+    found = Candidate(
+        ChunkId(0),
+        DocumentId(0),
+        catalog.chunks([ChunkId(0)])[ChunkId(0)],
+        0.5,
+        also_in=(ChunkId(1),),
+    )
     passage = passages_of([found], {}, catalog)[0]
-    assert (passage.path, passage.created, passage.status, passage.owner) == ("new.md", "2020-02-02", "draft", "Bo")
+    assert (passage.path, passage.created, passage.status, passage.owner) == (
+        "new.md",
+        "2020-02-02",
+        "draft",
+        "Bo",
+    )
     assert (passage.updated, passage.file_time) == ("2026-02-01", "")
 
 
-@pytest.mark.parametrize(("stated", "file_time"), [({"created": "2020-02-02"}, ""), ({"date": "2021-01-01"}, ""), ({}, "1970-01-02")])
-def test_the_day_of_a_file_is_shown_where_no_day_is_stated(stated: dict[str, str], file_time: str) -> None:
+@pytest.mark.parametrize(
+    ("stated", "file_time"),
+    [({"created": "2020-02-02"}, ""), ({"date": "2021-01-01"}, ""), ({}, "1970-01-02")],
+)
+def test_the_day_of_a_file_is_shown_where_no_day_is_stated(
+    stated: dict[str, str], file_time: str
+) -> None:
     catalog = memory_snapshot([document("a.md", "text", modified=86_400.0, **stated)]).catalog
     found = Candidate(ChunkId(0), DocumentId(0), catalog.chunks([ChunkId(0)])[ChunkId(0)], 0.5)
     assert passages_of([found], {}, catalog)[0].file_time == file_time
 
 
 def test_passages_that_disagree_stand_together_where_a_sibling_came_first() -> None:
-    children = [candidate(0, 0.9), candidate(2, 0.8), candidate(1, 0.7, disagrees=((3, "x"),)), candidate(3, 0.7, disagrees=((1, "y"),))]
+    children = [
+        candidate(0, 0.9),
+        candidate(2, 0.8),
+        candidate(1, 0.7, disagrees=((3, "x"),)),
+        candidate(3, 0.7, disagrees=((1, "y"),)),
+    ]
     passages = passages_of(children, CATALOG.sections(ALL))
-    assert [(p.rank, p.path, p.start_line, [d.place.path for d in p.disagrees]) for p in passages] == [
+    assert [
+        (p.rank, p.path, p.start_line, [d.place.path for d in p.disagrees]) for p in passages
+    ] == [
         (1, "a.md", 1, ["b.md"]),
         (2, "b.md", 1, ["a.md"]),
         (3, "a.md", 7, []),
@@ -167,14 +300,29 @@ def test_passages_that_disagree_stand_together_where_a_sibling_came_first() -> N
 
 
 def test_no_more_passages_are_made_than_are_asked_for_but_for_a_partner_of_the_last() -> None:
-    children = [candidate(0, 0.9), candidate(2, 0.8, disagrees=((3, "x"),)), candidate(3, 0.8, disagrees=((2, "x"),))]
+    children = [
+        candidate(0, 0.9),
+        candidate(2, 0.8, disagrees=((3, "x"),)),
+        candidate(3, 0.8, disagrees=((2, "x"),)),
+    ]
     families = as_families(children, CATALOG.sections(ALL), CATALOG)
-    assert [len(as_passages(families, CATALOG.sections(ALL), CATALOG, limit, {})) for limit in (1, 2, 3)] == [3, 3, 3]
-    assert len(as_passages(as_families([*children[:1], candidate(3, 0.7)], {}, CATALOG), {}, CATALOG, 1, {})) == 1
+    assert [
+        len(as_passages(families, CATALOG.sections(ALL), CATALOG, limit, {})) for limit in (1, 2, 3)
+    ] == [3, 3, 3]
+    assert (
+        len(
+            as_passages(
+                as_families([*children[:1], candidate(3, 0.7)], {}, CATALOG), {}, CATALOG, 1, {}
+            )
+        )
+        == 1
+    )
 
 
 @given(st.permutations(range(4)), st.sets(st.integers(0, 3)))
-def test_every_child_is_in_exactly_one_passage_and_ranks_count_from_one(order: list[int], gone: set[int]) -> None:
+def test_every_child_is_in_exactly_one_passage_and_ranks_count_from_one(
+    order: list[int], gone: set[int]
+) -> None:
     sections = {n: section for n, section in CATALOG.sections(ALL).items() if n not in gone}
     passages = passages_of([replace(candidate(n), sources={str(n): 1}) for n in order], sections)
     assert sorted(name for p in passages for name in p.sources) == ["0", "1", "2", "3"]

@@ -1,4 +1,6 @@
-"""A query may come with rewordings and with an answer as it might read: they find more, and narrow and vouch for nothing."""
+"""A query may come with rewordings and with an answer as it might read: they find more, and narrow
+and vouch for nothing.
+"""
 
 from itertools import count
 
@@ -17,15 +19,23 @@ from thumbindex.settings import ConfidenceSettings, QuerySettings
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 DOCUMENTS = [
-    document("brakes.md", "# Brakes\n\nReplace worn pads before the disc is scratched.", tags=("car",)),
-    document("wheels.md", "# Wheels\n\nTurn the nuts crosswise when a tire is changed.", tags=("car",)),
+    document(
+        "brakes.md", "# Brakes\n\nReplace worn pads before the disc is scratched.", tags=("car",)
+    ),
+    document(
+        "wheels.md", "# Wheels\n\nTurn the nuts crosswise when a tire is changed.", tags=("car",)
+    ),
     document("bread.md", "# Bread\n\nKnead the dough and let it rest under a cloth."),
     document("soup.md", "# Soup\n\nSimmer carrots and leeks; keep `get_ready` at hand."),
 ]
 
 
 def tools_with(embedder: FakeEmbedder | None = None, **confidence: float) -> Tools:
-    return Tools(memory_snapshot(DOCUMENTS, embedder), QuerySettings(confidence=ConfidenceSettings(**confidence)), embedder)
+    return Tools(
+        memory_snapshot(DOCUMENTS, embedder),
+        QuerySettings(confidence=ConfidenceSettings(**confidence)),
+        embedder,
+    )
 
 
 def answered(text: str, embedder: FakeEmbedder | None = None, **given: object) -> list[str]:
@@ -36,13 +46,20 @@ def answered(text: str, embedder: FakeEmbedder | None = None, **given: object) -
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words", "words and meaning"])
 def test_a_note_is_found_by_other_words_than_the_querys_own(embedder):
     assert answered("stopping power fades", embedder) == []
-    assert answered("stopping power fades", embedder, also=("worn pads", "replace the pads"))[0] == "brakes.md"
+    assert (
+        answered("stopping power fades", embedder, also=("worn pads", "replace the pads"))[0]
+        == "brakes.md"
+    )
 
 
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words", "words and meaning"])
 def test_a_passage_brings_its_note_first_and_alone_vouches_for_nothing(embedder):
     passage = "Replace the worn pads before the disc is scratched."
-    search, _ = run(Query("stopping power fades", passage=passage), tools_with(embedder, abstain=0.0), count().__next__)
+    search, _ = run(
+        Query("stopping power fades", passage=passage),
+        tools_with(embedder, abstain=0.0),
+        count().__next__,
+    )
     assert (search.passages[0].path, search.confidence_level) == ("brakes.md", "low")
 
 
@@ -62,9 +79,9 @@ def test_without_other_phrasings_the_terms_are_the_querys_as_they_are():
     assert all_terms(own, []) == own
 
 
-_ROWS = arrays(np.float32, st.tuples(st.integers(2, 5), st.just(6)), elements=st.floats(-1, 1, width=32)).filter(
-    lambda rows: bool((np.linalg.norm(rows, axis=1) > 0.1).all())
-)
+_ROWS = arrays(
+    np.float32, st.tuples(st.integers(2, 5), st.just(6)), elements=st.floats(-1, 1, width=32)
+).filter(lambda rows: bool((np.linalg.norm(rows, axis=1) > 0.1).all()))
 
 
 @given(_ROWS, arrays(np.float32, 6, elements=st.floats(-1, 1, width=32)))
@@ -75,24 +92,42 @@ def test_a_search_by_the_middle_ranks_by_the_sum_of_the_cosines(rows, text):
     assert middle(list(vectors)) @ text * total == pytest.approx(summed, abs=1e-3)
 
 
-@pytest.mark.parametrize("rewording", ['"no such phrase"', "tag:nothing pads", "-pads", "path:soup.md", "-tag:car"])
+@pytest.mark.parametrize(
+    "rewording", ['"no such phrase"', "tag:nothing pads", "-pads", "path:soup.md", "-tag:car"]
+)
 def test_quotes_filters_and_dashes_in_a_rewording_leave_nothing_out(rewording):
     assert answered("worn pads", also=(rewording,))[0] == "brakes.md"
 
 
 @pytest.mark.parametrize("text", ["tag:car tire", '"the nuts" tire', "tire -dough -soup"])
 def test_the_querys_filters_and_quoted_phrases_hold_for_every_phrasing(text):
-    found = answered(text, FakeEmbedder(), also=("knead the dough", "simmer carrots and leeks"), passage="Knead the dough and let it rest.")
+    found = answered(
+        text,
+        FakeEmbedder(),
+        also=("knead the dough", "simmer carrots and leeks"),
+        passage="Knead the dough and let it rest.",
+    )
     assert found[0] == "wheels.md"
     assert not {"bread.md", "soup.md"}.intersection(found)
 
 
 def test_a_note_whose_name_is_the_query_comes_first_whatever_else_was_said():
-    assert answered("Bread", FakeEmbedder(), also=("replace worn pads", "worn pads disc"), passage=DOCUMENTS[0].chunks[0].text)[0] == "bread.md"
+    assert (
+        answered(
+            "Bread",
+            FakeEmbedder(),
+            also=("replace worn pads", "worn pads disc"),
+            passage=DOCUMENTS[0].chunks[0].text,
+        )[0]
+        == "bread.md"
+    )
 
 
 def test_a_rewording_that_says_the_same_is_searched_once():
-    named = begin(Query("worn pads", also=("Worn pads!", "brake", "brake", " "), passage="worn  PADS"), tools_with()).phrasings
+    named = begin(
+        Query("worn pads", also=("Worn pads!", "brake", "brake", " "), passage="worn  PADS"),
+        tools_with(),
+    ).phrasings
     assert [(each.name, each.text) for each in named] == [("also 2", "brake")]
 
 
@@ -116,25 +151,41 @@ def test_a_made_up_passage_never_makes_a_page_surer(passage, text):
 
 
 @given(TEXTS, st.sampled_from(["paint a fence", "glue", "how tall is the tower"]))
-def test_a_passage_from_the_notes_themselves_vouches_for_no_question_that_they_do_not_answer(passage, text):
+def test_a_passage_from_the_notes_themselves_vouches_for_no_question_that_they_do_not_answer(
+    passage, text
+):
     assert asked(text, passage=passage).confidence_level == "low"
 
 
 def test_rewordings_that_the_page_bears_out_make_an_answer_surer():
     others = ("replace worn pads", "worn pads scratch the disc")
-    assert asked("stopping power fades", also=others).confidence > asked("stopping power fades").confidence
+    assert (
+        asked("stopping power fades", also=others).confidence
+        > asked("stopping power fades").confidence
+    )
 
 
 def test_each_passage_says_how_well_it_fits_each_phrasing():
     embedder, seen = FakeEmbedder(), []
     tools = tools_with(embedder)
-    query = Query("stopping power fades", also=("replace worn pads",), passage="Pads are replaced before the disc is scratched.")
-    search, _ = run(query, tools, count().__next__, lambda stage, found: seen.append((stage, found)))
+    query = Query(
+        "stopping power fades",
+        also=("replace worn pads",),
+        passage="Pads are replaced before the disc is scratched.",
+    )
+    search, _ = run(
+        query, tools, count().__next__, lambda stage, found: seen.append((stage, found))
+    )
     (first, *_) = explained(search.passages, seen, tools)
     assert first.explanation is not None
     found = first.explanation.phrasings
     assert {each.phrasing for each in found} == {"query", "also 1", "passage"}
-    assert (found[0].phrasing, found[0].coverage, found[-1].phrasing, found[-1].coverage) == ("also 1", 1.0, "query", 0.0)
+    assert (found[0].phrasing, found[0].coverage, found[-1].phrasing, found[-1].coverage) == (
+        "also 1",
+        1.0,
+        "query",
+        0.0,
+    )
     assert found[0].cosine is not None
     assert found[0].cosine > (found[-1].cosine or 0.0)
 
@@ -142,5 +193,14 @@ def test_each_passage_says_how_well_it_fits_each_phrasing():
 def test_a_query_that_came_alone_has_no_phrasings_to_tell_of():
     embedder, seen = FakeEmbedder(), []
     tools = tools_with(embedder)
-    search, _ = run(Query("worn pads"), tools, count().__next__, lambda stage, found: seen.append((stage, found)))
-    assert [each.explanation.phrasings for each in explained(search.passages, seen, tools) if each.explanation] == [()] * len(search.passages)
+    search, _ = run(
+        Query("worn pads"),
+        tools,
+        count().__next__,
+        lambda stage, found: seen.append((stage, found)),
+    )
+    assert [
+        each.explanation.phrasings
+        for each in explained(search.passages, seen, tools)
+        if each.explanation
+    ] == [()] * len(search.passages)

@@ -9,7 +9,12 @@ from thumbindex.settings import STAGE_NAMES, QuerySettings
 from thumbindex.testing import FakeEmbedder, FakeReranker, document, memory_snapshot
 
 DOCUMENTS = [
-    document("a.md", "# Alpha\n\nSync keeps vaults equal.\n\n## Setup\n\nRun `ob sync-setup` first.", links=["b.md"], tags=("cloud",)),
+    document(
+        "a.md",
+        "# Alpha\n\nSync keeps vaults equal.\n\n## Setup\n\nRun `ob sync-setup` first.",
+        links=["b.md"],
+        tags=("cloud",),
+    ),
     document("b.md", "# Beta\n\nPublish a site.\n\nSync keeps vaults equal."),
     document("c.md", "# Gamma\n\nPlant trees in spring."),
 ]
@@ -23,18 +28,26 @@ def test_one_word_names_a_stage_and_its_function(name, stage) -> None:
 
 
 def test_the_settings_name_all_stages_and_their_tables_in_the_order_of_the_run() -> None:
-    tables = [field.name for field in fields(QuerySettings) if is_dataclass(getattr(QuerySettings(), field.name))]
+    tables = [
+        field.name
+        for field in fields(QuerySettings)
+        if is_dataclass(getattr(QuerySettings(), field.name))
+    ]
     assert list(STAGE_NAMES) == NAMES
     assert tables == [name for name in NAMES if name in tables]
 
 
 def test_the_trace_has_a_step_for_each_stage_that_is_on(ask) -> None:
     _, trace = ask(DOCUMENTS, "sync")
-    assert [step.stage for step in trace] == [name for name in NAMES if name not in {"expand", "deduplicate", "rerank"}]
+    assert [step.stage for step in trace] == [
+        name for name in NAMES if name not in {"expand", "deduplicate", "rerank"}
+    ]
 
 
 @pytest.mark.parametrize(("text", "listed"), [("", 1), ("tag:cloud", 1), ("sync", None)])
-def test_no_stage_runs_for_filters_alone_or_where_they_let_nothing_through(ask, text, listed) -> None:
+def test_no_stage_runs_for_filters_alone_or_where_they_let_nothing_through(
+    ask, text, listed
+) -> None:
     filters = Filters(tag=("nowhere",)) if listed is None else Filters(tag=("cloud",))
     search, trace = ask(DOCUMENTS, Query(text, filters=filters))
     assert (trace, search.listed, bool(search.passages)) == ((), listed, listed is not None)
@@ -42,14 +55,27 @@ def test_no_stage_runs_for_filters_alone_or_where_they_let_nothing_through(ask, 
 
 def test_without_fusion_what_a_stage_has_dropped_stays_dropped(ask) -> None:
     tables = {"confidence": {"minimum_relevance": 1.0, "abstain": 0.0}}
-    search, trace = ask(DOCUMENTS, "vaults", embedder=FakeEmbedder(), off="fuse normalize recency", **tables)
+    search, trace = ask(
+        DOCUMENTS, "vaults", embedder=FakeEmbedder(), off="fuse normalize recency", **tables
+    )
     steps = {step.stage: step for step in trace}
-    assert (steps["confidence"].size_out, steps["dedup_hash"].size_in, search.passages) == (0, 0, ())
+    assert (steps["confidence"].size_out, steps["dedup_hash"].size_in, search.passages) == (
+        0,
+        0,
+        (),
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stage_that_is_off_is_absent(ask, name: str) -> None:
-    _, trace = ask(DOCUMENTS, "sync vaults", embedder=FakeEmbedder(), reranker=FakeReranker(), off=name, on="expand deduplicate rerank")
+    _, trace = ask(
+        DOCUMENTS,
+        "sync vaults",
+        embedder=FakeEmbedder(),
+        reranker=FakeReranker(),
+        off=name,
+        on="expand deduplicate rerank",
+    )
     assert [step.stage for step in trace] == [each for each in NAMES if each != name]
 
 
@@ -62,14 +88,19 @@ def test_the_trace_counts_chunks_then_passages_and_names_what_was_dropped(ask) -
     steps = {step.stage: step for step in trace}
     assert (steps["search_keyword"].size_in, steps["search_keyword"].size_out) == (0, 3)
     assert (steps["dedup_hash"].size_in, steps["dedup_hash"].size_out) == (3, 2)
-    assert [(gone.path, gone.line, gone.reason) for gone in steps["dedup_hash"].dropped] == [("a.md", 3, "a byte-exact copy of b.md, line 5")]
+    assert [(gone.path, gone.line, gone.reason) for gone in steps["dedup_hash"].dropped] == [
+        ("a.md", 3, "a byte-exact copy of b.md, line 5")
+    ]
     assert (steps["parents"].size_in, steps["parents"].size_out) == (2, 2)
 
 
 def test_a_gap_that_closes_moves_nobody_and_a_swap_moves_two(candidates) -> None:
     made = candidates(memory_snapshot(DOCUMENTS))
     before = Search(Query("x"), "x", candidates=made)
-    gap, swap = (Search(Query("x"), "x", candidates=kept) for kept in (made[1:], (made[1], made[0], *made[2:])))
+    gap, swap = (
+        Search(Query("x"), "x", candidates=kept)
+        for kept in (made[1:], (made[1], made[0], *made[2:]))
+    )
     assert (step_of("x", before, gap, 0).moved, step_of("x", before, swap, 0).moved) == (0, 2)
 
 
@@ -80,11 +111,17 @@ def test_the_passages_are_cut_to_the_limit_and_ranked_from_one(ask) -> None:
 
 def test_without_parents_chunks_stand_for_themselves(ask) -> None:
     search, _ = ask(DOCUMENTS, "trees", off="parents")
-    assert [(p.path, p.start_line, p.end_line, p.text) for p in search.passages] == [("c.md", 3, 3, "Plant trees in spring.")]
+    assert [(p.path, p.start_line, p.end_line, p.text) for p in search.passages] == [
+        ("c.md", 3, 3, "Plant trees in spring.")
+    ]
 
 
 def test_filters_narrow_every_search(ask) -> None:
-    search, _ = ask(DOCUMENTS, Query("sync vaults site", filters=Filters(tag=("cloud",))), embedder=FakeEmbedder())
+    search, _ = ask(
+        DOCUMENTS,
+        Query("sync vaults site", filters=Filters(tag=("cloud",))),
+        embedder=FakeEmbedder(),
+    )
     assert {hit.document for found in search.lists.values() for hit in found.hits} == {0}
 
 

@@ -19,22 +19,37 @@ def ages(documents: list[Document]) -> list[int]:
 @pytest.mark.parametrize(("age", "score"), [(0.0, 1.1), (180.0, 1.05), (360.0, 1.025)])
 def test_the_gain_halves_every_half_life(age: float, score: float) -> None:
     chunk = document("a.md", "text").chunks[0]
-    raised = raise_score(Candidate(0, 0, chunk, 1.0), age, RecencySettings(bias=0.1, half_life_days=180))  # type: ignore[arg-type]
+    raised = raise_score(
+        Candidate(0, 0, chunk, 1.0), age, RecencySettings(bias=0.1, half_life_days=180)
+    )  # type: ignore[arg-type]
     assert raised.score == pytest.approx(score)
 
 
 @pytest.mark.parametrize("written", ["2024-02-29", "2024-02-29T10:00:00"])
 def test_what_the_note_says_counts_before_commits_and_edits(written: str) -> None:
-    assert day_of(Document("a.md", "A", date=written, last_commit="2025-01-01", edited=1.7e9)) == date(2024, 2, 29)
+    assert day_of(
+        Document("a.md", "A", date=written, last_commit="2025-01-01", edited=1.7e9)
+    ) == date(2024, 2, 29)
 
 
-@pytest.mark.parametrize(("commit", "day"), [("2025-01-01", date(2025, 1, 1)), ("2023-01-01", date(2023, 11, 14)), ("", date(2023, 11, 14))])
+@pytest.mark.parametrize(
+    ("commit", "day"),
+    [
+        ("2025-01-01", date(2025, 1, 1)),
+        ("2023-01-01", date(2023, 11, 14)),
+        ("", date(2023, 11, 14)),
+    ],
+)
 def test_the_later_of_the_last_commit_and_the_last_edit_counts(commit: str, day: date) -> None:
-    assert day_of(Document("a.md", "A", created="2020-01-01", last_commit=commit, edited=1.7e9)) == day
+    assert (
+        day_of(Document("a.md", "A", created="2020-01-01", last_commit=commit, edited=1.7e9)) == day
+    )
 
 
 def test_the_day_of_the_writing_counts_where_no_later_one_is_known() -> None:
-    assert day_of(Document("a.md", "A", created="2020-01-01", first_commit="", last_commit="")) == date(2020, 1, 1)
+    assert day_of(
+        Document("a.md", "A", created="2020-01-01", first_commit="", last_commit="")
+    ) == date(2020, 1, 1)
 
 
 @pytest.mark.parametrize("written", ["", "someday"])
@@ -44,33 +59,55 @@ def test_the_time_of_a_file_is_no_date(written: str) -> None:
 
 def test_a_day_far_after_every_modified_time_does_not_count() -> None:
     facts = (("9999-01-01", 86_400.0), ("1970-03-03", 86_400 * 5.0), ("", 86_400 * 4.0))
-    made = [Document(f"{n}.md", "A", date=written, modified=modified) for n, (written, modified) in enumerate(facts)]
+    made = [
+        Document(f"{n}.md", "A", date=written, modified=modified)
+        for n, (written, modified) in enumerate(facts)
+    ]
     assert (ages(made), span_of(catalog(made)).newest) == ([0, 0, 0], date(1970, 3, 3))
 
 
-@pytest.mark.parametrize(("written", "day"), [("1971-01-02", date(1971, 1, 2)), ("1971-01-03", date(1969, 5, 5))])
+@pytest.mark.parametrize(
+    ("written", "day"), [("1971-01-02", date(1971, 1, 2)), ("1971-01-03", date(1969, 5, 5))]
+)
 def test_a_day_up_to_a_year_after_every_modified_time_counts(written: str, day: date) -> None:
-    made = [Document("plan.md", "A", date=written, modified=1.0), Document("b.md", "B", date="1969-05-05", modified=1.0)]
+    made = [
+        Document("plan.md", "A", date=written, modified=1.0),
+        Document("b.md", "B", date="1969-05-05", modified=1.0),
+    ]
     assert (span_of(catalog(made)).newest, ages(made)[0]) == (day, 0)
 
 
 def test_where_modified_times_are_not_kept_dates_count_as_written() -> None:
-    made = [Document(f"{written}.md", "A", date=written, modified=1.0) for written in ("2020-01-01", "2026-01-01")]
+    made = [
+        Document(f"{written}.md", "A", date=written, modified=1.0)
+        for written in ("2020-01-01", "2026-01-01")
+    ]
     assert ages(made) == [(date(2026, 1, 1) - date(2020, 1, 1)).days, 0]
 
 
 def test_a_document_without_a_date_does_not_age() -> None:
-    made = [Document(f"{n}.md", "A", date=written) for n, written in enumerate(("", "2026-01-01", "2025-12-31"))]
+    made = [
+        Document(f"{n}.md", "A", date=written)
+        for n, written in enumerate(("", "2026-01-01", "2025-12-31"))
+    ]
     assert (ages(made), ages(made[:1])) == ([0, 0, 1], [0])
 
 
 def test_one_document_of_the_far_future_does_not_take_the_others_gain(ask) -> None:
-    notes = [document(f"{n}.md", f"# {n}\n\nSync {n} vaults.", date=f"20{n}-01-01", modified=1.8e9) for n in (10, 25)]
+    notes = [
+        document(f"{n}.md", f"# {n}\n\nSync {n} vaults.", date=f"20{n}-01-01", modified=1.8e9)
+        for n in (10, 25)
+    ]
     late = document("z.md", "# Z\n\nPlant trees.", date="9999-01-01", modified=1.8e9)
-    scores = [[passage.score for passage in ask(asked, "sync vaults")[0].passages] for asked in (notes, [*notes, late])]
+    scores = [
+        [passage.score for passage in ask(asked, "sync vaults")[0].passages]
+        for asked in (notes, [*notes, late])
+    ]
     assert scores[1][0] > scores[1][1] * 1.001
 
 
 def test_ties_go_by_path_then_line(candidates) -> None:
-    made = candidates(memory_snapshot([document("b.md", "one\n\ntwo"), document("a.md", "three")]), 1.0, 1.0, 1.0)
+    made = candidates(
+        memory_snapshot([document("b.md", "one\n\ntwo"), document("a.md", "three")]), 1.0, 1.0, 1.0
+    )
     assert [each.id for each in best_first(reversed(made))] == [0, 1, 2]

@@ -7,7 +7,10 @@ from thumbindex.query.retrieve import first_documents, spread
 from thumbindex.settings import SearchGraphSettings
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
-HUB = [document("hub.md", "# Hub\n\nStart.", links=[f"{n}.md" for n in range(9)]), *(document(f"{n}.md", f"# {n}\n\nText.") for n in range(9))]
+HUB = [
+    document("hub.md", "# Hub\n\nStart.", links=[f"{n}.md" for n in range(9)]),
+    *(document(f"{n}.md", f"# {n}\n\nText.") for n in range(9)),
+]
 SETTINGS = SearchGraphSettings(direction="out")
 
 
@@ -28,11 +31,22 @@ def test_a_hubs_neighbors_are_bounded_and_in_order():
 def test_the_direction_is_a_setting():
     graph = memory_snapshot(HUB).graph
     hub = next(DocumentId(n) for n in range(10) if len(graph.linked(DocumentId(n))) > 1)
-    found = {way: len(spread([hub], graph, replace(SETTINGS, direction=way))) for way in ("out", "in", "both")}
+    found = {
+        way: len(spread([hub], graph, replace(SETTINGS, direction=way)))
+        for way in ("out", "in", "both")
+    }
     assert found == {"out": 9, "in": 0, "both": 9}
 
 
 def test_a_neighbor_without_vectors_is_stood_for_by_the_chunk_that_the_words_found(ask):
-    notes = [document("a.md", "# A\n\nOak trees.", links=["b.md"]), document("b.md", "# B\n\nRoads and cars.\n\nAn oak forest.")]
-    search, _ = ask(memory_snapshot(notes, FakeEmbedder(), pending=["b.md"]), "oak", embedder=FakeEmbedder(), off="fuse confidence")
+    notes = [
+        document("a.md", "# A\n\nOak trees.", links=["b.md"]),
+        document("b.md", "# B\n\nRoads and cars.\n\nAn oak forest."),
+    ]
+    search, _ = ask(
+        memory_snapshot(notes, FakeEmbedder(), pending=["b.md"]),
+        "oak",
+        embedder=FakeEmbedder(),
+        off="fuse confidence",
+    )
     assert [hit.chunk for hit in search.lists["search_graph"].hits] == [2]

@@ -6,13 +6,20 @@ from thumbindex.compare.likeness import likeness, worth_reading
 
 
 def test_texts_are_as_alike_as_their_letters_are() -> None:
-    linked = "- *Copy* [all files](https://example.org/a/long/way) to the\n  [[disk|backup disk]] tonight"
+    linked = (
+        "- *Copy* [all files](https://example.org/a/long/way) to the\n"
+        "  [[disk|backup disk]] tonight"
+    )
     found = likeness(["Copy all files to the backup disk tonight.", linked, "Trees grow."])
     assert (found[0, 1] > 0.8, found[0, 2] < 0.1) == (True, True)
 
 
 def test_an_empty_text_is_like_no_other() -> None:
-    assert worth_reading(["", "", "word"], 0.1).tolist() == [[False, False, False], [False, False, False], [False, False, True]]
+    assert worth_reading(["", "", "word"], 0.1).tolist() == [
+        [False, False, False],
+        [False, False, False],
+        [False, False, True],
+    ]
     assert worth_reading([], 0.1).shape == (0, 0)
 
 

@@ -18,14 +18,23 @@ def paths(answer) -> list[str]:
 
 def test_classify_puts_the_written_identifier_before_a_text_of_its_words(ask) -> None:
     parts = document("parts.md", "# Parts\n\nParse json: parse json, parse json.")
-    notes = [parts, document("whole.md", "# Whole\n\nThe loader calls parse_json while it reads a file.")]
+    notes = [
+        parts,
+        document("whole.md", "# Whole\n\nThe loader calls parse_json while it reads a file."),
+    ]
     tables = {"search_code": {"weight": 0.35}}
-    on, off = (ask(notes, "parse_json", embedder=FakeEmbedder(), off=name, **tables) for name in ("", "classify"))
+    on, off = (
+        ask(notes, "parse_json", embedder=FakeEmbedder(), off=name, **tables)
+        for name in ("", "classify")
+    )
     assert (paths(on)[0], paths(off)[0]) == ("whole.md", "parts.md")
 
 
 def test_correct_finds_what_was_misspelt(ask) -> None:
-    notes = [document("a.md", "# Money\n\nCancel a subscription."), document("b.md", "# Other\n\nPlant trees.")]
+    notes = [
+        document("a.md", "# Money\n\nCancel a subscription."),
+        document("b.md", "# Other\n\nPlant trees."),
+    ]
     on, off = (ask(notes, "subcription", off=name) for name in ("", "correct"))
     assert (paths(on), paths(off)) == (["a.md"], [])
     assert (on[0].text, on[0].query.text) == ("subscription", "subcription")
@@ -33,13 +42,19 @@ def test_correct_finds_what_was_misspelt(ask) -> None:
 
 def test_equate_finds_what_has_only_the_other_form(ask) -> None:
     known = (Abbreviation("sso", "single sign on"),)
-    notes = [document("a.md", "# Words\n\nSingle sign-on (SSO).", abbreviations=known), document("b.md", "# Teams\n\nUse single sign-on.")]
+    notes = [
+        document("a.md", "# Words\n\nSingle sign-on (SSO).", abbreviations=known),
+        document("b.md", "# Teams\n\nUse single sign-on."),
+    ]
     on, off = (ask(notes, "SSO", off=name) for name in ("", "equate"))
     assert (paths(on), paths(off)) == (["a.md", "b.md"], ["a.md"])
 
 
 def test_expand_finds_what_only_a_neighbor_of_the_word_says(ask) -> None:
-    notes = [document("a.md", "# Rules\n\nA refund takes a week."), document("b.md", "# Other\n\nPlant trees, cash only.")]
+    notes = [
+        document("a.md", "# Rules\n\nA refund takes a week."),
+        document("b.md", "# Other\n\nPlant trees, cash only."),
+    ]
     vocabulary = (("cash", "refund"), np.array([[1, 0], [0.8, 0.6]], dtype=np.float32))
     snapshot = replace(memory_snapshot(notes), vocabulary=vocabulary)
     on, off = (ask(snapshot, "cash", on=stage, expand={"weight": 0.9}) for stage in ("expand", ""))
@@ -57,33 +72,54 @@ def test_recency_puts_the_newer_of_two_equals_first(ask) -> None:
 
 def test_normalize_lets_the_reranker_weigh_against_scores_of_its_own_scale(ask) -> None:
     notes = [
-        document("new.md", "# Note\n\nAlpha beta.", aliases=("alpha beta gamma delta",), date="2026-01-01"),
+        document(
+            "new.md",
+            "# Note\n\nAlpha beta.",
+            aliases=("alpha beta gamma delta",),
+            date="2026-01-01",
+        ),
         document("old.md", "# List\n\nAlpha, beta, gamma and delta.", date="2000-01-01"),
     ]
     tables = {"recency": {"bias": 1.0}, "rerank": {"weight": 0.6}}
     on, off = (
-        ask(notes, "alpha beta gamma delta", reranker=FakeReranker(), off=f"names search_code {name}", on="rerank", **tables)
+        ask(
+            notes,
+            "alpha beta gamma delta",
+            reranker=FakeReranker(),
+            off=f"names search_code {name}",
+            on="rerank",
+            **tables,
+        )
         for name in ("", "normalize")
     )
     assert (paths(on), paths(off)) == (["old.md", "new.md"], ["new.md", "old.md"])
 
 
 def test_salience_puts_what_matters_more_first(ask, knowing) -> None:
-    notes = [document("a.md", "# A\n\nBackups run at night."), document("b.md", "# B\n\nBackups run at noon.")]
+    notes = [
+        document("a.md", "# A\n\nBackups run at night."),
+        document("b.md", "# B\n\nBackups run at noon."),
+    ]
     snapshot = knowing(memory_snapshot(notes), saliences={0: 0.1, 1: 0.9})
     on, off = (ask(snapshot, "backups run", off=name) for name in ("", "salience"))
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
 
 
 def test_variants_show_the_newest_version_and_name_the_other(ask) -> None:
-    notes = [document(f"{n}/sync.md", f"# Sync\n\nSync keeps vaults equal since version {n} of the app.") for n in ("5.1", "7.6")]
+    notes = [
+        document(f"{n}/sync.md", f"# Sync\n\nSync keeps vaults equal since version {n} of the app.")
+        for n in ("5.1", "7.6")
+    ]
     on, off = (ask(notes, "sync vaults", off=name) for name in ("", "variants"))
     assert (paths(on), sorted(paths(off))) == (["7.6/sync.md"], ["5.1/sync.md", "7.6/sync.md"])
     assert [place.path for place in on[0].passages[0].also_in] == ["5.1/sync.md"]
 
 
 def test_dedup_known_shows_what_the_owner_called_the_same_once(ask, knowing) -> None:
-    notes = [document("a.md", "# A\n\nSync keeps vaults equal."), document("b.md", "# B\n\nVaults are made equal by sync.", date="2026-01-01")]
+    notes = [
+        document("a.md", "# A\n\nSync keeps vaults equal."),
+        document("b.md", "# B\n\nVaults are made equal by sync.", date="2026-01-01"),
+    ]
     snapshot = knowing(memory_snapshot(notes), copies={0: (1,), 1: (0,)})
     on, off = (ask(snapshot, "sync vaults", off=name) for name in ("", "dedup_known"))
     assert (paths(on), sorted(paths(off))) == (["b.md"], ["a.md", "b.md"])
@@ -91,25 +127,45 @@ def test_dedup_known_shows_what_the_owner_called_the_same_once(ask, knowing) -> 
 
 def test_contradict_shows_two_that_disagree_next_to_each_other(ask) -> None:
     text = "Every night the server copies all files to the second disk and keeps them for {} days."
-    first, other = document("a.md", f"# Night backups\n\n{text.format(30)}"), document("b.md", "# Night backups\n\nThey run every night.")
+    first, other = (
+        document("a.md", f"# Night backups\n\n{text.format(30)}"),
+        document("b.md", "# Night backups\n\nThey run every night."),
+    )
     notes = [first, other, document("c.md", text.format(90))]
-    on, off = (ask(notes, "night backups", off=name, confidence={"minimum_relevance": 0.0}) for name in ("", "contradict"))
+    on, off = (
+        ask(notes, "night backups", off=name, confidence={"minimum_relevance": 0.0})
+        for name in ("", "contradict")
+    )
     assert [passage.path for passage in on[0].passages if passage.disagrees] == ["a.md", "c.md"]
     assert [passage.path for passage in off[0].passages if passage.disagrees] == []
 
 
 def test_dedup_hash_shows_the_same_text_once_and_names_the_other_place(ask) -> None:
-    notes = [document("a.md", "# A\n\nSync keeps vaults equal."), document("b.md", "# B\n\nSync keeps vaults equal.")]
-    on, off = (ask(notes, "sync vaults", off=name) for name in ("dedup_ngram dedup_semantic", DEDUP))
+    notes = [
+        document("a.md", "# A\n\nSync keeps vaults equal."),
+        document("b.md", "# B\n\nSync keeps vaults equal."),
+    ]
+    on, off = (
+        ask(notes, "sync vaults", off=name) for name in ("dedup_ngram dedup_semantic", DEDUP)
+    )
     assert (paths(on), paths(off)) == (["a.md"], ["a.md", "b.md"])
     assert [(place.path, place.start_line) for place in on[0].passages[0].also_in] == [("b.md", 3)]
 
 
 def test_deduplicate_shows_one_of_the_notes_with_the_same_field(ask) -> None:
-    notes = [document(f"{n}.md", f"# {n}\n\nSync {n} vaults.", front_matter={"id": id_}) for n, id_ in (("one", 7), ("two", 7), ("three", 8))]
+    notes = [
+        document(f"{n}.md", f"# {n}\n\nSync {n} vaults.", front_matter={"id": id_})
+        for n, id_ in (("one", 7), ("two", 7), ("three", 8))
+    ]
     tables = {"method": "exact_field", "field": "front_matter.id"}
-    on, off = (ask(notes, "sync vaults", off=DEDUP, on=stage, deduplicate=tables) for stage in ("deduplicate", ""))
-    assert (sorted(paths(on)), sorted(paths(off))) == (["one.md", "three.md"], ["one.md", "three.md", "two.md"])
+    on, off = (
+        ask(notes, "sync vaults", off=DEDUP, on=stage, deduplicate=tables)
+        for stage in ("deduplicate", "")
+    )
+    assert (sorted(paths(on)), sorted(paths(off))) == (
+        ["one.md", "three.md"],
+        ["one.md", "three.md", "two.md"],
+    )
 
 
 def test_dedup_ngram_shows_a_reflowed_text_once(ask) -> None:
@@ -126,22 +182,42 @@ def test_dedup_semantic_shows_a_reordered_text_once(ask) -> None:
         document("a.md", "Copy all files to the backup disk tonight.", title="T"),
         document("b.md", "Tonight copy to the backup disk all files.", title="T"),
     ]
-    on, off = (ask(notes, "backup disk", embedder=FakeEmbedder(), off=name) for name in ("dedup_ngram", "dedup_ngram dedup_semantic"))
+    on, off = (
+        ask(notes, "backup disk", embedder=FakeEmbedder(), off=name)
+        for name in ("dedup_ngram", "dedup_ngram dedup_semantic")
+    )
     assert (len(paths(on)), sorted(paths(off))) == (1, ["a.md", "b.md"])
 
 
 def test_diversify_lets_another_page_come_up(ask) -> None:
-    long = "# Sync\n\n" + "\n\n".join(f"## Part {n}\n\nSync step {name}." for n, name in enumerate(("alpha", "beta", "gamma")))
-    notes = [document("a.md", long), document("b.md", "# Other\n\nHere a line mentions sync among many other words.")]
-    on, off = (ask(notes, "sync", off=name, diversify={"discount": 0.1}) for name in ("", "diversify"))
-    assert (paths(on), paths(off)) == (["a.md", "b.md", "a.md", "a.md"], ["a.md", "a.md", "a.md", "b.md"])
+    long = "# Sync\n\n" + "\n\n".join(
+        f"## Part {n}\n\nSync step {name}." for n, name in enumerate(("alpha", "beta", "gamma"))
+    )
+    notes = [
+        document("a.md", long),
+        document("b.md", "# Other\n\nHere a line mentions sync among many other words."),
+    ]
+    on, off = (
+        ask(notes, "sync", off=name, diversify={"discount": 0.1}) for name in ("", "diversify")
+    )
+    assert (paths(on), paths(off)) == (
+        ["a.md", "b.md", "a.md", "a.md"],
+        ["a.md", "a.md", "a.md", "b.md"],
+    )
 
 
 def test_diversify_by_marginal_relevance_puts_a_new_text_before_a_repeated_one(ask) -> None:
-    notes = [document("a.md", "sync files now"), document("b.md", "sync files now 2"), document("c.md", "trees and sync, planted in spring")]
+    notes = [
+        document("a.md", "sync files now"),
+        document("b.md", "sync files now 2"),
+        document("c.md", "trees and sync, planted in spring"),
+    ]
     mmr = {"method": "mmr", "relevance": 0.4}
     tables = {"diversify": mmr, "confidence": {"minimum_relevance": 0.0}}
-    on, off = (ask(notes, "sync files now", embedder=FakeEmbedder(), off=name, **tables) for name in ("", "diversify"))
+    on, off = (
+        ask(notes, "sync files now", embedder=FakeEmbedder(), off=name, **tables)
+        for name in ("", "diversify")
+    )
     assert (paths(on), paths(off)) == (["a.md", "c.md", "b.md"], ["a.md", "b.md", "c.md"])
 
 
@@ -150,36 +226,68 @@ def test_rerank_puts_the_fuller_answer_first(ask) -> None:
         document("a.md", "# Note\n\nVault.", aliases=("sync vault",)),
         document("b.md", "# Other\n\nThe app can sync every vault of yours, we think."),
     ]
-    on, off = (ask(notes, "sync vault", reranker=FakeReranker(), off="names", on=stage, rerank={"weight": 0.9}) for stage in ("rerank", ""))
+    on, off = (
+        ask(
+            notes,
+            "sync vault",
+            reranker=FakeReranker(),
+            off="names",
+            on=stage,
+            rerank={"weight": 0.9},
+        )
+        for stage in ("rerank", "")
+    )
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
 
 
 def test_parents_show_a_section_once_with_its_whole_text(ask) -> None:
     notes = [document("a.md", "# Sync\n\nSync once.\n\nSync twice.\n\nOther words.")]
     on, off = (ask(notes, "sync", off=name) for name in ("", "parents"))
-    assert ([(p.start_line, p.end_line, p.match_start) for p in on[0].passages], len(off[0].passages)) == ([(1, 7, 3)], 3)
+    assert (
+        [(p.start_line, p.end_line, p.match_start) for p in on[0].passages],
+        len(off[0].passages),
+    ) == ([(1, 7, 3)], 3)
 
 
-def test_search_vector_puts_the_text_on_the_subject_before_a_fitting_title_over_another_text(ask) -> None:
-    notes = [document("a.md", "# Cancel\n\nOrders, shipping, prices and much more besides."), document("b.md", "# B\n\nCancel.")]
-    on, off = (ask(notes, "cancel", embedder=FakeEmbedder(), off=f"names search_code {name}") for name in ("", "search_vector"))
+def test_search_vector_puts_the_text_on_the_subject_before_a_fitting_title_over_another_text(
+    ask,
+) -> None:
+    notes = [
+        document("a.md", "# Cancel\n\nOrders, shipping, prices and much more besides."),
+        document("b.md", "# B\n\nCancel."),
+    ]
+    on, off = (
+        ask(notes, "cancel", embedder=FakeEmbedder(), off=f"names search_code {name}")
+        for name in ("", "search_vector")
+    )
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
 
 
 def test_search_keyword_puts_the_title_before_a_mention(ask) -> None:
-    notes = [document("a.md", "# Other\n\nThere is a backup somewhere, a backup."), document("b.md", "# Backup\n\nIt runs at night.")]
-    on, off = (ask(notes, "backup", off=f"names {name}") for name in ("search_code", "search_keyword"))
+    notes = [
+        document("a.md", "# Other\n\nThere is a backup somewhere, a backup."),
+        document("b.md", "# Backup\n\nIt runs at night."),
+    ]
+    on, off = (
+        ask(notes, "backup", off=f"names {name}") for name in ("search_code", "search_keyword")
+    )
     assert (paths(on)[0], paths(off)[0]) == ("b.md", "a.md")
 
 
 def test_search_code_finds_an_identifier_by_one_of_its_parts(ask) -> None:
-    notes = [document("a.md", "# A\n\nCall getUserById here."), document("b.md", "# B\n\nPlant trees.")]
+    notes = [
+        document("a.md", "# A\n\nCall getUserById here."),
+        document("b.md", "# B\n\nPlant trees."),
+    ]
     on, off = (ask(notes, "user", off=name) for name in ("", "search_code"))
     assert (paths(on), paths(off)) == (["a.md"], [])
 
 
 def test_search_graph_brings_in_what_the_best_document_links_to(ask) -> None:
-    notes = [document("a.md", "# A\n\nInvoices are sent monthly.", links=["b.md"]), document("b.md", "# B\n\nPlant trees.")]
+    notes = [
+        document("a.md", "# A\n\nInvoices are sent monthly.", links=["b.md"]),
+        document("b.md", "# B\n\nPlant trees."),
+    ]
     tables = {"confidence": {"minimum_relevance": 0.0}}
     on, off = (ask(notes, "invoices", off=name, **tables) for name in ("", "search_graph"))
     assert (paths(on), paths(off)) == (["a.md", "b.md"], ["a.md"])
@@ -187,25 +295,52 @@ def test_search_graph_brings_in_what_the_best_document_links_to(ask) -> None:
 
 def test_aggregate_puts_the_page_on_the_subject_before_a_page_with_one_line_on_it(ask) -> None:
     page = "# Trees\n\nOak needs water.\n\nOak needs light.\n\nOak needs time."
-    notes = [document("line.md", "# Oak\n\nTrees grow.\n\nCars and roads.\n\nShips and harbors."), document("page.md", page)]
-    on, off = (ask(notes, "oak trees", embedder=FakeEmbedder(), off=f"search_keyword search_code {name}") for name in ("", "aggregate"))
+    notes = [
+        document("line.md", "# Oak\n\nTrees grow.\n\nCars and roads.\n\nShips and harbors."),
+        document("page.md", page),
+    ]
+    on, off = (
+        ask(notes, "oak trees", embedder=FakeEmbedder(), off=f"search_keyword search_code {name}")
+        for name in ("", "aggregate")
+    )
     assert (paths(on)[0], paths(off)[0]) == ("page.md", "line.md")
 
 
 def test_fuse_weighs_both_kinds_of_evidence_where_one_list_stands_alone_without_it(ask) -> None:
-    notes = [document("a.md", "# A\n\nRed apples."), document("b.md", "# Red apples\n\nPears, plums and cherries grow on many farms.")]
+    notes = [
+        document("a.md", "# A\n\nRed apples."),
+        document("b.md", "# Red apples\n\nPears, plums and cherries grow on many farms."),
+    ]
     tables = {"search_vector": {"weight": 0.0}}
-    on, off = (ask(notes, "red apples", embedder=FakeEmbedder(), off=f"names search_code {name}", **tables) for name in ("", "fuse"))
-    assert (paths(on)[0], paths(off)[0], [step.stage for step in off[1]].count("fuse")) == ("b.md", "a.md", 0)
+    on, off = (
+        ask(notes, "red apples", embedder=FakeEmbedder(), off=f"names search_code {name}", **tables)
+        for name in ("", "fuse")
+    )
+    assert (paths(on)[0], paths(off)[0], [step.stage for step in off[1]].count("fuse")) == (
+        "b.md",
+        "a.md",
+        0,
+    )
 
 
 def test_names_put_the_note_that_has_the_query_as_its_title_first(ask) -> None:
-    notes = [document("a.md", "# Settings of settings\n\nSettings, settings and more settings."), document("b.md", "# Settings\n\nPress the gear.")]
+    notes = [
+        document("a.md", "# Settings of settings\n\nSettings, settings and more settings."),
+        document("b.md", "# Settings\n\nPress the gear."),
+    ]
     on, off = (ask(notes, "settings", embedder=FakeEmbedder(), off=name) for name in ("", "names"))
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
 
 
 def test_confidence_answers_nonsense_with_nothing(ask) -> None:
     notes = [document("a.md", "# A\n\nRed apples.")]
-    on, off = (ask(notes, "zeppelin mainframe quark", embedder=FakeEmbedder(dimensions=512), off=f"normalize {name}") for name in ("", "confidence"))
+    on, off = (
+        ask(
+            notes,
+            "zeppelin mainframe quark",
+            embedder=FakeEmbedder(dimensions=512),
+            off=f"normalize {name}",
+        )
+        for name in ("", "confidence")
+    )
     assert (on[0].answerable, paths(on), paths(off)) == (False, [], ["a.md"])

@@ -5,7 +5,11 @@ from thumbindex.query.understand import code_terms, is_identifier, is_mixed_case
 
 
 def test_each_word_is_looked_up_once_without_stop_words() -> None:
-    assert lookup_terms("How do I sync, and how often does sync run?") == (Term("sync"), Term("often"), Term("run"))
+    assert lookup_terms("How do I sync, and how often does sync run?") == (
+        Term("sync"),
+        Term("often"),
+        Term("run"),
+    )
 
 
 def test_stop_words_are_looked_up_where_nothing_else_is_asked() -> None:
@@ -13,7 +17,10 @@ def test_stop_words_are_looked_up_where_nothing_else_is_asked() -> None:
 
 
 def test_a_word_that_carries_little_counts_little() -> None:
-    assert lookup_terms("the old sync", {"the": 0.0, "old": 0.25}) == (Term("old", 0.25), Term("sync"))
+    assert lookup_terms("the old sync", {"the": 0.0, "old": 0.25}) == (
+        Term("old", 0.25),
+        Term("sync"),
+    )
 
 
 def test_a_quoted_phrase_must_match_and_its_words_are_not_asked_again() -> None:
@@ -21,7 +28,13 @@ def test_a_quoted_phrase_must_match_and_its_words_are_not_asked_again() -> None:
 
 
 def test_a_korean_word_of_one_syllable_is_looked_up_without_its_particle_too() -> None:
-    assert lookup_terms("책을 데이터를") == (Term("책을"), Term("데이"), Term("이터"), Term("터를"), Term("책", 0.5))
+    assert lookup_terms("책을 데이터를") == (
+        Term("책을"),
+        Term("데이"),
+        Term("이터"),
+        Term("터를"),
+        Term("책", 0.5),
+    )
 
 
 def test_quotes_around_nothing_ask_for_nothing() -> None:
@@ -29,25 +42,65 @@ def test_quotes_around_nothing_ask_for_nothing() -> None:
 
 
 def test_a_whole_identifier_outweighs_its_parts() -> None:
-    expected = (Term("getuserbyid", 3.0), *(Term(part, 0.25) for part in ("get", "user", "by", "id")), Term("fails"))
+    expected = (
+        Term("getuserbyid", 3.0),
+        *(Term(part, 0.25) for part in ("get", "user", "by", "id")),
+        Term("fails"),
+    )
     assert code_terms("getUserById fails", 3.0) == expected
 
 
 def test_a_word_that_is_also_a_part_keeps_its_weight() -> None:
-    assert code_terms("parse parse_json", 3.0) == (Term("parse"), Term("parse_json", 3.0), Term("json", 0.5))
+    assert code_terms("parse parse_json", 3.0) == (
+        Term("parse"),
+        Term("parse_json", 3.0),
+        Term("json", 0.5),
+    )
 
 
 @pytest.mark.parametrize(
-    "token", ["parse_json", "getUserById", "--force", "net.isOnline()", ".bear2bk", "a::b", "1.13.5", "E0308", "README.md", "{%"]
+    "token",
+    [
+        "parse_json",
+        "getUserById",
+        "--force",
+        "net.isOnline()",
+        ".bear2bk",
+        "a::b",
+        "1.13.5",
+        "E0308",
+        "README.md",
+        "{%",
+    ],
 )
 def test_code_shapes_are_identifiers(token: str) -> None:
     assert is_identifier(token)
 
 
-@pytest.mark.parametrize("token", ["GitHub", "iPhone", "macOS", "e.g", "U.S", "PDFs", "to-do", "well-known", "2FA", "Sync", "and/or"])
+@pytest.mark.parametrize(
+    "token",
+    [
+        "GitHub",
+        "iPhone",
+        "macOS",
+        "e.g",
+        "U.S",
+        "PDFs",
+        "to-do",
+        "well-known",
+        "2FA",
+        "Sync",
+        "and/or",
+    ],
+)
 def test_brands_abbreviations_and_hyphens_are_not(token: str) -> None:
     assert not is_identifier(token)
 
 
 def test_a_plural_of_capitals_is_no_mixed_case() -> None:
-    assert [is_mixed_case(token) for token in ("GraphQL", "PDFs", "Sync", "CLI")] == [True, False, False, False]
+    assert [is_mixed_case(token) for token in ("GraphQL", "PDFs", "Sync", "CLI")] == [
+        True,
+        False,
+        False,
+        False,
+    ]

@@ -13,7 +13,8 @@ from thumbindex.query.stage import Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 SYNC = [
-    document(f"{name}.md", f"# {name.title()}\n\nSync keeps {thing} equal.") for name, thing in (("a", "vaults"), ("b", "disks"), ("c", "phones"))
+    document(f"{name}.md", f"# {name.title()}\n\nSync keeps {thing} equal.")
+    for name, thing in (("a", "vaults"), ("b", "disks"), ("c", "phones"))
 ]
 TREES = document("trees.md", "# Trees\n\nPlant oaks in spring.", tags=("garden",))
 
@@ -22,13 +23,33 @@ TREES = document("trees.md", "# Trees\n\nPlant oaks in spring.", tags=("garden",
 def tell(settings_of):
     """Ask, and return what became of the document at a path, or of one of its chunks."""
 
-    def ask_and_tell(path, text, documents=(*SYNC, TREES), *, limit=10, filters=None, known=None, embedder=None, only=None, **tables) -> Why:
+    def ask_and_tell(
+        path,
+        text,
+        documents=(*SYNC, TREES),
+        *,
+        limit=10,
+        filters=None,
+        known=None,
+        embedder=None,
+        only=None,
+        **tables,
+    ) -> Why:
         snapshot, seen = memory_snapshot(documents, embedder), []
         snapshot = known(snapshot) if known else snapshot
         tools = Tools(snapshot, settings_of(**tables), embedder)
-        answer, _ = run(Query(text, limit, filters or Filters()), tools, count().__next__, lambda stage, search: seen.append((stage, search)))
+        answer, _ = run(
+            Query(text, limit, filters or Filters()),
+            tools,
+            count().__next__,
+            lambda stage, search: seen.append((stage, search)),
+        )
         at = next(n for n, each in enumerate(snapshot.catalog.documents) if each.path == path)
-        wanted = [ChunkId(n) for n in snapshot.catalog.chunk_ids(at)] if only is None else [ChunkId(only)]
+        wanted = (
+            [ChunkId(n) for n in snapshot.catalog.chunk_ids(at)]
+            if only is None
+            else [ChunkId(only)]
+        )
         return fate_of(snapshot.catalog.documents[at], "", wanted, seen, answer, tools)
 
     return ask_and_tell
@@ -36,14 +57,22 @@ def tell(settings_of):
 
 def test_a_note_in_the_answer_is_told_with_its_passage(tell):
     found = tell("trees.md", "plant oaks")
-    assert (found.fate, found.stage, found.rank, found.reason) == ("shown", "", 1, "passage 1 of 1, trees.md (lines 1-3)")
+    assert (found.fate, found.stage, found.rank, found.reason) == (
+        "shown",
+        "",
+        1,
+        "passage 1 of 1, trees.md (lines 1-3)",
+    )
 
 
 def test_a_note_behind_the_limit_is_told_its_place(tell):
     found = tell("c.md", "sync keeps vaults", limit=1)
     assert (found.fate, found.stage) == ("dropped", "parents")
     assert found.reason == "it ranks 3 of 3, and 1 was asked for: a higher limit shows it"
-    assert tell("c.md", "sync keeps vaults", limit=2).reason == "it ranks 3 of 3, and 2 were asked for: a higher limit shows it"
+    assert (
+        tell("c.md", "sync keeps vaults", limit=2).reason
+        == "it ranks 3 of 3, and 2 were asked for: a higher limit shows it"
+    )
 
 
 def test_a_note_that_no_retriever_took_is_told_how_far_it_was(tell):
@@ -69,7 +98,13 @@ def test_a_note_that_shares_no_word_is_told_so(tell):
 
 
 def test_its_best_cosine_is_told_where_it_is_too_low_to_be_taken(tell):
-    found = tell("trees.md", "sync vaults", embedder=FakeEmbedder(), search_vector={"limit": 1}, off="aggregate")
+    found = tell(
+        "trees.md",
+        "sync vaults",
+        embedder=FakeEmbedder(),
+        search_vector={"limit": 1},
+        off="aggregate",
+    )
     reach = next(each for each in found.reaches if each.retriever == "search_vector")
     assert found.cosine == pytest.approx(reach.score, abs=1e-4)
     assert (found.fate, reach.rank, reach.taken) == ("not_found", 4, 1)
@@ -82,22 +117,38 @@ def test_an_answer_that_is_no_answer_leaves_out_every_note(tell):
 
 
 def test_a_copy_is_told_which_passage_names_it(tell):
-    twins = [document("first.md", "# One\n\nWater the garden twice."), document("second.md", "# Two\n\nWater the garden twice.")]
+    twins = [
+        document("first.md", "# One\n\nWater the garden twice."),
+        document("second.md", "# Two\n\nWater the garden twice."),
+    ]
     told = {path: tell(path, "water garden", twins) for path in ("first.md", "second.md")}
     (copy,) = (each for each in told.values() if each.fate != "shown")
     assert (copy.fate, copy.stage, copy.rank) == ("copy", "dedup_hash", 1)
 
 
 def test_a_note_that_fusion_left_behind_is_told_its_place_among_all_that_were_found(tell):
-    found = tell("d.md", "sync keeps equal", (*SYNC, document("d.md", "# D\n\nSync keeps tablets equal.")), limit=1, fuse={"limit": 1})
+    found = tell(
+        "d.md",
+        "sync keeps equal",
+        (*SYNC, document("d.md", "# D\n\nSync keeps tablets equal.")),
+        limit=1,
+        fuse={"limit": 1},
+    )
     assert (found.fate, found.stage) == ("dropped", "fuse")
     assert found.reason == "its best chunk ranks 4 of 4 that were found, and only the first 3 go on"
 
 
 def test_a_part_of_a_note_that_better_parts_pushed_out_is_told_so(tell):
-    long = document("long.md", "# Long\n\nSync sync sync vaults.\n\nSync sync vaults.\n\n## More\n\nPlant a sync.")
+    long = document(
+        "long.md",
+        "# Long\n\nSync sync sync vaults.\n\nSync sync vaults.\n\n## More\n\nPlant a sync.",
+    )
     found = tell("long.md", "sync vaults", (long, TREES), only=2, fuse={"chunks": 2})
-    assert (found.fate, found.stage, found.reason) == ("dropped", "fuse", "its note has 2 better chunks, and no more than that of one note go on")
+    assert (found.fate, found.stage, found.reason) == (
+        "dropped",
+        "fuse",
+        "its note has 2 better chunks, and no more than that of one note go on",
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,8 +156,14 @@ def test_a_part_of_a_note_that_better_parts_pushed_out_is_told_so(tell):
     [
         (Filters(path=("guides/**",)), "the filter `path` does not match it: guides/**"),
         (Filters(tag=("kitchen",)), "the filter `tag` asks for kitchen; its tags: garden"),
-        (Filters(path=("*.md",), since=date(2030, 1, 1)), "the filter `since` asks for 2030-01-01 or later; it is of no known date"),
-        (Filters(path=("*.md",), until=date(1969, 1, 1)), "the filter `until` asks for 1969-01-01 or earlier; it is of no known date"),
+        (
+            Filters(path=("*.md",), since=date(2030, 1, 1)),
+            "the filter `since` asks for 2030-01-01 or later; it is of no known date",
+        ),
+        (
+            Filters(path=("*.md",), until=date(1969, 1, 1)),
+            "the filter `until` asks for 1969-01-01 or earlier; it is of no known date",
+        ),
     ],
 )
 def test_the_filter_that_keeps_a_note_out_is_named(tell, filters, reason):
@@ -116,7 +173,10 @@ def test_the_filter_that_keeps_a_note_out_is_named(tell, filters, reason):
 
 def test_a_repeat_is_told_to_be_one(tell, knowing):
     found = tell("trees.md", "plant oaks", known=lambda snapshot: knowing(snapshot, repeats=[3]))
-    assert (found.fate, found.reason) == ("filtered", "it only repeats other chunks of the document, which are found for it")
+    assert (found.fate, found.reason) == (
+        "filtered",
+        "it only repeats other chunks of the document, which are found for it",
+    )
 
 
 def test_a_note_without_text_is_told_to_have_none(tell):
@@ -131,6 +191,11 @@ def test_a_stage_after_which_a_note_is_gone_shows_no_rank(tell):
 
 
 def test_each_stage_shows_the_line_of_what_matched_best(tell):
-    notes = (document("long.md", "# Long\n\n## First\n\nOther things.\n\n## Second\n\nPlant oaks in spring.\n"), *SYNC)
+    notes = (
+        document(
+            "long.md", "# Long\n\n## First\n\nOther things.\n\n## Second\n\nPlant oaks in spring.\n"
+        ),
+        *SYNC,
+    )
     lines = {each.stage: each.line for each in tell("long.md", "plant oaks", notes).standpoints}
     assert (lines["search_keyword"], lines["fuse"]) == (9, 9)

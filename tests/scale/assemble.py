@@ -1,4 +1,5 @@
-"""A program: puts together a folder of many Markdown files, the archives' real notes first, then variants of them; the same files every time.
+"""A program: puts together a folder of many Markdown files, the archives' real notes first, then
+variants of them; the same files every time.
 
 python tests/scale/assemble.py DIR [--files 50000] [--archives ../shared/eval/corpora]
 """
@@ -28,18 +29,27 @@ def read_archives(archives: Sequence[Path]) -> Iterator[tuple[str, str]]:
     for archive in archives:
         with tarfile.open(archive) as opened:
             for member in opened:
-                data = opened.extractfile(member) if member.isfile() and member.name.endswith(NOTES) else None
+                data = (
+                    opened.extractfile(member)
+                    if member.isfile() and member.name.endswith(NOTES)
+                    else None
+                )
                 if data is not None:
                     yield member.name, data.read().decode("utf-8", "replace")
 
 
 def assemble(target: Path, archives: Sequence[Path], files: int = FILES) -> int:
-    """Write so many files; return how many of them are real. Nothing is written where the folder holds something."""
+    """Write so many files; return how many of them are real.
+
+    Nothing is written where the folder holds something.
+    """
     if target.is_dir() and any(target.iterdir()):
         raise SystemExit(f"{target} is not empty: name a folder that is not there yet.")
     notes = sorted(read_archives(archives))
     if not notes:
-        raise SystemExit("There are no archives to take notes from: name their folder with --archives.")
+        raise SystemExit(
+            "There are no archives to take notes from: name their folder with --archives."
+        )
     real = notes[:files]
     for path, text in real:
         write(target / path, text)
@@ -56,7 +66,10 @@ def main() -> None:
     options.add_argument("--archives", type=Path, default=ARCHIVES)
     given = options.parse_args()
     real = assemble(given.target, sorted(given.archives.glob("*.tar.xz")), given.files)
-    print(f"{given.files:,} files in {given.target}, {real:,} of them real, the others variants of them")
+    print(
+        f"{given.files:,} files in {given.target}, {real:,} of them real, the others variants "
+        "of them"
+    )
 
 
 if __name__ == "__main__":

@@ -16,10 +16,18 @@ from thumbindex.serve.opening import Opening
 from thumbindex.testing import FakeEmbedder, FakeReranker
 
 NOTES = {
-    "sync.md": "---\ntags: [guide/setup]\ndate: 2026-03-01\n---\n# Sync\n\n## Set up\n\nPress the green button to begin syncing your vault.\n\n"
-    "## Conflicts\n\nWhen two devices edit one note, the newer note wins. See [[plugins/canvas]].\n",
-    "plugins/canvas.md": "# Canvas\n\nDraw boxes and arrows on an endless whiteboard. See [[sync]] and [[nowhere]].\n",
-    "plugins/graph view.md": "---\ndate: 2020-01-01\n---\n# Graph view\n\nShows how notes link to each other as dots and lines.\n",
+    "sync.md": "---\ntags: [guide/setup]\ndate: 2026-03-01\n---\n# Sync\n\n## Set up\n\n"
+    "Press the green button to begin syncing your vault.\n\n"
+    "## Conflicts\n\n"
+    "When two devices edit one note, the newer note wins. See [[plugins/canvas]].\n",
+    "plugins/canvas.md": (
+        "# Canvas\n\nDraw boxes and arrows on an endless whiteboard. See [[sync]] and "
+        "[[nowhere]].\n"
+    ),
+    "plugins/graph view.md": (
+        "---\ndate: 2020-01-01\n---\n# Graph view\n\nShows how notes link to each other as dots "
+        "and lines.\n"
+    ),
 }
 
 
@@ -43,13 +51,21 @@ def open_fake() -> Callable[[Opening], Library]:
     """Open as the command line does, with the fakes for models."""
 
     def open_it(opening: Opening) -> Library:
-        return Library.open(opening.folder, index=opening.index, config=opening.load(), embedder=FakeEmbedder(), reranker=FakeReranker())
+        return Library.open(
+            opening.folder,
+            index=opening.index,
+            config=opening.load(),
+            embedder=FakeEmbedder(),
+            reranker=FakeReranker(),
+        )
 
     return open_it
 
 
 @pytest.fixture(scope="session")
-def library(vault: Path, indexes: Path, open_fake: Callable[[Opening], Library]) -> Iterator[Library]:
+def library(
+    vault: Path, indexes: Path, open_fake: Callable[[Opening], Library]
+) -> Iterator[Library]:
     with open_fake(Opening((str(vault),), indexes)) as library:
         library.index()
         yield library
@@ -67,12 +83,21 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def run(
-    library: Library, vault: Path, indexes: Path, open_fake: Callable[[Opening], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    library: Library,
+    vault: Path,
+    indexes: Path,
+    open_fake: Callable[[Opening], Library],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Result]:
     """Run a command over the indexed vault."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
-    def run_it(command: str, *arguments: str, opener: Callable[[Opening], Library] = open_fake) -> Result:
-        return CliRunner().invoke(app, [command, "--folder", str(vault), "--index", str(indexes), *arguments], obj=opener)
+    def run_it(
+        command: str, *arguments: str, opener: Callable[[Opening], Library] = open_fake
+    ) -> Result:
+        return CliRunner().invoke(
+            app, [command, "--folder", str(vault), "--index", str(indexes), *arguments], obj=opener
+        )
 
     return run_it

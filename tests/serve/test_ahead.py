@@ -1,4 +1,6 @@
-"""The first requests are answered before the protocol's package is there, and just as it would answer them."""
+"""The first requests are answered before the protocol's package is there, and just as it would
+answer them.
+"""
 
 import json
 import os
@@ -23,7 +25,12 @@ from thumbindex.serve.replies import answer_first
 
 CLIENT = {"name": "test", "version": "1"}
 LIST_TOOLS = {"jsonrpc": "2.0", "id": "two", "method": "tools/list"}
-CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "query", "arguments": {"query": "press the green button"}}}
+CALL = {
+    "jsonrpc": "2.0",
+    "id": 7,
+    "method": "tools/call",
+    "params": {"name": "query", "arguments": {"query": "press the green button"}},
+}
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
@@ -39,17 +46,26 @@ def initialize(version: str = "2025-06-18", **other: Any) -> dict[str, Any]:
 class Pipes:
     """A client at one end; at the other, messages as the package would be given them."""
 
-    def __init__(self, folders: tuple[tuple[str, Path], ...], answer_call: Callable[..., Any] = lambda *_: None) -> None:
+    def __init__(
+        self,
+        folders: tuple[tuple[str, Path], ...],
+        answer_call: Callable[..., Any] = lambda *_: None,
+    ) -> None:
         (incoming, self._asks), (answers, outgoing) = os.pipe(), os.pipe()
         self.answers = os.fdopen(answers)
-        answered = {"initialize": partial(answer_initialize, folders=folders), "tools/list": answer_list}
+        answered = {
+            "initialize": partial(answer_initialize, folders=folders),
+            "tools/list": answer_list,
+        }
         self._outgoing = os.fdopen(outgoing, "w")
         self.ahead = EarlyLines(os.fdopen(incoming, "rb"), self._outgoing, answered, answer_call)
         self._is_here = True
 
     def tell(self, *messages: Any) -> None:
         for each in messages:
-            os.write(self._asks, (each if isinstance(each, str) else json.dumps(each)).encode() + b"\n")
+            os.write(
+                self._asks, (each if isinstance(each, str) else json.dumps(each)).encode() + b"\n"
+            )
 
     def answer(self) -> Any:
         return json.loads(self.answers.readline())
@@ -78,40 +94,62 @@ def pipes(folders: tuple[tuple[str, Path], ...]) -> Iterator[Pipes]:
     made.close()
 
 
-def test_a_client_shakes_hands_and_lists_the_tools_while_nobody_takes_its_messages(pipes: Pipes) -> None:
+def test_a_client_shakes_hands_and_lists_the_tools_while_nobody_takes_its_messages(
+    pipes: Pipes,
+) -> None:
     pipes.tell(initialize(), INITIALIZED, LIST_TOOLS)
     greeted, listed = pipes.answer(), pipes.answer()
-    assert (greeted["id"], greeted["result"]["protocolVersion"], listed["id"], len(listed["result"]["tools"])) == (1, "2025-06-18", "two", 6)
+    assert (
+        greeted["id"],
+        greeted["result"]["protocolVersion"],
+        listed["id"],
+        len(listed["result"]["tools"]),
+    ) == (1, "2025-06-18", "two", 6)
 
 
-def test_the_package_is_given_every_message_and_what_it_answers_again_is_not_sent(pipes: Pipes) -> None:
+def test_the_package_is_given_every_message_and_what_it_answers_again_is_not_sent(
+    pipes: Pipes,
+) -> None:
     asked = {"jsonrpc": "2.0", "id": 3, "method": "ping"}
     pipes.tell(initialize(), LIST_TOOLS, asked)
     pipes.leave()
     sent = [pipes.answer(), pipes.answer()]
     taken = [json.loads(line) for line in iter(pipes.ahead.readline, "")]
-    for each in (*sent, {"jsonrpc": "2.0", "method": "notifications/message"}, {"jsonrpc": "2.0", "id": 3, "result": {}}):
+    for each in (
+        *sent,
+        {"jsonrpc": "2.0", "method": "notifications/message"},
+        {"jsonrpc": "2.0", "id": 3, "result": {}},
+    ):
         pipes.ahead.write(json.dumps(each) + "\n")
     pipes.ahead.flush()
     assert taken == [initialize(), LIST_TOOLS, asked]
     assert [pipes.answer().get("id"), pipes.answer().get("id")] == [None, 3]
 
 
-def test_a_first_call_is_answered_before_the_package_is_there_and_not_a_second_time(folders: tuple[tuple[str, Path], ...]) -> None:
-    pipes = Pipes(folders, lambda asked, greeting: {"asked": asked["name"], "version": greeting["protocolVersion"]})
+def test_a_first_call_is_answered_before_the_package_is_there_and_not_a_second_time(
+    folders: tuple[tuple[str, Path], ...],
+) -> None:
+    pipes = Pipes(
+        folders,
+        lambda asked, greeting: {"asked": asked["name"], "version": greeting["protocolVersion"]},
+    )
     pipes.tell(initialize(), INITIALIZED, LIST_TOOLS, CALL, {**CALL, "id": 8})
     sent = [pipes.answer() for _ in range(3)]
     pipes.ahead.await_call()
     taken = [json.loads(pipes.ahead.readline()) for _ in range(5)]
     for number in (7, 8):
-        pipes.ahead.write(json.dumps({"jsonrpc": "2.0", "id": number, "result": "of the package"}) + "\n")
+        pipes.ahead.write(
+            json.dumps({"jsonrpc": "2.0", "id": number, "result": "of the package"}) + "\n"
+        )
     pipes.ahead.flush()
     assert (sent[2]["id"], sent[2]["result"]) == (7, {"asked": "query", "version": "2025-06-18"})
     assert (taken[3:], pipes.answer()["id"]) == ([CALL, {**CALL, "id": 8}], 8)
     pipes.close()
 
 
-def test_a_call_that_the_package_has_answered_meanwhile_is_not_answered_again(folders: tuple[tuple[str, Path], ...]) -> None:
+def test_a_call_that_the_package_has_answered_meanwhile_is_not_answered_again(
+    folders: tuple[tuple[str, Path], ...],
+) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def answer_late(*_: Any) -> dict[str, Any]:
@@ -136,7 +174,9 @@ def fail(*_: Any) -> dict[str, Any]:
     raise RecursionError("as anything may go wrong")
 
 
-@pytest.mark.parametrize("answer", [lambda *_: {"half": "\ud83d"}, lambda *_: {"no JSON": object()}, fail])
+@pytest.mark.parametrize(
+    "answer", [lambda *_: {"half": "\ud83d"}, lambda *_: {"no JSON": object()}, fail]
+)
 def test_a_call_whose_answer_cannot_be_made_or_sent_is_answered_by_the_package(
     folders: tuple[tuple[str, Path], ...], answer: Callable[..., Any]
 ) -> None:
@@ -150,10 +190,17 @@ def test_a_call_whose_answer_cannot_be_made_or_sent_is_answered_by_the_package(
     pipes.close()
 
 
-def test_a_call_that_is_cancelled_meanwhile_is_left_to_the_package(folders: tuple[tuple[str, Path], ...]) -> None:
+def test_a_call_that_is_cancelled_meanwhile_is_left_to_the_package(
+    folders: tuple[tuple[str, Path], ...],
+) -> None:
     go_on = threading.Event()
     pipes = Pipes(folders, lambda *_: {"late": go_on.wait(10)})
-    pipes.tell(initialize(), INITIALIZED, CALL, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})
+    pipes.tell(
+        initialize(),
+        INITIALIZED,
+        CALL,
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}},
+    )
     pipes.leave()
     pipes.ahead.await_call()
     go_on.set()
@@ -165,7 +212,14 @@ def test_a_call_that_is_cancelled_meanwhile_is_left_to_the_package(folders: tupl
     pipes.close()
 
 
-@pytest.mark.parametrize("before", [(), (initialize(),), (initialize(), {"jsonrpc": "2.0", "id": 3, "method": "ping"}, INITIALIZED)])
+@pytest.mark.parametrize(
+    "before",
+    [
+        (),
+        (initialize(),),
+        (initialize(), {"jsonrpc": "2.0", "id": 3, "method": "ping"}, INITIALIZED),
+    ],
+)
 def test_a_call_is_left_to_the_package_before_hands_are_shaken_and_after_what_only_it_can_answer(
     folders: tuple[tuple[str, Path], ...], before: tuple[Any, ...]
 ) -> None:
@@ -196,7 +250,9 @@ def test_an_answer_of_the_client_is_passed_on_whatever_else_it_holds(pipes: Pipe
         {"jsonrpc": "2.0", "id": 1, "method": "server/discover"},
     ],
 )
-def test_what_is_not_known_ahead_is_left_to_the_package_and_so_is_all_after_it(pipes: Pipes, first: Any) -> None:
+def test_what_is_not_known_ahead_is_left_to_the_package_and_so_is_all_after_it(
+    pipes: Pipes, first: Any
+) -> None:
     pipes.tell(first, initialize(), LIST_TOOLS)
     pipes.leave()
     taken = list(iter(pipes.ahead.readline, ""))
@@ -221,25 +277,57 @@ def test_what_is_not_known_ahead_is_left_to_the_package_and_so_is_all_after_it(p
         ({"jsonrpc": "2.0", "id": 4, "method": ["initialize"]}, -32600, 4),
         ({"id": "five", "method": "ping"}, -32600, "five"),
         ({"id": "half \ud83d", "method": "ping"}, -32600, "half \ud83d"),
-        ({"jsonrpc": "2.0", "id": 6, "method": "ping", "params": {"x": json.loads("[" * 200 + "]" * 200)}}, -32600, 6),
+        (
+            {
+                "jsonrpc": "2.0",
+                "id": 6,
+                "method": "ping",
+                "params": {"x": json.loads("[" * 200 + "]" * 200)},
+            },
+            -32600,
+            6,
+        ),
     ],
 )
 def test_a_line_that_is_no_message_is_answered_with_an_error_before_and_after_the_package_is_there(
     pipes: Pipes, line: Any, code: int, number: int | str | None
 ) -> None:
-    asked, answer = {"jsonrpc": "2.0", "id": 3, "method": "ping"}, {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "x"}}
+    asked, answer = (
+        {"jsonrpc": "2.0", "id": 3, "method": "ping"},
+        {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "x"}},
+    )
     pipes.tell(line, initialize(), line, asked, "", line, answer)
     pipes.leave()
     told = [pipes.answer() for _ in range(4)]
-    assert [(each["id"], each["error"]["code"] if "error" in each else None) for each in told] == [(number, code), (1, None), *[(number, code)] * 2]
-    assert [json.loads(each) for each in iter(pipes.ahead.readline, "")] == [initialize(), asked, answer]
+    assert [(each["id"], each["error"]["code"] if "error" in each else None) for each in told] == [
+        (number, code),
+        (1, None),
+        *[(number, code)] * 2,
+    ]
+    assert [json.loads(each) for each in iter(pipes.ahead.readline, "")] == [
+        initialize(),
+        asked,
+        answer,
+    ]
 
 
 @pytest.mark.parametrize(
-    ("written", "read"), [(r"fox \ud83d", "fox \ufffd"), (r"\ude00 fox \ud83d\ude00", "\ufffd fox \U0001f600"), (r"C:\\ud83d", r"C:\ud83d")]
+    ("written", "read"),
+    [
+        (r"fox \ud83d", "fox \ufffd"),
+        (r"\ude00 fox \ud83d\ude00", "\ufffd fox \U0001f600"),
+        (r"C:\\ud83d", r"C:\ud83d"),
+    ],
 )
-def test_half_a_character_is_replaced_and_the_request_reaches_the_package(pipes: Pipes, written: str, read: str) -> None:
-    asked = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"query": "QUERY", "brackets": "[" * 300}}
+def test_half_a_character_is_replaced_and_the_request_reaches_the_package(
+    pipes: Pipes, written: str, read: str
+) -> None:
+    asked = {
+        "jsonrpc": "2.0",
+        "id": 3,
+        "method": "tools/call",
+        "params": {"query": "QUERY", "brackets": "[" * 300},
+    }
     pipes.tell(json.dumps(asked).replace("QUERY", written))
     pipes.leave()
     taken = jsonrpc_message_adapter.validate_json(pipes.ahead.readline(), by_name=False)
@@ -253,21 +341,36 @@ def test_the_versions_are_those_in_which_the_package_shakes_hands() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_the_package_answers_the_same(server: Server, folders: tuple[tuple[str, Path], ...], version: str) -> None:
+async def test_the_package_answers_the_same(
+    server: Server, folders: tuple[tuple[str, Path], ...], version: str
+) -> None:
     lines = Written([initialize(version), INITIALIZED, LIST_TOOLS])
-    async with stdio_server(stdin=anyio.wrap_file(lines), stdout=anyio.wrap_file(lines)) as (incoming, outgoing):
+    async with stdio_server(stdin=anyio.wrap_file(lines), stdout=anyio.wrap_file(lines)) as (
+        incoming,
+        outgoing,
+    ):
         with anyio.fail_after(20):
             await server.run(incoming, outgoing, server.create_initialization_options())
-    assert lines.answers == [answer_initialize(initialize(version)["params"], folders), answer_list({})]
+    assert lines.answers == [
+        answer_initialize(initialize(version)["params"], folders),
+        answer_list({}),
+    ]
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("more", [{}, {"_meta": None}, {"_meta": {"claudecode/toolUseId": "toolu_1"}}])
-async def test_the_package_answers_a_first_call_the_same(server: Server, library: Library, version: str, more: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "more", [{}, {"_meta": None}, {"_meta": {"claudecode/toolUseId": "toolu_1"}}]
+)
+async def test_the_package_answers_a_first_call_the_same(
+    server: Server, library: Library, version: str, more: dict[str, Any]
+) -> None:
     asked = {**CALL["params"], **more}
     lines = Written([initialize(version), INITIALIZED, {**CALL, "params": asked}])
-    async with stdio_server(stdin=anyio.wrap_file(lines), stdout=anyio.wrap_file(lines)) as (incoming, outgoing):
+    async with stdio_server(stdin=anyio.wrap_file(lines), stdout=anyio.wrap_file(lines)) as (
+        incoming,
+        outgoing,
+    ):
         with anyio.fail_after(20):
             await server.run(incoming, outgoing, server.create_initialization_options())
     found = answer_first(Background(Opening(), lambda opening: library, command=[]), asked, version)
@@ -282,23 +385,40 @@ async def test_the_package_answers_a_first_call_the_same(server: Server, library
         {"name": "query", "arguments": {"query": "button", "wait_fresh": 1}},
         {"name": "query", "arguments": {"query": "button"}, "_meta": {"progressToken": 1}},
         {"name": "query", "arguments": {"query": "button"}, "_meta": {"progressToken": None}},
-        {"name": "query", "arguments": {"query": "button"}, "_meta": {"io.modelcontextprotocol/protocolVersion": "x"}},
+        {
+            "name": "query",
+            "arguments": {"query": "button"},
+            "_meta": {"io.modelcontextprotocol/protocolVersion": "x"},
+        },
         {"name": "query", "arguments": {"query": "button"}, "_meta": ["progressToken"]},
         {"name": "query", "arguments": {"query": "button"}, "_meta": 0},
         {"name": "query", "arguments": {"query": "button"}, "task": {}},
     ],
 )
-def test_other_tools_mistakes_and_waits_that_are_told_of_are_left_to_the_package(library: Library, asked: dict[str, Any]) -> None:
-    assert answer_first(Background(Opening(), lambda opening: library, command=[]), asked, VERSIONS[-1]) is None
+def test_other_tools_mistakes_and_waits_that_are_told_of_are_left_to_the_package(
+    library: Library, asked: dict[str, Any]
+) -> None:
+    assert (
+        answer_first(
+            Background(Opening(), lambda opening: library, command=[]), asked, VERSIONS[-1]
+        )
+        is None
+    )
 
 
-def test_where_there_are_no_words_yet_the_package_waits_for_them(vault: Path, tmp_path: Path) -> None:
-    background = Background(Opening(), lambda opening: Library.open([vault], index=tmp_path / "none"), command=[])
+def test_where_there_are_no_words_yet_the_package_waits_for_them(
+    vault: Path, tmp_path: Path
+) -> None:
+    background = Background(
+        Opening(), lambda opening: Library.open([vault], index=tmp_path / "none"), command=[]
+    )
     assert answer_first(background, CALL["params"], VERSIONS[-1]) is None
 
 
 class Written:
-    """Messages that are there already, and the results that are written to them; no more come once all are answered."""
+    """Messages that are there already, and the results that are written to them; no more come once
+    all are answered.
+    """
 
     def __init__(self, messages: list[dict[str, Any]]) -> None:
         self._messages = messages

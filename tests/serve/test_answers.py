@@ -17,21 +17,42 @@ from thumbindex.serve.cli import app
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.terminal import file_address
 
-FILLER = "The ferry leaves the harbor at noon and comes back late, when the lamps along the pier are lit and the kitchens are quiet again. "
+FILLER = (
+    "The ferry leaves the harbor at noon and comes back late, when the lamps along the pier are "
+    "lit and the kitchens are quiet again. "
+)
 TABLE = (
-    "| lantern | oil | hours of light on a winter night with wind from the north |\n|---|---|---|\n| brass | colza | eleven, or nine in a storm |\n"
+    "| lantern | oil | hours of light on a winter night with wind from the north |\n"
+    "|---|---|---|\n| brass | colza | eleven, or nine in a storm |\n"
 )
 NOTES = {
-    **{f"keeper {n}.md": f"# Keeper {n}\n\n{FILLER * 3}Lanterns are lit by keeper number {n}. {FILLER * 3}\n" for n in range(1, 8)},
-    "days/log.md": "---\ndate: 2026-03-01\n---\n# Log\n\n## Storm\n\n- the roof held\n- two lanterns were lighting the stairs\n- the cat came back\n",
+    **{
+        f"keeper {n}.md": (
+            f"# Keeper {n}\n\n{FILLER * 3}Lanterns are lit by keeper number {n}. {FILLER * 3}\n"
+        )
+        for n in range(1, 8)
+    },
+    "days/log.md": (
+        "---\ndate: 2026-03-01\n---\n# Log\n\n## Storm\n\n- the roof held\n"
+        "- two lanterns were lighting the stairs\n- the cat came back\n"
+    ),
     "table.md": f"# Lights\n\n{TABLE}",
     "-dash.md": "# Dash\n\nThe gull took the sandwich.\n",
-    "wrapped.md": "# Otters\n\nAn otter\nholds hands\nwhile it sleeps.\n\n- otter one\n- otter two\n\n```\notter = 1\nprint(otter)\n```\n",
+    "wrapped.md": (
+        "# Otters\n\nAn otter\nholds hands\nwhile it sleeps.\n\n- otter one\n- otter two\n\n```\n"
+        "otter = 1\nprint(otter)\n```\n"
+    ),
     "list head.md": "---\n- a\n---\nThe curlew calls\nat dusk.\n",
     "hidden.md": "# Hidden\n\n%% a remark\nof two lines %%\n\nThe albatross slept on the mast.\n",
 }
 MARK, OFF = "\x1b[1;31m", "\x1b[0m"
-TERMINAL = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "40", "NO_COLOR": ""}
+TERMINAL = {
+    "FORCE_COLOR": "1",
+    "TERM": "xterm-256color",
+    "COLUMNS": "80",
+    "LINES": "40",
+    "NO_COLOR": "",
+}
 
 Ask = Callable[..., Result]
 
@@ -46,7 +67,9 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ask(notes: Path, tmp_path_factory: pytest.TempPathFactory, open_fake: Callable[[Opening], Library]) -> Ask:
+def ask(
+    notes: Path, tmp_path_factory: pytest.TempPathFactory, open_fake: Callable[[Opening], Library]
+) -> Ask:
     place = ["--folder", str(notes), "--index", str(tmp_path_factory.mktemp("index"))]
     CliRunner().invoke(app, ["index", *place], obj=open_fake)
 
@@ -61,7 +84,9 @@ def seen(printed: str) -> list[str]:
     return re.sub(r"\x1b\]8;[^\x1b]*\x1b\\|\x1b\[[0-9;]*m", "", printed).split("\n")
 
 
-def test_a_short_answer_names_path_and_line_and_shows_the_line_that_matches(ask: Ask, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_answer_names_path_and_line_and_shows_the_line_that_matches(
+    ask: Ask, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(notes)
     lines = ask("lantern lighting the stairs").stdout.splitlines()
     assert lines[0].startswith("5 passages, confidence ")
@@ -73,31 +98,49 @@ def test_a_short_answer_names_path_and_line_and_shows_the_line_that_matches(ask:
 def test_the_line_is_that_with_which_the_text_begins_inside_a_paragraph_too(
     tmp_path: Path, open_fake: Callable[[Opening], Library], between: str
 ) -> None:
-    lines = [between.join(f"{number}{word}" for word in ("one", "two", "three", "four", "five", "of it")) for number in range(30)]
+    lines = [
+        between.join(f"{number}{word}" for word in ("one", "two", "three", "four", "five", "of it"))
+        for number in range(30)
+    ]
     lines[17] = "here the cormorant dries its wings and nobody minds it at all"
     (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "paragraph.md").write_text("# Birds\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "notes" / "paragraph.md").write_text(
+        "# Birds\n\n" + "\n".join(lines) + "\n", encoding="utf-8"
+    )
     place = ["--folder", str(tmp_path / "notes"), "--index", str(tmp_path / "index")]
     printed = CliRunner().invoke(app, ["query", *place, "cormorant wings"], obj=open_fake).stdout
-    line, first = re.search(r"paragraph\.md:(\d+)\n\s+(?:Birds[^\n]*\n\s+)?…?(\S+)", printed).groups()  # type: ignore[union-attr]
+    line, first = re.search(
+        r"paragraph\.md:(\d+)\n\s+(?:Birds[^\n]*\n\s+)?…?(\S+)", printed
+    ).groups()  # type: ignore[union-attr]
     assert 3 < int(line) <= 20, printed
     assert first in lines[int(line) - 3].split()
 
 
-def test_a_path_outside_the_current_directory_is_whole(ask: Ask, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_outside_the_current_directory_is_whole(
+    ask: Ask, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert f"1. {notes / 'days' / 'log.md'}:8\n   Storm (2026-03-01)\n" in ask("lantern lighting the stairs").stdout
+    assert (
+        f"1. {notes / 'days' / 'log.md'}:8\n   Storm (2026-03-01)\n"
+        in ask("lantern lighting the stairs").stdout
+    )
 
 
-@pytest.mark.parametrize(("columns", "rows"), [("80", "40"), ("80", "24"), ("120", "30"), ("60", "24")])
+@pytest.mark.parametrize(
+    ("columns", "rows"), [("80", "40"), ("80", "24"), ("120", "30"), ("60", "24")]
+)
 def test_five_passages_and_the_prompt_are_on_the_screen_together(
     ask: Ask, columns: str, rows: str, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(notes)
-    shown = seen(ask("who lights the lanterns", **TERMINAL | {"COLUMNS": columns, "LINES": rows}).stdout)
+    shown = seen(
+        ask("who lights the lanterns", **TERMINAL | {"COLUMNS": columns, "LINES": rows}).stdout
+    )
     assert len(shown) + 1 <= int(rows)
     assert max(map(len, shown)) <= int(columns)
-    assert [line[:3] for line in shown if re.match(r"\d\. ", line)] == [f"{n}. " for n in range(1, 6)]
+    assert [line[:3] for line in shown if re.match(r"\d\. ", line)] == [
+        f"{n}. " for n in range(1, 6)
+    ]
 
 
 def test_on_a_low_screen_with_long_paths_and_copies_passages_stand_without_empty_rows(
@@ -118,7 +161,11 @@ def test_in_a_pipe_five_passages_take_forty_rows_and_no_escape(ask: Ask) -> None
 
 
 def test_rows_begin_and_end_between_words_and_say_where_more_text_stands(ask: Ask) -> None:
-    rows = [line.strip() for line in ask("keeper lanterns").stdout.splitlines() if line.startswith("   ") and "also in" not in line]
+    rows = [
+        line.strip()
+        for line in ask("keeper lanterns").stdout.splitlines()
+        if line.startswith("   ") and "also in" not in line
+    ]
     words = set(FILLER.split()) | {"Lanterns", "are", "lit", "by", "keeper", "number"}
     assert len(rows) == 5 * 3
     assert all(set(re.sub(r"…|\b\d\.", "", row).split()) <= words for row in rows)
@@ -144,12 +191,18 @@ def test_without_color_the_words_are_still_bold(ask: Ask) -> None:
 
 def test_a_place_on_a_terminal_is_a_link_to_the_file_on_this_machine(ask: Ask, notes: Path) -> None:
     address = f"file://{platform.node()}{quote(str(notes / 'days' / 'log.md'))}"
-    assert os.name == "nt" or f";{address}\x1b\\" in ask("lantern lighting the stairs", **TERMINAL).stdout
+    assert (
+        os.name == "nt"
+        or f";{address}\x1b\\" in ask("lantern lighting the stairs", **TERMINAL).stdout
+    )
     assert "\x1b]8" not in ask("lantern lighting the stairs", **TERMINAL | {"TERM": "dumb"}).stdout
 
 
 def test_the_same_answer_is_the_same_bytes_on_a_terminal(ask: Ask) -> None:
-    assert len({ask("lantern lighting the stairs", *given, **TERMINAL).stdout for given in ((), ())}) == 1
+    assert (
+        len({ask("lantern lighting the stairs", *given, **TERMINAL).stdout for given in ((), ())})
+        == 1
+    )
 
 
 def test_an_address_on_windows_names_a_drive_and_no_machine() -> None:
@@ -157,9 +210,13 @@ def test_an_address_on_windows_names_a_drive_and_no_machine() -> None:
 
 
 def test_confidence_has_a_color_and_words_and_low_is_as_visible_as_high(ask: Ask) -> None:
-    high, low, none = (ask(text, **TERMINAL).stdout for text in ("log", "storm beer", "xyzzyq plughw"))
+    high, low, none = (
+        ask(text, **TERMINAL).stdout for text in ("log", "storm beer", "xyzzyq plughw")
+    )
     assert re.match(r"\x1b\[1;32m\d passages?, confidence high \(", high)
-    assert re.match(r"\x1b\[1;31m\d passages?, confidence low \(.*\) - the passages may not answer this", low)
+    assert re.match(
+        r"\x1b\[1;31m\d passages?, confidence low \(.*\) - the passages may not answer this", low
+    )
     assert none.startswith("\x1b[1;31mNothing found: ")
 
 
@@ -168,7 +225,11 @@ def test_a_rule_is_a_row_of_its_own(ask: Ask) -> None:
 
 
 def test_a_row_of_a_table_is_cut_and_never_torn(ask: Ask) -> None:
-    printed = seen(ask("brass lantern oil hours of light", "--limit", "1", **TERMINAL | {"COLUMNS": "50"}).stdout)
+    printed = seen(
+        ask(
+            "brass lantern oil hours of light", "--limit", "1", **TERMINAL | {"COLUMNS": "50"}
+        ).stdout
+    )
     rows = [line for line in printed if line.startswith("   |")]
     assert [row[-1] for row in rows if "wind" not in row and "winter" in row] == ["…"]
     assert all(row.lstrip().startswith("|") for row in rows)
@@ -177,11 +238,20 @@ def test_a_row_of_a_table_is_cut_and_never_torn(ask: Ask) -> None:
     assert TABLE in whole
 
 
-def test_full_prints_whole_sections_as_they_are_written(ask: Ask, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_prints_whole_sections_as_they_are_written(
+    ask: Ask, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(notes)
     printed = ask("lantern lighting the stairs", "--full", "--limit", "1").stdout
-    assert re.search(rf"^1\. days{re.escape(os.sep)}log\.md:9  Storm \(lines \d+-\d+, score 1\.00\)$", printed, re.MULTILINE)
-    assert "\n- the roof held\n- two lanterns were lighting the stairs\n- the cat came back\n" in printed
+    assert re.search(
+        rf"^1\. days{re.escape(os.sep)}log\.md:9  Storm \(lines \d+-\d+, score 1\.00\)$",
+        printed,
+        re.MULTILINE,
+    )
+    assert (
+        "\n- the roof held\n- two lanterns were lighting the stairs\n- the cat came back\n"
+        in printed
+    )
     assert "index: " in printed
 
 
@@ -191,7 +261,9 @@ def test_full_marks_words_and_breaks_lines_between_words_on_a_terminal(ask: Ask)
     assert max(map(len, seen(printed)[3:])) <= 80
 
 
-def test_files_are_paths_that_open_each_once_the_best_first(ask: Ask, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_paths_that_open_each_once_the_best_first(
+    ask: Ask, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(notes)
     near = ask("lantern lighting the stairs", "--files").stdout.splitlines()
     assert near[0] == f"days{os.sep}log.md"
@@ -199,7 +271,9 @@ def test_files_are_paths_that_open_each_once_the_best_first(ask: Ask, notes: Pat
     assert all(Path(each).is_file() for each in near)
     assert ask("gull took the sandwich", "--files").stdout.splitlines()[0] == f".{os.sep}-dash.md"
     monkeypatch.chdir(tmp_path)
-    assert ask("lantern lighting the stairs", "--files").stdout.splitlines()[0] == str(notes / "days" / "log.md")
+    assert ask("lantern lighting the stairs", "--files").stdout.splitlines()[0] == str(
+        notes / "days" / "log.md"
+    )
 
 
 def test_files_alone_are_on_standard_output_and_doubt_is_on_standard_error(ask: Ask) -> None:
@@ -210,10 +284,15 @@ def test_files_alone_are_on_standard_output_and_doubt_is_on_standard_error(ask: 
     assert ask("log", "--files").stderr == ""
 
 
-@pytest.mark.parametrize("given", [("--full", "--files"), ("--files", "--json"), ("--full", "--json")])
+@pytest.mark.parametrize(
+    "given", [("--full", "--files"), ("--files", "--json"), ("--full", "--json")]
+)
 def test_forms_of_an_answer_exclude_each_other(ask: Ask, given: tuple[str, ...]) -> None:
     refused = ask("lantern", *given)
-    assert (refused.exit_code, refused.stderr) == (2, "--full, --files and --json exclude each other: give one of them.\n")
+    assert (refused.exit_code, refused.stderr) == (
+        2,
+        "--full, --files and --json exclude each other: give one of them.\n",
+    )
 
 
 def test_where_comments_were_left_out_the_place_is_where_the_match_begins(ask: Ask) -> None:
@@ -222,22 +301,40 @@ def test_where_comments_were_left_out_the_place_is_where_the_match_begins(ask: A
 
 def test_a_private_notes_words_are_nowhere_in_an_answer(ask: Ask, notes: Path) -> None:
     private = notes / "secret.md"
-    private.write_text("---\nprivate: true\n---\n# Secret\n\nThe walrus keeps the second lantern.\n", encoding="utf-8")
+    private.write_text(
+        "---\nprivate: true\n---\n# Secret\n\nThe walrus keeps the second lantern.\n",
+        encoding="utf-8",
+    )
     try:
-        printed = [ask("walrus lantern", *given, **TERMINAL).stdout for given in ((), ("--full",), ("--files",))]
+        printed = [
+            ask("walrus lantern", *given, **TERMINAL).stdout
+            for given in ((), ("--full",), ("--files",))
+        ]
         assert not any("secret" in each or "walrus keeps" in each for each in printed)
     finally:
         private.unlink()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")
-def test_a_real_terminal_of_eighty_columns_shows_the_best_passage_above_the_prompt(notes: Path, tmp_path: Path) -> None:
+def test_a_real_terminal_of_eighty_columns_shows_the_best_passage_above_the_prompt(
+    notes: Path, tmp_path: Path
+) -> None:
     import pty
     import struct
     import termios
     from fcntl import ioctl
 
-    command = [sys.executable, "-m", "thumbindex", "query", "--folder", str(notes), "--index", str(tmp_path), "keeper lanterns"]
+    command = [
+        sys.executable,
+        "-m",
+        "thumbindex",
+        "query",
+        "--folder",
+        str(notes),
+        "--index",
+        str(tmp_path),
+        "keeper lanterns",
+    ]
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(notes)

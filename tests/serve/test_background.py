@@ -10,7 +10,15 @@ import pytest
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError
 from thumbindex.library import Library
 from thumbindex.model import FolderStatus, Progress
-from thumbindex.serve.background import MODEL_SECONDS, NOTED, SHOWS_MAP, WAITS, Background, child_command, note_line
+from thumbindex.serve.background import (
+    MODEL_SECONDS,
+    NOTED,
+    SHOWS_MAP,
+    WAITS,
+    Background,
+    child_command,
+    note_line,
+)
 from thumbindex.serve.opening import Opening, open_library
 from thumbindex.serve.replies import reply_query
 from thumbindex.testing import FakeEmbedder
@@ -18,19 +26,27 @@ from waiting import until
 
 
 def test_a_failed_child_leaves_its_last_words_and_the_server_goes_on(library: Library) -> None:
-    background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", "raise SystemExit('The disk is full.')"])
+    background = Background(
+        Opening(),
+        lambda opening: library,
+        command=[sys.executable, "-c", "raise SystemExit('The disk is full.')"],
+    )
     assert background.library() is library
     assert until(lambda: bool(background.notes()))
     assert until(lambda: any("(The disk is full.)" in note for note in background.notes()))
     background.stop()
 
 
-def test_a_child_that_cannot_be_started_is_named_and_the_server_goes_on(vault: Path, tmp_path: Path) -> None:
+def test_a_child_that_cannot_be_started_is_named_and_the_server_goes_on(
+    vault: Path, tmp_path: Path
+) -> None:
     opening = Opening((str(vault),), tmp_path / "index")
     background = Background(opening, open_library, command=["/nowhere/program"])
     background.start()
     assert until(lambda: bool(background.notes()))
-    assert background.notes()[0].startswith("Indexing cannot be started ([Errno 2] No such file or directory: '/nowhere/program')")
+    assert background.notes()[0].startswith(
+        "Indexing cannot be started ([Errno 2] No such file or directory: '/nowhere/program')"
+    )
     began = time.monotonic()
     with pytest.raises(StorageError, match="Indexing cannot be started"):
         background.await_words(60)
@@ -41,12 +57,20 @@ def test_a_child_that_cannot_be_started_is_named_and_the_server_goes_on(vault: P
 def noting(folder: str, then: str) -> list[str]:
     """Return a child that says why it cannot write an index."""
     said = note_line(NOTED, folder, f"{folder}: {WAITS} (The index folder cannot be written.)")
-    return [sys.executable, "-c", f"import sys; sys.stderr.write({said!r}); sys.stderr.flush(); {then}"]
+    return [
+        sys.executable,
+        "-c",
+        f"import sys; sys.stderr.write({said!r}); sys.stderr.flush(); {then}",
+    ]
 
 
 @pytest.mark.parametrize("then", ["input()", "sys.exit(1)"])
-def test_where_no_index_can_be_made_whoever_asks_is_told_why(vault: Path, tmp_path: Path, then: str) -> None:
-    background = Background(Opening((str(vault),), tmp_path / "index"), open_library, command=noting("vault", then))
+def test_where_no_index_can_be_made_whoever_asks_is_told_why(
+    vault: Path, tmp_path: Path, then: str
+) -> None:
+    background = Background(
+        Opening((str(vault),), tmp_path / "index"), open_library, command=noting("vault", then)
+    )
     background.start()
     assert until(lambda: any("cannot be written" in each for each in background.notes()))
     with pytest.raises(StorageError, match="The index folder cannot be written"):
@@ -54,7 +78,9 @@ def test_where_no_index_can_be_made_whoever_asks_is_told_why(vault: Path, tmp_pa
     background.stop()
 
 
-def test_an_answer_says_of_which_folder_there_is_no_index_and_why(vault: Path, tmp_path: Path) -> None:
+def test_an_answer_says_of_which_folder_there_is_no_index_and_why(
+    vault: Path, tmp_path: Path
+) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other/b.md").write_text("# B\n\nSyncing.\n", encoding="utf-8")
     with open_library(Opening((str(vault),), tmp_path / "index")) as writer:
@@ -63,7 +89,9 @@ def test_an_answer_says_of_which_folder_there_is_no_index_and_why(vault: Path, t
     background = Background(both, open_library, command=noting("other", "input()"))
     background.start()
     assert until(lambda: background.notes() != ())
-    answer = reply_query(background.library(), {"query": "begin syncing your vault"}, unmade=background.unmade())
+    answer = reply_query(
+        background.library(), {"query": "begin syncing your vault"}, unmade=background.unmade()
+    )
     assert "sync.md" in answer.text
     assert f"other: {WAITS} (The index folder cannot be written.)" in answer.text
     background.stop()
@@ -74,12 +102,16 @@ def test_without_a_model_the_notes_say_what_to_do(library: Library) -> None:
         def load_models(self) -> None:
             raise ModelError("Name another.")
 
-    background = Background(Opening(), lambda opening: WithoutModel.open([library.folders[0][1]]), command=[])
+    background = Background(
+        Opening(), lambda opening: WithoutModel.open([library.folders[0][1]]), command=[]
+    )
     background.start()
     assert until(lambda: background.notes() == ("Name another. Answers go on without it.",))
 
 
-def test_a_first_query_waits_for_the_model_of_vectors_but_not_for_long(library: Library, vault: Path, indexes: Path) -> None:
+def test_a_first_query_waits_for_the_model_of_vectors_but_not_for_long(
+    library: Library, vault: Path, indexes: Path
+) -> None:
     class Slow(Library):
         seconds = 0.3
 
@@ -126,11 +158,13 @@ def test_waiting_for_words_never_probes_the_writers_lock(vault: Path, tmp_path: 
         def status(self) -> tuple[FolderStatus, ...]:
             raise AssertionError("status() takes the lock for a moment")
 
-    background = Background(Opening(), lambda opening: Unprobed.open([vault], index=tmp_path / "index"), command=[])
+    background = Background(
+        Opening(), lambda opening: Unprobed.open([vault], index=tmp_path / "index"), command=[]
+    )
     background.await_words(0.3)
 
 
-def test_the_child_is_started_with_the_same_options_and_imports_nothing_from_the_working_directory() -> None:
+def test_the_child_has_the_same_options_and_imports_nothing_from_the_working_directory() -> None:
     opening = Opening(("notes", "-odd"), Path("/ix"), Path("/c.toml"), ("query.limit=3",))
     command = child_command(opening, [Path("/ix/watch.lock")])
     assert command[1:7] == [
@@ -141,7 +175,13 @@ def test_the_child_is_started_with_the_same_options_and_imports_nothing_from_the
         "--",
         "--folder=notes",
     ]
-    assert opening.arguments() == ["--folder=notes", "--folder=-odd", "--set=query.limit=3", "--index=/ix", "--config=/c.toml"]
+    assert opening.arguments() == [
+        "--folder=notes",
+        "--folder=-odd",
+        "--set=query.limit=3",
+        "--index=/ix",
+        "--config=/c.toml",
+    ]
     assert Opening.from_arguments(opening.arguments()) == opening
     assert Opening.from_arguments(()) == Opening()
 
@@ -152,15 +192,21 @@ def test_the_child_of_a_server_that_shows_the_map_is_told_so() -> None:
     assert Opening.from_arguments(["--folder=notes", SHOWS_MAP]) == opening
 
 
-def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(vault: Path, tmp_path: Path) -> None:
+def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(
+    vault: Path, tmp_path: Path
+) -> None:
     script = (
-        "import sys\nfrom thumbindex.library import Library\nfrom thumbindex.serve.child import work_for_server\n"
+        "import sys\nfrom thumbindex.library import Library\n"
+        "from thumbindex.serve.child import work_for_server\n"
         "from thumbindex.config import load_config\nfrom thumbindex.testing import FakeEmbedder\n"
         "config = load_config(overrides=['serve.watch.enabled=false'])\n"
-        "work_for_server(lambda: Library.open([sys.argv[1]], index=sys.argv[2], config=config, embedder=FakeEmbedder()))\n"
+        "work_for_server(lambda: Library.open([sys.argv[1]], index=sys.argv[2], config=config, "
+        "embedder=FakeEmbedder()))\n"
     )
     command = [sys.executable, "-c", script, str(vault), str(tmp_path / "index")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
         assert (child.wait(30), child.stderr and child.stderr.read()) == (0, "")
     with open_library(Opening((str(vault),), tmp_path / "index")) as library:
         assert (library.status()[0].state.documents, library.status()[0].state.pending) == (3, 0)
@@ -169,16 +215,22 @@ def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(vault: Pa
 TALKER = """
 import json, sys
 for done in (100, 300):
-    print("progress:", json.dumps({"folder": "vault", "phase": "words", "done": done, "total": 1000}), file=sys.stderr)
-print("progress:", json.dumps({"folder": "vault", "phase": "read", "done": 5, "total": 5}), file=sys.stderr)
+    news = {"folder": "vault", "phase": "words", "done": done, "total": 1000}
+    print("progress:", json.dumps(news), file=sys.stderr)
+news = {"folder": "vault", "phase": "read", "done": 5, "total": 5}
+print("progress:", json.dumps(news), file=sys.stderr)
 print("progress: cut o", file=sys.stderr)
 print("note: Something is up.", file=sys.stderr, flush=True)
 sys.stdin.readline()
 """
 
 
-def test_a_child_tells_how_far_it_is_and_the_log_stays_readable(library: Library, capsys: pytest.CaptureFixture[str]) -> None:
-    background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", TALKER])
+def test_a_child_tells_how_far_it_is_and_the_log_stays_readable(
+    library: Library, capsys: pytest.CaptureFixture[str]
+) -> None:
+    background = Background(
+        Opening(), lambda opening: library, command=[sys.executable, "-c", TALKER]
+    )
     background.start()
     assert until(lambda: background.notes() == ("Something is up.",))
     assert background.progress() == (Progress("vault", "words", 300, 1000),)
@@ -191,14 +243,19 @@ def test_a_child_tells_how_far_it_is_and_the_log_stays_readable(library: Library
 STEADY = """
 import json, sys, time
 for done in (0, 100, 200, 300):
-    print("progress:", json.dumps({"folder": "vault", "phase": "vectors", "done": done, "total": 3000}), file=sys.stderr, flush=True)
+    news = {"folder": "vault", "phase": "vectors", "done": done, "total": 3000}
+    print("progress:", json.dumps(news), file=sys.stderr, flush=True)
     time.sleep(0.5)
 sys.stdin.readline()
 """
 
 
-def test_how_long_work_still_takes_is_told_from_the_rate_once_that_is_known(library: Library) -> None:
-    background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", STEADY])
+def test_how_long_work_still_takes_is_told_from_the_rate_once_that_is_known(
+    library: Library,
+) -> None:
+    background = Background(
+        Opening(), lambda opening: library, command=[sys.executable, "-c", STEADY]
+    )
     background.start()
     assert until(lambda: bool(background.progress()))
     assert background.progress()[0].seconds_left is None
@@ -232,7 +289,8 @@ def test_who_has_gone_waits_for_no_words(vault: Path, tmp_path: Path) -> None:
     assert time.monotonic() - began < 5
 
 
-# A child that mends what is broken half a second after it was asked to, and counts how often it was.
+# A child that mends what is broken half a second after it was asked to, and counts how often it
+# was.
 MENDER = """
 import sys, time
 for count, line in enumerate(sys.stdin, 1):
@@ -243,7 +301,9 @@ for count, line in enumerate(sys.stdin, 1):
 
 def test_damage_is_repaired_by_the_child_and_asked_again(library: Library, tmp_path: Path) -> None:
     asked = tmp_path / "asked"
-    background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", MENDER, str(asked)])
+    background = Background(
+        Opening(), lambda opening: library, command=[sys.executable, "-c", MENDER, str(asked)]
+    )
     background.library()
 
     def ask() -> str:
@@ -257,7 +317,9 @@ def test_damage_is_repaired_by_the_child_and_asked_again(library: Library, tmp_p
 
 
 @pytest.mark.parametrize("command", [[], [sys.executable, "-c", "pass"]])
-def test_damage_that_nobody_can_repair_is_told_at_once(library: Library, command: list[str]) -> None:
+def test_damage_that_nobody_can_repair_is_told_at_once(
+    library: Library, command: list[str]
+) -> None:
     background = Background(Opening(), lambda opening: library, command=command)
     background.library()
     assert until(lambda: background._child is None or not background._child.is_running)
@@ -274,7 +336,9 @@ def test_damage_that_nobody_can_repair_is_told_at_once(library: Library, command
 
 def test_what_is_no_damage_is_not_asked_twice(library: Library) -> None:
     asked: list[None] = []
-    background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", "input()"])
+    background = Background(
+        Opening(), lambda opening: library, command=[sys.executable, "-c", "input()"]
+    )
     background.library()
 
     def ask() -> None:
@@ -288,7 +352,9 @@ def test_what_is_no_damage_is_not_asked_twice(library: Library) -> None:
 
 
 def test_a_repair_is_given_up_when_nobody_waits_for_it(library: Library) -> None:
-    background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", "input(); input()"])
+    background = Background(
+        Opening(), lambda opening: library, command=[sys.executable, "-c", "input(); input()"]
+    )
     background.library()
 
     def ask() -> None:

@@ -1,4 +1,6 @@
-"""An answer's budget holds for the whole of it, in both forms, whatever its passages are made of."""
+"""An answer's budget holds for the whole of it, in both forms, whatever its passages are made
+of.
+"""
 
 import re
 from dataclasses import replace
@@ -17,31 +19,79 @@ from thumbindex.serve.replies import Frame, PassageForm, count_reply, within
 COUNT = token_counter(cache_folder(""))
 
 LINE = st.sampled_from(
-    ["", "words that a note is made of", '"quoted" \\ and `code`', "```", "| a | b |", "x" * 400, "ünïcödé", "語" * 50, "\t\x00\u2028", "n" * 3]
+    [
+        "",
+        "words that a note is made of",
+        '"quoted" \\ and `code`',
+        "```",
+        "| a | b |",
+        "x" * 400,
+        "ünïcödé",
+        "語" * 50,
+        "\t\x00\u2028",
+        "n" * 3,
+    ]
 )
 
 
 def answer(texts: list[str]) -> Answer:
-    passages = tuple(Passage(n, "f", f"{n % 2}.md", "T", ("T", f"H{n}"), 1, 1 + text.count("\n"), 1, 1, 1.0, text) for n, text in enumerate(texts, 1))
-    return Answer("q", None, QueryKind.FACTUAL, bool(passages), 0.9, "high", passages, (), IndexState(3, 3, 3, 0, "fake", 1))
+    passages = tuple(
+        Passage(
+            n, "f", f"{n % 2}.md", "T", ("T", f"H{n}"), 1, 1 + text.count("\n"), 1, 1, 1.0, text
+        )
+        for n, text in enumerate(texts, 1)
+    )
+    return Answer(
+        "q",
+        None,
+        QueryKind.FACTUAL,
+        bool(passages),
+        0.9,
+        "high",
+        passages,
+        (),
+        IndexState(3, 3, 3, 0, "fake", 1),
+    )
 
 
-@given(st.lists(st.lists(LINE, min_size=1, max_size=60).map("\n".join), max_size=6), st.integers(100, 3000))
-def test_text_and_structured_content_each_stay_within_the_budget(texts: list[str], tokens: int) -> None:
+@given(
+    st.lists(st.lists(LINE, min_size=1, max_size=60).map("\n".join), max_size=6),
+    st.integers(100, 3000),
+)
+def test_text_and_structured_content_each_stay_within_the_budget(
+    texts: list[str], tokens: int
+) -> None:
     frame = Frame(answer(texts), lacking="12 changed files on disk are not indexed yet.")
-    assert count_reply(within(tokens, COUNT, (frame, frame.barely()), PassageForm()), COUNT) <= tokens
+    assert (
+        count_reply(within(tokens, COUNT, (frame, frame.barely()), PassageForm()), COUNT) <= tokens
+    )
 
 
-@given(st.lists(st.sampled_from(["a.md", "語" * 300 + ".md", "x/" * 400 + "y.md"]), max_size=3), st.integers(100, 3000))
-def test_an_answer_without_passages_stays_within_the_budget_whatever_is_nearest(paths: list[str], tokens: int) -> None:
+@given(
+    st.lists(st.sampled_from(["a.md", "語" * 300 + ".md", "x/" * 400 + "y.md"]), max_size=3),
+    st.integers(100, 3000),
+)
+def test_an_answer_without_passages_stays_within_the_budget_whatever_is_nearest(
+    paths: list[str], tokens: int
+) -> None:
     found = replace(answer([]), nearest=tuple(Place("f", path, 1, 2) for path in paths))
-    assert count_reply(within(tokens, COUNT, (Frame(found), Frame(found).barely()), PassageForm()), COUNT) <= tokens
+    assert (
+        count_reply(
+            within(tokens, COUNT, (Frame(found), Frame(found).barely()), PassageForm()), COUNT
+        )
+        <= tokens
+    )
 
 
-@pytest.mark.parametrize(("folders", "said"), [("ff", "plan.md:1, plan.md:1"), ("fg", "f: plan.md:1, g: plan.md:1")])
+@pytest.mark.parametrize(
+    ("folders", "said"), [("ff", "plan.md:1, plan.md:1"), ("fg", "f: plan.md:1, g: plan.md:1")]
+)
 def test_the_nearest_places_are_told_apart_by_their_folders(folders: str, said: str) -> None:
     found = replace(answer([]), nearest=tuple(Place(folder, "plan.md", 1, 2) for folder in folders))
-    assert f"Nearest, and probably no answer: {said}." in within(3000, COUNT, (Frame(found),), PassageForm()).text
+    assert (
+        f"Nearest, and probably no answer: {said}."
+        in within(3000, COUNT, (Frame(found),), PassageForm()).text
+    )
 
 
 def test_what_stands_around_the_passages_gives_way_to_them() -> None:
@@ -58,7 +108,9 @@ def test_a_budget_in_which_nothing_can_be_said_is_refused() -> None:
 
 WORDS = ("salt", "pepper")
 
-SPREAD = "\n".join(f"Line {n} is about something else that fills its row with words." for n in range(30)).replace("Line 20 is", "Salt and pepper are")
+SPREAD = "\n".join(
+    f"Line {n} is about something else that fills its row with words." for n in range(30)
+).replace("Line 20 is", "Salt and pepper are")
 
 
 def marked(passage: Passage) -> list[tuple[int, int]]:
@@ -66,9 +118,17 @@ def marked(passage: Passage) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("text", [SPREAD, SPREAD.replace("\n", " "), f"# T\n\n{SPREAD}"])
-def test_the_smallest_budget_shows_the_best_line_of_the_first_passage_with_its_citation(text: str) -> None:
+def test_the_smallest_budget_shows_the_best_line_of_the_first_passage_with_its_citation(
+    text: str,
+) -> None:
     found = answer([text] * 5)
-    whole = replace(found, passages=tuple(replace(each, end_line=1 + text.count("\n"), match_end=1 + text.count("\n")) for each in found.passages))
+    whole = replace(
+        found,
+        passages=tuple(
+            replace(each, end_line=1 + text.count("\n"), match_end=1 + text.count("\n"))
+            for each in found.passages
+        ),
+    )
     frame = Frame(whole, lacking="12 changed files on disk are not indexed yet.")
     reply = within(100, COUNT, (frame, frame.barely()), PassageForm(), (), marked)
     (first, *_) = reply.structured["results"]
@@ -87,39 +147,73 @@ def test_as_many_passages_come_as_were_asked_for_their_matches_cut_to_lines() ->
     assert all("Salt and pepper are" in each["text"] for each in reply.structured["results"])
     lines = SPREAD.split("\n")
     for each in reply.structured["results"]:
-        first, last = map(int, re.findall(r"\d+", each["citation"].partition("(")[2])) if "-" in each["citation"] else (21, 21)
+        first, last = (
+            map(int, re.findall(r"\d+", each["citation"].partition("(")[2]))
+            if "-" in each["citation"]
+            else (21, 21)
+        )
         assert each["text"] == "\n".join(lines[first - 1 : last])
 
 
 def test_what_warns_of_a_passage_is_said_in_the_smallest_form_too() -> None:
     found = answer(["The needle."] * 3)
-    flagged = replace(found, passages=tuple(replace(each, flags=("1: hidden text",)) for each in found.passages))
+    flagged = replace(
+        found, passages=tuple(replace(each, flags=("1: hidden text",)) for each in found.passages)
+    )
     frame = Frame(flagged)
     reply = within(250, COUNT, (frame, frame.barely()), PassageForm())
-    assert [each["flagged"] for each in reply.structured["results"]] == [["flagged, line 1: hidden text"]] * len(reply.structured["results"])
+    assert [each["flagged"] for each in reply.structured["results"]] == [
+        ["flagged, line 1: hidden text"]
+    ] * len(reply.structured["results"])
     assert "hidden text" in reply.text
 
 
 def half_indexed(level: Literal["high", "low"] = "low", pending: int = 500) -> Answer:
-    return replace(answer(["x"]), confidence_level=level, index=IndexState(100, 1000, 1000 - pending, pending, "fake", 1))
+    return replace(
+        answer(["x"]),
+        confidence_level=level,
+        index=IndexState(100, 1000, 1000 - pending, pending, "fake", 1),
+    )
 
 
 @pytest.mark.parametrize(
     ("found", "progress", "says", "seconds"),
     [
-        (half_indexed(), Progress("f", "vectors", 500, 1000, seconds_left=37), "About 40 s until all vectors are there: ask again then.", 37),
-        (half_indexed(), Progress("f", "vectors", 500, 1000, seconds_left=250), "About 5 min until all vectors are there: ask again then.", 250),
-        (half_indexed("high"), Progress("f", "vectors", 500, 1000, seconds_left=37), "About 40 s until", 37),
+        (
+            half_indexed(),
+            Progress("f", "vectors", 500, 1000, seconds_left=37),
+            "About 40 s until all vectors are there: ask again then.",
+            37,
+        ),
+        (
+            half_indexed(),
+            Progress("f", "vectors", 500, 1000, seconds_left=250),
+            "About 5 min until all vectors are there: ask again then.",
+            250,
+        ),
+        (
+            half_indexed("high"),
+            Progress("f", "vectors", 500, 1000, seconds_left=37),
+            "About 40 s until",
+            37,
+        ),
         (
             half_indexed(),
             Progress("f", "vectors", 500, 1000),
             "How long it takes until all vectors are there is not known yet: ask again in a while.",
             None,
         ),
-        (half_indexed("low", 0), Progress("f", "words", 100, 400, seconds_left=3), "About 10 s until all files can be searched: ask again then.", 3),
+        (
+            half_indexed("low", 0),
+            Progress("f", "words", 100, 400, seconds_left=3),
+            "About 10 s until all files can be searched: ask again then.",
+            3,
+        ),
     ],
 )
-def test_an_answer_on_part_of_an_index_says_when_to_ask_again(found: Answer, progress: Progress, says: str, seconds: int | None) -> None:
+def test_an_answer_on_part_of_an_index_says_when_to_ask_again(
+    found: Answer, progress: Progress, says: str, seconds: int | None
+) -> None:
     reply = Frame(found, (progress,)).reply((), PassageForm())
     assert says in reply.text
     assert reply.structured.get("ask_again_seconds") == seconds
@@ -128,11 +222,14 @@ def test_an_answer_on_part_of_an_index_says_when_to_ask_again(found: Answer, pro
 @pytest.mark.parametrize(
     ("found", "progress"),
     [
-        (half_indexed("high", 50), (Progress("f", "vectors", 50, 100, seconds_left=9),)),  # sure, and little is missing
+        # sure, and little is missing
+        (half_indexed("high", 50), (Progress("f", "vectors", 50, 100, seconds_left=9),)),
         (half_indexed("low", 5), (Progress("f", "vectors", 5, 10, seconds_left=9),)),
         (half_indexed("low", 500), ()),  # nobody is making them
     ],
 )
-def test_an_answer_that_lacks_little_or_waits_for_nobody_does_not(found: Answer, progress: tuple[Progress, ...]) -> None:
+def test_an_answer_that_lacks_little_or_waits_for_nobody_does_not(
+    found: Answer, progress: tuple[Progress, ...]
+) -> None:
     reply = Frame(found, progress).reply((), PassageForm())
     assert ("ask again" in reply.text, "ask_again_seconds" in reply.structured) == (False, False)

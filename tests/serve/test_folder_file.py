@@ -1,4 +1,6 @@
-"""A server over two folders, one of which has an own file that is hostile: as a real process, and as it is started again."""
+"""A server over two folders, one of which has an own file that is hostile: as a real process, and
+as it is started again.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def write(path: Path, text: str) -> None:
 
 
 def call(server: ServerProcess, tool: str, **arguments: Any) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = server.request("tools/call", {"name": tool, "arguments": arguments})["structuredContent"]
+    found: Mapping[str, Any] = server.request("tools/call", {"name": tool, "arguments": arguments})[
+        "structuredContent"
+    ]
     return found
 
 
@@ -30,18 +34,34 @@ def answered(server: ServerProcess, wanted: set[str], query: str = "apples") -> 
     """Ask until these notes are among the answers, or it is too late."""
     until, found = time.monotonic() + 60, set[str]()
     while time.monotonic() < until and not wanted <= found:
-        found = {each["path"] for each in call(server, "query", query=query, limit=20, wait_fresh=5)["results"]}
+        found = {
+            each["path"]
+            for each in call(server, "query", query=query, limit=20, wait_fresh=5)["results"]
+        }
     return found
 
 
-@pytest.mark.parametrize("hostile", [NUMBER, f"x = {'[' * 5_000}", f"{'a.' * 40_000}a = 1", "[query.fuse]\nlimit = 1000000000\n"])
-def test_a_hostile_own_file_stops_no_server_and_its_change_shows_no_private_note(tmp_path: Path, hostile: str) -> None:
+@pytest.mark.parametrize(
+    "hostile",
+    [NUMBER, f"x = {'[' * 5_000}", f"{'a.' * 40_000}a = 1", "[query.fuse]\nlimit = 1000000000\n"],
+)
+def test_a_hostile_own_file_stops_no_server_and_its_change_shows_no_private_note(
+    tmp_path: Path, hostile: str
+) -> None:
     mine, strange = tmp_path / "mine", tmp_path / "strange"
     write(mine / "fruit.md", "# Fruit\n\nApples keep in a cool cellar.\n")
     write(strange / "pie.md", "# Pie\n\nApples are baked into a pie.\n")
     write(strange / "diary.md", "# Diary\n\nApples were sour.\n")
     write(strange / "thumbindex.toml", OWN)
-    options = ["--folder", str(mine), "--folder", str(strange), "--index", str(tmp_path / "index"), *WORDS]
+    options = [
+        "--folder",
+        str(mine),
+        "--folder",
+        str(strange),
+        "--index",
+        str(tmp_path / "index"),
+        *WORDS,
+    ]
     with ServerProcess(options) as server:
         assert answered(server, {"fruit.md", "pie.md"}) == {"fruit.md", "pie.md"}
         write(strange / "thumbindex.toml", f"{OWN}{hostile}")
@@ -49,8 +69,17 @@ def test_a_hostile_own_file_stops_no_server_and_its_change_shows_no_private_note
         write(mine / "new.md", "# New\n\nApples bloom.\n")
         assert answered(server, {"new.md"}) == {"fruit.md", "pie.md", "new.md"}
     with ServerProcess(options) as server:
-        assert answered(server, {"fruit.md", "pie.md", "new.md"}) == {"fruit.md", "pie.md", "new.md"}
+        assert answered(server, {"fruit.md", "pie.md", "new.md"}) == {
+            "fruit.md",
+            "pie.md",
+            "new.md",
+        }
         status = call(server, "status")
-        wrong = {each["folder"]: [problem["path"].partition(":")[0] for problem in each["skipped"]] for each in status["folders"]}
+        wrong = {
+            each["folder"]: [problem["path"].partition(":")[0] for problem in each["skipped"]]
+            for each in status["folders"]
+        }
         assert wrong == {"mine": [], "strange": ["thumbindex.toml"]}
-        assert any("The folder strange is served without its own file" in note for note in status["notes"])
+        assert any(
+            "The folder strange is served without its own file" in note for note in status["notes"]
+        )

@@ -1,4 +1,6 @@
-"""Folders by name: what `add`, `folders` and `remove` write, and which folder a command takes that names none."""
+"""Folders by name: what `add`, `folders` and `remove` write, and which folder a command takes that
+names none.
+"""
 
 import json
 from collections.abc import Callable
@@ -26,7 +28,9 @@ def home(tmp_path: Path) -> Path:
     """Return a folder with two projects, each with its own `docs`."""
     for project in ("one", "two"):
         (tmp_path / project / "docs" / "guides").mkdir(parents=True)
-        (tmp_path / project / "docs" / f"{project}.md").write_text(f"# {project}\n\nAll about project {project}.\n", encoding="utf-8")
+        (tmp_path / project / "docs" / f"{project}.md").write_text(
+            f"# {project}\n\nAll about project {project}.\n", encoding="utf-8"
+        )
     return tmp_path
 
 
@@ -39,7 +43,9 @@ def config(home: Path) -> Path:
 def run(home: Path, config: Path, open_fake: Callable[[Opening], Library]) -> Run:
     def run_it(command: str, *arguments: str) -> Result:
         more = () if command in {"add", "remove"} else ("--index", str(home / "indexes"))
-        return CliRunner().invoke(app, [command, *arguments, "--config", str(config), *more], obj=open_fake)
+        return CliRunner().invoke(
+            app, [command, *arguments, "--config", str(config), *more], obj=open_fake
+        )
 
     return run_it
 
@@ -51,36 +57,69 @@ def listed(result: Result) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_folder_that_is_added_is_listed_and_served_by_its_name(run: Run, home: Path, config: Path) -> None:
+def test_a_folder_that_is_added_is_listed_and_served_by_its_name(
+    run: Run, home: Path, config: Path
+) -> None:
     config.write_text("", encoding="utf-8")
-    added = run("add", str(home / "one/docs"), "--name", "handbook", "--about", "How project one\nis built.")
-    assert (added.exit_code, added.stdout.splitlines()[0]) == (0, f"handbook is {home / 'one/docs'}. It stands in {config}.")
+    added = run(
+        "add", str(home / "one/docs"), "--name", "handbook", "--about", "How project one\nis built."
+    )
+    assert (added.exit_code, added.stdout.splitlines()[0]) == (
+        0,
+        f"handbook is {home / 'one/docs'}. It stands in {config}.",
+    )
     (before,) = listed(run("folders", "--json"))
     run("index", "--folder", "handbook")
     (after,) = listed(run("folders", "--json"))
-    facts = {"name": "handbook", "path": str(home / "one/docs"), "about": "How project one is built.", "there": True}
-    assert ({name: after[name] for name in facts}, before["indexed"], after["documents"]) == (facts, False, 1)
+    facts = {
+        "name": "handbook",
+        "path": str(home / "one/docs"),
+        "about": "How project one is built.",
+        "there": True,
+    }
+    assert ({name: after[name] for name in facts}, before["indexed"], after["documents"]) == (
+        facts,
+        False,
+        1,
+    )
     found = load_config(config_file=config)
-    assert instructions(resolve_folders(found), about=found.about).splitlines()[-1] == "- handbook: How project one is built. guides"
+    assert (
+        instructions(resolve_folders(found), about=found.about).splitlines()[-1]
+        == "- handbook: How project one is built. guides"
+    )
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "# mine\n[folders]\nother = '/elsewhere'  # far away\n\n[query]\nlimit = 7 # a few\n",
-        "[[folders]]  # the first\nname = 'other'\npath = '/elsewhere'\n\n# about queries\n[query]\nlimit = 7\n",
+        (
+            "[[folders]]  # the first\nname = 'other'\npath = '/elsewhere'\n\n# about queries\n"
+            "[query]\nlimit = 7\n"
+        ),
         "[query]\r\nlimit = 7\r\n[folders.other]\r\npath = '/elsewhere'\r\ntokens = ['ada']\r\n",
         "\ufeff[folders]\nother = '/elsewhere'\n",
     ],
 )
-def test_all_else_in_the_file_stays_as_it_was(run: Run, home: Path, config: Path, text: str) -> None:
+def test_all_else_in_the_file_stays_as_it_was(
+    run: Run, home: Path, config: Path, text: str
+) -> None:
     config.write_bytes(text.encode())
     assert run("add", str(home / "two/docs"), "--about", "Two.").exit_code == 0
     kept = config.read_bytes().decode()
-    assert (kept.startswith(text), load_config(config_file=config).about) == (True, {"docs": "Two."})
-    assert (run("remove", "docs").exit_code, config.read_bytes().decode().rstrip()) == (0, text.rstrip())
+    assert (kept.startswith(text), load_config(config_file=config).about) == (
+        True,
+        {"docs": "Two."},
+    )
+    assert (run("remove", "docs").exit_code, config.read_bytes().decode().rstrip()) == (
+        0,
+        text.rstrip(),
+    )
     assert run("remove", "other").exit_code == 0
-    assert (load_config(config_file=config).folders, "#" in text) == ({}, "#" in config.read_bytes().decode())
+    assert (load_config(config_file=config).folders, "#" in text) == (
+        {},
+        "#" in config.read_bytes().decode(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,37 +127,62 @@ def test_all_else_in_the_file_stays_as_it_was(run: Run, home: Path, config: Path
     [
         (("add", "{home}/nowhere"), "there is no folder"),
         (("add", "{home}/one/docs"), "has a name already: docs"),
-        (("add", "{home}/two/docs"), "docs is the name of {home}/one/docs: give this one another name with --name."),
+        (
+            ("add", "{home}/two/docs"),
+            "docs is the name of {home}/one/docs: give this one another name with --name.",
+        ),
         (("add", "{home}/two/docs", "--name", "a: b"), "The name 'a: b' will not do"),
-        (("add", "{home}/two/docs", "--name", "x", "--about", 301 * "x"), "--about has 301 characters"),
+        (
+            ("add", "{home}/two/docs", "--name", "x", "--about", 301 * "x"),
+            "--about has 301 characters",
+        ),
         (("remove", "dosc"), "did you mean docs?"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_and_nothing_is_written(run: Run, home: Path, config: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_meant_is_refused_and_nothing_is_written(
+    run: Run, home: Path, config: Path, arguments: tuple[str, ...], said: str
+) -> None:
     config.write_text(f"[folders]\ndocs = '{home}/one/docs'\n", encoding="utf-8")
     before = config.read_bytes()
     command, *rest = (each.replace("{home}", str(home)) for each in arguments)
     result = run(command, *rest)
-    assert (result.exit_code, said.replace("{home}", str(home)) in result.stderr, config.read_bytes() == before) == (2, True, True)
+    assert (
+        result.exit_code,
+        said.replace("{home}", str(home)) in result.stderr,
+        config.read_bytes() == before,
+    ) == (2, True, True)
 
 
-def test_a_file_that_is_no_toml_is_left_alone_and_its_line_is_named(run: Run, home: Path, config: Path) -> None:
+def test_a_file_that_is_no_toml_is_left_alone_and_its_line_is_named(
+    run: Run, home: Path, config: Path
+) -> None:
     config.write_text("[query\n", encoding="utf-8")
     result = run("add", str(home / "one/docs"))
-    assert (f"{config}:1" in result.stderr, config.read_text(encoding="utf-8")) == (True, "[query\n")
+    assert (f"{config}:1" in result.stderr, config.read_text(encoding="utf-8")) == (
+        True,
+        "[query\n",
+    )
 
 
-def test_a_command_inside_an_indexed_folder_takes_that_one_and_says_so(run: Run, home: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_inside_an_indexed_folder_takes_that_one_and_says_so(
+    run: Run, home: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config.write_text("", encoding="utf-8")
     run("index", "--folder", str(home / "one/docs"))
     monkeypatch.chdir(home / "one/docs/guides")
     inside = run("query", "project one", "--json")
     monkeypatch.chdir(home / "one/docs")
     at = run("query", "project one", "--json")
-    assert [[each["path"] for each in json.loads(found.stdout)["results"]] for found in (inside, at)] == [["one.md"], ["one.md"]]
+    assert [
+        [each["path"] for each in json.loads(found.stdout)["results"]] for found in (inside, at)
+    ] == [["one.md"], ["one.md"]]
     assert f"Using the index of docs ({home / 'one/docs'})" in inside.stderr
     assert "Using the index" not in at.stderr
-    assert [each.name.partition("-")[0] for each in (home / "indexes").iterdir() if each.name != "vectors"] == ["docs"]
+    assert [
+        each.name.partition("-")[0]
+        for each in (home / "indexes").iterdir()
+        if each.name != "vectors"
+    ] == ["docs"]
 
 
 def test_inside_a_configured_folder_that_one_is_meant_and_outside_all_of_them(
@@ -132,7 +196,10 @@ def test_inside_a_configured_folder_that_one_is_meant_and_outside_all_of_them(
     inside = run("query", "all about project", "--json")
     monkeypatch.chdir(home)
     outside = run("query", "all about project", "--json")
-    assert [{each["folder"] for each in json.loads(found.stdout)["results"]} for found in (inside, outside)] == [{"two"}, {"one", "two"}]
+    assert [
+        {each["folder"] for each in json.loads(found.stdout)["results"]}
+        for found in (inside, outside)
+    ] == [{"two"}, {"one", "two"}]
 
 
 def test_where_the_current_folder_cannot_be_meant_it_is_said_first_that_none_is_named(
@@ -142,11 +209,16 @@ def test_where_the_current_folder_cannot_be_meant_it_is_said_first_that_none_is_
     monkeypatch.chdir(home)
     for command in (("query", "project"), ("list",), ("why", "one.md", "project")):
         said = run(*command).stderr
-        assert said.startswith("No folder is named, by --folder DIR or `thumbindex add DIR`, so the current one is meant. The index directory")
+        assert said.startswith(
+            "No folder is named, by --folder DIR or `thumbindex add DIR`, so the current one "
+            "is meant. The index directory"
+        )
     assert run("list", "--folder", ".").stderr.startswith("The index directory")
 
 
-def test_a_folder_that_is_named_is_taken_wherever_one_is(run: Run, home: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_named_is_taken_wherever_one_is(
+    run: Run, home: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config.write_text("", encoding="utf-8")
     run("index", "--folder", str(home / "one/docs"))
     monkeypatch.chdir(home / "one/docs/guides")
@@ -161,11 +233,16 @@ def test_folders_of_one_name_are_told_apart_by_where_they_are(home: Path) -> Non
 
 
 def test_remarks_behind_a_folder_that_is_removed_stay(run: Run, home: Path, config: Path) -> None:
-    config.write_text(f"[folders.notes]\npath = '{home}/one/docs'\n\n# my own remark\n# query.limit = 7\n", encoding="utf-8")
+    config.write_text(
+        f"[folders.notes]\npath = '{home}/one/docs'\n\n# my own remark\n# query.limit = 7\n",
+        encoding="utf-8",
+    )
     assert run("remove", "notes").exit_code == 0
     assert config.read_text(encoding="utf-8").strip() == "# my own remark\n# query.limit = 7"
 
 
 def test_removing_a_folder_says_that_its_tokens_went(run: Run, home: Path, config: Path) -> None:
-    config.write_text(f"[folders.notes]\npath = '{home}/one/docs'\ntokens = ['alice']\n", encoding="utf-8")
+    config.write_text(
+        f"[folders.notes]\npath = '{home}/one/docs'\ntokens = ['alice']\n", encoding="utf-8"
+    )
     assert "The tokens that may see it went, too" in run("remove", "notes").stdout

@@ -30,7 +30,10 @@ from thumbindex.testing import FakeEmbedder
 from waiting import until
 
 # resources/subscribe is what the clients of an earlier era have
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed"),
+]
 
 LISTED = "notifications/resources/list_changed"
 
@@ -41,12 +44,19 @@ class Vault:
     def __init__(self, parent: Path) -> None:
         self.root, self.index = parent / "vault", parent / "index"
         self.root.mkdir()
-        self.change({"apples.md": "Apples grow on trees.", "my pears.md": "Pears ripen off the tree."})
+        self.change(
+            {"apples.md": "Apples grow on trees.", "my pears.md": "Pears ripen off the tree."}
+        )
         self.background = Background(Opening(), lambda opening: self.open(), command=[])
         self.server: Server[Subscriber] = build_server(self.background, [("vault", self.root)])
 
     def open(self) -> Library:
-        return Library.open([self.root], index=self.index, config=load_config(user_file=self.root / "none"), embedder=FakeEmbedder())
+        return Library.open(
+            [self.root],
+            index=self.index,
+            config=load_config(user_file=self.root / "none"),
+            embedder=FakeEmbedder(),
+        )
 
     def change(self, notes: dict[str, str | None]) -> None:
         """Write notes, delete those without a text, and index."""
@@ -77,7 +87,11 @@ class Legacy:
 
     async def _hear(self, message: Any) -> None:
         found = getattr(message, "params", None)
-        self.told.append(found.uri if isinstance(found, types.ResourceUpdatedNotificationParams) else message.method)
+        self.told.append(
+            found.uri
+            if isinstance(found, types.ResourceUpdatedNotificationParams)
+            else message.method
+        )
 
     async def wait(self, count: int) -> list[str]:
         """Wait for so many messages, and a moment for those that should not come."""
@@ -100,10 +114,15 @@ async def events(stream: Subscription, count: int) -> list[object]:
     return found
 
 
-def listening(vault: Vault, *uris: str, lists: bool = False) -> AbstractAsyncContextManager[Subscription]:
+def listening(
+    vault: Vault, *uris: str, lists: bool = False
+) -> AbstractAsyncContextManager[Subscription]:
     @asynccontextmanager
     async def opened() -> AsyncIterator[Subscription]:
-        async with Client(vault.server) as client, client.listen(resource_subscriptions=uris, resources_list_changed=lists) as stream:
+        async with (
+            Client(vault.server) as client,
+            client.listen(resource_subscriptions=uris, resources_list_changed=lists) as stream,
+        ):
             yield stream
 
     return opened()
@@ -132,7 +151,14 @@ async def test_a_stream_of_2026_tells_of_the_note_that_it_was_opened_for(vault: 
         assert await events(stream, 1) == [ResourceUpdated("thumbindex://vault/apples.md")]
 
 
-@pytest.mark.parametrize("uri", ["thumbindex://vault/my%20pears.md", "thumbindex://vault/my pears.md", "thumbindex://vaul%74/my%20%70ears.md"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "thumbindex://vault/my%20pears.md",
+        "thumbindex://vault/my pears.md",
+        "thumbindex://vaul%74/my%20%70ears.md",
+    ],
+)
 async def test_an_address_is_the_same_however_it_is_written(vault: Vault, uri: str) -> None:
     legacy = Legacy(vault.server)
     async with legacy.client as client, listening(vault, uri) as stream:
@@ -150,7 +176,9 @@ async def test_notes_that_come_and_go_are_told_by_a_changed_list(vault: Vault) -
         assert legacy.told == [LISTED]
 
 
-async def test_a_note_that_goes_or_comes_is_told_to_those_who_subscribed_to_it(vault: Vault) -> None:
+async def test_a_note_that_goes_or_comes_is_told_to_those_who_subscribed_to_it(
+    vault: Vault,
+) -> None:
     uris = ("thumbindex://vault/apples.md", "thumbindex://vault/not yet.md")
     legacy = Legacy(vault.server)
     async with legacy.client as client, listening(vault, *uris) as stream:
@@ -179,21 +207,32 @@ async def test_who_unsubscribes_is_told_no_longer(vault: Vault) -> None:
         assert await legacy.wait(1) == ["thumbindex://vault/apples.md"]
 
 
-@pytest.mark.parametrize("uri", ["https://example.org/a.md", "thumbindex://vault", "thumbindex://other/apples.md"])
-async def test_what_is_no_address_of_this_server_cannot_be_subscribed_to(vault: Vault, uri: str) -> None:
+@pytest.mark.parametrize(
+    "uri", ["https://example.org/a.md", "thumbindex://vault", "thumbindex://other/apples.md"]
+)
+async def test_what_is_no_address_of_this_server_cannot_be_subscribed_to(
+    vault: Vault, uri: str
+) -> None:
     async with Client(vault.server, mode="legacy") as client:
-        with pytest.raises(MCPError, match=r"is not a resource of this server|no folder 'other' here: there is vault"):
+        with pytest.raises(
+            MCPError,
+            match=r"is not a resource of this server|no folder 'other' here: there is vault",
+        ):
             await client.subscribe_resource(uri)
         with pytest.raises(MCPError):
             await client.unsubscribe_resource(uri)
     async with listening(vault, uri, "thumbindex://vault/apples.md", lists=True) as stream:
-        assert stream.honored == types.SubscriptionFilter(resource_subscriptions=["thumbindex://vault/apples.md"], resources_list_changed=True)
+        assert stream.honored == types.SubscriptionFilter(
+            resource_subscriptions=["thumbindex://vault/apples.md"], resources_list_changed=True
+        )
 
 
 async def test_a_stream_is_not_promised_what_never_changes(vault: Vault) -> None:
     async with (
         Client(vault.server) as client,
-        client.listen(tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True) as stream,
+        client.listen(
+            tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+        ) as stream,
     ):
         assert stream.honored == types.SubscriptionFilter(resources_list_changed=True)
 
@@ -209,7 +248,12 @@ class Deaf:
 
 
 async def test_a_client_that_stopped_reading_holds_up_nobody_and_nothing_piles_up() -> None:
-    subscriber, other, session, heard = Subscriber(lambda: ["vault"]), Subscriber(lambda: ["vault"]), Deaf(), list[object]()
+    subscriber, other, session, heard = (
+        Subscriber(lambda: ["vault"]),
+        Subscriber(lambda: ["vault"]),
+        Deaf(),
+        list[object](),
+    )
     subscriber.subscribe("thumbindex://vault/a.md", session)  # type: ignore[arg-type]
     other._bus.subscribe(heard.append)
     other._listened.update(["thumbindex://vault/a.md"])
@@ -245,7 +289,10 @@ async def test_a_client_subscribes_to_so_many_documents() -> None:
 
 async def test_a_stream_is_told_which_documents_it_has(vault: Vault) -> None:
     asked = [f"thumbindex://vault/{number}.md" for number in range(MOST_SUBSCRIBED + 5)]
-    async with Client(vault.server) as client, client.listen(resource_subscriptions=asked) as stream:
+    async with (
+        Client(vault.server) as client,
+        client.listen(resource_subscriptions=asked) as stream,
+    ):
         assert stream.honored.resource_subscriptions == asked[:MOST_SUBSCRIBED]
 
 
@@ -270,7 +317,9 @@ def test_queries_find_a_new_generation_open_within_a_second(vault: Vault) -> Non
     assert {each.path for each in library.query("plums").passages} == {"plums.md"}
 
 
-def test_a_follower_survives_an_index_that_cannot_be_read_and_says_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_follower_survives_an_index_that_cannot_be_read_and_says_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Damaged(Library):
         asked = 0
 
@@ -283,7 +332,9 @@ def test_a_follower_survives_an_index_that_cannot_be_read_and_says_nothing(tmp_p
     (tmp_path / "vault").mkdir()
     follower, told = Follower(0.02), list[object]()
     follower.listen(told.append)
-    with Damaged.open([tmp_path / "vault"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+    with Damaged.open(
+        [tmp_path / "vault"], index=tmp_path / "index", embedder=FakeEmbedder()
+    ) as library:
         follower.start(library)
         assert until(lambda: library.asked > 3)
         (tmp_path / "vault" / "a.md").write_text("# A\n", encoding="utf-8")
@@ -294,7 +345,9 @@ def test_a_follower_survives_an_index_that_cannot_be_read_and_says_nothing(tmp_p
     assert capsys.readouterr().err == ""
 
 
-def test_a_revision_differs_after_each_news_of_these_folders_and_in_each_process(tmp_path: Path) -> None:
+def test_a_revision_differs_after_each_news_of_these_folders_and_in_each_process(
+    tmp_path: Path,
+) -> None:
     roots = [tmp_path / "notes", tmp_path / "work"]
     for root in roots:
         root.mkdir()
@@ -315,7 +368,9 @@ def test_a_revision_differs_after_each_news_of_these_folders_and_in_each_process
         time.sleep(0.05)
 
 
-def test_an_index_that_takes_long_to_open_gets_a_quarter_of_the_time_and_keeps_no_other_waiting(tmp_path: Path) -> None:
+def test_an_index_that_takes_long_to_open_gets_a_quarter_of_the_time_and_keeps_no_other_waiting(
+    tmp_path: Path,
+) -> None:
     class Slow(Library):
         looked: ClassVar[Counter[str]] = Counter()
 
@@ -326,7 +381,9 @@ def test_an_index_that_takes_long_to_open_gets_a_quarter_of_the_time_and_keeps_n
     for name in ("huge", "small"):
         (tmp_path / name).mkdir()
     follower = Follower(0.02)
-    with Slow.open([tmp_path / "huge", tmp_path / "small"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+    with Slow.open(
+        [tmp_path / "huge", tmp_path / "small"], index=tmp_path / "index", embedder=FakeEmbedder()
+    ) as library:
         began = time.monotonic()
         follower.start(library)
         assert until(lambda: library.looked["huge"] >= 4)

@@ -1,4 +1,6 @@
-"""Whatever files, folders, titles, tags and links are called, what is printed of them is one line that shows what is there."""
+"""Whatever files, folders, titles, tags and links are called, what is printed of them is one line
+that shows what is there.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ from thumbindex.serve.opening import Opening
 TURNS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """What turns a line, breaks it, or moves a cursor."""
 
-UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u200b\u2028-\u202e\u2060-\u206f\U000e0000-\U000e007f]")
+UNSEEN = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u200b\u2028-\u202e\u2060-\u206f\U000e0000-\U000e007f]"
+)
 
 HOSTILE = "\u202e\u2066\u2028\u2029\x1b[31m\x9b\x85\r\t\u200b\u00ad\U000e0041\nFAKE"
 
@@ -43,11 +47,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root.mkdir()
     quoted = "".join(f"\\U{ord(each):08x}" for each in HOSTILE)
     head = f'---\ntitle: "T{quoted}"\nstatus: "s{quoted}"\ntags: ["g{quoted}"]\n---\n'
-    for name, words in {NOTE: "", f"d{HOSTILE}/copy.md": "", f"near{HOSTILE}.md": "Otters too. "}.items():
+    for name, words in {
+        NOTE: "",
+        f"d{HOSTILE}/copy.md": "",
+        f"near{HOSTILE}.md": "Otters too. ",
+    }.items():
         (root / name).parent.mkdir(exist_ok=True)
         links = f"[[nowhere]] [[walrus note]]\n\n{TEXT * 4}"
         (root / name).write_text(f"{head}# walrus\n\n{TEXT}{words}\n{links}", encoding="utf-8")
-    (root / "odd.md").write_text("# a\u2028\u2066b\n\n## c\u2029\u2067d\n\n[[x\u2028\u2029\u2066y]]\n", encoding="utf-8")
+    (root / "odd.md").write_text(
+        "# a\u2028\u2066b\n\n## c\u2029\u2067d\n\n[[x\u2028\u2029\u2066y]]\n", encoding="utf-8"
+    )
     (root / f"out{HOSTILE}.md").symlink_to("/etc/hostname")
     (root / "thumbindex.toml").write_text(f'[query]\n"x{quoted}" = 1\n', encoding="utf-8")
     return place
@@ -124,7 +134,9 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(map(ascii, command)))
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
-def test_no_name_turns_or_breaks_a_line_that_a_command_prints(say: Say, command: tuple[str, ...], form: tuple[str, ...]) -> None:
+def test_no_name_turns_or_breaks_a_line_that_a_command_prints(
+    say: Say, command: tuple[str, ...], form: tuple[str, ...]
+) -> None:
     if form and "--files" in command:
         pytest.skip("--files and --json exclude each other")
     code, said = say(*command, *form)
@@ -160,7 +172,9 @@ def strings(value: object, name: str = "") -> Iterator[tuple[str, str]]:
 async def test_over_the_protocol_names_are_one_line_and_paths_can_be_given_back(
     library: Library,
 ) -> None:
-    server = build_server(Background(Opening(), lambda opening: library, command=[]), library.folders)
+    server = build_server(
+        Background(Opening(), lambda opening: library, command=[]), library.folders
+    )
     async with Client(server) as client:
         answer = (await client.call_tool("query", {"query": "walrus lantern"})).model_dump()
         listed = (await client.list_resources()).model_dump()
@@ -178,7 +192,9 @@ async def test_over_the_protocol_names_are_one_line_and_paths_can_be_given_back(
             assert not (await client.call_tool("read", {"path": [each]})).is_error, each
 
 
-def test_no_name_turns_or_breaks_a_line_of_the_log(place: Path, library: Library, tmp_path: Path) -> None:
+def test_no_name_turns_or_breaks_a_line_of_the_log(
+    place: Path, library: Library, tmp_path: Path
+) -> None:
     command = ["index", "--folder", str(place / ROOT), "--index", str(place / "index")]
     done = subprocess.run(
         [sys.executable, "-m", "thumbindex", *command, "--words-only"],

@@ -1,4 +1,6 @@
-"""Whoever asks for a path gets nothing from outside the folders, and does not learn whether anything is there."""
+"""Whoever asks for a path gets nothing from outside the folders, and does not learn whether
+anything is there.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ UP = (
     "%c0%ae%c0%ae",
 )
 SLASHES = ("/", "\\", "%2f", "%5c", "%252f", "／", "∕", "⁄", "\u29f8", "//", "/./", "%c0%af")
-TRAVERSALS = [f"{up}{slash}secret.md" for up in UP for slash in SLASHES if up == ".." or slash in ("/", "%2f")]
+TRAVERSALS = [
+    f"{up}{slash}secret.md" for up in UP for slash in SLASHES if up == ".." or slash in ("/", "%2f")
+]
 
 HOSTILE = [
     *TRAVERSALS,
@@ -184,7 +188,9 @@ REFUSED = [path for path in HOSTILE if not path.removeprefix("./").strip("/ ")]
 
 TAKEN = [path for path in HOSTILE if path not in REFUSED]
 BATCHES = [*(TAKEN[at : at + 20] for at in range(0, len(TAKEN), 20)), *([path] for path in REFUSED)]
-"""For filters, which take many: an answer to all of them differs where the answer to one does, and a question costs milliseconds."""
+"""For filters, which take many: an answer to all of them differs where the answer to one does, and
+a question costs milliseconds.
+"""
 
 
 def make(place: Path, outside: Path, *, real: bool) -> Path:
@@ -194,7 +200,12 @@ def make(place: Path, outside: Path, *, real: bool) -> Path:
     (root / "note.md").write_text("# Note\n\nApples keep in a cool cellar.\n")
     (root / "sub/deep.md").write_text("# Deep\n\nPears ripen off the tree.\n")
     (root / "notes.txt").write_text("no note")
-    for name, target in {"out.md": "secret.md", "outdir": "", "proc.md": "environ", "dev.md": "zero"}.items():
+    for name, target in {
+        "out.md": "secret.md",
+        "outdir": "",
+        "proc.md": "environ",
+        "dev.md": "zero",
+    }.items():
         (root / name).symlink_to(outside / target)
     (root / "chain.md").symlink_to("outdir/secret.md")
     (root / "chain").symlink_to("outdir/deeper")
@@ -213,12 +224,17 @@ def make(place: Path, outside: Path, *, real: bool) -> Path:
 
 
 @pytest.fixture(scope="module")
-def vaults(tmp_path_factory: pytest.TempPathFactory, open_fake: Callable[[Opening], Library]) -> Iterator[tuple[tuple[Library, Path], ...]]:
+def vaults(
+    tmp_path_factory: pytest.TempPathFactory, open_fake: Callable[[Opening], Library]
+) -> Iterator[tuple[tuple[Library, Path], ...]]:
     """Open two folders that differ only in what lies outside of them."""
     made = []
     for name in ("aa", "bb"):
         place = tmp_path_factory.mktemp(name) / "place"
-        root, index = make(place, place.parent / "outside", real=name == "aa"), place.parent / "index"
+        root, index = (
+            make(place, place.parent / "outside", real=name == "aa"),
+            place.parent / "index",
+        )
         os.mkfifo(root / "pipe.md")
         library = open_fake(Opening((str(root),), index))
         library.index()
@@ -230,7 +246,12 @@ def vaults(tmp_path_factory: pytest.TempPathFactory, open_fake: Callable[[Openin
 
 def neutral(said: object, place: Path) -> str:
     """Return what was said with the one thing taken out in which the two folders' paths differ."""
-    return repr(said).replace(str(place), "PLACE").replace(str(place).lstrip("/"), "PLACE").replace(place.name, "PLACE")
+    return (
+        repr(said)
+        .replace(str(place), "PLACE")
+        .replace(str(place).lstrip("/"), "PLACE")
+        .replace(place.name, "PLACE")
+    )
 
 
 def asked(path: str, place: Path) -> str:
@@ -265,8 +286,13 @@ def of_filters(library: Library, paths: list[str]) -> list[object]:
     """Ask a library within paths in every way there is."""
     ways: list[Callable[[], object]] = [
         lambda: library.why("note.md", "apples", glob=paths).fate,
-        lambda: [(each.path, each.text) for each in library.query("apples pears secret", path=paths).passages],
-        lambda: [(each.path, each.text) for each in library.query("apples pears", without=paths).passages],
+        lambda: [
+            (each.path, each.text)
+            for each in library.query("apples pears secret", path=paths).passages
+        ],
+        lambda: [
+            (each.path, each.text) for each in library.query("apples pears", without=paths).passages
+        ],
     ]
     return list(map(outcome, ways))
 
@@ -291,7 +317,10 @@ async def of_server(client: Client, path: str) -> list[object]:
         lambda: client.read_resource(f"file:///{path}"),
         lambda: client.complete(template, {"name": "path", "value": path}),
         lambda: client.complete(template, {"name": "path", "value": "n"}, {"folder": path}),
-        *(partial(client.subscribe_resource, uri) for uri in (f"thumbindex://vault/{path}", f"thumbindex://{path}")),
+        *(
+            partial(client.subscribe_resource, uri)
+            for uri in (f"thumbindex://vault/{path}", f"thumbindex://{path}")
+        ),
     ]
     for way in ways:
         try:
@@ -305,59 +334,110 @@ def test_there_are_a_hundred_hostile_paths_and_more() -> None:
     assert len(set(HOSTILE)) >= 140
 
 
-def test_no_path_reads_or_betrays_what_lies_outside(vaults: tuple[tuple[Library, Path], ...]) -> None:
+def test_no_path_reads_or_betrays_what_lies_outside(
+    vaults: tuple[tuple[Library, Path], ...],
+) -> None:
     for path in HOSTILE:
-        there, not_there = (neutral(of_library(library, asked(path, place)), place) for library, place in vaults)
+        there, not_there = (
+            neutral(of_library(library, asked(path, place)), place) for library, place in vaults
+        )
         assert there == not_there, path
         assert SECRET not in there
 
 
 def test_no_filter_betrays_what_lies_outside(vaults: tuple[tuple[Library, Path], ...]) -> None:
     for paths in BATCHES:
-        there, not_there = (neutral(of_filters(library, [asked(path, place) for path in paths]), place) for library, place in vaults)
+        there, not_there = (
+            neutral(of_filters(library, [asked(path, place) for path in paths]), place)
+            for library, place in vaults
+        )
         assert there == not_there, paths
         assert ("UsageError" in there, SECRET in there) == (paths[0] in REFUSED, False)
 
 
 @pytest.mark.anyio
-@pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed")  # it is what the clients of an earlier era have
-async def test_no_path_reads_or_betrays_it_over_the_protocol(vaults: tuple[tuple[Library, Path], ...]) -> None:
+# it is what the clients of an earlier era have
+@pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed")
+async def test_no_path_reads_or_betrays_it_over_the_protocol(
+    vaults: tuple[tuple[Library, Path], ...],
+) -> None:
     said: list[dict[str, str]] = []
     for library, place in vaults:
-        server = build_server(Background(Opening(), lambda opening, library=library: library, command=[]), library.folders)
+        server = build_server(
+            Background(Opening(), lambda opening, library=library: library, command=[]),
+            library.folders,
+        )
         async with Client(server, mode="legacy") as client:
             whole = (path for path in HOSTILE if path.isprintable() or path.isascii())
-            said.append({path: neutral(await of_server(client, asked(path, place)), place) for path in whole})
+            said.append(
+                {
+                    path: neutral(await of_server(client, asked(path, place)), place)
+                    for path in whole
+                }
+            )
             for paths in BATCHES:
-                given = [asked(path, place) for path in paths if path.isprintable() or path.isascii()]
-                answers = [await client.call_tool("query", {"query": "apples secret", name: given}) for name in ("path", "folder")]
-                said[-1][repr(paths)] = neutral([(each.is_error, each.content[0].text) for each in answers], place)
+                given = [
+                    asked(path, place) for path in paths if path.isprintable() or path.isascii()
+                ]
+                answers = [
+                    await client.call_tool("query", {"query": "apples secret", name: given})
+                    for name in ("path", "folder")
+                ]
+                said[-1][repr(paths)] = neutral(
+                    [(each.is_error, each.content[0].text) for each in answers], place
+                )
     assert said[0] == said[1]
     assert [path for path, told in said[0].items() if SECRET in told] == []
 
 
 def test_no_path_betrays_it_on_the_command_line(
-    vaults: tuple[tuple[Library, Path], ...], open_fake: Callable[[Opening], Library], monkeypatch: pytest.MonkeyPatch
+    vaults: tuple[tuple[Library, Path], ...],
+    open_fake: Callable[[Opening], Library],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def say(library: Library, place: Path, command: str, *arguments: str) -> str:
         monkeypatch.chdir(place / "place")
-        options = ["--folder", str(place / "place/vault"), "--index", str(place / "index"), *arguments]
+        options = [
+            "--folder",
+            str(place / "place/vault"),
+            "--index",
+            str(place / "index"),
+            *arguments,
+        ]
         result: Result = CliRunner().invoke(app, [command, *options], obj=open_fake)
         return neutral((result.exit_code, result.output), place)
 
-    writable = [[path for path in batch if "\ud800" not in path and "\udcff" not in path] for batch in BATCHES]
+    writable = [
+        [path for path in batch if "\ud800" not in path and "\udcff" not in path]
+        for batch in BATCHES
+    ]
     commands = [("query", *(f"--path={path}" for path in paths), "apples") for paths in writable]
     commands += [("why", "--", path, "apples") for paths in writable for path in paths[::10]]
     for command in commands:
-        there, not_there = (say(library, place, *(asked(each, place) for each in command)) for library, place in vaults)
+        there, not_there = (
+            say(library, place, *(asked(each, place) for each in command))
+            for library, place in vaults
+        )
         assert there == not_there, command
         assert SECRET not in there
 
 
-def test_reports_do_not_betray_what_symlinks_lead_to(vaults: tuple[tuple[Library, Path], ...]) -> None:
-    there, not_there = (neutral((library.status()[0].problems, library.index().skipped), place) for library, place in vaults)
+def test_reports_do_not_betray_what_symlinks_lead_to(
+    vaults: tuple[tuple[Library, Path], ...],
+) -> None:
+    there, not_there = (
+        neutral((library.status()[0].problems, library.index().skipped), place)
+        for library, place in vaults
+    )
     assert there == not_there
-    assert {each.path for each in vaults[0][0].status()[0].problems} >= {"out.md", "outdir", "chain", "chain.md", ".gitignore", "sub/.gitignore"}
+    assert {each.path for each in vaults[0][0].status()[0].problems} >= {
+        "out.md",
+        "outdir",
+        "chain",
+        "chain.md",
+        ".gitignore",
+        "sub/.gitignore",
+    }
 
 
 def test_what_is_swapped_for_a_symlink_while_it_is_read_leads_nowhere(tmp_path: Path) -> None:

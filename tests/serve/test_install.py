@@ -26,7 +26,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     notes = tmp_path / "home" / "notes"
     notes.mkdir(parents=True)
     monkeypatch.chdir(notes)
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+    for name in (
+        "CLAUDE_CONFIG_DIR",
+        "CODEX_HOME",
+        "GEMINI_CLI_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+    ):
         monkeypatch.delenv(name, raising=False)
     for name in ("HOME", "USERPROFILE"):
         monkeypatch.setenv(name, str(notes.parent))
@@ -43,25 +49,58 @@ def files(home: Path) -> set[str]:
 
 
 def entry(home: Path) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = json.loads((home / ".claude.json").read_text(encoding="utf-8"))["mcpServers"]["thumbindex"]
+    found: dict[str, list[str]] = json.loads((home / ".claude.json").read_text(encoding="utf-8"))[
+        "mcpServers"
+    ]["thumbindex"]
     return found
 
 
 def test_a_client_is_told_of_each_folder_by_its_absolute_path(install: Install, home: Path) -> None:
     (home / "docs").mkdir()
-    result = install("claude-code", "--folder", ".", "--folder", "../docs", "--set", "query.limit=3", "--index", "../elsewhere")
+    result = install(
+        "claude-code",
+        "--folder",
+        ".",
+        "--folder",
+        "../docs",
+        "--set",
+        "query.limit=3",
+        "--index",
+        "../elsewhere",
+    )
     assert result.exit_code == 0
     folders = ["--folder", str(home / "docs"), "--folder", str(home / "notes")]
-    assert entry(home)["args"] == ["serve", *folders, "--set", "query.limit=3", "--index", str(home / "notes" / ".." / "elsewhere")]
+    assert entry(home)["args"] == [
+        "serve",
+        *folders,
+        "--set",
+        "query.limit=3",
+        "--index",
+        str(home / "notes" / ".." / "elsewhere"),
+    ]
 
 
-def test_the_command_that_was_written_starts_a_server_from_anywhere(install: Install, home: Path) -> None:
+def test_the_command_that_was_written_starts_a_server_from_anywhere(
+    install: Install, home: Path
+) -> None:
     install("claude-code")
     command, *arguments = entry(home)["command"], *entry(home)["args"]
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
-    hello["params"] = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}  # type: ignore[assignment]
+    hello["params"] = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }  # type: ignore[assignment]
     bare = {"HOME": str(home), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    done = subprocess.run([command, *arguments], input=json.dumps(hello) + "\n", capture_output=True, text=True, cwd="/", env=bare, timeout=60)
+    done = subprocess.run(
+        [command, *arguments],
+        input=json.dumps(hello) + "\n",
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env=bare,
+        timeout=60,
+    )
     assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "thumbindex"
 
 
@@ -70,7 +109,9 @@ def test_without_a_folder_the_current_one_is_named(install: Install, home: Path)
     assert entry(home)["args"] == ["serve", "--folder", str(home / "notes")]
 
 
-def test_without_a_folder_the_configured_ones_are_left_to_the_configuration(install: Install, home: Path) -> None:
+def test_without_a_folder_the_configured_ones_are_left_to_the_configuration(
+    install: Install, home: Path
+) -> None:
     own = home / "own.toml"
     own.write_text(f"[folders]\nwork = {json.dumps(str(home / 'notes'))}\n", encoding="utf-8")
     install("claude-code", "--config", str(own))
@@ -78,7 +119,9 @@ def test_without_a_folder_the_configured_ones_are_left_to_the_configuration(inst
 
 
 @pytest.mark.parametrize("place", ["home", "/"])
-def test_a_whole_home_or_disk_is_served_only_where_it_is_named(install: Install, home: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whole_home_or_disk_is_served_only_where_it_is_named(
+    install: Install, home: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(home if place == "home" else place)
     result = install("claude-code")
     assert (result.exit_code, files(home)) == (2, set())
@@ -86,13 +129,23 @@ def test_a_whole_home_or_disk_is_served_only_where_it_is_named(install: Install,
 
 
 def test_a_folder_around_the_index_directory_is_refused(install: Install, home: Path) -> None:
-    for inside in (install("claude-code", "--folder", str(home)), install("claude-code", "--index", "elsewhere")):
+    for inside in (
+        install("claude-code", "--folder", str(home)),
+        install("claude-code", "--index", "elsewhere"),
+    ):
         assert (inside.exit_code, files(home)) == (2, set())
         assert "lies inside the folder" in inside.stderr
-    assert install("claude-code", "--folder", str(home), "--index", str(home.parent / "indexes")).exit_code == 0
+    assert (
+        install(
+            "claude-code", "--folder", str(home), "--index", str(home.parent / "indexes")
+        ).exit_code
+        == 0
+    )
 
 
-def test_a_dry_run_shows_what_the_real_one_does_and_writes_nothing(install: Install, home: Path) -> None:
+def test_a_dry_run_shows_what_the_real_one_does_and_writes_nothing(
+    install: Install, home: Path
+) -> None:
     shown = install("codex", "--dry-run").stdout
     assert files(home) == set()
     assert install("codex").stdout.splitlines()[:12] == shown.splitlines()[:12]
@@ -104,26 +157,40 @@ def test_a_dry_run_shows_what_the_real_one_does_and_writes_nothing(install: Inst
 def test_a_second_run_changes_nothing_and_says_so(install: Install, home: Path) -> None:
     install("claude-code")
     said = install("claude-code").stdout
-    assert said == "".join(f"{home / name}: nothing to change\n" for name in (".claude.json", ".claude/CLAUDE.md"))
+    assert said == "".join(
+        f"{home / name}: nothing to change\n" for name in (".claude.json", ".claude/CLAUDE.md")
+    )
 
 
 def test_what_was_installed_is_gone_without_a_trace(install: Install, home: Path) -> None:
     (home / ".claude").mkdir()
     (home / ".claude" / "CLAUDE.md").write_text("Be brief.", encoding="utf-8")
     install("claude-code")
-    assert files(home) == {".claude.json", ".claude/CLAUDE.md", ".claude/CLAUDE.md.thumbindex-backup"}
+    assert files(home) == {
+        ".claude.json",
+        ".claude/CLAUDE.md",
+        ".claude/CLAUDE.md.thumbindex-backup",
+    }
     assert "no longer starts thumbindex" in install("claude-code", "--uninstall").stdout
     assert files(home) == {".claude/CLAUDE.md"}
     assert (home / ".claude" / "CLAUDE.md").read_text(encoding="utf-8") == "Be brief."
 
 
-def test_another_folder_replaces_the_first_one_aloud_and_leaves_nothing_behind(install: Install, home: Path) -> None:
+def test_another_folder_replaces_the_first_one_aloud_and_leaves_nothing_behind(
+    install: Install, home: Path
+) -> None:
     (home / "docs").mkdir()
     install("cursor")
     second = install("cursor", "--folder", str(home / "docs"))
     assert f"run this again with --folder {home / 'notes'} as well." in second.stdout
-    assert "serves no more" not in install("cursor", "--folder", str(home / "docs"), "--folder", ".").stdout
-    assert "Cursor no longer starts thumbindex. If it is running, restart it.\n" in install("cursor", "--uninstall").stdout
+    assert (
+        "serves no more"
+        not in install("cursor", "--folder", str(home / "docs"), "--folder", ".").stdout
+    )
+    assert (
+        "Cursor no longer starts thumbindex. If it is running, restart it.\n"
+        in install("cursor", "--uninstall").stdout
+    )
     assert files(home) == set()
 
 
@@ -143,7 +210,10 @@ def test_one_broken_file_keeps_the_other_from_being_written(install: Install, ho
     (home / ".claude.json").write_text("{", encoding="utf-8")
     result = install("claude-code")
     assert (result.exit_code, files(home)) == (2, {".claude.json"})
-    assert ".claude.json:1:2: the text ends where a key in quotes or } is expected. Nothing was changed" in result.stderr
+    assert (
+        ".claude.json:1:2: the text ends where a key in quotes or } is expected. Nothing was "
+        "changed"
+    ) in result.stderr
 
 
 def test_an_unknown_client_is_answered_with_the_known_ones(install: Install) -> None:
@@ -176,18 +246,25 @@ def test_a_folder_whose_name_is_no_text_is_refused(install: Install, home: Path)
     assert (result.exit_code, files(home)) == (2, set())
 
 
-def test_without_a_client_those_on_this_machine_are_listed_with_their_commands(install: Install, home: Path) -> None:
+def test_without_a_client_those_on_this_machine_are_listed_with_their_commands(
+    install: Install, home: Path
+) -> None:
     none = install()
     (home / ".codex").mkdir()
     (home / ".cursor").mkdir()
     found = install()
-    assert (none.exit_code, none.stdout.splitlines()[0]) == (0, "No client that this command knows was found on this machine.")
+    assert (none.exit_code, none.stdout.splitlines()[0]) == (
+        0,
+        "No client that this command knows was found on this machine.",
+    )
     assert found.stdout.splitlines()[:3] == [
         "Found on this machine:",
         "  Cursor  thumbindex install cursor --folder DIR",
         "  Codex   thumbindex install codex --folder DIR",
     ]
-    assert [each["name"] for each in json.loads(install("--json").stdout)["clients"] if each["found"]] == ["cursor", "codex"]
+    assert [
+        each["name"] for each in json.loads(install("--json").stdout)["clients"] if each["found"]
+    ] == ["cursor", "codex"]
 
 
 @pytest.mark.parametrize(
@@ -204,11 +281,19 @@ def test_a_projects_file_names_nothing_of_this_machine(
     (home / "notes/docs").mkdir()
     assert install(*client, "--project", "--folder", "docs").exit_code == 0
     entry = json.loads((home / "notes" / file).read_text(encoding="utf-8"))[keys]["thumbindex"]
-    assert (entry["command"], entry["args"], files(home)) == ("thumbindex", ["serve", "--folder", folder], {f"notes/{file}"})
+    assert (entry["command"], entry["args"], files(home)) == (
+        "thumbindex",
+        ["serve", "--folder", folder],
+        {f"notes/{file}"},
+    )
     assert (install(*client, "--project", "--uninstall").exit_code, files(home)) == (0, set())
 
 
 def test_a_project_takes_folders_of_its_own_only(install: Install, home: Path) -> None:
-    refused = [install("--project", "--folder", ".."), install("--project", "--index", "x"), install("zed", "--project")]
+    refused = [
+        install("--project", "--folder", ".."),
+        install("--project", "--index", "x"),
+        install("zed", "--project"),
+    ]
     assert [(each.exit_code, files(home)) for each in refused] == 3 * [(2, set())]
     assert "inside the project" in refused[0].stderr

@@ -24,7 +24,10 @@ from thumbindex.serve.opening import Opening
 Run = Callable[..., Result]
 
 TEA = "# Tea\n\nGreen or black.\n\n## Storage\n\nKeep tea leaves dry and dark.\n"
-GONE = "cannot be opened: its note is gone, private, or outside its folder now. Ask again with `thumbindex query`."
+GONE = (
+    "cannot be opened: its note is gone, private, or outside its folder now. Ask again with "
+    "`thumbindex query`."
+)
 
 
 @pytest.fixture
@@ -32,7 +35,9 @@ def kitchen(tmp_path: Path) -> Path:
     root = tmp_path / "my notes"
     root.mkdir()
     (root / "tea & milk; (1).md").write_text(TEA, encoding="utf-8")
-    (root / "dark.md").write_text("# Dark\n\nKeep dry leaves of tea in a dark wood.\n", encoding="utf-8")
+    (root / "dark.md").write_text(
+        "# Dark\n\nKeep dry leaves of tea in a dark wood.\n", encoding="utf-8"
+    )
     return root
 
 
@@ -53,7 +58,9 @@ def run(state: Path, open_fake: Callable[[Opening], Library]) -> Run:
 
 @pytest.fixture
 def query(run: Run, kitchen: Path, tmp_path: Path) -> Run:
-    return lambda *arguments: run("query", "--folder", str(kitchen), "--index", str(tmp_path / "index"), *arguments)
+    return lambda *arguments: run(
+        "query", "--folder", str(kitchen), "--index", str(tmp_path / "index"), *arguments
+    )
 
 
 @pytest.fixture
@@ -64,7 +71,9 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
         (tmp_path / "bin").mkdir(exist_ok=True)
         program, ran = tmp_path / "bin" / name, tmp_path / f"{name}.ran"
         program.write_text(
-            f"#!{sys.executable}\nimport json, sys\njson.dump(sys.argv[1:], open({str(ran)!r}, 'w'))\nsys.exit({code})\n", encoding="utf-8"
+            f"#!{sys.executable}\nimport json, sys\njson.dump(sys.argv[1:], "
+            f"open({str(ran)!r}, 'w'))\nsys.exit({code})\n",
+            encoding="utf-8",
         )
         program.chmod(0o755)
         monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
@@ -74,16 +83,28 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
 
 
 def test_a_result_is_opened_in_the_editor_at_its_line(
-    query: Run, run: Run, kitchen: Path, script: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    query: Run,
+    run: Run,
+    kitchen: Path,
+    script: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ran = script("vim")
     monkeypatch.setenv("EDITOR", "vim -c 'set number'")
     assert query("keep tea leaves dry").stdout.count("\n1. ") == 1
     assert run("open").exit_code == 0
-    assert json.loads(ran.read_text()) == ["-c", "set number", "+7", str(kitchen / "tea & milk; (1).md")]
+    assert json.loads(ran.read_text()) == [
+        "-c",
+        "set number",
+        "+7",
+        str(kitchen / "tea & milk; (1).md"),
+    ]
     monkeypatch.setenv("VISUAL", str(script("code").with_name("bin") / "code"))
     assert run("open", "2").exit_code == 0
-    assert json.loads(ran.with_name("code.ran").read_text()) == ["--goto", f"{kitchen / 'dark.md'}:3"]
+    assert json.loads(ran.with_name("code.ran").read_text()) == [
+        "--goto",
+        f"{kitchen / 'dark.md'}:3",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -100,21 +121,32 @@ def test_a_result_is_opened_in_the_editor_at_its_line(
         ("my-own-editor", ["PATH"]),
     ],
 )
-def test_each_editor_is_told_the_line_in_its_own_way(script: Callable[[str], Path], editor: str, arguments: list[str]) -> None:
+def test_each_editor_is_told_the_line_in_its_own_way(
+    script: Callable[[str], Path], editor: str, arguments: list[str]
+) -> None:
     program = script(editor).with_name("bin") / editor
     path = Path("/notes/{x} $(y).md")
-    assert editor_command([editor], path, 7) == [str(program), *(each.replace("PATH", str(path)) for each in arguments)]
+    assert editor_command([editor], path, 7) == [
+        str(program),
+        *(each.replace("PATH", str(path)) for each in arguments),
+    ]
 
 
-def test_a_command_file_of_windows_gets_no_name_that_it_would_run(script: Callable[[str], Path]) -> None:
+def test_a_command_file_of_windows_gets_no_name_that_it_would_run(
+    script: Callable[[str], Path],
+) -> None:
     script("code.cmd")
     assert editor_command(["code.cmd"], Path("/a b.md"), 1)[1:] == ["--goto", "/a b.md:1"]
     with pytest.raises(UsageError, match="Windows would take a part of its name for a command"):
         editor_command(["code.cmd"], Path("/a&calc.md"), 1)
 
 
-def test_without_an_editor_a_note_of_a_vault_opens_in_obsidian_and_any_other_with_the_systems_program(
-    query: Run, run: Run, kitchen: Path, script: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+def test_without_an_editor_a_vaults_note_opens_in_obsidian_and_any_other_with_the_systems_program(
+    query: Run,
+    run: Run,
+    kitchen: Path,
+    script: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     opener = "open" if sys.platform == "darwin" else "xdg-open"
     ran = script(opener)
@@ -137,12 +169,17 @@ def test_what_would_be_opened_can_be_printed_with_its_line_whether_an_editor_is_
     query("keep tea leaves dry")
     for given in ((), ("--with", "editor")):
         assert run("open", "2", "--print", *given).stdout == f"{kitchen / 'dark.md'}:3\n"
-    assert run("open", "2", "--print", "--with", "vscode").stdout == f"vscode://file{str(kitchen).replace(' ', '%20')}/dark.md:3\n"
+    assert (
+        run("open", "2", "--print", "--with", "vscode").stdout
+        == f"vscode://file{str(kitchen).replace(' ', '%20')}/dark.md:3\n"
+    )
     monkeypatch.setenv("EDITOR", "vim")
     assert run("open", "2", "--print").stdout == f"{kitchen / 'dark.md'}:3\n"
 
 
-def test_an_editor_that_is_not_there_or_fails_is_told_of(query: Run, run: Run, script: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_editor_that_is_not_there_or_fails_is_told_of(
+    query: Run, run: Run, script: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     query("keep tea leaves dry")
     for editor, code, says in (
         ("nosuchthing", 2, "There is no program 'nosuchthing', which $VISUAL or $EDITOR names"),
@@ -160,13 +197,20 @@ def test_wrong_use_is_told_in_a_sentence(query: Run, run: Run) -> None:
     for number in ("9", "0"):
         result = run("open", number)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert f"There is no result {number}: the last answer has 2 results. Give 1 to 2." in result.stderr
+        assert (
+            f"There is no result {number}: the last answer has 2 results. Give 1 to 2."
+            in result.stderr
+        )
     query("xyzzyq plughw")
-    assert "The last answer has no results: ask with `thumbindex query` again." in run("open").stderr
+    assert (
+        "The last answer has no results: ask with `thumbindex query` again." in run("open").stderr
+    )
 
 
 @pytest.mark.parametrize("change", ["gone", "private", "outside", "folder gone", "index gone"])
-def test_a_note_that_may_not_be_read_any_more_is_not_opened_nor_named(query: Run, run: Run, kitchen: Path, tmp_path: Path, change: str) -> None:
+def test_a_note_that_may_not_be_read_any_more_is_not_opened_nor_named(
+    query: Run, run: Run, kitchen: Path, tmp_path: Path, change: str
+) -> None:
     query("keep tea leaves dry")
     note = kitchen / "tea & milk; (1).md"
     if change == "private":
@@ -185,18 +229,26 @@ def test_a_note_that_may_not_be_read_any_more_is_not_opened_nor_named(query: Run
         assert "tea" not in result.stderr
 
 
-def test_a_note_that_has_become_shorter_is_opened_at_its_last_line(query: Run, run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_that_has_become_shorter_is_opened_at_its_last_line(
+    query: Run, run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query("keep tea leaves dry")
     (kitchen / "tea & milk; (1).md").write_text("# Tea\n", encoding="utf-8")
     monkeypatch.setenv("EDITOR", "vim")
     assert run("open", "--print").stdout == f"{kitchen / 'tea & milk; (1).md'}:1\n"
 
 
-def test_what_is_remembered_is_for_the_users_eyes_and_holds_no_text(query: Run, state: Path, kitchen: Path, tmp_path: Path) -> None:
+def test_what_is_remembered_is_for_the_users_eyes_and_holds_no_text(
+    query: Run, state: Path, kitchen: Path, tmp_path: Path
+) -> None:
     query("keep tea leaves dry")
     kept = json.loads(state.read_text(encoding="utf-8"))
     opening = [f"--folder={kitchen}", f"--index={tmp_path / 'index'}"]
-    assert kept == {"format": 1, "opening": opening, "places": [[str(kitchen), "tea & milk; (1).md", 7], [str(kitchen), "dark.md", 3]]}
+    assert kept == {
+        "format": 1,
+        "opening": opening,
+        "places": [[str(kitchen), "tea & milk; (1).md", 7], [str(kitchen), "dark.md", 3]],
+    }
     assert [each.name for each in state.parent.iterdir()] == ["answer.json"]
     if os.name != "nt":
         assert (state.stat().st_mode & 0o777, state.parent.stat().st_mode & 0o777) == (0o600, 0o700)
@@ -207,8 +259,13 @@ def test_an_answer_for_a_program_is_not_remembered(query: Run, state: Path) -> N
     assert not state.exists()
 
 
-def test_of_an_answer_that_lists_files_the_nth_path_is_what_open_n_opens(query: Run, run: Run, kitchen: Path) -> None:
-    more = "".join(f"## Kind {n}\n\nKeep tea leaves of kind {n} dry. {'Some more of it. ' * 90}\n\n" for n in range(3))
+def test_of_an_answer_that_lists_files_the_nth_path_is_what_open_n_opens(
+    query: Run, run: Run, kitchen: Path
+) -> None:
+    more = "".join(
+        f"## Kind {n}\n\nKeep tea leaves of kind {n} dry. {'Some more of it. ' * 90}\n\n"
+        for n in range(3)
+    )
     (kitchen / "tea & milk; (1).md").write_text(f"{TEA}\n{more}", encoding="utf-8")
     assert query("keep tea leaves dry").stdout.count("tea & milk; (1).md:") > 1
     paths = query("keep tea leaves dry", "--files").stdout.splitlines()
@@ -217,7 +274,9 @@ def test_of_an_answer_that_lists_files_the_nth_path_is_what_open_n_opens(query: 
     assert "the last answer has 2 results" in run("open", "3").stderr
 
 
-def test_where_nothing_can_be_written_a_question_is_answered_all_the_same(query: Run, state: Path) -> None:
+def test_where_nothing_can_be_written_a_question_is_answered_all_the_same(
+    query: Run, state: Path
+) -> None:
     state.parents[2].write_text("a file where the folder should be", encoding="utf-8")
     result = query("keep tea leaves dry")
     assert (result.exit_code, result.stderr.count("state")) == (0, 0)
@@ -225,12 +284,20 @@ def test_where_nothing_can_be_written_a_question_is_answered_all_the_same(query:
 
 def test_what_cannot_be_read_is_no_answer(query: Run, run: Run, state: Path) -> None:
     query("keep tea leaves dry")
-    for text in ("", "[]", "{}", '{"format": 2, "opening": [], "places": []}', '{"format": 1, "opening": 5, "places": [1]}'):
+    for text in (
+        "",
+        "[]",
+        "{}",
+        '{"format": 2, "opening": [], "places": []}',
+        '{"format": 1, "opening": 5, "places": [1]}',
+    ):
         state.write_text(text, encoding="utf-8")
         assert "There is no last answer" in run("open").stderr
 
 
-def test_forgetting_a_folder_erases_the_answer_that_came_from_it(query: Run, run: Run, state: Path, kitchen: Path, tmp_path: Path) -> None:
+def test_forgetting_a_folder_erases_the_answer_that_came_from_it(
+    query: Run, run: Run, state: Path, kitchen: Path, tmp_path: Path
+) -> None:
     other = tmp_path / "other"
     other.mkdir()
     run("index", "--words-only", "--folder", str(other), "--index", str(tmp_path / "index"))
@@ -251,19 +318,28 @@ def test_the_options_of_the_question_hold_when_its_result_is_opened(
 ) -> None:
     monkeypatch.chdir(kitchen)
     (tmp_path / "own.toml").write_text("[query]\nlimit = 3\n", encoding="utf-8")
-    assert run("query", "--config", "../own.toml", "--index", "../index", "keep tea leaves dry").exit_code == 0
+    assert (
+        run(
+            "query", "--config", "../own.toml", "--index", "../index", "keep tea leaves dry"
+        ).exit_code
+        == 0
+    )
     monkeypatch.chdir(tmp_path)
     assert run("open", "--print").stdout == f"{kitchen / 'tea & milk; (1).md'}:7\n"
 
 
 @pytest.mark.anyio
 async def test_a_question_of_a_client_is_not_remembered(library: Library, state: Path) -> None:
-    async with Client(build_server(Background(Opening(), lambda opening: library, command=[]), library.folders)) as client:
+    async with Client(
+        build_server(Background(Opening(), lambda opening: library, command=[]), library.folders)
+    ) as client:
         assert not (await client.call_tool("query", {"query": "press the green button"})).is_error
     assert not state.exists()
 
 
-def test_on_windows_the_system_opens_a_file_without_a_shell(query: Run, run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_windows_the_system_opens_a_file_without_a_shell(
+    query: Run, run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query("keep tea leaves dry")
     started: list[str] = []
     monkeypatch.setattr(os, "startfile", started.append, raising=False)

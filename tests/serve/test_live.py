@@ -1,4 +1,6 @@
-"""An index that follows its folder: whatever happens on the real file system, it ends in the state of a fresh build."""
+"""An index that follows its folder: whatever happens on the real file system, it ends in the state
+of a fresh build.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,12 @@ def write(path: Path, text: str) -> None:
 
 def open_library(root: Path, index: Path, *overrides: str) -> Library:
     config = load_config(user_file=root.parent / "none", overrides=(*SETTINGS, *overrides))
-    config = replace(config, serve=replace(config.serve, watch=replace(config.serve.watch, longest_ms=400, poll_seconds=0.1)))
+    config = replace(
+        config,
+        serve=replace(
+            config.serve, watch=replace(config.serve.watch, longest_ms=400, poll_seconds=0.1)
+        ),
+    )
     return Library.open([root], index=index, config=config, embedder=FakeEmbedder())
 
 
@@ -67,7 +74,9 @@ def dump(library: Library) -> dict[str, list[object]]:
 class Tended:
     """A vault with somebody at work in it, and a library that reads."""
 
-    def __init__(self, root: Path, index: Path, make_watch: Callable[..., Watch] = Watch, *overrides: str) -> None:
+    def __init__(
+        self, root: Path, index: Path, make_watch: Callable[..., Watch] = Watch, *overrides: str
+    ) -> None:
         self.root, self.lines = root, list[str]()
         self.worker, self.reader = open_library(root, index, *overrides), open_library(root, index)
         self.live = IndexingLoop(self.worker, self.lines.append, make_watch)
@@ -147,7 +156,9 @@ def test_a_rename_asks_the_model_nothing(tended: Tended):
 def test_a_moved_folder_moves_its_notes(tended: Tended):
     asked = tended.asked
     (tended.root / "fruit").rename(tended.root / "orchard")
-    assert until(lambda: tended.paths() == ["apples.md", "orchard/Pears.md", "orchard/deep/plums.md"])
+    assert until(
+        lambda: tended.paths() == ["apples.md", "orchard/Pears.md", "orchard/deep/plums.md"]
+    )
     write(tended.root / ".plums.md", "# Plums\n\nDamsons are small.\n")  # nobody reads half of it
     (tended.root / ".plums.md").replace(tended.root / "orchard/deep/plums.md")
     assert until(lambda: tended.found("damsons are small") == "orchard/deep/plums.md")
@@ -167,7 +178,9 @@ def test_a_deleted_note_is_found_no_more(tended: Tended):
 
 def test_a_folder_that_is_copied_in_is_read(tended: Tended):
     shutil.copytree(tended.root / "fruit", tended.root / "new" / "fruit")
-    assert until(lambda: tended.paths() == sorted([*NOTES, "new/fruit/Pears.md", "new/fruit/deep/plums.md"]))
+    assert until(
+        lambda: tended.paths() == sorted([*NOTES, "new/fruit/Pears.md", "new/fruit/deep/plums.md"])
+    )
 
 
 def test_an_ignore_file_takes_notes_out_and_its_end_brings_them_back(tended: Tended):
@@ -189,12 +202,17 @@ def test_twenty_saves_in_a_row_are_few_commits(tended: Tended):
 
 def test_a_storm_ends_in_the_state_of_a_fresh_build(tended: Tended, tmp_path: Path):
     for number in range(2000):
-        write(tended.root / f"storm/{number % 50}/{number}.md", f"# {number}\n\nWind number {number}. See [[{(number * 7) % 2000}]].\n")
+        write(
+            tended.root / f"storm/{number % 50}/{number}.md",
+            f"# {number}\n\nWind number {number}. See [[{(number * 7) % 2000}]].\n",
+        )
     for number in range(0, 2000, 10):
         (tended.root / f"storm/{number % 50}/{number}.md").unlink()
     shutil.rmtree(tended.root / "storm/7")
     (tended.root / "storm/8").rename(tended.root / "calm")
-    expected = sorted(path.relative_to(tended.root).as_posix() for path in tended.root.rglob("*.md"))
+    expected = sorted(
+        path.relative_to(tended.root).as_posix() for path in tended.root.rglob("*.md")
+    )
     assert until(lambda: tended.paths() == expected and tended.is_settled(), 40)
     with open_library(tended.root, tmp_path / "fresh") as fresh:
         fresh.index()
@@ -223,20 +241,29 @@ def test_a_wish_to_begin_again_mends_what_nobody_edited(tended: Tended):
     assert until(lambda: read_known(folder.places).is_settled)
 
 
-# ------------------------------------------------------------------ folders that go, watches that fail
+# ------------------------------------------------------------------ folders that go, watches that f
 
 
-def test_nothing_is_deleted_because_the_root_is_gone_and_what_changed_meanwhile_is_found(tended: Tended):
+def test_nothing_is_deleted_because_the_root_is_gone_and_what_changed_meanwhile_is_found(
+    tended: Tended,
+):
     tended.root.rename(tended.root.with_name("elsewhere"))
-    assert until(lambda: any(line.startswith('note in "vault": The folder') for line in tended.said))
+    assert until(
+        lambda: any(line.startswith('note in "vault": The folder') for line in tended.said)
+    )
     assert (tended.paths(), tended.found("ripen off the tree")) == (sorted(NOTES), "fruit/Pears.md")
-    write(tended.root.with_name("elsewhere") / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
+    write(
+        tended.root.with_name("elsewhere") / "apples.md",
+        "# Apples\n\nCider is pressed from apples.\n",
+    )
     tended.root.with_name("elsewhere").rename(tended.root)
     assert until(lambda: tended.found("cider is pressed") == "apples.md")
     assert tended.said[-1].startswith('over in "vault": The folder')
 
 
-def test_nothing_is_deleted_because_a_drive_is_not_mounted_when_the_server_starts(root: Path, tmp_path: Path):
+def test_nothing_is_deleted_because_a_drive_is_not_mounted_when_the_server_starts(
+    root: Path, tmp_path: Path
+):
     with open_library(root, tmp_path / "index") as library:
         library.index()
     root.rename(root.with_name("elsewhere"))
@@ -279,7 +306,9 @@ def test_without_watches_the_folder_is_polled_and_the_user_is_told(root: Path, t
     tended = Tended(root, tmp_path / "index", partial(Watch, make_observer=Full))
     write(root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
     assert until(lambda: tended.found("cider is pressed") == "apples.md")
-    assert ["cannot be watched (inotify watch limit reached)" in line for line in tended.said] == [True]
+    assert ["cannot be watched (inotify watch limit reached)" in line for line in tended.said] == [
+        True
+    ]
     tended.close()
 
 
@@ -291,8 +320,15 @@ class Deaf(Observer):  # type: ignore[misc, valid-type]
         return super().schedule(FileSystemEventHandler(), *arguments, **options)
 
 
-def test_what_no_event_told_is_found_by_the_next_comparison_of_all_files(root: Path, tmp_path: Path):
-    tended = Tended(root, tmp_path / "index", partial(Watch, make_observer=Deaf), "serve.watch.reconcile_seconds=1")
+def test_what_no_event_told_is_found_by_the_next_comparison_of_all_files(
+    root: Path, tmp_path: Path
+):
+    tended = Tended(
+        root,
+        tmp_path / "index",
+        partial(Watch, make_observer=Deaf),
+        "serve.watch.reconcile_seconds=1",
+    )
     began = time.monotonic()
     write(root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
     assert until(lambda: tended.found("cider is pressed") == "apples.md", 5)
@@ -316,11 +352,14 @@ def test_damage_that_a_reader_has_met_is_mended_and_told(tended: Tended):
     at = store.index(b"Pears ripen off the tree")
     store[at : at + 5] = b"Bears"
     folder.places.store.write_bytes(store)
-    os.utime(folder.places.store, ns=(times.st_atime_ns, times.st_mtime_ns))  # a failing disk changes no times
+    # a failing disk changes no times
+    os.utime(folder.places.store, ns=(times.st_atime_ns, times.st_mtime_ns))
     with pytest.raises(IndexDamagedError):
         tended.reader.query("pears ripen off the tree")
     tended.live.repair()
-    assert until(lambda: any("was damaged" in line and "built anew" in line for line in tended.said))
+    assert until(
+        lambda: any("was damaged" in line and "built anew" in line for line in tended.said)
+    )
     assert until(lambda: tended.is_settled() and tended.paths() == sorted(NOTES))
     assert (tended.found("ripen off the tree"), tended.asked) == ("fruit/Pears.md", asked)
 
@@ -329,9 +368,11 @@ def test_damage_that_a_reader_has_met_is_mended_and_told(tended: Tended):
 
 
 WORK = (
-    "import sys\nfrom pathlib import Path\nsys.path[:0] = [sys.argv[3], str(Path(sys.argv[3]).parent)]\nfrom test_live import open_library\n"
+    "import sys\nfrom pathlib import Path\nsys.path[:0] = [sys.argv[3], "
+    "str(Path(sys.argv[3]).parent)]\nfrom test_live import open_library\n"
     "from thumbindex.serve.child import work_for_server\n"
-    "library = open_library(Path(sys.argv[1]), Path(sys.argv[2]))\nprint('ready', flush=True)\nwork_for_server(lambda: library)\n"
+    "library = open_library(Path(sys.argv[1]), Path(sys.argv[2]))\nprint('ready', flush=True)\n"
+    "work_for_server(lambda: library)\n"
 )
 
 
@@ -340,7 +381,14 @@ def start(root: Path, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[
     children: list[subprocess.Popen[bytes]] = []
 
     def start_it() -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", WORK, str(root), str(tmp_path / "index"), str(Path(__file__).parent)]
+        command = [
+            sys.executable,
+            "-c",
+            WORK,
+            str(root),
+            str(tmp_path / "index"),
+            str(Path(__file__).parent),
+        ]
         children.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
         assert children[-1].stdout
         assert children[-1].stdout.readline() == b"ready\n"
@@ -356,7 +404,10 @@ def holds(lock: Path, pid: int) -> bool:
     """Tell whether a process holds a lock, as the system says."""
     inode = str(lock.stat().st_ino)
     held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-    return any(each[1] == "FLOCK" and each[4] == str(pid) and each[5].endswith(f":{inode}") for each in held)
+    return any(
+        each[1] == "FLOCK" and each[4] == str(pid) and each[5].endswith(f":{inode}")
+        for each in held
+    )
 
 
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="looks locks up in /proc")
@@ -372,7 +423,12 @@ def test_when_the_one_that_was_elected_is_killed_another_is_elected_within_two_s
     first.kill()
     assert until(lambda: holds(lock, second.pid), 2)
     write(root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
-    assert until(lambda: [each.path for each in reader.query('"cider is pressed"').passages] == ["apples.md"], 4)
+    assert until(
+        lambda: (
+            [each.path for each in reader.query('"cider is pressed"').passages] == ["apples.md"]
+        ),
+        4,
+    )
     assert second.poll() is None
     reader.close()
 
@@ -389,7 +445,10 @@ def test_while_it_commits_it_ends_at_once_and_the_commit_is_whole_or_not_there(
     root: Path, tmp_path: Path, start: Callable[[], subprocess.Popen[bytes]], end: str
 ):
     for number in range(100):
-        write(tmp_path / f"many/{number}.md", f"# {number}\n\n" + f"Wind number {number} and weather. " * 20)
+        write(
+            tmp_path / f"many/{number}.md",
+            f"# {number}\n\n" + f"Wind number {number} and weather. " * 20,
+        )
     child, reader = start(), open_library(root, tmp_path / "index")
     assert until(lambda: reader.status()[0].state.vectors == 3)
     places = reader.opened[0].places
@@ -400,7 +459,10 @@ def test_while_it_commits_it_ends_at_once_and_the_commit_is_whole_or_not_there(
     how(child)
     assert (child.wait(2), committed(places) in (3, 103)) == (status, True)
     reader.close()
-    with open_library(root, tmp_path / "index") as library, open_library(root, tmp_path / "fresh") as fresh:
+    with (
+        open_library(root, tmp_path / "index") as library,
+        open_library(root, tmp_path / "fresh") as fresh,
+    ):
         assert library.index(verify=True).mended == ()
         fresh.index()
         assert dump(library) == dump(fresh)
@@ -419,7 +481,9 @@ def committed(places: Places) -> int:
         store.close()
 
 
-def test_the_server_can_ask_the_child_to_begin_again(root: Path, tmp_path: Path, start: Callable[[], subprocess.Popen[bytes]]):
+def test_the_server_can_ask_the_child_to_begin_again(
+    root: Path, tmp_path: Path, start: Callable[[], subprocess.Popen[bytes]]
+):
     child = start()
     reader = open_library(root, tmp_path / "index")
     assert until(lambda: reader.status()[0].state.vectors == 3)

@@ -1,4 +1,6 @@
-"""A command is answered by a server that has the same index open, in the same bytes; where anything differs, it opens the index itself."""
+"""A command is answered by a server that has the same index open, in the same bytes; where anything
+differs, it opens the index itself.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,17 @@ from thumbindex.process import environment
 from thumbindex.serve import local_client
 from thumbindex.serve.background import Warnings
 from thumbindex.serve.cli import app
-from thumbindex.serve.local_client import COMMANDS, END, LONGEST_REQUEST, STDERR, STDOUT, TAKEN, frame, is_own, sockets_in
+from thumbindex.serve.local_client import (
+    COMMANDS,
+    END,
+    LONGEST_REQUEST,
+    STDERR,
+    STDOUT,
+    TAKEN,
+    frame,
+    is_own,
+    sockets_in,
+)
 from thumbindex.serve.local_server import LocalSocket, listen
 from thumbindex.serve.opening import Opening
 
@@ -56,13 +68,21 @@ class Printed(NamedTuple):
 
 def ask(folder: Path, *arguments: str, client: str = PATIENT, **around: str) -> Printed:
     """Ask the servers there are from a process of its own, in a folder."""
-    ended = subprocess.run([sys.executable, "-c", client, *arguments], cwd=folder, env={**environment(), **around}, capture_output=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", client, *arguments],
+        cwd=folder,
+        env={**environment(), **around},
+        capture_output=True,
+        check=False,
+    )
     return Printed(ended.returncode, TIMES.sub(b"", ended.stdout), ended.stderr)
 
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Make a runtime directory with a short path, as the addresses of sockets are, and let nothing else be this user's."""
+    """Make a runtime directory with a short path, as the addresses of sockets are, and let nothing
+    else be this user's.
+    """
     with tempfile.TemporaryDirectory(prefix="ti") as made:
         for name in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
             (Path(made) / name).mkdir()
@@ -78,7 +98,9 @@ def settled(library: Library) -> Library:
 
 
 def settle(library: Library) -> None:
-    """Index until nothing is left to do: a file that was written in the last two seconds is read again."""
+    """Index until nothing is left to do: a file that was written in the last two seconds is read
+    again.
+    """
     newest = max(each.stat().st_mtime for _, root in library.folders for each in root.rglob("*.md"))
     time.sleep(max(0.0, newest + 2.1 - time.time()))
     for _ in range(2):
@@ -95,13 +117,17 @@ def served(runtime: Path, settled: Library, open_fake: Open) -> Iterator[LocalSo
 
 
 @pytest.fixture
-def alone(open_fake: Open, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Printed]:
+def alone(
+    open_fake: Open, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Callable[..., Printed]:
     """Run a command in this process, in a folder, over an index that it opens itself."""
 
     def run(folder: Path, *arguments: str) -> Printed:
         monkeypatch.chdir(folder)
         with pytest.raises(SystemExit) as ended:
-            typer.main.get_command(app).main(arguments, "thumbindex", standalone_mode=False, obj=open_fake)
+            typer.main.get_command(app).main(
+                arguments, "thumbindex", standalone_mode=False, obj=open_fake
+            )
         stdout, stderr = capfdbinary.readouterr()
         return Printed(ended.value.code, TIMES.sub(b"", stdout), stderr)
 
@@ -144,7 +170,12 @@ def test_every_command_that_a_server_answers_is_asked_here():
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_server_answers_in_the_same_bytes_with_the_same_exit_code(
-    case: str, served: LocalSocket, vault: Path, indexes: Path, tmp_path: Path, alone: Callable[..., Printed]
+    case: str,
+    served: LocalSocket,
+    vault: Path,
+    indexes: Path,
+    tmp_path: Path,
+    alone: Callable[..., Printed],
 ):
     arguments = (*CASES[case], "--folder", str(vault), "--index", str(indexes))
     assert ask(tmp_path, *arguments) == alone(tmp_path, *arguments)
@@ -163,7 +194,12 @@ def test_a_server_answers_in_the_same_bytes_with_the_same_exit_code(
     ],
 )
 def test_paths_are_seen_from_where_the_command_is_typed(
-    inside: str, arguments: tuple[str, ...], served: LocalSocket, vault: Path, indexes: Path, alone: Callable[..., Printed]
+    inside: str,
+    arguments: tuple[str, ...],
+    served: LocalSocket,
+    vault: Path,
+    indexes: Path,
+    alone: Callable[..., Printed],
 ):
     found = ask(vault / inside, *arguments, "--index", str(indexes))
     assert found.code == 0
@@ -171,14 +207,23 @@ def test_paths_are_seen_from_where_the_command_is_typed(
 
 
 def test_a_server_whose_own_directory_is_gone_answers_all_the_same(
-    runtime: Path, settled: Library, open_fake: Open, vault: Path, indexes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runtime: Path,
+    settled: Library,
+    open_fake: Open,
+    vault: Path,
+    indexes: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     (tmp_path / "gone").mkdir()
     local = LocalSocket(settled, Warnings(), open_fake)
     with monkeypatch.context() as there:
         there.chdir(tmp_path / "gone")
         (tmp_path / "gone").rmdir()
-        codes = [ask(vault / "plugins", *arguments, "--folder", "..", "--index", str(indexes)).code for arguments in CASES.values()]
+        codes = [
+            ask(vault / "plugins", *arguments, "--folder", "..", "--index", str(indexes)).code
+            for arguments in CASES.values()
+        ]
     local.close()
     assert NOBODY not in codes
 
@@ -205,18 +250,39 @@ def test_a_server_whose_own_directory_is_gone_answers_all_the_same(
     ],
 )
 def test_a_command_with_anything_of_its_own_opens_the_index_itself(
-    arguments: tuple[str, ...], around: Mapping[str, str], served: LocalSocket, vault: Path, indexes: Path
+    arguments: tuple[str, ...],
+    around: Mapping[str, str],
+    served: LocalSocket,
+    vault: Path,
+    indexes: Path,
 ):
-    found = ask(vault, "query", "green button", "--folder", str(vault), "--index", str(indexes), *arguments, **around)
+    found = ask(
+        vault,
+        "query",
+        "green button",
+        "--folder",
+        str(vault),
+        "--index",
+        str(indexes),
+        *arguments,
+        **around,
+    )
     assert found == (NOBODY, b"", b"")
 
 
 @pytest.mark.parametrize("command", ["index", "status", "serve", "forget", "tune", "--version", ""])
-def test_no_server_is_asked_to_do_anything_but_read(command: str, served: LocalSocket, vault: Path, indexes: Path):
-    assert ask(vault, *filter(None, [command]), "--folder", str(vault), "--index", str(indexes)).code == NOBODY
+def test_no_server_is_asked_to_do_anything_but_read(
+    command: str, served: LocalSocket, vault: Path, indexes: Path
+):
+    assert (
+        ask(vault, *filter(None, [command]), "--folder", str(vault), "--index", str(indexes)).code
+        == NOBODY
+    )
 
 
-def test_a_note_that_is_saved_and_not_indexed_is_the_commands_own_to_take_in(served: LocalSocket, settled: Library, vault: Path, indexes: Path):
+def test_a_note_that_is_saved_and_not_indexed_is_the_commands_own_to_take_in(
+    served: LocalSocket, settled: Library, vault: Path, indexes: Path
+):
     arguments = ("query", "green button", "--folder", str(vault), "--index", str(indexes))
     (vault / "new.md").write_text("# New\n\nA green button, too.\n", encoding="utf-8")
     not_indexed = ask(vault, *arguments)
@@ -229,12 +295,16 @@ def test_a_note_that_is_saved_and_not_indexed_is_the_commands_own_to_take_in(ser
     assert b"new.md" in indexed.stdout
 
 
-def test_a_note_that_has_just_become_private_is_in_no_answer(served: LocalSocket, settled: Library, vault: Path, indexes: Path):
+def test_a_note_that_has_just_become_private_is_in_no_answer(
+    served: LocalSocket, settled: Library, vault: Path, indexes: Path
+):
     (vault / "diary.md").write_text("# Diary\n\nThe lilac submarine.\n", encoding="utf-8")
     settle(settled)
     arguments = ("query", "lilac submarine", "--folder", str(vault), "--index", str(indexes))
     before = ask(vault, *arguments)
-    (vault / "diary.md").write_text("---\nprivate: true\n---\n# Diary\n\nThe lilac submarine.\n", encoding="utf-8")
+    (vault / "diary.md").write_text(
+        "---\nprivate: true\n---\n# Diary\n\nThe lilac submarine.\n", encoding="utf-8"
+    )
     after = ask(vault, *arguments)
     settle(settled)
     indexed = ask(vault, *arguments)
@@ -249,16 +319,22 @@ def test_a_server_of_other_code_is_not_believed(served: LocalSocket, vault: Path
     assert ask(vault, "query", "green button", "--index", str(indexes)).code == NOBODY
 
 
-def test_a_server_whose_log_has_a_warning_leaves_it_to_the_command_to_print_it(runtime: Path, settled: Library, open_fake: Open, vault: Path):
+def test_a_server_whose_log_has_a_warning_leaves_it_to_the_command_to_print_it(
+    runtime: Path, settled: Library, open_fake: Open, vault: Path
+):
     warnings = Warnings()
     warnings.count = 1
     local = LocalSocket(settled, warnings, open_fake)
-    found = ask(vault, "query", "green button", "--index", str(settled.opened[0].places.folder.parent))
+    found = ask(
+        vault, "query", "green button", "--index", str(settled.opened[0].places.folder.parent)
+    )
     local.close()
     assert found.code == NOBODY
 
 
-def test_two_folders_are_answered_together_and_each_alone(runtime: Path, open_fake: Open, vault: Path, tmp_path: Path, alone: Callable[..., Printed]):
+def test_two_folders_are_answered_together_and_each_alone(
+    runtime: Path, open_fake: Open, vault: Path, tmp_path: Path, alone: Callable[..., Printed]
+):
     other = tmp_path / "other"
     other.mkdir()
     (other / "tea.md").write_text("# Tea\n\nA green button on the kettle.\n", encoding="utf-8")
@@ -277,7 +353,9 @@ def test_two_folders_are_answered_together_and_each_alone(runtime: Path, open_fa
 # ------------------------------------------------------------------ who may ask, and whom
 
 
-def test_nobody_listens_and_nobody_asks_where_others_may_look(runtime: Path, settled: Library, served: LocalSocket, vault: Path, indexes: Path):
+def test_nobody_listens_and_nobody_asks_where_others_may_look(
+    runtime: Path, settled: Library, served: LocalSocket, vault: Path, indexes: Path
+):
     arguments = ("query", "green button", "--folder", str(vault), "--index", str(indexes))
     folder = Path(served.path).parent
     closed = ask(vault, *arguments).code
@@ -285,7 +363,11 @@ def test_nobody_listens_and_nobody_asks_where_others_may_look(runtime: Path, set
     opened = ask(vault, *arguments).code
     second = listen(settled, Warnings())
     assert second is not None
-    assert (closed, opened, Path(second.path).parent) == (0, NOBODY, runtime.parent / "XDG_CACHE_HOME" / "thumbindex" / "run")
+    assert (closed, opened, Path(second.path).parent) == (
+        0,
+        NOBODY,
+        runtime.parent / "XDG_CACHE_HOME" / "thumbindex" / "run",
+    )
     second.close()
 
 
@@ -296,7 +378,10 @@ def test_a_symlink_to_a_directory_is_not_taken_for_it(runtime: Path, served: Loc
 
 
 def test_the_directory_and_the_socket_are_this_users_alone(served: LocalSocket):
-    assert [Path(served.path).parent.stat().st_mode & 0o777, Path(served.path).stat().st_mode & 0o777] == [0o700, 0o600]
+    assert [
+        Path(served.path).parent.stat().st_mode & 0o777,
+        Path(served.path).stat().st_mode & 0o777,
+    ] == [0o700, 0o600]
 
 
 class Peer:
@@ -312,21 +397,36 @@ class Peer:
 
 @pytest.mark.parametrize(("stranger", "expected"), [(0, True), (1, False)])
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
-def test_another_user_at_the_other_end_is_turned_away(platform: str, stranger: int, expected: bool, monkeypatch: pytest.MonkeyPatch):
+def test_another_user_at_the_other_end_is_turned_away(
+    platform: str, stranger: int, expected: bool, monkeypatch: pytest.MonkeyPatch
+):
     user = os.geteuid() + stranger
     monkeypatch.setattr(sys, "platform", platform)
     if platform == "darwin":  # which has no SO_PEERCRED
         monkeypatch.delattr(local_client.socket, "SO_PEERCRED")
-    assert is_own(Peer(struct.pack("3i", 1, user, 1) if platform == "linux" else struct.pack("2I", 0, user) + bytes(68))) == expected  # type: ignore[arg-type]
+    assert (
+        is_own(
+            Peer(
+                struct.pack("3i", 1, user, 1)
+                if platform == "linux"
+                else struct.pack("2I", 0, user) + bytes(68)
+            )
+        )
+        == expected
+    )  # type: ignore[arg-type]
 
 
-def test_where_there_are_no_such_sockets_nobody_listens_and_nobody_asks(runtime: Path, settled: Library, monkeypatch: pytest.MonkeyPatch):
+def test_where_there_are_no_such_sockets_nobody_listens_and_nobody_asks(
+    runtime: Path, settled: Library, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.delattr(socket, "AF_UNIX")
     assert listen(settled, Warnings()) is None
     assert local_client.ask_servers(["query", "green button"]) is None
 
 
-def test_a_path_that_is_too_long_for_a_socket_gives_none(runtime: Path, settled: Library, monkeypatch: pytest.MonkeyPatch):
+def test_a_path_that_is_too_long_for_a_socket_gives_none(
+    runtime: Path, settled: Library, monkeypatch: pytest.MonkeyPatch
+):
     for name in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(runtime / ("long" * 20)))
     assert listen(settled, Warnings()) is None
@@ -358,12 +458,19 @@ def reply(request: bytes, path: str) -> bytes:
         struct.pack(">BI", TAKEN, LONGEST_REQUEST + 1),
     ],
 )
-def test_a_request_that_is_none_is_not_answered_and_the_next_one_is(request_bytes: bytes, served: LocalSocket, vault: Path, indexes: Path):
+def test_a_request_that_is_none_is_not_answered_and_the_next_one_is(
+    request_bytes: bytes, served: LocalSocket, vault: Path, indexes: Path
+):
     assert reply(request_bytes, served.path) == b""
-    assert ask(vault, "query", "green button", "--folder", str(vault), "--index", str(indexes)).code == 0
+    assert (
+        ask(vault, "query", "green button", "--folder", str(vault), "--index", str(indexes)).code
+        == 0
+    )
 
 
-def test_a_client_that_says_nothing_holds_nobody_up_for_long(served: LocalSocket, vault: Path, indexes: Path):
+def test_a_client_that_says_nothing_holds_nobody_up_for_long(
+    served: LocalSocket, vault: Path, indexes: Path
+):
     arguments = ("query", "green button", "--folder", str(vault), "--index", str(indexes))
     with socket.socket(socket.AF_UNIX) as silent:
         silent.connect(served.path)
@@ -373,13 +480,25 @@ def test_a_client_that_says_nothing_holds_nobody_up_for_long(served: LocalSocket
         assert ask(vault, *arguments).code == 0
 
 
-@pytest.mark.parametrize("said", [b"", frame(TAKEN), frame(TAKEN) + frame(STDOUT, b"half"), frame(TAKEN) + frame(STDERR, b"half") + b"\1"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        frame(TAKEN),
+        frame(TAKEN) + frame(STDOUT, b"half"),
+        frame(TAKEN) + frame(STDERR, b"half") + b"\1",
+    ],
+)
 def test_of_an_answer_that_breaks_off_nothing_is_printed(said: bytes, runtime: Path, vault: Path):
     (runtime / "thumbindex").mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"{runtime}/thumbindex/1.sock")
         server.listen()
-        client = subprocess.Popen([sys.executable, "-c", PATIENT, "query", "tea"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        client = subprocess.Popen(
+            [sys.executable, "-c", PATIENT, "query", "tea"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         connection, _ = server.accept()
         with connection:
             connection.recv(1 << 20)
@@ -392,15 +511,27 @@ def test_an_answer_is_printed_in_its_order_on_both_streams(runtime: Path):
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"{runtime}/thumbindex/1.sock")
         server.listen()
-        client = subprocess.Popen([sys.executable, "-c", PATIENT, "query", "tea"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        client = subprocess.Popen(
+            [sys.executable, "-c", PATIENT, "query", "tea"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         connection, _ = server.accept()
         with connection:
             connection.recv(1 << 20)
-            connection.sendall(frame(TAKEN) + frame(STDERR, b"one\n") + frame(STDOUT, b"two\n") + frame(STDERR, b"three\n") + frame(END, b"\2"))
+            connection.sendall(
+                frame(TAKEN)
+                + frame(STDERR, b"one\n")
+                + frame(STDOUT, b"two\n")
+                + frame(STDERR, b"three\n")
+                + frame(END, b"\2")
+            )
         assert (client.communicate()[0], client.returncode) == (b"one\ntwo\nthree\n", 2)
 
 
-def test_the_socket_of_a_server_that_was_killed_goes_with_the_next_one(runtime: Path, settled: Library, vault: Path):
+def test_the_socket_of_a_server_that_was_killed_goes_with_the_next_one(
+    runtime: Path, settled: Library, vault: Path
+):
     (runtime / "thumbindex").mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(f"{runtime}/thumbindex/1.sock")
@@ -415,7 +546,9 @@ def test_the_socket_of_a_server_that_was_killed_goes_with_the_next_one(runtime: 
 # ------------------------------------------------------------------ what a server must not do
 
 
-def test_a_lent_library_neither_writes_nor_loads_nor_closes(settled: Library, vault: Path, indexes: Path, runtime: Path, open_fake: Open):
+def test_a_lent_library_neither_writes_nor_loads_nor_closes(
+    settled: Library, vault: Path, indexes: Path, runtime: Path, open_fake: Open
+):
     cold = open_fake(Opening((str(vault),), indexes))
     cold._embedder, cold._given = None, False
     local = LocalSocket(cold, Warnings(), open_fake)
@@ -431,7 +564,9 @@ def test_a_server_notes_the_warnings_of_its_own_log_alone():
     warnings, before = Warnings(), logging.getLogRecordFactory()
     warnings.listen()
     try:
-        logging.getLogger("thumbindex.library").warning("The folder is served without its own file.")
+        logging.getLogger("thumbindex.library").warning(
+            "The folder is served without its own file."
+        )
         logging.getLogger("thumbindex.library").info("Nothing to do.")
         logging.getLogger("another").warning("Not ours.")
     finally:
@@ -440,7 +575,12 @@ def test_a_server_notes_the_warnings_of_its_own_log_alone():
 
 
 def test_warnings_of_a_command_over_another_folder_are_not_in_the_servers_log(
-    runtime: Path, settled: Library, open_fake: Open, vault: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    runtime: Path,
+    settled: Library,
+    open_fake: Open,
+    vault: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     import logging
 

@@ -1,4 +1,6 @@
-"""A real server answers a real command: in a pipe and in a terminal, over stdio and HTTP, and what is left when it ends."""
+"""A real server answers a real command: in a pipe and in a terminal, over stdio and HTTP, and what
+is left when it ends.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,18 @@ from servers import SERVE, SERVE_HTTP, ServerProcess, await_meaning
 from thumbindex.process import environment
 
 NOTES = {
-    "sync.md": "---\ntags: [guide/setup]\ndate: 2026-03-01\n---\n# Sync\n\n## Set up\n\nPress the green button to begin syncing your vault.\n",
-    "canvas.md": "# Canvas\n\nDraw boxes and arrows on an endless whiteboard. See [[sync]].\n\n| one | two |\n|---|---|\n| naïve | 東京 |\n",
+    "sync.md": (
+        "---\ntags: [guide/setup]\ndate: 2026-03-01\n---\n# Sync\n\n## Set up\n\n"
+        "Press the green button to begin syncing your vault.\n"
+    ),
+    "canvas.md": (
+        "# Canvas\n\nDraw boxes and arrows on an endless whiteboard. See [[sync]].\n\n"
+        "| one | two |\n|---|---|\n| naïve | 東京 |\n"
+    ),
 }
 
-# Says in a file of its own whether the command opened the index itself: then it has the command line's parser.
+# Says in a file of its own whether the command opened the index itself: then it has the command
+# line's parser.
 RUN = """
 import os, sys
 from thumbindex.__main__ import main
@@ -63,8 +72,17 @@ class Place:
         for name, text in NOTES.items():
             (self.vault / name).write_text(text, encoding="utf-8")
         self.said = root / "said"
-        xdg = {name: str(root / "home" / name) for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")}
-        self.around = {**environment(), **xdg, "HOME": str(root / "home"), "XDG_RUNTIME_DIR": str(root / "run"), "TERM": "xterm-256color"}
+        xdg = {
+            name: str(root / "home" / name)
+            for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
+        }
+        self.around = {
+            **environment(),
+            **xdg,
+            "HOME": str(root / "home"),
+            "XDG_RUNTIME_DIR": str(root / "run"),
+            "TERM": "xterm-256color",
+        }
         self.alone = {**self.around, "XDG_RUNTIME_DIR": str(root / "nobody")}
 
     def sockets(self) -> list[str]:
@@ -82,15 +100,26 @@ class Place:
     def piped(self, arguments: Sequence[str], around: Mapping[str, str]) -> tuple[str, int, bytes]:
         """Run a command in a pipe; return who answered, its exit code, and what it printed."""
         command = [*PROGRAM, str(self.said), *arguments, *self.options]
-        ended = subprocess.run(command, env=around, cwd=self.here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        ended = subprocess.run(
+            command,
+            env=around,
+            cwd=self.here,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
         return self.said.read_text(), ended.returncode, TIMES.sub(b"", ended.stdout)
 
-    def in_terminal(self, arguments: Sequence[str], around: Mapping[str, str], columns: int = 100) -> tuple[str, int, bytes]:
+    def in_terminal(
+        self, arguments: Sequence[str], around: Mapping[str, str], columns: int = 100
+    ) -> tuple[str, int, bytes]:
         """Run a command in a terminal."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 30, columns, 0, 0))
         command = [*PROGRAM, str(self.said), *arguments, *self.options]
-        with subprocess.Popen(command, env=around, cwd=self.here, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        with subprocess.Popen(
+            command, env=around, cwd=self.here, stdin=theirs, stdout=theirs, stderr=theirs
+        ) as process:
             os.close(theirs)
             shown = b""
             with suppress(OSError):  # Linux says so at the end
@@ -107,7 +136,12 @@ def place() -> Iterator[Place]:
         made = Place(Path(root))
         time.sleep(2.1)  # a file that was written just before is read again each time
         for _ in range(2):
-            subprocess.run([sys.executable, "-P", "-m", "thumbindex", "index", *made.options], env=made.around, check=True, capture_output=True)
+            subprocess.run(
+                [sys.executable, "-P", "-m", "thumbindex", "index", *made.options],
+                env=made.around,
+                check=True,
+                capture_output=True,
+            )
         yield made
 
 
@@ -123,25 +157,43 @@ def stdio_server(place: Place, *options: str) -> Iterator[ServerProcess]:
 def server(place: Place) -> Iterator[ServerProcess]:
     with stdio_server(place) as running:
         place.await_socket()
-        first = place.piped(CASES["query"], place.around)  # the first one has the server import the command line
+        # the first one has the server import the command line
+        first = place.piped(CASES["query"], place.around)
         assert first[1] == 0
         yield running
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("where", ["piped", "in_terminal"])
-def test_a_command_prints_the_same_whether_a_server_answers_or_not(where: str, case: str, place: Place, server: ServerProcess):
+def test_a_command_prints_the_same_whether_a_server_answers_or_not(
+    where: str, case: str, place: Place, server: ServerProcess
+):
     run: Command = getattr(place, where)
-    asked = next((found for _ in range(5) if (found := run(CASES[case], place.around))[0] == "server"), None)  # a busy machine may be late
+    # a busy machine may be late
+    asked = next(
+        (found for _ in range(5) if (found := run(CASES[case], place.around))[0] == "server"), None
+    )
     assert asked is not None
     assert asked[1:] == run(CASES[case], place.alone)[1:]
 
 
 @pytest.mark.parametrize(
-    "around", [{"NO_COLOR": "1"}, {"COLORTERM": "truecolor"}, {"COLUMNS": "60"}, {"PYTHONIOENCODING": "ascii"}, {"TERM": "dumb"}]
+    "around",
+    [
+        {"NO_COLOR": "1"},
+        {"COLORTERM": "truecolor"},
+        {"COLUMNS": "60"},
+        {"PYTHONIOENCODING": "ascii"},
+        {"TERM": "dumb"},
+    ],
 )
-def test_a_terminal_of_any_kind_shows_the_same(around: Mapping[str, str], place: Place, server: ServerProcess):
-    asked, alone = (place.in_terminal(CASES["query"], {**kind, **around}) for kind in (place.around, place.alone))
+def test_a_terminal_of_any_kind_shows_the_same(
+    around: Mapping[str, str], place: Place, server: ServerProcess
+):
+    asked, alone = (
+        place.in_terminal(CASES["query"], {**kind, **around})
+        for kind in (place.around, place.alone)
+    )
     assert asked[1:] == alone[1:]
     assert ("TERM" in around) == (asked[0] == "itself")
 
@@ -155,7 +207,9 @@ def test_the_protocol_has_its_output_to_itself(place: Place, server: ServerProce
 def test_a_server_over_http_answers_commands_too_and_takes_its_socket_with_it(place: Place):
     options = [*SERVE_HTTP, *place.options]
     before = place.sockets()
-    with subprocess.Popen(options, env=place.around, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/") as process:
+    with subprocess.Popen(
+        options, env=place.around, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/"
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline()
         until = time.monotonic() + 60
@@ -167,10 +221,17 @@ def test_a_server_over_http_answers_commands_too_and_takes_its_socket_with_it(pl
     assert place.sockets() == before
 
 
-def test_a_server_that_is_killed_leaves_commands_to_themselves_and_its_socket_to_the_next(tmp_path: Path):
+def test_a_server_that_is_killed_leaves_commands_to_themselves_and_its_socket_to_the_next(
+    tmp_path: Path,
+):
     with tempfile.TemporaryDirectory(prefix="ti") as root:
         place = Place(Path(root))
-        subprocess.run([sys.executable, "-P", "-m", "thumbindex", "index", *place.options], env=place.around, check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-P", "-m", "thumbindex", "index", *place.options],
+            env=place.around,
+            check=True,
+            capture_output=True,
+        )
         with stdio_server(place) as server:
             place.await_socket()
             server.process.kill()
@@ -189,7 +250,12 @@ def test_a_server_that_is_killed_leaves_commands_to_themselves_and_its_socket_to
 def test_a_server_that_is_told_so_opens_no_socket(tmp_path: Path):
     with tempfile.TemporaryDirectory(prefix="ti") as root:
         place = Place(Path(root))
-        subprocess.run([sys.executable, "-P", "-m", "thumbindex", "index", *place.options], env=place.around, check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-P", "-m", "thumbindex", "index", *place.options],
+            env=place.around,
+            check=True,
+            capture_output=True,
+        )
         with stdio_server(place, "--set=serve.local=false") as server:
             await_meaning(server.call, "how do I begin syncing?")
             time.sleep(1)

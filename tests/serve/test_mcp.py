@@ -51,12 +51,31 @@ async def refused(server: Server, tool: str, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_both_eras_of_the_protocol_see_six_small_read_only_tools(server: Server, mode: str) -> None:
+async def test_both_eras_of_the_protocol_see_six_small_read_only_tools(
+    server: Server, mode: str
+) -> None:
     async with Client(server, mode=mode) as client:
         tools = (await client.list_tools()).tools
-    assert [tool.name for tool in tools] == ["query", "read", "outline", "related", "verify", "status"]
-    assert all(tool.annotations and tool.annotations.read_only_hint and tool.annotations.idempotent_hint and tool.title for tool in tools)
-    as_sent = json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in tools], separators=(",", ":"), ensure_ascii=False)
+    assert [tool.name for tool in tools] == [
+        "query",
+        "read",
+        "outline",
+        "related",
+        "verify",
+        "status",
+    ]
+    assert all(
+        tool.annotations
+        and tool.annotations.read_only_hint
+        and tool.annotations.idempotent_hint
+        and tool.title
+        for tool in tools
+    )
+    as_sent = json.dumps(
+        [tool.model_dump(by_alias=True, exclude_none=True) for tool in tools],
+        separators=(",", ":"),
+        ensure_ascii=False,
+    )
     assert len(as_sent.encode()) < 6000
 
 
@@ -66,7 +85,9 @@ async def test_the_instructions_name_the_folders(server: Server) -> None:
 
 
 async def test_a_question_is_answered_with_citations(server: Server) -> None:
-    text, answer = await call(server, "query", query="which note wins when two devices edit", limit=1)
+    text, answer = await call(
+        server, "query", query="which note wins when two devices edit", limit=1
+    )
     found = answer["results"][0]
     assert "sync.md" in found["citation"]
     assert f"## 1. {found['citation']}\n" in text
@@ -74,7 +95,9 @@ async def test_a_question_is_answered_with_citations(server: Server) -> None:
     assert "index: 3 documents; vectors: " in text
 
 
-async def test_the_address_of_a_passage_is_read_as_a_resource_and_taken_by_the_tools(server: Server) -> None:
+async def test_the_address_of_a_passage_is_read_as_a_resource_and_taken_by_the_tools(
+    server: Server,
+) -> None:
     _, answer = await call(server, "query", query="which note wins when two devices edit", limit=1)
     found = answer["results"][0]
     async with Client(server) as client:
@@ -82,7 +105,11 @@ async def test_the_address_of_a_passage_is_read_as_a_resource_and_taken_by_the_t
     assert isinstance(contents, types.TextResourceContents)
     assert "the newer note wins" in contents.text
     _, read = await call(server, "read", path=found["address"])
-    assert (read["path"], read["start_line"], read["text"]) == ("sync.md", found["start_line"], contents.text)
+    assert (read["path"], read["start_line"], read["text"]) == (
+        "sync.md",
+        found["start_line"],
+        contents.text,
+    )
     assert (await call(server, "related", path=found["address"]))[1]["path"] == "sync.md"
 
 
@@ -94,13 +121,18 @@ async def test_what_nobody_foresaw_comes_back_as_a_tool_error_that_says_where() 
     async with Client(build_server(background, (("vault", Path("/vault")),))) as client:
         result = await client.call_tool("query", {"query": "x"})
     assert result.is_error
-    assert re.search(r"^Unexpected ZeroDivisionError: of nothing \(test_mcp\.py:\d+\)\. Please report", result.content[0].text)
+    assert re.search(
+        r"^Unexpected ZeroDivisionError: of nothing \(test_mcp\.py:\d+\)\. Please report",
+        result.content[0].text,
+    )
 
 
 async def test_nonsense_gets_an_honest_nothing_found(server: Server) -> None:
     text, answer = await call(server, "query", query="xyzzyq plughw")
     assert (answer["answerable"], answer["results"]) == (False, [])
-    assert text.startswith("Nothing found: no passage is close enough to this query. Say so, or try other words.\n")
+    assert text.startswith(
+        "Nothing found: no passage is close enough to this query. Say so, or try other words.\n"
+    )
     assert "nearest" not in answer
 
 
@@ -116,17 +148,23 @@ async def test_nonsense_gets_an_honest_nothing_found(server: Server) -> None:
         ({"folder": ["vault"], "tag": ["guide/setup"]}, {"sync.md"}),
     ],
 )
-async def test_filters_narrow_a_query(server: Server, filters: dict[str, Any], paths: set[str]) -> None:
+async def test_filters_narrow_a_query(
+    server: Server, filters: dict[str, Any], paths: set[str]
+) -> None:
     _, answer = await call(server, "query", query=EVERYTHING, limit=10, **filters)
     assert {each["path"] for each in answer["results"]} == paths
 
 
-async def test_filters_may_be_typed_in_a_query_and_an_unknown_one_names_the_nearest(server: Server) -> None:
+async def test_filters_may_be_typed_in_a_query_and_an_unknown_one_names_the_nearest(
+    server: Server,
+) -> None:
     text, answer = await call(server, "query", query="tag:guide -whiteboard", limit=10)
     assert {each["path"] for each in answer["results"]} == {"sync.md"}
     assert (answer["listed"], "Filters: tag:guide -whiteboard" in text) == (1, True)
     text, answer = await call(server, "query", query="green button", tag=["giude"])
-    assert answer["unmet"] == [{"field": "tag", "value": "giude", "nearest": ["guide"], "as_words": False}]
+    assert answer["unmet"] == [
+        {"field": "tag", "value": "giude", "nearest": ["guide"], "as_words": False}
+    ]
     assert "No note has the tag #giude: nearest is #guide." in text
 
 
@@ -135,7 +173,9 @@ async def test_outline_lists_notes_by_tag_date_and_glob_newest_first(server: Ser
     assert [each["path"] for each in dated["entries"]] == ["sync.md", "plugins/graph view.md"]
     assert text.splitlines()[0] == "2026-03-01  sync.md - Sync #guide/setup"
     _, tagged = await call(server, "outline", tag="guide", path="*.md", folder="vault")
-    assert [(each["path"], each["tags"]) for each in tagged["entries"]] == [("sync.md", ["guide/setup"])]
+    assert [(each["path"], each["tags"]) for each in tagged["entries"]] == [
+        ("sync.md", ["guide/setup"])
+    ]
     text, none = await call(server, "outline", tag=["giude"])
     assert (none["entries"], none["unmet"][0]["nearest"]) == ([], ["guide"])
     assert "No note has the tag #giude: nearest is #guide." in text
@@ -150,7 +190,9 @@ async def test_an_explained_answer_tells_what_each_stage_did(server: Server) -> 
 
 @pytest.mark.parametrize("tokens", [100, 150, 200, 250, 300, 400])
 @pytest.mark.parametrize("explain", [False, True])
-async def test_no_answer_is_longer_than_its_budget(server: Server, library: Library, tokens: int, explain: bool) -> None:
+async def test_no_answer_is_longer_than_its_budget(
+    server: Server, library: Library, tokens: int, explain: bool
+) -> None:
     text, answer = await call(server, "query", query=EVERYTHING, max_tokens=tokens, explain=explain)
     assert library.count_tokens(text) <= tokens
     assert library.count_tokens(json.dumps(answer, ensure_ascii=False)) <= tokens
@@ -158,7 +200,9 @@ async def test_no_answer_is_longer_than_its_budget(server: Server, library: Libr
 
 
 async def test_each_passage_says_what_reading_its_note_would_cost(server: Server) -> None:
-    text, answer = await call(server, "query", query="which note wins when two devices edit", limit=1)
+    text, answer = await call(
+        server, "query", query="which note wins when two devices edit", limit=1
+    )
     found = answer["results"][0]
     assert 40 <= found["note_tokens"] <= 80
     assert f"\n(id {found['id']}; the whole note: about {found['note_tokens']} tokens)" in text
@@ -167,9 +211,14 @@ async def test_each_passage_says_what_reading_its_note_would_cost(server: Server
 async def test_what_the_caller_has_seen_comes_as_a_pointer(server: Server) -> None:
     question = {"query": "which note wins when two devices edit", "limit": 1}
     first = (await call(server, "query", **question))[1]["results"][0]
-    text, again = await call(server, "query", seen=[first["id"], "ffffffff", "nonsense"], **question)
+    text, again = await call(
+        server, "query", seen=[first["id"], "ffffffff", "nonsense"], **question
+    )
     assert "text" not in again["results"][0]
-    assert (again["results"][0]["seen"], again["results"][0]["citation"]) == (True, first["citation"])
+    assert (again["results"][0]["seen"], again["results"][0]["citation"]) == (
+        True,
+        first["citation"],
+    )
     assert f"## 1. {first['citation']}\n(you hold it: {first['id']})" in text
     assert (await call(server, "query", **question))[1]["results"][0] == first
 
@@ -196,7 +245,11 @@ async def test_a_document_is_read_whole_by_heading_or_by_lines(server: Server) -
 )
 async def test_a_citation_is_read_as_it_was_given(server: Server, path: str) -> None:
     text, read = await call(server, "read", path=path)
-    assert (read["path"], read["end_line"], "Press the green button" in text) == ("sync.md", 9, True)
+    assert (read["path"], read["end_line"], "Press the green button" in text) == (
+        "sync.md",
+        9,
+        True,
+    )
     assert (await call(server, "related", path=path))[1]["path"] == "sync.md"
 
 
@@ -205,25 +258,40 @@ async def test_an_outline_is_of_everything_a_directory_or_a_document(server: Ser
     _, directory = await call(server, "outline", path="plugins/")
     text, _ = await call(server, "outline", path="sync.md", folder="vault")
     assert len(everything["entries"]) == 3
-    assert [each["path"] for each in directory["entries"]] == ["plugins/canvas.md", "plugins/graph view.md"]
+    assert [each["path"] for each in directory["entries"]] == [
+        "plugins/canvas.md",
+        "plugins/graph view.md",
+    ]
     assert "  - Set up (line 7)" in text
 
 
 @pytest.fixture
 def crowded(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator[Server]:
-    """Serve one document of 402 headings, whose lines end in more than one way, with little room for answers."""
+    """Serve one document of 402 headings, whose lines end in more than one way, with little room
+    for answers.
+    """
     (tmp_path / "notes").mkdir()
-    text = "# Long\n\n" + "".join(f"## Heading number {number}\n\nodd\u2028end\x0cof a line\n\n" for number in range(1, 402))
+    text = "# Long\n\n" + "".join(
+        f"## Heading number {number}\n\nodd\u2028end\x0cof a line\n\n" for number in range(1, 402)
+    )
     (tmp_path / "notes" / "long.md").write_text(text, encoding="utf-8")
-    opening = Opening((str(tmp_path / "notes"),), tmp_path / "index", overrides=("serve.read_tokens=1000",))
+    opening = Opening(
+        (str(tmp_path / "notes"),), tmp_path / "index", overrides=("serve.read_tokens=1000",)
+    )
     with open_fake(opening) as library:
         library.index(words_only=True)
-        yield build_server(Background(opening, lambda opening: library, command=[]), library.folders)
+        yield build_server(
+            Background(opening, lambda opening: library, command=[]), library.folders
+        )
 
 
 async def test_one_long_document_is_outlined_by_its_headings(crowded: Server) -> None:
     text, outline = await call(crowded, "outline", path="long.md")
-    assert [each["heading"] for each in outline["entries"][:3]] == ["Long", "Long", "Heading number 1"]
+    assert [each["heading"] for each in outline["entries"][:3]] == [
+        "Long",
+        "Long",
+        "Heading number 1",
+    ]
     assert outline["left_out"] == 403 - len(outline["entries"])
     assert "documents" not in text
 
@@ -244,7 +312,11 @@ async def test_half_a_character_in_a_call_is_replaced(server: Server) -> None:
 
 async def test_related_names_links_both_ways_and_the_most_similar(server: Server) -> None:
     text, related = await call(server, "related", path="plugins/canvas.md")
-    assert (related["links"], related["backlinks"], related["dangling"]) == (["sync.md"], ["sync.md"], ["nowhere"])
+    assert (related["links"], related["backlinks"], related["dangling"]) == (
+        ["sync.md"],
+        ["sync.md"],
+        ["nowhere"],
+    )
     assert len(related["similar"]) == 2
     assert "Links that lead nowhere: nowhere" in text
 
@@ -268,9 +340,17 @@ async def test_status_tells_how_far_the_index_is(server: Server) -> None:
         ("query", {"query": "x", "tag": [1]}, "`tag` must be a list of strings"),
         ("query", {"query": "x", "since": "soon"}, "`since` must be a date as 2026-01-31"),
         ("query", {"query": "x", "until": "2026-02-30"}, "`until` must be a date as 2026-01-31"),
-        ("query", {"query": "x", "since": "2026-02-02", "until": "2026-02-01"}, "since 2026-02-02 is later than until 2026-02-01"),
+        (
+            "query",
+            {"query": "x", "since": "2026-02-02", "until": "2026-02-01"},
+            "since 2026-02-02 is later than until 2026-02-01",
+        ),
         ("query", {"query": "x", "folder": ["valt"]}, "vault"),
-        ("query", {"query": "x", "wait_fresh": 61}, "`wait_fresh` must be at least 0 and at most 60"),
+        (
+            "query",
+            {"query": "x", "wait_fresh": 61},
+            "`wait_fresh` must be at least 0 and at most 60",
+        ),
         ("query", {"query": "x", "wait_fresh": True}, "`wait_fresh` must be of type number"),
         ("read", {"path": "plugins/canvs.md"}, "plugins/canvas.md"),
         ("read", {"path": "sync.md", "heading": "Conflict"}, "Conflicts"),
@@ -279,20 +359,34 @@ async def test_status_tells_how_far_the_index_is(server: Server) -> None:
         ("read", {"path": []}, "`read` needs `path`"),
         ("read", {"path": ["sync.md", " "]}, "`read` needs `path`"),
         ("read", {"path": ["sync.md"] * 21}, "`path` has 21 values, more than 20"),
-        ("read", {"path": ["sync.md", "canvas"], "lines": "1-2"}, "write each as path#heading or path:12-40"),
-        ("read", {"path": ["snc.md", "../secret.md"]}, "No document 'snc.md' in the index. Nearest: sync.md"),
+        (
+            "read",
+            {"path": ["sync.md", "canvas"], "lines": "1-2"},
+            "write each as path#heading or path:12-40",
+        ),
+        (
+            "read",
+            {"path": ["snc.md", "../secret.md"]},
+            "No document 'snc.md' in the index. Nearest: sync.md",
+        ),
         ("related", {"path": "sink.md"}, "sync.md"),
         ("outline", {"path": "plugin"}, "No document"),
         ("status", {"verbose": True}, "`status` takes no arguments"),
         ("search", {"query": "x"}, "The tools are query, read, outline, related, verify, status"),
     ],
 )
-async def test_a_wrong_call_is_told_what_to_do(server: Server, tool: str, arguments: dict[str, Any], says: str) -> None:
+async def test_a_wrong_call_is_told_what_to_do(
+    server: Server, tool: str, arguments: dict[str, Any], says: str
+) -> None:
     assert says in await refused(server, tool, **arguments)
 
 
-@pytest.mark.parametrize("path", ["../secret.md", "plugins/../../secret.md", "/etc/passwd", "{root}/../secret.md"])
-async def test_nothing_outside_the_folders_is_ever_read(server: Server, vault: Path, path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["../secret.md", "plugins/../../secret.md", "/etc/passwd", "{root}/../secret.md"]
+)
+async def test_nothing_outside_the_folders_is_ever_read(
+    server: Server, vault: Path, path: str
+) -> None:
     path = path.format(root=vault)
     assert "Never to be read" not in await refused(server, "read", path=path)
     async with Client(server) as client:
@@ -304,10 +398,12 @@ async def test_every_document_is_a_resource(server: Server) -> None:
     async with Client(server) as client:
         listed = (await client.list_resources()).resources
         templates = (await client.list_resource_templates()).resource_templates
-        read = (await client.read_resource("thumbindex://vault/plugins/graph%20view.md")).contents[0]
-    assert [each.uri for each in listed] == [f"thumbindex://vault/plugins/{name}.md" for name in ("canvas", "graph%20view")] + [
-        "thumbindex://vault/sync.md"
-    ]
+        read = (await client.read_resource("thumbindex://vault/plugins/graph%20view.md")).contents[
+            0
+        ]
+    assert [each.uri for each in listed] == [
+        f"thumbindex://vault/plugins/{name}.md" for name in ("canvas", "graph%20view")
+    ] + ["thumbindex://vault/sync.md"]
     assert templates[0].uri_template == TEMPLATE.uri
     assert isinstance(read, types.TextResourceContents)
     assert read.text.endswith("dots and lines.")
@@ -316,7 +412,9 @@ async def test_every_document_is_a_resource(server: Server) -> None:
 async def test_paths_are_completed_as_one_types(server: Server) -> None:
     async with Client(server) as client:
         by_name = await client.complete(TEMPLATE, {"name": "path", "value": "gra"})
-        by_beginning = await client.complete(TEMPLATE, {"name": "path", "value": "plugins/"}, {"folder": "vault"})
+        by_beginning = await client.complete(
+            TEMPLATE, {"name": "path", "value": "plugins/"}, {"folder": "vault"}
+        )
         folder = await client.complete(TEMPLATE, {"name": "folder", "value": "V"})
     assert by_name.completion.values == ["plugins/graph view.md"]
     assert by_beginning.completion.total == 2
@@ -325,7 +423,9 @@ async def test_paths_are_completed_as_one_types(server: Server) -> None:
 
 async def test_the_prompt_carries_the_question(server: Server) -> None:
     async with Client(server) as client:
-        assert [each.name for each in (await client.list_prompts()).prompts] == ["answer_from_notes"]
+        assert [each.name for each in (await client.list_prompts()).prompts] == [
+            "answer_from_notes"
+        ]
         prompt = await client.get_prompt("answer_from_notes", {"question": "Who wins?"})
         with pytest.raises(MCPError, match="needs `question`"):
             await client.get_prompt("answer_from_notes", {})
@@ -335,8 +435,12 @@ async def test_the_prompt_carries_the_question(server: Server) -> None:
 
 
 @pytest.fixture
-def edited(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator[tuple[Server, Library, Path]]:
-    """Serve a folder in which seven files were written since it was indexed, and hand out who could index them."""
+def edited(
+    tmp_path: Path, open_fake: Callable[[Opening], Library]
+) -> Iterator[tuple[Server, Library, Path]]:
+    """Serve a folder in which seven files were written since it was indexed, and hand out who could
+    index them.
+    """
     root = tmp_path / "notes"
     root.mkdir()
     (root / "old.md").write_text("# Old\n\nKnown for long.\n", encoding="utf-8")
@@ -344,18 +448,31 @@ def edited(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator[
     with open_fake(opening) as library, open_fake(opening) as writer:
         writer.index(words_only=True)
         for number in range(7):
-            (root / f"new {number}.md").write_text(f"# New {number}\n\nJust written.\n", encoding="utf-8")
-        yield build_server(Background(opening, lambda opening: library, command=[]), library.folders), writer, root
+            (root / f"new {number}.md").write_text(
+                f"# New {number}\n\nJust written.\n", encoding="utf-8"
+            )
+        yield (
+            build_server(Background(opening, lambda opening: library, command=[]), library.folders),
+            writer,
+            root,
+        )
 
 
-async def test_an_answer_that_waited_in_vain_names_what_is_not_indexed(edited: tuple[Server, Library, Path]) -> None:
+async def test_an_answer_that_waited_in_vain_names_what_is_not_indexed(
+    edited: tuple[Server, Library, Path],
+) -> None:
     text, answer = await call(edited[0], "query", query="known for long", wait_fresh=0.2)
-    assert "7 changed files on disk are not indexed yet: new 0.md, new 1.md, new 2.md, new 3.md, new 4.md and 2 more." in text
+    assert (
+        "7 changed files on disk are not indexed yet: new 0.md, new 1.md, new 2.md, new 3.md, "
+        "new 4.md and 2 more."
+    ) in text
     assert (answer["index"]["fresh"], answer["index"]["unindexed_count"]) == (False, 7)
     assert answer["index"]["unindexed"][0] == {"folder": "notes", "path": "new 0.md"}
 
 
-async def test_an_answer_that_waited_well_says_so_and_one_that_did_not_wait_says_nothing(edited: tuple[Server, Library, Path]) -> None:
+async def test_an_answer_that_waited_well_says_so_and_one_that_did_not_wait_says_nothing(
+    edited: tuple[Server, Library, Path],
+) -> None:
     server, writer, _ = edited
     writer.index(words_only=True)
     text, answer = await call(server, "query", query="just written", wait_fresh=20)
@@ -372,11 +489,17 @@ async def test_a_folder_that_is_gone_is_said_to_be(edited: tuple[Server, Library
     assert "Not there now: notes; " in (await call(server, "query", query="known for long"))[0]
     assert (answer["index"]["fresh"], answer["index"]["gone"]) == (False, ["notes"])
     text, answer = await call(server, "status")
-    assert text.splitlines()[-1:] == answer["notes"] == ["Not there now: notes; what the index holds of it is what was read last."]
+    assert (
+        text.splitlines()[-1:]
+        == answer["notes"]
+        == ["Not there now: notes; what the index holds of it is what was read last."]
+    )
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_wait_is_reported_as_progress_that_only_grows(edited: tuple[Server, Library, Path], mode: str) -> None:
+async def test_a_wait_is_reported_as_progress_that_only_grows(
+    edited: tuple[Server, Library, Path], mode: str
+) -> None:
     server, writer, root = edited
     told: list[tuple[float, float | None, str | None]] = []
 
@@ -387,7 +510,9 @@ async def test_a_wait_is_reported_as_progress_that_only_grows(edited: tuple[Serv
             await run_sync(writer.index)
 
     async with Client(server, mode=mode) as client:
-        result = await client.call_tool("query", {"query": "just written", "wait_fresh": 20}, progress_callback=hear)
+        result = await client.call_tool(
+            "query", {"query": "just written", "wait_fresh": 20}, progress_callback=hear
+        )
     assert result.structured_content["index"]["fresh"] is True
     assert told[0] == (0, 7, "indexed 0 of 7 files")
     assert [each[0] for each in told] == sorted({each[0] for each in told})
@@ -396,13 +521,29 @@ async def test_a_wait_is_reported_as_progress_that_only_grows(edited: tuple[Serv
 def test_progress_goes_on_from_one_phase_to_the_next() -> None:
     waiting = Waiting()
     reports = []
-    for progress in (("words", 0, 0), ("read", 5, 10), ("read", 5, 10), ("read", 4, 10), ("words", 0, 3), ("words", 3, 3)):
+    for progress in (
+        ("words", 0, 0),
+        ("read", 5, 10),
+        ("read", 5, 10),
+        ("read", 4, 10),
+        ("words", 0, 3),
+        ("words", 3, 3),
+    ):
         waiting.tell(Progress("vault", *progress))
         reports.append(waiting.next_report())
-    assert reports == [None, (5, 10, "read 5 of 10 files"), None, None, (6, 9, "indexed 0 of 3 files"), (9, 9, "indexed 3 of 3 files")]
+    assert reports == [
+        None,
+        (5, 10, "read 5 of 10 files"),
+        None,
+        None,
+        (6, 9, "indexed 0 of 3 files"),
+        (9, 9, "indexed 3 of 3 files"),
+    ]
 
 
-async def test_a_client_that_cancels_leaves_no_thread_waiting(edited: tuple[Server, Library, Path]) -> None:
+async def test_a_client_that_cancels_leaves_no_thread_waiting(
+    edited: tuple[Server, Library, Path],
+) -> None:
     ended = threading.Event()
 
     def work(waiting: Waiting) -> None:
@@ -415,7 +556,9 @@ async def test_a_client_that_cancels_leaves_no_thread_waiting(edited: tuple[Serv
     assert await run_sync(ended.wait, 5)
 
 
-async def test_what_is_being_indexed_is_in_answers_and_in_the_status(edited: tuple[Server, Library, Path]) -> None:
+async def test_what_is_being_indexed_is_in_answers_and_in_the_status(
+    edited: tuple[Server, Library, Path],
+) -> None:
     class AtWork(Background):
         def progress(self) -> tuple[Progress, ...]:
             return (Progress("notes", "words", 300, 1000),)
@@ -424,8 +567,12 @@ async def test_what_is_being_indexed_is_in_answers_and_in_the_status(edited: tup
     server = build_server(AtWork(Opening(), lambda opening: writer, command=[]), [("notes", root)])
     text, answer = await call(server, "query", query="known for long")
     assert text.endswith("; indexed 300 of 1,000 files so far")
-    assert answer["index"]["progress"] == [{"folder": "notes", "phase": "words", "done": 300, "total": 1000}]
-    assert (await refused(server, "read", path="new.md")).endswith(" It may come yet: indexed 300 of 1,000 files so far; ask again in a moment.")
+    assert answer["index"]["progress"] == [
+        {"folder": "notes", "phase": "words", "done": 300, "total": 1000}
+    ]
+    assert (await refused(server, "read", path="new.md")).endswith(
+        " It may come yet: indexed 300 of 1,000 files so far; ask again in a moment."
+    )
     text, status = await call(server, "status")
     assert "\nindexed 300 of 1,000 files so far" in text
     assert status["progress"] == answer["index"]["progress"]

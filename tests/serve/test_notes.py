@@ -21,10 +21,19 @@ from thumbindex.text import text_digest
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
 
 NOTES = {
-    "tea.md": "# Tea\n\nGreen or black. See [[brewing#Water|how]] and [[milk]].\n\n## Storage\n\nDry and dark.\n\n## Other\n\nMore.\n",
-    "how/brewing.md": "---\ntags: [kitchen]\n---\n# Brewing\n\n## Water\n\nBack to [tea](../tea.md), not to ![[lemon]] or [cups](cups.md).\n",
+    "tea.md": (
+        "# Tea\n\nGreen or black. See [[brewing#Water|how]] and [[milk]].\n\n## Storage\n\n"
+        "Dry and dark.\n\n## Other\n\nMore.\n"
+    ),
+    "how/brewing.md": (
+        "---\ntags: [kitchen]\n---\n# Brewing\n\n## Water\n\n"
+        "Back to [tea](../tea.md), not to ![[lemon]] or [cups](cups.md).\n"
+    ),
     "how/index.md": "# How\n\nNothing links here but [itself](index.md).\n",
-    "why/index.md": "---\ntitle: Why that is so\naliases: [reasons]\n---\n\n#kitchen\n\nSee [[how/index]].\n## The deeper *why*!\n",
+    "why/index.md": (
+        "---\ntitle: Why that is so\naliases: [reasons]\n---\n\n#kitchen\n\nSee [[how/index]].\n"
+        "## The deeper *why*!\n"
+    ),
 }
 
 Run = Callable[..., Result]
@@ -39,11 +48,20 @@ def kitchen(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(kitchen: Path, tmp_path: Path, open_fake: Callable[[Opening], Library], monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(
+    kitchen: Path,
+    tmp_path: Path,
+    open_fake: Callable[[Opening], Library],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Run:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
     def run_it(command: str, *arguments: str, folder: Path = kitchen) -> Result:
-        return CliRunner().invoke(app, [command, "--folder", str(folder), "--index", str(tmp_path / "index"), *arguments], obj=open_fake)
+        return CliRunner().invoke(
+            app,
+            [command, "--folder", str(folder), "--index", str(tmp_path / "index"), *arguments],
+            obj=open_fake,
+        )
 
     return run_it
 
@@ -55,14 +73,25 @@ def write(path: Path, text: str) -> None:
 
 def checked(result: Result, schema: str) -> Any:
     payload = json.loads(result.stdout)
-    jsonschema.validate(payload, json.loads((SCHEMAS / f"{schema}.json").read_text(encoding="utf-8")))
+    jsonschema.validate(
+        payload, json.loads((SCHEMAS / f"{schema}.json").read_text(encoding="utf-8"))
+    )
     return payload
 
 
 def test_a_note_is_printed_whole_by_heading_or_by_lines(run: Run) -> None:
-    assert run("read", "how/index.md").stdout == f"how/index.md (lines 1-3 of 3)\n\n{NOTES['how/index.md']}"
-    assert run("read", "tea.md", "--heading", "Storage").stdout == "tea.md (lines 5-8 of 11)\n\n## Storage\n\nDry and dark.\n\n"
-    assert checked(run("read", "tea.md", "--lines", "5-7", "--json"), "read")["text"] == "## Storage\n\nDry and dark."
+    assert (
+        run("read", "how/index.md").stdout
+        == f"how/index.md (lines 1-3 of 3)\n\n{NOTES['how/index.md']}"
+    )
+    assert (
+        run("read", "tea.md", "--heading", "Storage").stdout
+        == "tea.md (lines 5-8 of 11)\n\n## Storage\n\nDry and dark.\n\n"
+    )
+    assert (
+        checked(run("read", "tea.md", "--lines", "5-7", "--json"), "read")["text"]
+        == "## Storage\n\nDry and dark."
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,14 +123,19 @@ def test_a_note_is_printed_whole_by_heading_or_by_lines(run: Run) -> None:
         ("[[brewing#Water|how]]", "how/brewing.md", (6, 8)),
     ],
 )
-def test_a_note_is_named_as_answers_name_it(run: Run, written: str, path: str, lines: tuple[int, int]) -> None:
+def test_a_note_is_named_as_answers_name_it(
+    run: Run, written: str, path: str, lines: tuple[int, int]
+) -> None:
     found = checked(run("read", written, "--json"), "read")
     assert (found["path"], (found["start_line"], found["end_line"])) == (path, lines)
     assert json.loads(run("outline", written, "--json").stdout)["entries"][0]["path"] == path
     assert checked(run("related", written, "--json"), "related")["path"] == path
 
 
-@pytest.mark.parametrize("written", ["brewing.md", "./brewing.md", "../how/brewing.md (lines 6-8)", "ABSOLUTE", "ABSOLUTE:6"])
+@pytest.mark.parametrize(
+    "written",
+    ["brewing.md", "./brewing.md", "../how/brewing.md (lines 6-8)", "ABSOLUTE", "ABSOLUTE:6"],
+)
 def test_a_note_is_named_from_the_current_directory_and_by_its_whole_path(
     run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch, written: str
 ) -> None:
@@ -112,7 +146,9 @@ def test_a_note_is_named_from_the_current_directory_and_by_its_whole_path(
     assert run("outline", ".").stdout == "how/brewing.md - Brewing\nhow/index.md - How\n"
 
 
-def test_the_path_in_the_folder_comes_before_that_from_the_current_directory(run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_path_in_the_folder_comes_before_that_from_the_current_directory(
+    run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(kitchen / "how/tea.md", "# Another tea\n")
     monkeypatch.chdir(kitchen / "how")
     assert json.loads(run("read", "tea.md", "--json").stdout)["path"] == "tea.md"
@@ -122,24 +158,44 @@ def test_the_path_in_the_folder_comes_before_that_from_the_current_directory(run
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("read", "index"), "'index' is the name of several documents: how/index.md, why/index.md. Give the path of one."),
+        (
+            ("read", "index"),
+            (
+                "'index' is the name of several documents: how/index.md, why/index.md. Give the "
+                "path of one."
+            ),
+        ),
         (("read", "why"), "'why' is a directory: `outline` lists the documents in it."),
         (("related", "why"), "'why' is a directory: `outline` lists the documents in it."),
         (("read", "tae.md"), "No document 'tae.md' in the index. Nearest: tea.md."),
         (("read", "1. tae.md#Storage (lines 5-7)"), "Nearest: tea.md."),
         (("read", "tea > Strage"), "tea.md has no heading 'Strage'. Nearest: Storage."),
         (("read", "tea.md#Strage"), "tea.md has no heading 'Strage'. Nearest: Storage."),
-        (("read", "tea.md", "--lines", "7-5"), "`lines` must run from a line to a later one, counted from 1, not '7-5'."),
-        (("read", "tea.md", "--lines", "99"), "tea.md has lines 1 to 11: 99 to 99 is no range of them."),
-        (("read", "tea.md", "--lines", "1", "--heading", "Tea"), "`heading` and `lines` exclude each other: give one of them."),
-        (("read", "tea.md", "brewing.md", "--lines", "1"), "--heading and --lines go with one note"),
+        (
+            ("read", "tea.md", "--lines", "7-5"),
+            "`lines` must run from a line to a later one, counted from 1, not '7-5'.",
+        ),
+        (
+            ("read", "tea.md", "--lines", "99"),
+            "tea.md has lines 1 to 11: 99 to 99 is no range of them.",
+        ),
+        (
+            ("read", "tea.md", "--lines", "1", "--heading", "Tea"),
+            "`heading` and `lines` exclude each other: give one of them.",
+        ),
+        (
+            ("read", "tea.md", "brewing.md", "--lines", "1"),
+            "--heading and --lines go with one note",
+        ),
         (("read", "/etc/passwd"), "No document '/etc/passwd' in the index."),
         (("read", "../secret.md"), "No document '../secret.md' in the index."),
         (("outline", "how/*"), "for a glob: `thumbindex list --path 'how/*'`."),
         (("related", "tea.md", "--limit", "0"), "--limit 0: ask for 1 to 100"),
     ],
 )
-def test_wrong_use_is_told_in_a_sentence(run: Run, kitchen: Path, arguments: tuple[str, ...], says: str) -> None:
+def test_wrong_use_is_told_in_a_sentence(
+    run: Run, kitchen: Path, arguments: tuple[str, ...], says: str
+) -> None:
     write(kitchen.parent / "secret.md", "# Secret\n")
     result = run(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
@@ -156,7 +212,11 @@ def test_an_id_leads_to_its_text_wherever_that_stands_now(run: Run, kitchen: Pat
     assert checked(run("related", own, "--json"), "related")["path"] == "cellar.md"
     write(kitchen / "cellar.md", "---\nprivate: true\n---\n" + NOTES["tea.md"])
     for never_there in (own, "0123abcd"):
-        assert run("read", never_there).stderr.splitlines()[-1].startswith(f"No passage has the id {never_there} now")
+        assert (
+            run("read", never_there)
+            .stderr.splitlines()[-1]
+            .startswith(f"No passage has the id {never_there} now")
+        )
 
 
 def test_a_name_comes_before_an_id(run: Run, kitchen: Path) -> None:
@@ -164,13 +224,24 @@ def test_a_name_comes_before_an_id(run: Run, kitchen: Path) -> None:
     assert json.loads(run("read", "20260131", "--json").stdout)["path"] == "20260131.md"
 
 
-def test_several_notes_are_printed_one_after_the_other_and_what_is_not_there_is_told(run: Run) -> None:
+def test_several_notes_are_printed_one_after_the_other_and_what_is_not_there_is_told(
+    run: Run,
+) -> None:
     found = run("read", "tea.md#Storage", "brewing.md:6", "tae.md", "tea.md#Storage")
     assert found.exit_code == 2
-    assert found.stdout == "tea.md (lines 5-8 of 11)\n\n## Storage\n\nDry and dark.\n\n\nhow/brewing.md (line 6 of 8)\n\n## Water\n"
-    assert found.stderr.splitlines()[-1] == "tae.md: No document 'tae.md' in the index. Nearest: tea.md."
+    assert found.stdout == (
+        "tea.md (lines 5-8 of 11)\n\n## Storage\n\nDry and dark.\n\n\n"
+        "how/brewing.md (line 6 of 8)\n\n## Water\n"
+    )
+    assert (
+        found.stderr.splitlines()[-1]
+        == "tae.md: No document 'tae.md' in the index. Nearest: tea.md."
+    )
     read = checked(run("read", "tea.md#Storage", "brewing.md:6", "tae.md", "--json"), "read")
-    assert ([each["path"] for each in read["notes"]], list(read["errors"])) == (["tea.md", "how/brewing.md"], ["tae.md"])
+    assert ([each["path"] for each in read["notes"]], list(read["errors"])) == (
+        ["tea.md", "how/brewing.md"],
+        ["tae.md"],
+    )
 
 
 def test_a_title_of_several_notes_says_which_they_are(run: Run, kitchen: Path) -> None:
@@ -179,7 +250,10 @@ def test_a_title_of_several_notes_says_which_they_are(run: Run, kitchen: Path) -
     write(kitchen / "hidden.md", "---\nprivate: true\n---\n# Brewing again\n")
     found = run("related", "Brewing again")
     assert (found.exit_code, "hidden" in found.stderr) == (2, False)
-    assert "'Brewing again' is the name of several documents: how/twins.md, twin.md. Give the path of one." in found.stderr
+    assert (
+        "'Brewing again' is the name of several documents: how/twins.md, twin.md. Give the "
+        "path of one."
+    ) in found.stderr
 
 
 def test_two_folders_with_one_path_are_told_apart_by_their_names(run: Run, tmp_path: Path) -> None:
@@ -191,39 +265,84 @@ def test_two_folders_with_one_path_are_told_apart_by_their_names(run: Run, tmp_p
 
 
 def test_an_outline_is_of_a_note_a_directory_or_everything(run: Run) -> None:
-    assert run("outline", "tea.md").stdout == "tea.md - Tea\n- Tea (line 1)\n  - Storage (line 5)\n  - Other (line 9)\n"
-    assert run("outline", "how").stdout == run("outline", "how/").stdout == "how/brewing.md - Brewing\nhow/index.md - How\n"
-    assert [each["path"] for each in checked(run("outline", "--json"), "outline")["entries"]] == sorted(NOTES)
+    assert (
+        run("outline", "tea.md").stdout
+        == "tea.md - Tea\n- Tea (line 1)\n  - Storage (line 5)\n  - Other (line 9)\n"
+    )
+    assert (
+        run("outline", "how").stdout
+        == run("outline", "how/").stdout
+        == "how/brewing.md - Brewing\nhow/index.md - How\n"
+    )
+    assert [
+        each["path"] for each in checked(run("outline", "--json"), "outline")["entries"]
+    ] == sorted(NOTES)
 
 
-def test_related_lists_links_backlinks_and_what_is_alike(run: Run, kitchen: Path, tmp_path: Path) -> None:
-    lines = ["tea.md", "Links to", "  how/brewing.md", "Linked from", "  how/brewing.md", "Links that lead nowhere", "  milk", "Most similar"]
+def test_related_lists_links_backlinks_and_what_is_alike(
+    run: Run, kitchen: Path, tmp_path: Path
+) -> None:
+    lines = [
+        "tea.md",
+        "Links to",
+        "  how/brewing.md",
+        "Linked from",
+        "  how/brewing.md",
+        "Links that lead nowhere",
+        "  milk",
+        "Most similar",
+    ]
     again = f"thumbindex index --folder {kitchen} --index {tmp_path / 'index'}"
-    assert run("related", "tea.md").stdout.splitlines() == [*lines, f"  none yet: run `{again}` first"]
+    assert run("related", "tea.md").stdout.splitlines() == [
+        *lines,
+        f"  none yet: run `{again}` first",
+    ]
     run("index")
     similar = checked(run("related", "tea.md", "--json"), "related")["similar"]
     assert {each["path"] for each in similar} == NOTES.keys() - {"tea.md"}
 
 
-def test_broken_links_are_listed_with_their_lines(run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_links_are_listed_with_their_lines(
+    run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(kitchen)
     result = run("broken")
-    links = ["how/brewing.md:8  ![[lemon]]", "how/brewing.md:8  [cups](cups.md)", "tea.md:3  [[milk]]"]
-    assert (result.exit_code, result.stdout.splitlines()) == (0, [*links, "3 broken links in 2 notes"])
-    found = checked(run("broken", "--tag", "kitchen", "--path", "how/**", "--json"), "broken")["links"]
-    assert [(each["path"], each["line"], each["target"]) for each in found] == [("how/brewing.md", 8, "lemon"), ("how/brewing.md", 8, "cups.md")]
+    links = [
+        "how/brewing.md:8  ![[lemon]]",
+        "how/brewing.md:8  [cups](cups.md)",
+        "tea.md:3  [[milk]]",
+    ]
+    assert (result.exit_code, result.stdout.splitlines()) == (
+        0,
+        [*links, "3 broken links in 2 notes"],
+    )
+    found = checked(run("broken", "--tag", "kitchen", "--path", "how/**", "--json"), "broken")[
+        "links"
+    ]
+    assert [(each["path"], each["line"], each["target"]) for each in found] == [
+        ("how/brewing.md", 8, "lemon"),
+        ("how/brewing.md", 8, "cups.md"),
+    ]
 
 
-def test_a_run_that_found_broken_links_says_by_which_command_over_the_same_folder_they_are_listed(run: Run, kitchen: Path, tmp_path: Path) -> None:
+def test_a_run_that_found_broken_links_says_by_which_command_over_the_same_folder_they_are_listed(
+    run: Run, kitchen: Path, tmp_path: Path
+) -> None:
     over = f"--folder {kitchen} --index {tmp_path / 'index'}"
-    assert f"3 broken: `thumbindex broken {over}` names them" in " ".join(run("index").stdout.split())
+    assert f"3 broken: `thumbindex broken {over}` names them" in " ".join(
+        run("index").stdout.split()
+    )
 
 
-def test_on_a_terminal_the_place_of_a_broken_link_is_a_link(run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_the_place_of_a_broken_link_is_a_link(
+    run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in {"FORCE_COLOR": "1", "TERM": "xterm-256color"}.items():
         monkeypatch.setenv(name, value)
     line = next(each for each in run("broken").stdout.splitlines() if "milk" in each)
-    address, place = re.findall(r"\x1b\]8;[^;]*;(file://[^\x1b]*)\x1b\\(?:\x1b\[[\d;]*m)?([^\x1b]*)", line)[0]
+    address, place = re.findall(
+        r"\x1b\]8;[^;]*;(file://[^\x1b]*)\x1b\\(?:\x1b\[[\d;]*m)?([^\x1b]*)", line
+    )[0]
     assert (address.endswith("/kitchen/tea.md"), place) == (True, str(kitchen / "tea.md"))
     assert line.endswith("  [[milk]]")
 
@@ -232,20 +351,40 @@ def test_where_no_link_is_broken_the_exit_code_is_1(run: Run) -> None:
     result = run("broken", "--path", "why/**")
     assert (result.exit_code, result.stdout) == (1, "No broken links.\n")
     none = run("broken", "--tag", "kichen")
-    assert (none.exit_code, none.stdout) == (1, "No note has the tag #kichen: nearest is #kitchen.\nNo broken links.\n")
+    assert (none.exit_code, none.stdout) == (
+        1,
+        "No note has the tag #kichen: nearest is #kitchen.\nNo broken links.\n",
+    )
 
 
 def test_orphans_are_notes_that_no_other_note_links_to(run: Run) -> None:
     found = run("orphans")
-    assert (found.exit_code, found.stdout) == (0, "no date     why/index.md - Why that is so #kitchen\n1 note that no other note links to\n")
-    assert [each["path"] for each in checked(run("orphans", "--json"), "list")["notes"]] == ["why/index.md"]
+    assert (found.exit_code, found.stdout) == (
+        0,
+        "no date     why/index.md - Why that is so #kitchen\n1 note that no other note links to\n",
+    )
+    assert [each["path"] for each in checked(run("orphans", "--json"), "list")["notes"]] == [
+        "why/index.md"
+    ]
     none = run("orphans", "--path", "how/**")
     assert (none.exit_code, none.stdout) == (1, "No orphans.\n")
 
 
 def test_a_private_note_is_no_source_no_target_and_no_name(run: Run, kitchen: Path) -> None:
-    write(kitchen / "milk.md", "---\naliases: [cow]\n---\n# The milk #private\n\nSee [[why/index]] and [[nowhere]].\n")
-    for written in ("milk", "milk.md", "kitchen: milk.md", "milk.md (line 1)", "cow", "The milk", "cow > Far", "## 1. milk.md"):
+    write(
+        kitchen / "milk.md",
+        "---\naliases: [cow]\n---\n# The milk #private\n\nSee [[why/index]] and [[nowhere]].\n",
+    )
+    for written in (
+        "milk",
+        "milk.md",
+        "kitchen: milk.md",
+        "milk.md (line 1)",
+        "cow",
+        "The milk",
+        "cow > Far",
+        "## 1. milk.md",
+    ):
         assert "No document" in run("read", written).stderr
     assert "tea.md:3  [[milk]]" in run("broken").stdout
     assert "nowhere" not in run("broken").stdout
@@ -257,8 +396,14 @@ def test_a_note_that_has_just_become_private_links_to_nothing_and_is_linked_from
 ) -> None:
     with open_fake(Opening((str(kitchen),), tmp_path / "index")) as library:
         library.index(words_only=True)
-        write(kitchen / "how/brewing.md", "---\nprivate: true\n---\n# Brewing\n\n[tea](../tea.md) ![[lemon]]\n")
-        assert [each.written for each in library.broken().links] == ["[[brewing#Water]]", "[[milk]]"]
+        write(
+            kitchen / "how/brewing.md",
+            "---\nprivate: true\n---\n# Brewing\n\n[tea](../tea.md) ![[lemon]]\n",
+        )
+        assert [each.written for each in library.broken().links] == [
+            "[[brewing#Water]]",
+            "[[milk]]",
+        ]
         assert {each.path for each in library.orphans().notes} == {"tea.md", "why/index.md"}
 
 
@@ -283,7 +428,9 @@ def test_a_name_of_several_lines_takes_one(run: Run, kitchen: Path) -> None:
 
 
 @pytest.mark.parametrize("when", ["before it is asked", "while it is asked"])
-def test_a_command_whose_index_another_process_forgets_makes_it_again_and_answers(kitchen, tmp_path, open_fake, when):
+def test_a_command_whose_index_another_process_forgets_makes_it_again_and_answers(
+    kitchen, tmp_path, open_fake, when
+):
     opening, forgotten = Opening((str(kitchen),), tmp_path / "index"), []
 
     def forget(now: str) -> None:

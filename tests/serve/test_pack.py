@@ -15,7 +15,14 @@ from thumbindex.serve.budget import Shown, dump, fit_passages, match_lines, pass
 from thumbindex.settings import CorpusSettings
 
 
-def passage(lines: int, width: int = 30, match: tuple[int, int] = (5, 6), rank: int = 1, path: str = "a.md", title: str = "A") -> Passage:
+def passage(
+    lines: int,
+    width: int = 30,
+    match: tuple[int, int] = (5, 6),
+    rank: int = 1,
+    path: str = "a.md",
+    title: str = "A",
+) -> Passage:
     text = "\n".join(f"line {number} ".ljust(width, ".") for number in range(1, lines + 1))
     return Passage(rank, "f", path, title, (title,), 1, lines, *match, 1.0, text)
 
@@ -38,12 +45,16 @@ def as_payload(each: Shown) -> dict[str, Any]:
 
 def fit(passages: list[Passage], characters: int, held: Sequence[str] = ()) -> tuple[Shown, ...]:
     """Fit passages, by characters: one is a token here."""
-    return fit_passages(passages, room_for(passages, characters, (as_text, as_payload), len, held), len, held)
+    return fit_passages(
+        passages, room_for(passages, characters, (as_text, as_payload), len, held), len, held
+    )
 
 
 def cut(whole: Passage, characters: int) -> Passage:
     """Return a passage with as much of its text as fits."""
-    (shown,) = fit_passages([whole], room_for([whole], characters, (lambda each: "", lambda each: {}), len), len)
+    (shown,) = fit_passages(
+        [whole], room_for([whole], characters, (lambda each: "", lambda each: {}), len), len
+    )
     return shown.passage
 
 
@@ -53,14 +64,23 @@ def test_what_fits_is_left_as_it_is() -> None:
 
 
 def test_the_best_passage_is_widened_first() -> None:
-    shown = fit([passage(100, match=(50, 51)), passage(100, match=(50, 51), rank=2, path="b.md")], 1000)
+    shown = fit(
+        [passage(100, match=(50, 51)), passage(100, match=(50, 51), rank=2, path="b.md")], 1000
+    )
     assert [each.passage.text.count("line") for each in shown] == [25, 2]
-    assert (shown[1].passage.start_line, shown[1].passage.end_line, shown[1].section) == (50, 51, (1, 100))
+    assert (shown[1].passage.start_line, shown[1].passage.end_line, shown[1].section) == (
+        50,
+        51,
+        (1, 100),
+    )
     assert shown[0].passage.text.startswith(f"line {shown[0].passage.start_line} ")
 
 
 def test_several_documents_come_before_a_second_section_of_one() -> None:
-    passages = [passage(9, path=path, rank=rank, title=str(rank)) for rank, path in enumerate(("a.md", "a.md", "b.md"), 1)]
+    passages = [
+        passage(9, path=path, rank=rank, title=str(rank))
+        for rank, path in enumerate(("a.md", "a.md", "b.md"), 1)
+    ]
     assert [each.passage.rank for each in fit(passages, 300)] == [1, 3]
     assert [each.passage.rank for each in fit(passages, 3000)] == [1, 2, 3]
 
@@ -79,7 +99,9 @@ def test_what_the_caller_holds_comes_as_a_pointer() -> None:
 
 
 @pytest.mark.parametrize(("match", "held"), [((20, 20), True), ((39, 39), False)])
-def test_who_holds_some_lines_is_sent_a_match_outside_of_them(match: tuple[int, int], held: bool) -> None:
+def test_who_holds_some_lines_is_sent_a_match_outside_of_them(
+    match: tuple[int, int], held: bool
+) -> None:
     (part,) = fit([passage(40, match=(20, 20))], 400)
     (again,) = fit([passage(40, match=match)], 400, [part.id])
     assert ":" in part.id
@@ -88,7 +110,9 @@ def test_who_holds_some_lines_is_sent_a_match_outside_of_them(match: tuple[int, 
 
 def test_an_id_follows_its_text_to_other_lines_and_does_not_outlive_a_change() -> None:
     whole = passage(9)
-    assert passage_id(whole) == passage_id(replace(whole, start_line=11, end_line=19, match_start=15, match_end=16))
+    assert passage_id(whole) == passage_id(
+        replace(whole, start_line=11, end_line=19, match_start=15, match_end=16)
+    )
     assert passage_id(whole) == passage_id(replace(whole, folder="other", path="moved.md"))
     assert passage_id(whole) != passage_id(replace(whole, text=f"{whole.text}!"))
 
@@ -102,7 +126,11 @@ def test_of_a_match_that_does_not_fit_the_beginning_is_shown() -> None:
 
 
 def test_a_line_that_does_not_fit_is_shown_from_the_sentence_with_the_query_s_words_on() -> None:
-    line = "".join(f"Sentence number {number} goes on for some time. " for number in range(40)) + "Here is the needle at last. " + "More. " * 40
+    line = (
+        "".join(f"Sentence number {number} goes on for some time. " for number in range(40))
+        + "Here is the needle at last. "
+        + "More. " * 40
+    )
     at = line.index("needle")
     whole = Passage(1, "f", "a.md", "A", ("A",), 1, 1, 1, 1, 1.0, line, marks=((at, at + 6),))
     assert cut(whole, 100).text.startswith("…Here is the needle at last. More.")
@@ -122,12 +150,17 @@ def test_nothing_is_shown_that_does_not_fit() -> None:
 
 
 def test_a_passage_whose_comments_were_left_out_is_cut_all_the_same() -> None:
-    left_out = Passage(1, "f", "a.md", "A", ("A",), 10, 90, 85, 86, 1.0, "\n".join(["word " * 20] * 20))
+    left_out = Passage(
+        1, "f", "a.md", "A", ("A",), 10, 90, 85, 86, 1.0, "\n".join(["word " * 20] * 20)
+    )
     assert 0 < len(cut(left_out, 300).text) <= 300
 
 
 PARAGRAPH = "Some words that fill a paragraph. " * 8
-COMMENTED = f"# A\n\n{PARAGRAPH}\n\n<!-- not\n\nto\nbe\nseen -->\n\n{PARAGRAPH}\n\n## B\n\nThe needle lies here.\n\n## C\n\n{PARAGRAPH}"
+COMMENTED = (
+    f"# A\n\n{PARAGRAPH}\n\n<!-- not\n\nto\nbe\nseen -->\n\n{PARAGRAPH}\n\n## B\n\n"
+    f"The needle lies here.\n\n## C\n\n{PARAGRAPH}"
+)
 
 
 def test_below_a_left_out_comment_the_match_is_found_by_its_text() -> None:
@@ -146,7 +179,9 @@ def test_lines_that_a_left_out_comment_makes_uncertain_are_not_claimed() -> None
 
 
 def test_of_equal_texts_around_a_comment_the_one_in_reach_is_the_match() -> None:
-    twice = Passage(1, "f", "a.md", "A", ("A",), 1, 9, 9, 9, 1.0, "same\n\nother\n\n\n\nsame", match="same")
+    twice = Passage(
+        1, "f", "a.md", "A", ("A",), 1, 9, 9, 9, 1.0, "same\n\nother\n\n\n\nsame", match="same"
+    )
     assert match_lines(twice) == (6, 6)
 
 
@@ -168,9 +203,14 @@ def test_a_match_far_inside_an_overlong_line_is_shown_first() -> None:
 
 def test_only_a_line_feed_ends_a_line() -> None:
     odd = "line\u2028with\x0cmany\x85ends " * 10
-    whole = parsed("# A\n\n" + "\n\n".join([odd] * 3) + "\n\n## B\n\nThe needle.\n\n## C\n\n" + odd, "needle")
+    whole = parsed(
+        "# A\n\n" + "\n\n".join([odd] * 3) + "\n\n## B\n\nThe needle.\n\n## C\n\n" + odd, "needle"
+    )
     shown = cut(whole, 40)
-    assert (shown.text.split("\n")[shown.match_start - shown.start_line], shown.match_start) == ("The needle.", 11)
+    assert (shown.text.split("\n")[shown.match_start - shown.start_line], shown.match_start) == (
+        "The needle.",
+        11,
+    )
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=8), st.integers(100, 6000))

@@ -23,7 +23,9 @@ def program() -> ModuleType:
 
 
 def steady(drawn: str) -> str:
-    """Leave out what a processor's arithmetic may change: the figures of confidence, and what their lengths move."""
+    """Leave out what a processor's arithmetic may change: the figures of confidence, and what their
+    lengths move.
+    """
     return re.sub(r"0\.\d\d", "0.…", drawn)
 
 
@@ -33,7 +35,9 @@ def test_the_pictures_are_what_the_program_prints_today(program: ModuleType) -> 
     assert {path.name for path in FOLDER.iterdir()} == set(drawn)
     for name, picture in drawn.items():
         kept = (FOLDER / name).read_text(encoding="utf-8")
-        assert steady(kept) == steady(picture), f"{name} is not what is printed today: `python scripts/pictures.py` draws it again"
+        assert steady(kept) == steady(picture), (
+            f"{name} is not what is printed today: `python scripts/pictures.py` draws it again"
+        )
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.svg")), ids=lambda path: path.name)

@@ -1,4 +1,6 @@
-"""Private notes as a client sees them: with one in the folder a real client is told, on every surface, what it was told without."""
+"""Private notes as a client sees them: with one in the folder a real client is told, on every
+surface, what it was told without.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ from thumbindex.serve.opening import Opening, names_allowed
 from thumbindex.serve.subscriptions import Subscribers
 
 # resources/subscribe is what the clients of an earlier era have
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed"),
+]
 
 SECRET = "Zanzibarquetzal"
 """A word of the private note alone."""
@@ -44,7 +49,9 @@ class Vault:
 
     def __init__(self, parent: Path, open_fake: Callable[[Opening], Library]) -> None:
         self.root = parent / "vault"
-        self.opening = Opening((str(self.root),), parent / "index", overrides=("corpus.private.globs=diary/**",))
+        self.opening = Opening(
+            (str(self.root),), parent / "index", overrides=("corpus.private.globs=diary/**",)
+        )
         self._open = open_fake
         self.write("apples.md", "# Apples\n\nApples keep in a cool cellar. See [[day]].\n")
         self.background = Background(self.opening, open_fake, command=[])
@@ -53,7 +60,9 @@ class Vault:
 
     def serve(self) -> Server[Subscribers]:
         """Return a server, which names in its instructions what is there as it starts."""
-        return build_server(self.background, self.folders, names_allowed(self.opening, self.folders))
+        return build_server(
+            self.background, self.folders, names_allowed(self.opening, self.folders)
+        )
 
     def write(self, path: str, text: str) -> None:
         """Write a note and index."""
@@ -76,21 +85,31 @@ async def told(vault: Vault, path: str) -> dict[str, str]:
     async with Client(vault.server, mode="legacy") as client:
         ways: dict[str, Callable[[], Any]] = {
             "query": lambda: client.call_tool("query", {"query": f"{SECRET} apples"}),
-            "query path": lambda: client.call_tool("query", {"query": f"{SECRET} apples", "path": [path]}),
+            "query path": lambda: client.call_tool(
+                "query", {"query": f"{SECRET} apples", "path": [path]}
+            ),
             "query why": lambda: client.call_tool("query", {"query": "apples", "why": path}),
-            "query wait_fresh": lambda: client.call_tool("query", {"query": SECRET, "wait_fresh": 0.01}),
+            "query wait_fresh": lambda: client.call_tool(
+                "query", {"query": SECRET, "wait_fresh": 0.01}
+            ),
             "read": lambda: client.call_tool("read", {"path": path}),
             "outline": lambda: client.call_tool("outline", {}),
             "outline path": lambda: client.call_tool("outline", {"path": path}),
             "related": lambda: client.call_tool("related", {"path": path}),
             "related back": lambda: client.call_tool("related", {"path": "apples.md"}),
-            "verify": lambda: client.call_tool("verify", {"text": f'{path}#Day (line 3): "{SECRET} apples"'}),
+            "verify": lambda: client.call_tool(
+                "verify", {"text": f'{path}#Day (line 3): "{SECRET} apples"'}
+            ),
             "status": lambda: client.call_tool("status", {}),
             "resources/list": client.list_resources,
             "resources/read": lambda: client.read_resource(uri),
             "resources/subscribe": lambda: client.subscribe_resource(uri),
-            "completion of a path": lambda: client.complete(TEMPLATE, {"name": "path", "value": Path(path).parts[0][:3]}),
-            "completion of a folder": lambda: client.complete(TEMPLATE, {"name": "folder", "value": ""}),
+            "completion of a path": lambda: client.complete(
+                TEMPLATE, {"name": "path", "value": Path(path).parts[0][:3]}
+            ),
+            "completion of a folder": lambda: client.complete(
+                TEMPLATE, {"name": "folder", "value": ""}
+            ),
         }
         for name, way in ways.items():
             try:
@@ -100,14 +119,22 @@ async def told(vault: Vault, path: str) -> dict[str, str]:
     return said
 
 
-@pytest.mark.parametrize(("path", "text"), [(HIDDEN, BY_KEY), (HIDDEN, BY_TAG), ("diary/day.md", BY_GLOB)], ids=["key", "tag", "glob"])
-async def test_a_client_is_told_of_a_private_note_what_it_is_told_of_none(vault: Vault, path: str, text: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [(HIDDEN, BY_KEY), (HIDDEN, BY_TAG), ("diary/day.md", BY_GLOB)],
+    ids=["key", "tag", "glob"],
+)
+async def test_a_client_is_told_of_a_private_note_what_it_is_told_of_none(
+    vault: Vault, path: str, text: str
+) -> None:
     before = await told(vault, path)
     vault.write(path, text)
     assert await told(vault, path) == before
 
 
-async def test_a_client_is_told_of_no_form_of_a_private_note(vault: Vault, private_forms: dict[str, str]) -> None:
+async def test_a_client_is_told_of_no_form_of_a_private_note(
+    vault: Vault, private_forms: dict[str, str]
+) -> None:
     before = await told(vault, "journal/0.md")
     for number, text in enumerate(private_forms.values()):
         path = vault.root / f"journal/{number}.md"
@@ -117,19 +144,30 @@ async def test_a_client_is_told_of_no_form_of_a_private_note(vault: Vault, priva
     assert await told(vault, "journal/0.md") == before
 
 
-async def test_a_client_is_told_of_an_open_note_on_every_surface_that_the_comparison_looks_at(vault: Vault) -> None:
+async def test_a_client_is_told_of_an_open_note_on_every_surface_that_the_comparison_looks_at(
+    vault: Vault,
+) -> None:
     before = await told(vault, HIDDEN)
     vault.write(HIDDEN, BY_GLOB)
     after = await told(vault, HIDDEN)
-    assert {name for name in before if before[name] == after[name]} == {"resources/subscribe", "completion of a folder"}
+    assert {name for name in before if before[name] == after[name]} == {
+        "resources/subscribe",
+        "completion of a folder",
+    }
 
 
-async def test_who_subscribed_to_a_private_note_or_to_the_list_hears_of_the_others_alone(vault: Vault) -> None:
+async def test_who_subscribed_to_a_private_note_or_to_the_list_hears_of_the_others_alone(
+    vault: Vault,
+) -> None:
     heard: list[str] = []
 
     async def hear(message: Any) -> None:
         found = getattr(message, "params", None)
-        heard.append(found.uri if isinstance(found, types.ResourceUpdatedNotificationParams) else message.method)
+        heard.append(
+            found.uri
+            if isinstance(found, types.ResourceUpdatedNotificationParams)
+            else message.method
+        )
 
     vault.background.start()
     async with Client(vault.server, mode="legacy", message_handler=hear) as client:
@@ -145,10 +183,16 @@ async def test_who_subscribed_to_a_private_note_or_to_the_list_hears_of_the_othe
     assert heard == ["thumbindex://vault/apples.md"]
 
 
-async def test_the_instructions_name_no_directory_where_nobody_can_read_which_ones_are_private(vault: Vault) -> None:
+async def test_the_instructions_name_no_directory_where_nobody_can_read_which_ones_are_private(
+    vault: Vault,
+) -> None:
     vault.write("diary/day.md", BY_GLOB)
     vault.write("thumbindex.toml", '[corpus.private\nglobs = ["diary/**"]\n')
-    asked = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    asked = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
     ahead = answer_initialize(asked, vault.folders, names_allowed(vault.opening, vault.folders))
     assert ahead is not None
     assert ahead["instructions"].splitlines()[-1] == "- vault: documents without directories"
@@ -157,7 +201,11 @@ async def test_the_instructions_name_no_directory_where_nobody_can_read_which_on
 async def test_the_instructions_name_no_directory_that_a_glob_makes_private(vault: Vault) -> None:
     vault.write("diary/day.md", BY_GLOB)
     vault.write("plans/week.md", "# Week\n")
-    asked = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    asked = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
     ahead = answer_initialize(asked, vault.folders, names_allowed(vault.opening, vault.folders))
     async with Client(vault.serve(), mode="legacy") as client:
         said = client.instructions or ""

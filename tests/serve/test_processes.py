@@ -1,4 +1,6 @@
-"""Several real servers on one vault: one of them follows the disk, the others follow it, and another takes over when it dies."""
+"""Several real servers on one vault: one of them follows the disk, the others follow it, and
+another takes over when it dies.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,15 @@ Start = Callable[[], ServerProcess]
 @pytest.fixture
 def start(tmp_path: Path, model_cache: Path) -> Iterator[Start]:
     (tmp_path / "vault").mkdir()
-    (tmp_path / "vault" / "first.md").write_text("# First\n\nPlenty of apples grow on trees.\n", encoding="utf-8")
+    (tmp_path / "vault" / "first.md").write_text(
+        "# First\n\nPlenty of apples grow on trees.\n", encoding="utf-8"
+    )
     overrides = ("encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={model_cache}")
-    options = [f"--folder={tmp_path / 'vault'}", f"--index={tmp_path / 'index'}", *(f"--set={each}" for each in overrides)]
+    options = [
+        f"--folder={tmp_path / 'vault'}",
+        f"--index={tmp_path / 'index'}",
+        *(f"--set={each}" for each in overrides),
+    ]
     with ExitStack() as running:
         yield lambda: running.enter_context(ServerProcess(options))
 
@@ -48,14 +56,21 @@ def holds(lock: Path, pid: int) -> bool:
     """Tell whether a process holds a lock, as the system says."""
     inode = str(lock.stat().st_ino)
     held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-    return any(each[1] == "FLOCK" and each[4] == str(pid) and each[5].endswith(f":{inode}") for each in held)
+    return any(
+        each[1] == "FLOCK" and each[4] == str(pid) and each[5].endswith(f":{inode}")
+        for each in held
+    )
 
 
 def save(tmp_path: Path, word: str) -> None:
-    (tmp_path / "vault" / "first.md").write_text(f"# First\n\nPlenty of apples grow on trees, {word} too.\n", encoding="utf-8")
+    (tmp_path / "vault" / "first.md").write_text(
+        f"# First\n\nPlenty of apples grow on trees, {word} too.\n", encoding="utf-8"
+    )
 
 
-def test_a_server_that_was_not_elected_sees_within_a_second_what_the_elected_one_has_indexed(tmp_path: Path, start: Start):
+def test_a_server_that_was_not_elected_sees_within_a_second_what_the_elected_one_has_indexed(
+    tmp_path: Path, start: Start
+):
     elected, follower = start(), start()
     for server in (elected, follower):
         seconds_until(lambda server=server: is_found(server, "apples"))
@@ -65,7 +80,9 @@ def test_a_server_that_was_not_elected_sees_within_a_second_what_the_elected_one
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks children up in /proc")
-def test_when_the_elected_server_is_killed_another_takes_over_and_nothing_is_orphaned(tmp_path: Path, start: Start):
+def test_when_the_elected_server_is_killed_another_takes_over_and_nothing_is_orphaned(
+    tmp_path: Path, start: Start
+):
     first = start()
     seconds_until(lambda: is_found(first, "apples"))
     second = start()
@@ -94,7 +111,9 @@ def test_a_child_that_is_killed_is_started_again(tmp_path: Path, start: Start):
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks children up in /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_a_signal_ends_a_server_and_its_child_within_two_seconds(start: Start, number: signal.Signals):
+def test_a_signal_ends_a_server_and_its_child_within_two_seconds(
+    start: Start, number: signal.Signals
+):
     server = start()
     seconds_until(lambda: is_found(server, "apples"))
     processes = [server.process.pid, *children_of(server.process.pid)]

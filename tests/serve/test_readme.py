@@ -1,4 +1,6 @@
-"""What the README shows of the command line is what it says; … stands for a figure or for lines that depend on the machine."""
+"""What the README shows of the command line is what it says; … stands for a figure or for lines
+that depend on the machine.
+"""
 
 import re
 import shlex
@@ -27,25 +29,39 @@ def assert_shown(command: str, said: str) -> None:
     assert re.fullmatch(expected, said.strip(), re.DOTALL), f"`{command}` says now:\n{said}"
 
 
-def test_the_readme_shows_what_indexing_and_asking_its_note_says(tmp_path: Path, real_embedder: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readme_shows_what_indexing_and_asking_its_note_says(
+    tmp_path: Path, real_embedder: Embedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     def opener(opening: Opening) -> Library:
-        return Library.open(opening.folder, index=opening.index, config=opening.load(), embedder=real_embedder)
+        return Library.open(
+            opening.folder, index=opening.index, config=opening.load(), embedder=real_embedder
+        )
 
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "meetings.md").write_text(shown("cat notes/meetings.md"), encoding="utf-8")
     (asked,) = re.findall(r"^\$ thumbindex query --folder notes (.*)$", README, re.MULTILINE)
     for name, arguments in (("index", []), ("query", shlex.split(asked))):
-        result = CliRunner().invoke(app, [name, "--folder", str(notes), "--index", str(tmp_path / "index"), *arguments], obj=opener)
+        result = CliRunner().invoke(
+            app,
+            [name, "--folder", str(notes), "--index", str(tmp_path / "index"), *arguments],
+            obj=opener,
+        )
         assert_shown(f"thumbindex {name} --folder notes", result.stdout)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the README shows where Linux keeps a client's file")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="the README shows where Linux keeps a client's file"
+)
 def test_the_readme_shows_what_installing_writes(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     arguments = ["install", "claude-desktop", "--folder", str(tmp_path / "notes")]
-    result = CliRunner().invoke(app, arguments, env={"HOME": str(tmp_path), "XDG_CONFIG_HOME": "", "XDG_DATA_HOME": ""})
-    said = re.sub('"command": "[^"]*"', '"command": "/home/ada/.venv/bin/thumbindex"', result.output).replace(str(tmp_path), "/home/ada")
+    result = CliRunner().invoke(
+        app, arguments, env={"HOME": str(tmp_path), "XDG_CONFIG_HOME": "", "XDG_DATA_HOME": ""}
+    )
+    said = re.sub(
+        '"command": "[^"]*"', '"command": "/home/ada/.venv/bin/thumbindex"', result.output
+    ).replace(str(tmp_path), "/home/ada")
     assert_shown("thumbindex install claude-desktop --folder", said)

@@ -1,4 +1,6 @@
-"""Vectors take their share of the processor and no more, and say how far they are without flooding anyone."""
+"""Vectors take their share of the processor and no more, and say how far they are without flooding
+anyone.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ class Clock:
 def test_a_batch_is_followed_by_a_pause_that_makes_up_for_it():
     clock = Clock()
     share = clock.share(0.25, 4)
-    clock.work(wall=1, used=4)  # all four cores for a second: a quarter of them would have taken four
+    # all four cores for a second: a quarter of them would have taken four
+    clock.work(wall=1, used=4)
     assert share.owed() == 3
     clock.work(wall=3, used=0)
     assert share.owed() == 0
@@ -81,4 +84,10 @@ def test_progress_is_told_at_most_twice_a_second_and_its_end_where_its_middle_wa
         told(Progress("notes", "words", done, 100))
         clock.work(wall=0.02, used=0)
     told(Progress("notes", "vectors", 1, 1))
-    assert [line.split('"done": ')[1].split(",")[0] for line in said] == ["1", "26", "51", "76", "100"]
+    assert [line.split('"done": ')[1].split(",")[0] for line in said] == [
+        "1",
+        "26",
+        "51",
+        "76",
+        "100",
+    ]

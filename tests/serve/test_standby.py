@@ -1,4 +1,6 @@
-"""Of the children of several servers on one folder, those that only stand by hold next to nothing."""
+"""Of the children of several servers on one folder, those that only stand by hold next to
+nothing.
+"""
 
 import json
 import os
@@ -15,16 +17,24 @@ from filelock import FileLock
 
 from thumbindex.serve.standby import await_office
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pipe can be waited for there while a lock is looked at")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="no pipe can be waited for there while a lock is looked at"
+)
 
 WAITING = 80
 """Modules of a child that waits for its office: 64 today."""
 
 IDLE = 600
-"""Modules of a child that has nothing to do: 544 today; with what indexing takes they were 1,040."""
+"""Modules of a child that has nothing to do: 544 today; with what indexing takes they were
+1,040.
+"""
 
-# What a child needs that indexes, and one that waits for something to index does not; networkx is the server's alone.
-LATER = "faiss onnxruntime tokenizers torch markdown_it yaml rapidfuzz networkx typer pydantic mcp importlib.metadata"
+# What a child needs that indexes, and one that waits for something to index does not; networkx is
+# the server's alone.
+LATER = (
+    "faiss onnxruntime tokenizers torch markdown_it yaml rapidfuzz networkx typer pydantic mcp "
+    "importlib.metadata"
+)
 
 
 @pytest.fixture
@@ -35,9 +45,13 @@ def wishes() -> Any:
 
 
 def begin(locks: list[Path], wishes: tuple[Any, Any]) -> Future[bool]:
-    """Wait in a thread that keeps no test from ending; `result(10)` raises where it is not back within ten seconds."""
+    """Wait in a thread that keeps no test from ending; `result(10)` raises where it is not back
+    within ten seconds.
+    """
     back = Future[bool]()
-    threading.Thread(target=lambda: back.set_result(await_office(list(map(str, locks)), wishes[0])), daemon=True).start()
+    threading.Thread(
+        target=lambda: back.set_result(await_office(list(map(str, locks)), wishes[0])), daemon=True
+    ).start()
     return back
 
 
@@ -56,13 +70,20 @@ def test_it_waits_until_one_of_the_locks_is_free(tmp_path: Path, wishes: Any) ->
         assert waits([tmp_path / "one", tmp_path / "other"], wishes, other.release)
 
 
-@pytest.mark.parametrize("end", [lambda written: print("repair", file=written, flush=True), lambda written: written.close()])
-def test_it_waits_no_longer_than_until_the_server_has_a_wish_or_is_gone(tmp_path: Path, wishes: Any, end: Callable[[Any], None]) -> None:
+@pytest.mark.parametrize(
+    "end",
+    [lambda written: print("repair", file=written, flush=True), lambda written: written.close()],
+)
+def test_it_waits_no_longer_than_until_the_server_has_a_wish_or_is_gone(
+    tmp_path: Path, wishes: Any, end: Callable[[Any], None]
+) -> None:
     with FileLock(tmp_path / "lock"):
         assert waits([tmp_path / "lock"], wishes, lambda: end(wishes[1]))
 
 
-def test_it_does_not_wait_for_what_is_not_there_or_without_locks(tmp_path: Path, wishes: Any) -> None:
+def test_it_does_not_wait_for_what_is_not_there_or_without_locks(
+    tmp_path: Path, wishes: Any
+) -> None:
     assert begin([tmp_path / "none"], wishes).result(10)
     assert begin([], wishes).result(10)
 
@@ -74,11 +95,15 @@ def test_looking_takes_the_lock_from_nobody_who_waits_for_it(tmp_path: Path, wis
 
 
 @pytest.mark.parametrize("is_free", [False, True])
-def test_where_the_server_is_gone_the_child_ends_without_having_begun(tmp_path: Path, is_free: bool) -> None:
+def test_where_the_server_is_gone_the_child_ends_without_having_begun(
+    tmp_path: Path, is_free: bool
+) -> None:
     with FileLock(tmp_path / "held"):
         lock = str(tmp_path / ("free" if is_free else "held"))
         command = [sys.executable, "-X", "importtime", "-m", "thumbindex.serve.standby", lock, "--"]
-        done = subprocess.run(command, input="", capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            command, input="", capture_output=True, text=True, check=True, timeout=60
+        )
     assert "thumbindex.serve.child" not in done.stderr
 
 
@@ -89,9 +114,18 @@ def test_a_wish_of_a_server_that_is_gone_is_the_childs_to_hear(tmp_path: Path, w
     assert begin([tmp_path / "none"], wishes).result(10)
 
 
-@pytest.mark.parametrize(("module", "most"), [("thumbindex.serve.standby", WAITING), ("thumbindex.serve.child", IDLE)])
-def test_a_child_that_waits_has_loaded_little_and_one_that_is_idle_nothing_that_indexes(module: str, most: int) -> None:
-    program = f"import json, sys, {module}; print(json.dumps([len(sys.modules), [each for each in {LATER!r}.split() if each in sys.modules]]))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize(
+    ("module", "most"), [("thumbindex.serve.standby", WAITING), ("thumbindex.serve.child", IDLE)]
+)
+def test_a_child_that_waits_has_loaded_little_and_one_that_is_idle_nothing_that_indexes(
+    module: str, most: int
+) -> None:
+    program = (
+        f"import json, sys, {module}; print(json.dumps([len(sys.modules), [each for each in "
+        f"{LATER!r}.split() if each in sys.modules]]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     loaded, heavy = json.loads(done.stdout)
     assert (loaded <= most, heavy) == (True, [])

@@ -26,15 +26,23 @@ INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
 }
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 LIST_TOOLS = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
 
-HEAVY = "torch transformers sentence_transformers llama_index faiss onnxruntime onnx whoosh networkx numpy thumbindex.library watchdog sqlite3"
+HEAVY = (
+    "torch transformers sentence_transformers llama_index faiss onnxruntime onnx whoosh networkx "
+    "numpy thumbindex.library watchdog sqlite3"
+)
 HEAVY += " psycopg thumbindex.index.postgres"
 
-# A client in a thread of the server's own process sees what is loaded at the moment when the answer arrives.
+# A client in a thread of the server's own process sees what is loaded at the moment when the answer
+# arrives.
 DRIVER = f"""
 import json, os, sys, threading
 requests, answers = os.pipe(), os.pipe()
@@ -66,7 +74,14 @@ def environment(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def command(vault: Path, tmp_path: Path) -> list[str]:
     # No model: these tests are about processes.
-    options = ["--folder", str(vault), "--index", str(tmp_path / "index"), "--set", f"encode.embed.model={tmp_path / 'absent'}"]
+    options = [
+        "--folder",
+        str(vault),
+        "--index",
+        str(tmp_path / "index"),
+        "--set",
+        f"encode.embed.model={tmp_path / 'absent'}",
+    ]
     return [sys.executable, "-m", "thumbindex", "serve", *options]
 
 
@@ -74,7 +89,13 @@ def command(vault: Path, tmp_path: Path) -> list[str]:
 def started(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     """Start a server and shake hands with it."""
     with subprocess.Popen(
-        command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+        command,
+        env=environment,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
     ) as process:
         try:
             tell(process, INITIALIZE)
@@ -96,7 +117,9 @@ def ask_line(process: subprocess.Popen[str]) -> Any:
     return json.loads(process.stdout.readline())
 
 
-def test_the_handshake_and_the_list_of_tools_come_before_every_heavy_import(command: list[str], environment: dict[str, str]) -> None:
+def test_the_handshake_and_the_list_of_tools_come_before_every_heavy_import(
+    command: list[str], environment: dict[str, str]
+) -> None:
     messages = json.dumps([INITIALIZE, INITIALIZED, LIST_TOOLS])
     driver = [sys.executable, "-c", DRIVER, messages, *command[4:]]
     done = subprocess.run(driver, env=environment, capture_output=True, text=True, timeout=60)
@@ -104,8 +127,12 @@ def test_the_handshake_and_the_list_of_tools_come_before_every_heavy_import(comm
 
 
 @pytest.mark.anyio
-async def test_a_real_client_asks_a_real_process(command: list[str], environment: dict[str, str]) -> None:
-    async with Client(StdioServerParameters(command=command[0], args=command[1:], env=environment)) as client:
+async def test_a_real_client_asks_a_real_process(
+    command: list[str], environment: dict[str, str]
+) -> None:
+    async with Client(
+        StdioServerParameters(command=command[0], args=command[1:], env=environment)
+    ) as client:
         assert len((await client.list_tools()).tools) == 6
         result = await client.call_tool("query", {"query": "press the green button"})
     assert isinstance(result.content[0], TextContent)
@@ -113,7 +140,9 @@ async def test_a_real_client_asks_a_real_process(command: list[str], environment
     assert result.structured_content["index"]["documents"] == 3
 
 
-def test_closing_the_clients_stdin_ends_the_server_within_two_seconds(command: list[str], environment: dict[str, str]) -> None:
+def test_closing_the_clients_stdin_ends_the_server_within_two_seconds(
+    command: list[str], environment: dict[str, str]
+) -> None:
     with started(command, environment) as process:
         tell(process, LIST_TOOLS)
         ask_line(process)
@@ -124,9 +153,18 @@ def test_closing_the_clients_stdin_ends_the_server_within_two_seconds(command: l
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a terminal of POSIX")
-def test_in_a_terminal_a_server_says_what_it_waits_for_and_to_a_client_nothing(command: list[str], environment: dict[str, str], vault: Path) -> None:
+def test_in_a_terminal_a_server_says_what_it_waits_for_and_to_a_client_nothing(
+    command: list[str], environment: dict[str, str], vault: Path
+) -> None:
     leader, follower = os.openpty()
-    with subprocess.Popen(command, env=environment, text=True, stdin=follower, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command,
+        env=environment,
+        text=True,
+        stdin=follower,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
         assert process.stdout
         assert process.stderr
         said = "".join(process.stderr.readline() for _ in range(4))
@@ -134,14 +172,23 @@ def test_in_a_terminal_a_server_says_what_it_waits_for_and_to_a_client_nothing(c
         assert process.stdout.read() == ""
     for each in (leader, follower):
         os.close(each)
-    assert re.search(r"for vault waits for messages of an MCP client.*thumbindex install CLIENT.*thumbindex query .*Ctrl-C ends", said, re.DOTALL)
+    assert re.search(
+        r"for vault waits for messages of an MCP client.*"
+        r"thumbindex install CLIENT.*thumbindex query .*Ctrl-C ends",
+        said,
+        re.DOTALL,
+    )
     assert f"--folder {vault}" in said
-    piped = subprocess.run(command, env=environment, text=True, input="", capture_output=True, check=False)
+    piped = subprocess.run(
+        command, env=environment, text=True, input="", capture_output=True, check=False
+    )
     assert (piped.stdout, piped.stderr) == ("", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_server_within_two_seconds(command: list[str], environment: dict[str, str], number: signal.Signals) -> None:
+def test_a_signal_ends_the_server_within_two_seconds(
+    command: list[str], environment: dict[str, str], number: signal.Signals
+) -> None:
     with started(command, environment) as process:
         tell(process, LIST_TOOLS)
         ask_line(process)
@@ -150,32 +197,55 @@ def test_a_signal_ends_the_server_within_two_seconds(command: list[str], environ
 
 
 @pytest.mark.anyio
-async def test_a_server_whose_folder_is_away_when_it_starts_answers_from_its_index_and_takes_it_up_again(
+async def test_a_server_whose_folder_is_away_at_first_answers_from_its_index_and_takes_it_up_again(
     living: tuple[list[str], Path], environment: dict[str, str]
 ) -> None:
     command, root = living
-    async with Client(StdioServerParameters(command=command[0], args=command[1:], env=environment)) as client:
+    async with Client(
+        StdioServerParameters(command=command[0], args=command[1:], env=environment)
+    ) as client:
         await client.call_tool("query", {"query": "press the green button", "wait_fresh": 30})
     root.rename(root.with_name("elsewhere"))
-    async with Client(StdioServerParameters(command=command[0], args=command[1:], env=environment)) as client:
+    async with Client(
+        StdioServerParameters(command=command[0], args=command[1:], env=environment)
+    ) as client:
         away = await client.call_tool("query", {"query": "press the green button"})
-        (root.with_name("elsewhere") / "new.md").write_text("# New\n\nWritten while it was away.\n", encoding="utf-8")
+        (root.with_name("elsewhere") / "new.md").write_text(
+            "# New\n\nWritten while it was away.\n", encoding="utf-8"
+        )
         root.with_name("elsewhere").rename(root)
-        back = await client.call_tool("query", {"query": "written while it was away", "wait_fresh": 30})
-    assert (away.structured_content["results"][0]["path"], back.structured_content["results"][0]["path"]) == ("sync.md", "new.md")
+        back = await client.call_tool(
+            "query", {"query": "written while it was away", "wait_fresh": 30}
+        )
+    assert (
+        away.structured_content["results"][0]["path"],
+        back.structured_content["results"][0]["path"],
+    ) == ("sync.md", "new.md")
 
 
-def test_nothing_but_the_protocol_is_ever_written_to_stdout(command: list[str], environment: dict[str, str], tmp_path: Path) -> None:
+def test_nothing_but_the_protocol_is_ever_written_to_stdout(
+    command: list[str], environment: dict[str, str], tmp_path: Path
+) -> None:
     noisy = tmp_path / "noisy.py"
     noisy.write_text(
         "import os, sys\nfrom thumbindex.serve import background\nreal = background.open_library\n"
-        "def loud(opening):\n    os.write(1, b'native noise\\n'); print('python noise', flush=True); return real(opening)\n"
-        "start = background.Background.__init__\nstart.__defaults__ = (loud, *start.__defaults__[1:])\n"
+        "def loud(opening):\n    os.write(1, b'native noise\\n'); print('python noise', "
+        "flush=True); return real(opening)\n"
+        "start = background.Background.__init__\nstart.__defaults__ = (loud, "
+        "*start.__defaults__[1:])\n"
         "from thumbindex.__main__ import main\nmain()\n",
         encoding="utf-8",
     )
     with started([sys.executable, str(noisy), *command[3:]], environment) as process:
-        tell(process, {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "status", "arguments": {}}})
+        tell(
+            process,
+            {
+                "jsonrpc": "2.0",
+                "id": 3,
+                "method": "tools/call",
+                "params": {"name": "status", "arguments": {}},
+            },
+        )
         assert ask_line(process)["id"] == 3
         assert process.stdin
         process.stdin.close()
@@ -185,7 +255,12 @@ def test_nothing_but_the_protocol_is_ever_written_to_stdout(command: list[str], 
         assert "native noise\npython noise\n" in process.stderr.read()
 
 
-WAIT = {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "query", "arguments": {"query": "button", "wait_fresh": 60}}}
+WAIT = {
+    "jsonrpc": "2.0",
+    "id": 9,
+    "method": "tools/call",
+    "params": {"name": "query", "arguments": {"query": "button", "wait_fresh": 60}},
+}
 
 
 @pytest.fixture
@@ -199,7 +274,9 @@ def living(vault: Path, tmp_path: Path, command: list[str]) -> tuple[list[str], 
 @pytest.mark.anyio
 @pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_an_edit_on_disk_reaches_a_real_subscriber(living: tuple[list[str], Path], environment: dict[str, str], mode: str) -> None:
+async def test_an_edit_on_disk_reaches_a_real_subscriber(
+    living: tuple[list[str], Path], environment: dict[str, str], mode: str
+) -> None:
     command, root = living
     uri, told = "thumbindex://living/sync.md", anyio.Event()
 
@@ -235,9 +312,25 @@ def test_a_server_with_a_waiting_query_and_a_subscription_ends_within_two_second
 ) -> None:
     command, root = living
     with started([*command, *PATIENT], environment) as process:
-        tell(process, {"jsonrpc": "2.0", "id": 3, "method": "resources/subscribe", "params": {"uri": "thumbindex://living/sync.md"}})
+        tell(
+            process,
+            {
+                "jsonrpc": "2.0",
+                "id": 3,
+                "method": "resources/subscribe",
+                "params": {"uri": "thumbindex://living/sync.md"},
+            },
+        )
         assert ask_line(process)["result"] == {}
-        tell(process, {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "query", "arguments": {"query": "button"}}})
+        tell(
+            process,
+            {
+                "jsonrpc": "2.0",
+                "id": 4,
+                "method": "tools/call",
+                "params": {"name": "query", "arguments": {"query": "button"}},
+            },
+        )
         while ask_line(process).get("id") != 4:
             pass
         children = children_of(process.pid)
@@ -249,7 +342,8 @@ def test_a_server_with_a_waiting_query_and_a_subscription_ends_within_two_second
         process.wait(2)
         assert until_gone(children, began + 2) == []
         assert process.stdout
-        assert not any('"id":9' in line and '"result"' in line for line in process.stdout)  # it was waiting indeed
+        # it was waiting indeed
+        assert not any('"id":9' in line and '"result"' in line for line in process.stdout)
 
 
 def leave(process: subprocess.Popen[str], end: str) -> None:
@@ -269,9 +363,19 @@ def until_gone(children: list[int], end: float) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked up in /proc")
-def test_the_indexing_child_ends_with_a_server_that_is_killed(command: list[str], environment: dict[str, str]) -> None:
+def test_the_indexing_child_ends_with_a_server_that_is_killed(
+    command: list[str], environment: dict[str, str]
+) -> None:
     with started(command, environment) as process:
-        tell(process, {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "status", "arguments": {}}})
+        tell(
+            process,
+            {
+                "jsonrpc": "2.0",
+                "id": 3,
+                "method": "tools/call",
+                "params": {"name": "status", "arguments": {}},
+            },
+        )
         children = children_of(process.pid)
         process.kill()
         process.wait()
@@ -283,12 +387,25 @@ def test_the_indexing_child_ends_with_a_server_that_is_killed(command: list[str]
 def test_the_child_computes_on_one_thread_unless_a_number_is_set(
     command: list[str], environment: dict[str, str], given: dict[str, str], held: str
 ) -> None:
-    environment = {name: value for name, value in environment.items() if name != "OMP_NUM_THREADS"} | given
+    environment = {
+        name: value for name, value in environment.items() if name != "OMP_NUM_THREADS"
+    } | given
     with started(command, environment) as process:
-        tell(process, {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "status", "arguments": {}}})
+        tell(
+            process,
+            {
+                "jsonrpc": "2.0",
+                "id": 3,
+                "method": "tools/call",
+                "params": {"name": "status", "arguments": {}},
+            },
+        )
         (child,) = awaited_children(process.pid)
         wanted, end = f"OMP_NUM_THREADS={held}".encode(), time.monotonic() + 5
-        while wanted not in (found := Path(f"/proc/{child}/environ").read_bytes().split(b"\0")) and time.monotonic() < end:
+        while (
+            wanted not in (found := Path(f"/proc/{child}/environ").read_bytes().split(b"\0"))
+            and time.monotonic() < end
+        ):
             time.sleep(0.01)  # forked, and not yet the program that it becomes
         assert wanted in found
 
@@ -300,8 +417,22 @@ def awaited_children(parent: int) -> list[int]:
 
 
 def test_a_server_is_started_without_the_other_commands() -> None:
-    loaded = "import sys; sys.argv = ['thumbindex', 'serve', '--help']\nfrom thumbindex.__main__ import main\ntry: main()\nexcept SystemExit: pass\n"
-    others = "mcp mcp_types numpy thumbindex.study thumbindex.serve.cli thumbindex.serve.terminal thumbindex.serve.evaluation"
-    script = f"{loaded}print([name for name in {others!r}.split() if name in sys.modules], file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert ("Serve MCP over standard input" in done.stdout, done.stderr.splitlines()[-1]) == (True, "[]")
+    loaded = (
+        "import sys; sys.argv = ['thumbindex', 'serve', '--help']\n"
+        "from thumbindex.__main__ import main\ntry: main()\nexcept SystemExit: pass\n"
+    )
+    others = (
+        "mcp mcp_types numpy thumbindex.study thumbindex.serve.cli thumbindex.serve.terminal "
+        "thumbindex.serve.evaluation"
+    )
+    script = (
+        f"{loaded}print([name for name in {others!r}.split() if name in sys.modules], "
+        "file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert ("Serve MCP over standard input" in done.stdout, done.stderr.splitlines()[-1]) == (
+        True,
+        "[]",
+    )

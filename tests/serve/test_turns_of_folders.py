@@ -1,4 +1,6 @@
-"""Several folders under one loop: one that has much to do, and changes all the time, keeps no other one waiting for more than a batch."""
+"""Several folders under one loop: one that has much to do, and changes all the time, keeps no other
+one waiting for more than a batch.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Watched:
 
 
 class Clock:
-    """Each look at it takes a millisecond: how long a batch takes is no matter of what else the machine does."""
+    """Each look at it takes a millisecond: how long a batch takes is no matter of what else the
+    machine does.
+    """
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -44,21 +48,30 @@ class Clock:
 
 
 class Work:
-    """A library whose batches are counted and not done. What happens after a batch of the huge folder may save a note elsewhere."""
+    """A library whose batches are counted and not done.
+
+    What happens after a batch of the huge folder may save a note elsewhere.
+    """
 
     def __init__(self, library: Library, batches: dict[str, int]) -> None:
         self.opened, self.config, self.clock = library.opened, library.config, Clock()
         self.words, self.vectors = dict(batches), dict(batches)
-        self.large = dict.fromkeys(batches, 0)  # batches of large files, each of which takes its time, and whose are read
+        # batches of large files, each of which takes its time, and whose are read
+        self.large = dict.fromkeys(batches, 0)
         self.reading = set[str]()
-        self.compared = dict.fromkeys(batches, 0)  # batches of chunks that are to be compared, which each search begins anew
+        # batches of chunks that are to be compared, which each search begins anew
+        self.compared = dict.fromkeys(batches, 0)
         self.done, self.after = list[tuple[str, str]](), deque[Callable[[], object]]()
 
-    def index(self, *, folder: list[str], interrupted: Callable[[], bool], sizes: str, **_: object) -> IndexReport:
+    def index(
+        self, *, folder: list[str], interrupted: Callable[[], bool], sizes: str, **_: object
+    ) -> IndexReport:
         if sizes == "large":
             assert not self.reading
             self.reading.add(folder[0])
-            left = self._do("large", self.large, folder[0], lambda: self._take_long() or interrupted())
+            left = self._do(
+                "large", self.large, folder[0], lambda: self._take_long() or interrupted()
+            )
             self.reading = set[str]()
         else:
             left = self._do("words", self.words, folder[0], interrupted) or self.large[folder[0]]
@@ -72,7 +85,9 @@ class Work:
         self.clock.now += 1
         sleep(0.001)  # the loop does meanwhile what it may
 
-    def embed(self, folder: list[str], *, interrupted: Callable[[], bool], **_: object) -> tuple[str, ...]:
+    def embed(
+        self, folder: list[str], *, interrupted: Callable[[], bool], **_: object
+    ) -> tuple[str, ...]:
         assert folder[0] not in self.reading
         self._do("vectors", self.vectors, folder[0], interrupted)
         return ()
@@ -84,7 +99,9 @@ class Work:
             yield
         self.compared[folder[0]] = 0
 
-    def _do(self, what: str, batches: dict[str, int], name: str, interrupted: Callable[[], bool]) -> int:
+    def _do(
+        self, what: str, batches: dict[str, int], name: str, interrupted: Callable[[], bool]
+    ) -> int:
         seen = batches[name]  # what is saved from now on is for the next run
         while seen:
             seen, batches[name] = seen - 1, batches[name] - 1
@@ -111,8 +128,15 @@ def two(tmp_path: Path) -> Iterator[Callable[..., tuple[IndexingLoop, Work]]]:
         def make(**batches: int) -> tuple[IndexingLoop, Work]:
             for name in batches:
                 (tmp_path / name).mkdir()
-            config = load_config(user_file=tmp_path / "none", overrides=("serve.watch.reconcile_seconds=3600", "serve.watch.share=1"))
-            library = opened.enter_context(Library.open([tmp_path / name for name in batches], index=tmp_path / "index", config=config))
+            config = load_config(
+                user_file=tmp_path / "none",
+                overrides=("serve.watch.reconcile_seconds=3600", "serve.watch.share=1"),
+            )
+            library = opened.enter_context(
+                Library.open(
+                    [tmp_path / name for name in batches], index=tmp_path / "index", config=config
+                )
+            )
             work = Work(library, batches)
             loop: Any = IndexingLoop(work, lambda line: None, Watched, clock=work.clock)  # type: ignore[arg-type]
             return loop, work
@@ -194,7 +218,9 @@ def test_a_search_for_duplicates_is_left_for_words_and_vectors_and_goes_on_where
     loop, work = two(huge=1, small=1)
     run(loop, work)
     work.compared["huge"] = 500
-    work.after.extend([*[lambda: None] * 9, lambda: save(loop, work, "small"), lambda: save(loop, work, "huge")])
+    work.after.extend(
+        [*[lambda: None] * 9, lambda: save(loop, work, "small"), lambda: save(loop, work, "huge")]
+    )
     step_until(loop, lambda: not any(work.compared.values()))
     after = work.done[work.done.index(("duplicates", "huge")) + 10 :]
     assert after[0] == ("words", "small")
@@ -229,6 +255,9 @@ def test_large_files_of_two_folders_take_turns_of_the_same_length(two):
     loop, work = two(huge=1, other=1)
     work.large.update(huge=100, other=100)
     step_until(loop, lambda: not any(work.large.values()) and not work.reading)
-    turns = [(name, len([*batches])) for name, batches in groupby(name for what, name in work.done if what == "large")]
+    turns = [
+        (name, len([*batches]))
+        for name, batches in groupby(name for what, name in work.done if what == "large")
+    ]
     assert [name for name, _ in turns[:4]] in (["huge", "other"] * 2, ["other", "huge"] * 2)
     assert {count > 20 for _, count in turns[:4]} == {True}

@@ -1,4 +1,6 @@
-"""What a watch says about the real file system: that something changed, soon, once, and never too often."""
+"""What a watch says about the real file system: that something changed, soon, once, and never too
+often.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,9 @@ def test_nothing_is_due_after_a_firing_until_the_next_change():
 
 CHANGES: dict[str, Callable[[Path], object]] = {
     "a file saved": lambda root: (root / "sub" / "a.md").write_text("b"),
-    "a file saved through another": lambda root: (root / "sub" / "a.md~").replace(root / "sub" / "a.md"),
+    "a file saved through another": lambda root: (root / "sub" / "a.md~").replace(
+        root / "sub" / "a.md"
+    ),
     "a file deleted": lambda root: (root / "sub" / "a.md").unlink(),
     "a folder moved": lambda root: (root / "sub").rename(root / "bus"),
     "a folder made": lambda root: (root / "new").mkdir(),
@@ -135,12 +139,19 @@ def test_reading_and_what_programs_do_in_hidden_folders_wakes_nobody(root: Path,
     (root / ".git" / "index.lock").write_text("x")
     (root / ".git" / ".gitignore").write_text("x")
     (root / "sub" / ".a.md.swp").write_text("x")
-    heard_last = (root / "sub" / "b.md").write_text  # events come in order: after this one all of them are here
-    assert (watch.quiet.due(), woken.wait(0.2), heard_last("b"), woken.wait(3)) == (None, False, 1, True)
+    # events come in order: after this one all of them are here
+    heard_last = (root / "sub" / "b.md").write_text
+    assert (watch.quiet.due(), woken.wait(0.2), heard_last("b"), woken.wait(3)) == (
+        None,
+        False,
+        1,
+        True,
+    )
 
 
 def events_in_memory() -> int:
-    return sum(issubclass(type(each), FileSystemEvent) for each in gc.get_objects())  # `isinstance` would ask the objects themselves
+    # `isinstance` would ask the objects themselves
+    return sum(issubclass(type(each), FileSystemEvent) for each in gc.get_objects())
 
 
 def test_of_a_storm_two_times_are_kept_and_no_events(root: Path, start: Start):
@@ -156,14 +167,18 @@ def test_of_a_storm_two_times_are_kept_and_no_events(root: Path, start: Start):
     while (queue.qsize() or events_in_memory() > before + 2) and time.monotonic() < end:
         time.sleep(0.2)
     assert (queue.qsize(), events_in_memory() <= before + 2) == (0, True)
-    assert [type(value) for name, value in vars(watch.quiet).items() if name in ("_first", "_last")] == [float, float]
+    assert [
+        type(value) for name, value in vars(watch.quiet).items() if name in ("_first", "_last")
+    ] == [float, float]
 
 
 # ------------------------------------------------------------------ where it cannot be watched
 
 
 @pytest.mark.parametrize("make", [Full, AlmostFull])
-def test_without_watches_left_every_look_counts_as_a_change_and_the_reason_is_told(start: Start, make: Callable[[], BaseObserver]):
+def test_without_watches_left_every_look_counts_as_a_change_and_the_reason_is_told(
+    start: Start, make: Callable[[], BaseObserver]
+):
     watch, woken = start(make)
     watch.look()
     assert (watch.failure, woken.is_set()) == ("inotify watch limit reached", True)
@@ -175,9 +190,13 @@ def test_a_look_at_a_folder_that_is_watched_well_changes_nothing(start: Start):
     assert (watch.failure, watch.is_there, woken.is_set()) == ("", True, False)
 
 
-def test_events_that_the_system_dropped_count_as_a_change_and_the_watch_begins_again(root: Path, start: Start):
+def test_events_that_the_system_dropped_count_as_a_change_and_the_watch_begins_again(
+    root: Path, start: Start
+):
     watch, woken = start()
-    logging.getLogger("watchdog.observers.inotify_c").warning("Inotify queue overflowed; filesystem events were lost")
+    logging.getLogger("watchdog.observers.inotify_c").warning(
+        "Inotify queue overflowed; filesystem events were lost"
+    )
     assert woken.is_set()
     watch.look()
     settle(watch, woken)
@@ -190,7 +209,8 @@ def test_a_watch_whose_reading_thread_ended_begins_again(root: Path, start: Star
     watch, woken = start()
     assert watch._observer
     reader = watch._observer._inotify_fd
-    reader._stopped_event.set()  # its loop ends with the next event, and the system's side stays open
+    # its loop ends with the next event, and the system's side stays open
+    reader._stopped_event.set()
     (root / "sub" / "a.md").write_text("b")
     reader.join(3)
     watch.look()

@@ -1,7 +1,9 @@
-"""Processes that index one folder, servers and command lines: forks of one process that has everything imported, killed where that is asked for.
+"""Processes that index one folder, servers and command lines: forks of one process that has
+everything imported, killed where that is asked for.
 
-A line of JSON on standard input is a job, answered with the process id of its fork, or asks whether a fork lives, or kills it: their parent alone
-knows that, since a number may be another process's as soon as it was reaped. What a job came to is in the file that it names.
+A line of JSON on standard input is a job, answered with the process id of its fork, or asks whether
+a fork lives, or kills it: their parent alone knows that, since a number may be another process's as
+soon as it was reaped. What a job came to is in the file that it names.
 """
 
 from __future__ import annotations
@@ -29,13 +31,27 @@ from thumbindex.library import Library
 from thumbindex.serve.child import IndexingLoop
 from thumbindex.testing import FakeEmbedder
 
-QUICK = ("serve.watch.quiet_ms=20", "serve.watch.reconcile_seconds=5", "query.confidence.abstain=0", "query.confidence.minimum_relevance=0")
-"""An edit is taken in soon. What no event told is found in time, too: a watch that begins while a folder moves may miss it. And every note
-that holds a word is an answer, however sure it is: what this model takes for near is a matter of luck."""
+QUICK = (
+    "serve.watch.quiet_ms=20",
+    "serve.watch.reconcile_seconds=5",
+    "query.confidence.abstain=0",
+    "query.confidence.minimum_relevance=0",
+)
+"""An edit is taken in soon.
+
+What no event told is found in time, too: a watch that begins while a folder moves may miss it. And
+every note that holds a word is an answer, however sure it is: what this model takes for near is a
+matter of luck.
+"""
 
 BATCH = 8
 
-CHANGES = frozenset("execute executemany commit open write replace rename unlink mkdir rmdir fsync truncate ftruncate".split())
+CHANGES = frozenset(
+    (
+        "execute executemany commit open write replace rename unlink mkdir rmdir fsync truncate "
+        "ftruncate"
+    ).split()
+)
 """Calls before which a process can be killed: those that change files, or lead to it."""
 
 ENDED_SECONDS = 120.0
@@ -47,7 +63,9 @@ def open_library(root: Path, index: Path, overrides: Sequence[str] = ()) -> Libr
     config = load_config(user_file=root.parent / "none", overrides=(*QUICK, *overrides))
     watch = replace(config.serve.watch, longest_ms=300, poll_seconds=0.1)
     embed = replace(config.encode.embed, batch=BATCH)
-    config = replace(config, serve=replace(config.serve, watch=watch), encode=replace(config.encode, embed=embed))
+    config = replace(
+        config, serve=replace(config.serve, watch=watch), encode=replace(config.encode, embed=embed)
+    )
     return Library.open([root], index=index, config=config, embedder=FakeEmbedder())
 
 
@@ -86,11 +104,22 @@ class Actors:
         self._program = LineProcess(command, {**os.environ, **single})
         self._scratch, self._count = scratch, 0
 
-    def start(self, kind: str, root: Path, index: Path, overrides: Sequence[str], dies_at: int = 0) -> Actor:
-        """Start a job: `serve`, or `index` with what stands behind it; it is killed just before its `dies_at`-th change, 0 is never."""
+    def start(
+        self, kind: str, root: Path, index: Path, overrides: Sequence[str], dies_at: int = 0
+    ) -> Actor:
+        """Start a job: `serve`, or `index` with what stands behind it; it is killed just before its
+        `dies_at`-th change, 0 is never.
+        """
         self._count += 1
         said = self._scratch / f"said-{self._count}"
-        job = {"kind": kind, "root": str(root), "index": str(index), "overrides": list(overrides), "dies_at": dies_at, "said": str(said)}
+        job = {
+            "kind": kind,
+            "root": str(root),
+            "index": str(index),
+            "overrides": list(overrides),
+            "dies_at": dies_at,
+            "said": str(said),
+        }
         return Actor(self._program, int(self._program.ask(job)), said)
 
     def close(self) -> None:
@@ -110,7 +139,9 @@ def run(job: dict[str, Any]) -> str:
             if job["kind"] == "serve":
                 IndexingLoop(library, lambda line: None).run()
             else:
-                library.index(rebuild=job["kind"] == "index --rebuild", verify=job["kind"] == "index --verify")
+                library.index(
+                    rebuild=job["kind"] == "index --rebuild", verify=job["kind"] == "index --verify"
+                )
     except ThumbindexError as error:
         return f"{type(error).__name__}: {error}"
     except BaseException:
@@ -119,11 +150,17 @@ def run(job: dict[str, Any]) -> str:
 
 
 def die_at(count: int) -> None:
-    """Have this process killed just before so many changes are made: at the same one whenever it does the same work."""
+    """Have this process killed just before so many changes are made: at the same one whenever it
+    does the same work.
+    """
     left = [count]
 
     def look(frame: Any, event: str, called: Any) -> None:
-        if event == "c_call" and called.__name__ in CHANGES and not isinstance(called.__self__, (str, bytes)):
+        if (
+            event == "c_call"
+            and called.__name__ in CHANGES
+            and not isinstance(called.__self__, (str, bytes))
+        ):
             left[0] -= 1
             if left[0] == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -134,7 +171,15 @@ def die_at(count: int) -> None:
 
 def main() -> None:
     """Fork for each job, and take all forks along in the end."""
-    for name in ("faiss", "markdown_it", "mdit_py_plugins.footnote", "networkx", "rapidfuzz.process", "yaml", "watchdog.observers"):
+    for name in (
+        "faiss",
+        "markdown_it",
+        "mdit_py_plugins.footnote",
+        "networkx",
+        "rapidfuzz.process",
+        "yaml",
+        "watchdog.observers",
+    ):
         import_module(name)  # what is imported when it is first needed
     say("ready")
     alive = set[int]()

@@ -1,4 +1,6 @@
-"""The soak and the storm are programs that lie side by side and import each other by their names: so do their tests."""
+"""The soak and the storm are programs that lie side by side and import each other by their names:
+so do their tests.
+"""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Work at a pace of its own: what is due is due whether the one before is done or not, and what was not done in time is counted."""
+"""Work at a pace of its own: what is due is due whether the one before is done or not, and what was
+not done in time is counted.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ class Pace:
     """What was due and what was done of it."""
 
     done: int
-    undone: tuple[float, ...]  # for how many seconds each of what was never begun had been due at the end
+    # for how many seconds each of what was never begun had been due at the end
+    undone: tuple[float, ...]
     behind: float  # the most seconds that something was begun late
 
     @property
@@ -29,7 +32,9 @@ class Pace:
         return self.done / due if due else 1.0
 
     def __add__(self, other: Pace) -> Pace:
-        return Pace(self.done + other.done, self.undone + other.undone, max(self.behind, other.behind))
+        return Pace(
+            self.done + other.done, self.undone + other.undone, max(self.behind, other.behind)
+        )
 
 
 NOTHING_DUE = Pace(0, (), 0.0)
@@ -50,10 +55,18 @@ class Clock:
 REAL = Clock()
 
 
-def paced(work: Callable[[float], object], a_second: float, end: Callable[[], float], began: float, clock: Clock = REAL) -> Pace:
-    """Do something so many times a second from `began` to `end` (infinite while that is open): tell it when it was due.
+def paced(
+    work: Callable[[float], object],
+    a_second: float,
+    end: Callable[[], float],
+    began: float,
+    clock: Clock = REAL,
+) -> Pace:
+    """Do something so many times a second from `began` to `end` (infinite while that is open): tell
+    it when it was due.
 
-    What falls behind is made up for as fast as it can be, until the end; a moment that passed is never taken off the plan.
+    What falls behind is made up for as fast as it can be, until the end; a moment that passed is
+    never taken off the plan.
     """
     done, behind = 0, 0.0
     while (due := began + done / a_second) < end():
@@ -68,11 +81,15 @@ def paced(work: Callable[[float], object], a_second: float, end: Callable[[], fl
         done += 1
     ended = end()
     undone = max(0, math.ceil((ended - began) * a_second) - done)
-    return Pace(done, tuple(ended - began - (done + each) / a_second for each in range(undone)), behind)
+    return Pace(
+        done, tuple(ended - began - (done + each) / a_second for each in range(undone)), behind
+    )
 
 
 class Crew:
-    """Threads at work, each at its pace, until `stop`; what goes wrong in one of them ends all and is raised."""
+    """Threads at work, each at its pace, until `stop`; what goes wrong in one of them ends all and
+    is raised.
+    """
 
     def __init__(self) -> None:
         self._end = math.inf
@@ -82,16 +99,27 @@ class Crew:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._end = min(self._end, time.monotonic())
         self._pool.shutdown()
 
-    def start(self, name: str, work: Callable[[float], object], a_second: float, threads: int = 1) -> None:
-        """Begin to do something so many times a second, by turns where there are several threads."""
+    def start(
+        self, name: str, work: Callable[[float], object], a_second: float, threads: int = 1
+    ) -> None:
+        """Begin to do something so many times a second, by turns where there are several
+        threads.
+        """
         began = time.monotonic()
         for number in range(threads):
             turn = began + number / a_second
-            self._paces.setdefault(name, []).append(self._pool.submit(paced, work, a_second / threads, lambda: self._end, turn))
+            self._paces.setdefault(name, []).append(
+                self._pool.submit(paced, work, a_second / threads, lambda: self._end, turn)
+            )
 
     def check(self) -> None:
         """Raise what went wrong in a thread."""
@@ -100,7 +128,10 @@ class Crew:
                 raise error
 
     def watch(self, seconds: float, look: Callable[[], object], every: float) -> None:
-        """Look at something every so often while the threads work. Raises what went wrong in one of them."""
+        """Look at something every so often while the threads work.
+
+        Raises what went wrong in one of them.
+        """
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(every, left))
@@ -112,7 +143,10 @@ class Crew:
         self._end = min(self._end, time.monotonic())
         self._pool.shutdown()
         self.check()
-        return {name: sum((each.result() for each in paces), NOTHING_DUE) for name, paces in self._paces.items()}
+        return {
+            name: sum((each.result() for each in paces), NOTHING_DUE)
+            for name, paces in self._paces.items()
+        }
 
     def _all(self) -> list[Future[Pace]]:
         return [pace for paces in self._paces.values() for pace in paces]

@@ -1,6 +1,8 @@
-"""Eight hours of a busy vault in one: what servers hold and write must level off, by a slope that chance explains.
+"""Eight hours of a busy vault in one: what servers hold and write must level off, by a slope that
+chance explains.
 
-`make marathon` runs it for an hour (Linux), `make marathon ARGS="--minutes 15"` shorter at the same pace.
+`make marathon` runs it for an hour (Linux), `make marathon ARGS="--minutes 15"` shorter at the same
+pace.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ TIMES_AS_FAST = 8
 SAMPLE_SECONDS = 5.0
 
 SPREAD = 10
-"""Notes by which the vault grows or shrinks, at most: else the index would grow with it, and rightly."""
+"""Notes by which the vault grows or shrinks, at most: else the index would grow with it, and
+rightly.
+"""
 
 MEASURES = ("resident", "anonymous", "threads", "handles")
 
@@ -70,7 +74,15 @@ def weigh(index: Path) -> dict[str, int]:
     sizes: dict[str, int] = defaultdict(int)
     for path in index.rglob("*"):
         log = ", log" if path.suffix in (".sqlite3-wal", ".sqlite3-shm") else ""
-        kind = "vectors" if VECTORS in path.parts else "words" if "keyword" in path.parts else "documents" if ".sqlite3" in path.name else "the rest"
+        kind = (
+            "vectors"
+            if VECTORS in path.parts
+            else "words"
+            if "keyword" in path.parts
+            else "documents"
+            if ".sqlite3" in path.name
+            else "the rest"
+        )
         if path.is_file():
             sizes[kind + log] += size_of_file(path)
     return dict(sizes)
@@ -78,22 +90,33 @@ def weigh(index: Path) -> dict[str, int]:
 
 def run(made: Path, minutes: float, notes: int, seed: int, settings: Sequence[str]) -> int:
     """Run it and print what was seen; return the exit code."""
-    vault, opening = LevelVault(made / "vault", notes, seed), Opening((str(made / "vault"),), made / "index", None, tuple(settings))
+    vault, opening = (
+        LevelVault(made / "vault", notes, seed),
+        Opening((str(made / "vault"),), made / "index", None, tuple(settings)),
+    )
     with open_library(opening) as library:
         library.index()
     scores = {"server 1": Scores(), "server 2": Scores()}
     with ExitStack() as stack:
         said = [stack.enter_context((made / f"said {n}").open("wb")) for n in (1, 2)]
-        servers = [stack.enter_context(ServerProcess(opening.arguments(), said=each)) for each in said]
+        servers = [
+            stack.enter_context(ServerProcess(opening.arguments(), said=each)) for each in said
+        ]
         for server in servers:
             await_start(server.call, vault.root)
         moments, paces = work(vault, servers, scores, minutes * 60)
         settled, is_settled = settle(servers[0], SETTLE_SECONDS)
     compared = compare_with_fresh(opening, made / "fresh", LARGEST) if is_settled else []
-    print(f"\n{vault.edits:,} edits in {minutes:g} minutes, {minutes * TIMES_AS_FAST / 60:g} hours' worth; seed {seed}, {notes:,} notes")
+    print(
+        f"\n{vault.edits:,} edits in {minutes:g} minutes, {minutes * TIMES_AS_FAST / 60:g} "
+        f"hours' worth; seed {seed}, {notes:,} notes"
+    )
     for name, each in scores.items():
         print(f"{distribution(name, each.seconds)} {dict(each.asked)}")
-    load = [judge_pace(name, a_second(each), paces[name]) for name, each in (("edits", EDITS_AN_HOUR), ("questions", QUESTIONS_AN_HOUR))]
+    load = [
+        judge_pace(name, a_second(each), paces[name])
+        for name, each in (("edits", EDITS_AN_HOUR), ("questions", QUESTIONS_AN_HOUR))
+    ]
     return conclude([*load, *judge_answers(scores), *judge_moments(moments), settled, *compared])
 
 
@@ -102,30 +125,47 @@ def a_second(an_hour: int) -> float:
     return an_hour * TIMES_AS_FAST / 3600
 
 
-def work(vault: Vault, servers: Sequence[ServerProcess], scores: dict[str, Scores], seconds: float) -> tuple[list[Moment], dict[str, Pace]]:
+def work(
+    vault: Vault, servers: Sequence[ServerProcess], scores: dict[str, Scores], seconds: float
+) -> tuple[list[Moment], dict[str, Pace]]:
     """Edit and ask for so long; return what was taken and written, and how the pace was kept."""
     began, moments = time.monotonic(), list[Moment]()
     made = vault.root.parent
 
     def look() -> None:
         sample = take_sample(time.monotonic() - began, servers, made / "index")
-        moments.append(Moment(sample, weigh(made / "index"), sum(size_of_file(path) for path in made.glob("said *"))))
+        moments.append(
+            Moment(
+                sample,
+                weigh(made / "index"),
+                sum(size_of_file(path) for path in made.glob("said *")),
+            )
+        )
         if len(moments) % 12 == 0:
             wrong = sum(len(each.wrong) for each in scores.values())
             print(
-                f"{sample.second:g} s: {sample.resident:,} bytes resident, {sample.index:,} on disk, edits {vault.edits}, wrong {wrong}", flush=True
+                f"{sample.second:g} s: {sample.resident:,} bytes resident, {sample.index:,} "
+                f"on disk, edits {vault.edits}, wrong {wrong}",
+                flush=True,
             )
 
     with Crew() as crew:
         crew.start("edits", lambda due: vault.edit(), a_second(EDITS_AN_HOUR))
         for server, each in zip(servers, scores.values(), strict=True):
-            crew.start("questions", partial(ask, vault, server, each), a_second(QUESTIONS_AN_HOUR) / len(servers), ASKERS)
+            crew.start(
+                "questions",
+                partial(ask, vault, server, each),
+                a_second(QUESTIONS_AN_HOUR) / len(servers),
+                ASKERS,
+            )
         crew.watch(seconds, look, SAMPLE_SECONDS)
         return moments, crew.stop()
 
 
 def judge_moments(moments: Sequence[Moment]) -> list[Verdict]:
-    """Judge each process and each part of the index by itself: a small one that grows does not hide behind a large one."""
+    """Judge each process and each part of the index by itself: a small one that grows does not hide
+    behind a large one.
+    """
     samples, seconds = [each.sample for each in moments], [each.sample.second for each in moments]
     hour = 3600 / TIMES_AS_FAST
     series = {
@@ -137,7 +177,10 @@ def judge_moments(moments: Sequence[Moment]) -> list[Verdict]:
     for kind in sorted({kind for each in moments for kind in each.files}):
         series["index", kind] = [float(each.files.get(kind, 0)) for each in moments]
     series["servers", "what they say"] = [float(each.said) for each in moments]
-    return [judge_same_processes(samples), *(judge_trend(*name, seconds, values, hour) for name, values in series.items())]
+    return [
+        judge_same_processes(samples),
+        *(judge_trend(*name, seconds, values, hour) for name, values in series.items()),
+    ]
 
 
 if __name__ == "__main__":

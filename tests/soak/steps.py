@@ -1,11 +1,15 @@
-"""A folder, its index and all who work at it, against a model (`expected.py`): whatever steps are taken, in whatever order, the model holds.
+"""A folder, its index and all who work at it, against a model (`expected.py`): whatever steps are
+taken, in whatever order, the model holds.
 
-`make soak-model` takes ten thousand steps: edits, renames, moves of folders, ignore files, private marks, settings, two servers and command
-lines at once, and kills. `--seed` and `--steps` choose others. Steps that fail are shrunk by hypothesis to the fewest that still fail, and
-written to `build/steps-failed.py`: a plain script, which `python build/steps-failed.py` runs again without hypothesis. The same lines
-stand in what hypothesis prints (`state = VaultMachine()`, `state.write(path='one.md', …)` …, `state.teardown()`), in CI too: put
-`from steps import VaultMachine` above them, and run them with `PYTHONPATH=tests/soak`. What depends on the moment cannot be shrunk:
-the steps of the first failure stand, as they came, in `build/steps-first-failed.py`.
+`make soak-model` takes ten thousand steps: edits, renames, moves of folders, ignore files, private
+marks, settings, two servers and command lines at once, and kills. `--seed` and `--steps` choose
+others. Steps that fail are shrunk by hypothesis to the fewest that still fail, and written to
+`build/steps-failed.py`: a plain script, which `python build/steps-failed.py` runs again without
+hypothesis. The same lines stand in what hypothesis prints (`state = VaultMachine()`,
+`state.write(path='one.md', …)` …, `state.teardown()`), in CI too: put `from steps import
+VaultMachine` above them, and run them with `PYTHONPATH=tests/soak`. What depends on the moment
+cannot be shrunk: the steps of the first failure stand, as they came, in
+`build/steps-first-failed.py`.
 """
 
 from __future__ import annotations
@@ -55,9 +59,21 @@ MARKS = {
 """What a text begins with, by how it is marked."""
 
 PARAGRAPHS = (
-    "Apples keep in a cool cellar until spring, when the first of them begin to wrinkle and the last of them taste best. " * 3,
-    "The bees come out on the first warm day, and the hive hums while the frost still lies in the shadow of the wall. " * 3,
-    "A ladder, a basket and a dry morning are all that it takes; the press stands ready in the barn behind the mill. " * 3,
+    (
+        "Apples keep in a cool cellar until spring, when the first of them begin to wrinkle and "
+        "the last of them taste best. "
+    )
+    * 3,
+    (
+        "The bees come out on the first warm day, and the hive hums while the frost still lies in "
+        "the shadow of the wall. "
+    )
+    * 3,
+    (
+        "A ladder, a basket and a dry morning are all that it takes; the press stands ready in "
+        "the barn behind the mill. "
+    )
+    * 3,
     "- stone\n- river\n- gate\n\n```sh\nmake juice --press=3\n```",
 )
 
@@ -68,7 +84,9 @@ WORK = 4
 """Steps from one settlement to the next: where nothing was done, nothing is to be seen."""
 
 OTHER_SETTINGS = 2
-"""Steps from a settlement to other settings, which would be too seldom after more: half of all steps settle."""
+"""Steps from a settlement to other settings, which would be too seldom after more: half of all
+steps settle.
+"""
 
 SETTLED_SECONDS = 90.0
 """So long servers may take until all is indexed: a second on a quiet machine."""
@@ -81,19 +99,27 @@ ANCHOR = "anchor.md"
 
 
 def word_of(number: int) -> str:
-    """Return a word that is no other number's, all of the same length: a text that is written anew has the size that it had."""
-    return "zu" + "".join(("ba", "ke", "mi", "lo", "tu", "fa", "de", "ri", "no", "xu")[int(digit)] for digit in f"{number:04d}")
+    """Return a word that is no other number's, all of the same length: a text that is written anew
+    has the size that it had.
+    """
+    return "zu" + "".join(
+        ("ba", "ke", "mi", "lo", "tu", "fa", "de", "ri", "no", "xu")[int(digit)]
+        for digit in f"{number:04d}"
+    )
 
 
 def step(**drawn: Any) -> Callable[[Callable[..., None]], Any]:
-    """Make a rule of a method, after which is looked whether anything is found that must not be; a plain call of it looks, too."""
+    """Make a rule of a method, after which is looked whether anything is found that must not be; a
+    plain call of it looks, too.
+    """
 
     def made(act: Callable[..., None]) -> Any:
         @wraps(act)
         def act_and_look(self: VaultMachine, **given: Any) -> None:
             VaultMachine.taken[act.__name__] += 1
             self.since += 1
-            self.journal.append(f"state.{act.__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})")
+            arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
+            self.journal.append(f"state.{act.__name__}({arguments})")
             try:
                 act(self, **given)
                 self.look()
@@ -132,12 +158,17 @@ class VaultMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         memory = Path("/dev/shm")
-        self.made = Path(tempfile.mkdtemp(prefix="thumbindex-steps-", dir=memory if os.access(memory, os.W_OK) else None)).resolve()
+        self.made = Path(
+            tempfile.mkdtemp(
+                prefix="thumbindex-steps-", dir=memory if os.access(memory, os.W_OK) else None
+            )
+        ).resolve()
         self.root, self.index, self.count = self.made / "vault", self.made / "index", 0
         self.expected, self.overrides = Expected(), tuple[str, ...]()
         self.servers, self.commands = list[Actor](), list[Actor]()
         self.journal = ["state = VaultMachine()"]
-        self.checked = self.since = 0  # words that were looked for when all was settled, and steps since then
+        # words that were looked for when all was settled, and steps since then
+        self.checked = self.since = 0
         if VaultMachine.actors is None:
             VaultMachine.actors = Actors(Path(tempfile.mkdtemp(prefix="thumbindex-said-")))
         self.root.mkdir()
@@ -146,7 +177,9 @@ class VaultMachine(RuleBasedStateMachine):
 
     # -------------------------------------------------------------- notes
 
-    @step(path=st.sampled_from(PATHS), mark=st.sampled_from(sorted(MARKS)), shape=st.integers(0, 40))
+    @step(
+        path=st.sampled_from(PATHS), mark=st.sampled_from(sorted(MARKS)), shape=st.integers(0, 40)
+    )
     def write(self, path: str, mark: str, shape: int) -> None:
         """Write a note, a new one or over the one that is there."""
         self.put(path, self.text(mark, shape), is_private=mark in ("key", "tag", "in the text"))
@@ -154,11 +187,18 @@ class VaultMachine(RuleBasedStateMachine):
     @has_note
     @step(path=THERE, shape=st.integers(0, 40))
     def save(self, path: str, shape: int) -> None:
-        """Save a note as editors do: written beside it and put in its place; what is private stays so."""
-        beside, text = self.root / f"{path}.tmp", self.text("key" if self.expected.notes[path].is_private else "", shape)
+        """Save a note as editors do: written beside it and put in its place; what is private stays
+        so.
+        """
+        beside, text = (
+            self.root / f"{path}.tmp",
+            self.text("key" if self.expected.notes[path].is_private else "", shape),
+        )
         beside.write_text(text, encoding="utf-8")
         beside.replace(self.root / path)
-        self.expected.notes[path] = Note(self.expected.words[-1], self.expected.notes[path].is_private)
+        self.expected.notes[path] = Note(
+            self.expected.words[-1], self.expected.notes[path].is_private
+        )
 
     @has_note
     @step(path=THERE)
@@ -188,7 +228,12 @@ class VaultMachine(RuleBasedStateMachine):
     def moves(self) -> set[tuple[str, str]]:
         """Return which folder can be moved where: from one that is there to one that is not."""
         there = [folder for folder in FOLDERS if folder and (self.root / folder).is_dir()]
-        return {(folder, to) for folder in there for to in (*FOLDERS, "e/") if not (self.root / to).exists() and not to.startswith(folder)}
+        return {
+            (folder, to)
+            for folder in there
+            for to in (*FOLDERS, "e/")
+            if not (self.root / to).exists() and not to.startswith(folder)
+        }
 
     @precondition(lambda machine: bool(machine.moves()))
     @step(move=MOVES)
@@ -196,23 +241,35 @@ class VaultMachine(RuleBasedStateMachine):
         """Move a folder with all that is in it, ignore files too."""
         (self.root / move[1]).parent.mkdir(parents=True, exist_ok=True)
         (self.root / move[0]).rename(self.root / move[1])
-        self.expected.notes = {_moved(path, *move): note for path, note in self.expected.notes.items()}
-        self.expected.rules = {_moved(path, *move): rules for path, rules in self.expected.rules.items()}
+        self.expected.notes = {
+            _moved(path, *move): note for path, note in self.expected.notes.items()
+        }
+        self.expected.rules = {
+            _moved(path, *move): rules for path, rules in self.expected.rules.items()
+        }
 
     @precondition(lambda machine: (machine.root / "a").is_dir())
     @step()
     def delete_folder(self) -> None:
         shutil.rmtree(self.root / "a")
-        self.expected.notes = {path: note for path, note in self.expected.notes.items() if not path.startswith("a/")}
-        self.expected.rules = {path: rules for path, rules in self.expected.rules.items() if not path.startswith("a/")}
+        self.expected.notes = {
+            path: note for path, note in self.expected.notes.items() if not path.startswith("a/")
+        }
+        self.expected.rules = {
+            path: rules for path, rules in self.expected.rules.items() if not path.startswith("a/")
+        }
 
     @step(
-        folder=st.sampled_from(("", "a/", "c/")), name=st.sampled_from(IGNORE_FILES), rules=st.lists(st.sampled_from(RULES), min_size=1, max_size=3)
+        folder=st.sampled_from(("", "a/", "c/")),
+        name=st.sampled_from(IGNORE_FILES),
+        rules=st.lists(st.sampled_from(RULES), min_size=1, max_size=3),
     )
     def ignore(self, folder: str, name: str, rules: list[str]) -> None:
         """Write an ignore file."""
         (self.root / folder).mkdir(parents=True, exist_ok=True)
-        (self.root / folder / name).write_text("# what is left out\n" + "\n".join(rules), encoding="utf-8")
+        (self.root / folder / name).write_text(
+            "# what is left out\n" + "\n".join(rules), encoding="utf-8"
+        )
         self.expected.rules[f"{folder}{name}"] = tuple(rules)
 
     @precondition(lambda machine: bool(machine.expected.rules))
@@ -231,12 +288,25 @@ class VaultMachine(RuleBasedStateMachine):
         globs=st.lists(st.sampled_from(GLOBS), max_size=2, unique=True),
         own=st.lists(st.sampled_from(GLOBS), max_size=1),
     )
-    def configure(self, chunk: int, duplicates: bool, ingest: bool, globs: list[str], own: list[str]) -> None:
-        """Change settings and the folder's own file, and begin again with them: nobody goes on with the old ones."""
+    def configure(
+        self, chunk: int, duplicates: bool, ingest: bool, globs: list[str], own: list[str]
+    ) -> None:
+        """Change settings and the folder's own file, and begin again with them: nobody goes on with
+        the old ones.
+        """
         self.end_all()
-        (self.root / "thumbindex.toml").write_text(f"[corpus.private]\nglobs = {own}\n", encoding="utf-8")
-        said = {"corpus.chunk.child_max": chunk, "index.duplicates.enabled": str(duplicates).lower(), "index.ingest.enabled": str(ingest).lower()}
-        self.overrides = (*(f"{key}={value}" for key, value in said.items()), f"corpus.private.globs={globs}")
+        (self.root / "thumbindex.toml").write_text(
+            f"[corpus.private]\nglobs = {own}\n", encoding="utf-8"
+        )
+        said = {
+            "corpus.chunk.child_max": chunk,
+            "index.duplicates.enabled": str(duplicates).lower(),
+            "index.ingest.enabled": str(ingest).lower(),
+        }
+        self.overrides = (
+            *(f"{key}={value}" for key, value in said.items()),
+            f"corpus.private.globs={globs}",
+        )
         self.expected.globs = (*own, *globs)
         self.reader.close()
         self.reader = open_library(self.root, self.index, self.overrides)
@@ -256,13 +326,22 @@ class VaultMachine(RuleBasedStateMachine):
         self.servers.pop(0).kill()
 
     @has_two_hands
-    @step(path=st.sampled_from(PATHS), shape=st.integers(0, 40), kind=st.sampled_from(("index", "index", "index --verify", "index --rebuild")))
+    @step(
+        path=st.sampled_from(PATHS),
+        shape=st.integers(0, 40),
+        kind=st.sampled_from(("index", "index", "index --verify", "index --rebuild")),
+    )
     def begin(self, path: str, shape: int, kind: str) -> None:
         """Write a note, start a command line, and wait for nothing."""
         self.put(path, self.text("", shape))
         self.commands.append(self.start(kind))
 
-    @step(path=st.sampled_from(PATHS), shape=st.integers(0, 40), kind=st.sampled_from(("index", "index", "index --rebuild")), dies_at=MOMENTS)
+    @step(
+        path=st.sampled_from(PATHS),
+        shape=st.integers(0, 40),
+        kind=st.sampled_from(("index", "index", "index --rebuild")),
+        dies_at=MOMENTS,
+    )
     def die(self, path: str, shape: int, kind: str, dies_at: int) -> None:
         """Write a note, and have a command line die while it takes it in."""
         self.put(path, self.text("", shape))
@@ -277,18 +356,25 @@ class VaultMachine(RuleBasedStateMachine):
     # -------------------------------------------------------------- what must hold
 
     def look(self) -> None:
-        """Look, in the middle of all this, that nothing is found that is private or gone: that holds at once."""
+        """Look, in the middle of all this, that nothing is found that is private or gone: that
+        holds at once.
+        """
         if self.reader.indexed:
             there = {path for path in self.expected.notes if not self.expected.is_private(path)}
             listed = {entry.path for entry in self.reader.outline()}
             asked = self.reader.query(f"apples bees ladder {self.expected.words[-1]}", limit=20)
-            for what, found in (("listed", listed), ("found", {passage.path for passage in asked.passages})):
+            for what, found in (
+                ("listed", listed),
+                ("found", {passage.path for passage in asked.passages}),
+            ):
                 assert found <= there, f"{what} though private or gone: {sorted(found - there)}"
 
     @precondition(lambda machine: machine.since >= WORK)
     @step()
     def settle(self) -> None:
-        """Let all be indexed, by servers where there are any, else by a command line; then the model holds."""
+        """Let all be indexed, by servers where there are any, else by a command line; then the
+        model holds.
+        """
         self.join()
         if not self.await_servers():
             told = self.start("index").outcome()
@@ -297,39 +383,60 @@ class VaultMachine(RuleBasedStateMachine):
         self.checked, self.since = len(self.expected.words), 0
 
     def compare(self, words: Iterable[str]) -> None:
-        """Compare what is found with the model: lists, each note by its word, and of these words those that are in no text."""
+        """Compare what is found with the model: lists, each note by its word, and of these words
+        those that are in no text.
+        """
         visible = self.expected.visible()
         listed = [entry.path for entry in self.reader.outline()]
         assert listed == sorted(visible), f"listed: {listed}, to be listed: {sorted(visible)}"
         where = {word: path for path, word in visible.items()}
         for word in dict.fromkeys((*where, *words)):
-            found = {passage.path for passage in self.reader.query(f'"{word}"').passages if word in passage.text}
-            assert found == ({where[word]} if word in where else set()), f"{word} is found in {sorted(found)}, and stands in {where.get(word)}"
+            found = {
+                passage.path
+                for passage in self.reader.query(f'"{word}"').passages
+                if word in passage.text
+            }
+            assert found == ({where[word]} if word in where else set()), (
+                f"{word} is found in {sorted(found)}, and stands in {where.get(word)}"
+            )
         for path in self.expected.notes.keys() - visible.keys():
             with suppress(UsageError):
                 self.reader.read(path, exact=True)
                 raise AssertionError(f"{path} can be read")
 
     def await_servers(self) -> bool:
-        """Wait until servers have indexed all that is there; tell whether there are any that live."""
+        """Wait until servers have indexed all that is there; tell whether there are any that
+        live.
+        """
         end = time.monotonic() + SETTLED_SECONDS
         while any(server.is_alive for server in self.servers):
             assert time.monotonic() < end, f"not settled: {self.reader.status()[0]}"
             answer = self.reader.query("settled", wait_fresh=2)
-            if answer.freshness and answer.freshness.fresh and self.reader.indexed and not self.reader.status()[0].state.pending:
+            if (
+                answer.freshness
+                and answer.freshness.fresh
+                and self.reader.indexed
+                and not self.reader.status()[0].state.pending
+            ):
                 return True
         return False
 
     def teardown(self) -> None:
-        """Let all be indexed once more, look for every word that there ever was, and compare the index with one built anew of the same files."""
+        """Let all be indexed once more, look for every word that there ever was, and compare the
+        index with one built anew of the same files.
+        """
         try:
             self.settle()
             self.compare(self.expected.words)
             with open_library(self.root, self.made / "fresh", self.overrides) as fresh:
                 fresh.index()
                 wanted = dump(fresh)
-            held, visible = [path for path, *_ in wanted["documents"]], sorted(self.expected.visible())
-            assert held == visible, f"the index holds {held}, to be found: {visible}"  # what is private is not only kept back
+            held, visible = (
+                [path for path, *_ in wanted["documents"]],
+                sorted(self.expected.visible()),
+            )
+            # what is private is not only kept back
+            assert held == visible, f"the index holds {held}, to be found: {visible}"
             seconds = SETTLED_SECONDS if any(server.is_alive for server in self.servers) else 0.0
             if not until(lambda: dump(self.reader) == wanted, seconds):
                 raise AssertionError("; ".join(differences(dump(self.reader), wanted)))
@@ -342,13 +449,23 @@ class VaultMachine(RuleBasedStateMachine):
     # -------------------------------------------------------------- how
 
     def text(self, mark: str, shape: int) -> str:
-        """Return a text with a word of its own: some of the same paragraphs as others, links to some notes, and a mark."""
+        """Return a text with a word of its own: some of the same paragraphs as others, links to
+        some notes, and a mark.
+        """
         self.count += 1
         word = word_of(self.count)
         self.expected.words.append(word)
         paragraphs = [PARAGRAPHS[(shape + n) % len(PARAGRAPHS)] for n in range(shape % 7)]
-        own = f"The word is {word}, and [[{NAMES[shape % len(NAMES)].rpartition('.')[0]}]] knows it."
-        parts = [*paragraphs[: shape % 3], own, "## Later", *paragraphs[shape % 3 :], "#private/journal" if mark == "in the text" else "#open"]
+        own = (
+            f"The word is {word}, and [[{NAMES[shape % len(NAMES)].rpartition('.')[0]}]] knows it."
+        )
+        parts = [
+            *paragraphs[: shape % 3],
+            own,
+            "## Later",
+            *paragraphs[shape % 3 :],
+            "#private/journal" if mark == "in the text" else "#open",
+        ]
         return MARKS[mark] + "# Note\n\n" + "\n\n".join(parts) + "\n"
 
     def put(self, path: str, text: str, *, is_private: bool = False) -> None:
@@ -361,7 +478,9 @@ class VaultMachine(RuleBasedStateMachine):
         return VaultMachine.actors.start(kind, self.root, self.index, self.overrides, dies_at)
 
     def keep(self, error: BaseException) -> None:
-        """Write down the steps that came to the first failure, as a script: one that a moment decides hypothesis cannot shrink."""
+        """Write down the steps that came to the first failure, as a script: one that a moment
+        decides hypothesis cannot shrink.
+        """
         if isinstance(error, Exception) and not VaultMachine.failed:
             VaultMachine.failed = f"{error}"
             write_script(FIRST, self.journal)
@@ -384,7 +503,9 @@ def _moved(path: str, folder: str, to: str) -> str:
 
 
 def take_steps(count: int, seeded: int | None = None) -> None:
-    """Take about so many steps, by a seed or always the same ones; raise what fails, shrunk to the fewest steps."""
+    """Take about so many steps, by a seed or always the same ones; raise what fails, shrunk to the
+    fewest steps.
+    """
     machine = seed(seeded)(VaultMachine) if seeded is not None else VaultMachine
     chosen = settings(
         max_examples=max(4, count // EXAMPLE),
@@ -411,21 +532,30 @@ def end_actors() -> None:
 
 def write_script(path: Path, lines: Iterable[str]) -> None:
     """Write steps down as a plain script."""
-    head = f"import sys\n\nsys.path.insert(0, {str(Path(__file__).parent)!r})\nfrom steps import VaultMachine\n\n"
+    head = (
+        f"import sys\n\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from steps import VaultMachine\n\n"
+    )
     path.parent.mkdir(exist_ok=True)
     path.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 def steps_in(error: BaseException) -> list[str]:
     """Return the steps that failed, as hypothesis tells them."""
-    return [line.strip() for note in getattr(error, "__notes__", []) for line in note.splitlines() if line.strip().startswith("state")]
+    return [
+        line.strip()
+        for note in getattr(error, "__notes__", [])
+        for line in note.splitlines()
+        if line.strip().startswith("state")
+    ]
 
 
 def main(steps: int, seeded: int) -> int:
     """Take steps, and write those down that failed; return the exit code."""
     began, number = time.monotonic(), 0
     try:
-        while (taken := VaultMachine.taken.total()) < steps:  # the first of an example, and those that cannot be drawn, are fewer
+        # the first of an example, and those that cannot be drawn, are fewer
+        while (taken := VaultMachine.taken.total()) < steps:
             take_steps(steps - taken, seeded + number)
             number += 1
     except Exception as error:
@@ -435,7 +565,10 @@ def main(steps: int, seeded: int) -> int:
         print(f"The fewest that fail are in {FEWEST}, those of the first failure in {FIRST}.")
         print(f"FAILED: {VaultMachine.taken.total():,} steps, seed {seeded}")
         return 1
-    print(f"HELD: {VaultMachine.taken.total():,} steps, seed {seeded}, {time.monotonic() - began:,.0f} s: {dict(VaultMachine.taken.most_common())}")
+    print(
+        f"HELD: {VaultMachine.taken.total():,} steps, seed {seeded}, "
+        f"{time.monotonic() - began:,.0f} s: {dict(VaultMachine.taken.most_common())}"
+    )
     return 0
 
 

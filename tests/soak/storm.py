@@ -1,6 +1,8 @@
-"""A `git checkout` of ten thousand notes under a running server: answers go on, and the index ends as one built anew.
+"""A `git checkout` of ten thousand notes under a running server: answers go on, and the index ends
+as one built anew.
 
-`make storm` runs it (Linux, git): what a question takes when nothing happens, then from before the checkout until its words are in answers.
+`make storm` runs it (Linux, git): what a question takes when nothing happens, then from before the
+checkout until its words are in answers.
 """
 
 from __future__ import annotations
@@ -49,12 +51,16 @@ LONGEST_SECONDS = 600.0
 """A storm whose words are not in by then has failed."""
 
 LARGEST = 3.0
-"""So many times the size of an index built anew: all texts were replaced at once, and SQLite keeps the room of both branches for what will come."""
+"""So many times the size of an index built anew: all texts were replaced at once, and SQLite keeps
+the room of both branches for what will come.
+"""
 
 SETTLE_SECONDS = 900.0
 
 LOOK_SECONDS, SAMPLE_SECONDS = 1.0, 0.25
-"""How often it is looked whether all is in, which costs some 50 ms for ten thousand notes, and what the processes take."""
+"""How often it is looked whether all is in, which costs some 50 ms for ten thousand notes, and what
+the processes take.
+"""
 
 FACTOR = 3.0
 """What p95 in the storm may be over p95 at rest."""
@@ -65,7 +71,9 @@ MEMORY_TIMES = 1.7
 
 @dataclass(slots=True)
 class Phase:
-    """A stretch of the run: which branches' texts are right answers in it, and what its questions came to."""
+    """A stretch of the run: which branches' texts are right answers in it, and what its questions
+    came to.
+    """
 
     name: str
     branches: frozenset[str]
@@ -86,7 +94,9 @@ class Phase:
 
     @property
     def waits(self) -> list[float]:
-        """Return what questions took; for one that was due and never asked, at least what it waited."""
+        """Return what questions took; for one that was due and never asked, at least what it
+        waited.
+        """
         return [*self.seconds, *self.pace.undone]
 
 
@@ -113,21 +123,37 @@ class Asker:
     def _by_mark(self, phase: Phase) -> tuple[str, Callable[[Mapping[str, Any]], str]]:
         number = self.random.randrange(self.notes)
         path = note_path(self.root, number).relative_to(self.root).as_posix()
-        return f'"notemark{number}"', lambda answer: find_fault(answer, path, {f"notemark{number} {branch}." for branch in phase.branches})
+        return f'"notemark{number}"', lambda answer: find_fault(
+            answer, path, {f"notemark{number} {branch}." for branch in phase.branches}
+        )
 
     def _by_words(self) -> tuple[str, Callable[[Mapping[str, Any]], str]]:
         question = " ".join(self.random.sample(self.words, 3))
-        return question, lambda answer: "" if answer["results"] else f"nothing was found for {question}"
+        return (
+            question,
+            lambda answer: "" if answer["results"] else f"nothing was found for {question}",
+        )
 
 
 def find_fault(answer: Mapping[str, Any], path: str, marks: set[str]) -> str:
-    """Tell what is wrong with an answer where one of these marks should stand first, in this note; "" where nothing is.
+    """Tell what is wrong with an answer where one of these marks should stand first, in this note;
+    "" where nothing is.
 
-    git removes a note before it writes it anew: one that is looked for in the very moment may be missing for a second or two, and counts as wrong.
+    git removes a note before it writes it anew: one that is looked for in the very moment may be
+    missing for a second or two, and counts as wrong.
     """
     first = answer["results"][:1]
-    right = any(each["path"] == path and any(mark in each["text"] for mark in marks) for each in first)
-    return "" if right else f"{path} with one of {sorted(marks)} is not first: {[(each['path'], each['text'][-30:]) for each in first]}"
+    right = any(
+        each["path"] == path and any(mark in each["text"] for mark in marks) for each in first
+    )
+    return (
+        ""
+        if right
+        else (
+            f"{path} with one of {sorted(marks)} is not first: "
+            f"{[(each['path'], each['text'][-30:]) for each in first]}"
+        )
+    )
 
 
 def make_branches(root: Path, notes: int, characters: int) -> None:
@@ -140,9 +166,23 @@ def make_branches(root: Path, notes: int, characters: int) -> None:
         for number in range(notes):
             path = note_path(root, number)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"{author.write_note(number, notes, characters)}\nHere stands notemark{number} {branch}.\n", encoding="utf-8")
+            path.write_text(
+                f"{author.write_note(number, notes, characters)}\n"
+                f"Here stands notemark{number} {branch}.\n",
+                encoding="utf-8",
+            )
         git(root, "add", "--all")
-        git(root, "-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "--message", branch)
+        git(
+            root,
+            "-c",
+            "user.name=n",
+            "-c",
+            "user.email=e",
+            "commit",
+            "--quiet",
+            "--message",
+            branch,
+        )
     git(root, "checkout", "--quiet", "before")
 
 
@@ -161,10 +201,15 @@ def asking(asker: Asker, phase: Phase) -> Iterator[Crew]:
 
 
 class Arrival:
-    """Looks into the index itself, without a word to the server, whether all that is on disk is in; and whether answers stand on that."""
+    """Looks into the index itself, without a word to the server, whether all that is on disk is in;
+    and whether answers stand on that.
+    """
 
     def __init__(self, root: Path, index: Path) -> None:
-        self._wanted = {path.relative_to(root).as_posix(): digest_of(path.read_bytes()) for path in root.rglob("*.md")}
+        self._wanted = {
+            path.relative_to(root).as_posix(): digest_of(path.read_bytes())
+            for path in root.rglob("*.md")
+        }
         folder = index_folder(index)
         assert folder is not None
         self._places = Places(folder)
@@ -182,12 +227,18 @@ class Arrival:
         try:
             generation = store.generation
             known = {path: state.digest for path, state in store.manifest().items()}
-            return generation if known == self._wanted and shows_words(store, self._places) else math.inf
+            return (
+                generation
+                if known == self._wanted and shows_words(store, self._places)
+                else math.inf
+            )
         finally:
             store.close()
 
 
-def run(made: Path, notes: int, characters: int, rest_seconds: float, settings: Sequence[str]) -> int:
+def run(
+    made: Path, notes: int, characters: int, rest_seconds: float, settings: Sequence[str]
+) -> int:
     """Run the storm and print what was seen."""
     vault = made / "vault"
     vault.mkdir()
@@ -195,7 +246,14 @@ def run(made: Path, notes: int, characters: int, rest_seconds: float, settings: 
     opening = Opening((str(vault),), made / "index", None, tuple(settings))
     with open_library(opening) as library:
         library.index()
-    phases = [Phase(name, frozenset(right)) for name, right in (("rest", ["before"]), ("storm", ["before", "after"]), ("filling in", ["after"]))]
+    phases = [
+        Phase(name, frozenset(right))
+        for name, right in (
+            ("rest", ["before"]),
+            ("storm", ["before", "after"]),
+            ("filling in", ["after"]),
+        )
+    ]
     samples: dict[str, list[Sample]] = {phase.name: [] for phase in phases}
     with ServerProcess(opening.arguments()) as server:
         await_start(server.call, vault)
@@ -213,15 +271,27 @@ def run(made: Path, notes: int, characters: int, rest_seconds: float, settings: 
         settled, is_settled = settle(server, SETTLE_SECONDS)
         look(filling)
     compared = compare_with_fresh(opening, made / "fresh", LARGEST) if is_settled else []
-    print(f"\n{notes:,} notes changed by git checkout; figures count from the moment that a question was due")
+    print(
+        f"\n{notes:,} notes changed by git checkout; figures count from the moment that a "
+        "question was due"
+    )
     for phase in phases:
         print(distribution(phase.name, phase.waits))
-    judged = [judge_arrival(taken), *judge_phases(phases), *judge_memory(samples), settled, *compared, judge_queue(count_queued(made))]
+    judged = [
+        judge_arrival(taken),
+        *judge_phases(phases),
+        *judge_memory(samples),
+        settled,
+        *compared,
+        judge_queue(count_queued(made)),
+    ]
     return conclude(judged)
 
 
 def check_out(asker: Asker, storm: Phase, index: Path, look: Callable[[], None]) -> float:
-    """Check the other branch out while questions go on; return after how many seconds answers knew all of it, infinity where they never did."""
+    """Check the other branch out while questions go on; return after how many seconds answers knew
+    all of it, infinity where they never did.
+    """
     with asking(asker, storm) as crew:
         crew.watch(BEFORE_SECONDS, look, SAMPLE_SECONDS)
         began = time.monotonic()
@@ -237,26 +307,46 @@ def check_out(asker: Asker, storm: Phase, index: Path, look: Callable[[], None])
 
 def judge_arrival(taken: float) -> Verdict:
     """Judge whether the storm ended."""
-    return Verdict("all words in answers", taken < LONGEST_SECONDS, f"{taken:.1f} s after the checkout began (at most {LONGEST_SECONDS:g})")
+    return Verdict(
+        "all words in answers",
+        taken < LONGEST_SECONDS,
+        f"{taken:.1f} s after the checkout began (at most {LONGEST_SECONDS:g})",
+    )
 
 
 def judge_phases(phases: Sequence[Phase]) -> list[Verdict]:
-    """Judge the answers, the pace of the questions, and what they took in the storm against what they take at rest."""
+    """Judge the answers, the pace of the questions, and what they took in the storm against what
+    they take at rest.
+    """
     rest, storm = (quantile(phase.waits, 0.95) for phase in phases[:2])
     wrong = [fault for phase in phases for fault in phase.wrong]
-    paces = [judge_pace(f"questions, {phase.name}", QUESTIONS_A_SECOND, phase.pace) for phase in phases]
+    paces = [
+        judge_pace(f"questions, {phase.name}", QUESTIONS_A_SECOND, phase.pace) for phase in phases
+    ]
     held = storm <= FACTOR * rest < math.inf
-    slow = Verdict("p95 in the storm", held, f"{storm:.3f} s, {storm / rest:.2f} times the {rest:.3f} s at rest (at most {FACTOR:g})")
+    slow = Verdict(
+        "p95 in the storm",
+        held,
+        f"{storm:.3f} s, {storm / rest:.2f} times the {rest:.3f} s at rest (at most {FACTOR:g})",
+    )
     return [judge_wrong(sum(len(phase.seconds) for phase in phases), wrong), *paces, slow]
 
 
 def judge_memory(samples: Mapping[str, Sequence[Sample]]) -> list[Verdict]:
-    """Judge what all processes took at most against the most at rest; a queue of events would be in the child's part."""
+    """Judge what all processes took at most against the most at rest; a queue of events would be in
+    the child's part.
+    """
     every = [sample for phase in samples.values() for sample in phase]
     before, most = (max(sample.resident for sample in each) for each in (samples["rest"], every))
     allowed = before * MEMORY_TIMES
-    peaks = ", ".join(f"{name} {peak(samples['rest'], name):,} to {peak(every, name):,}" for name in samples["rest"][0].taken)
-    seen = f"{before:,} bytes at rest, {most:,} at most, {most / before:.2f} times (at most {allowed:,.0f}); {peaks}"
+    peaks = ", ".join(
+        f"{name} {peak(samples['rest'], name):,} to {peak(every, name):,}"
+        for name in samples["rest"][0].taken
+    )
+    seen = (
+        f"{before:,} bytes at rest, {most:,} at most, {most / before:.2f} times (at most "
+        f"{allowed:,.0f}); {peaks}"
+    )
     return [judge_same_processes(every), Verdict("resident memory", most <= allowed, seen)]
 
 
@@ -272,6 +362,10 @@ if __name__ == "__main__":
     parser.add_argument("--rest", type=float, default=REST_SECONDS)
     parser.add_argument("--set", action="append", default=[], dest="settings")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="thumbindex-storm-", ignore_cleanup_errors=True) as folder:
-        code = run(Path(folder).resolve(), asked.notes, asked.characters, asked.rest, asked.settings)
+    with tempfile.TemporaryDirectory(
+        prefix="thumbindex-storm-", ignore_cleanup_errors=True
+    ) as folder:
+        code = run(
+            Path(folder).resolve(), asked.notes, asked.characters, asked.rest, asked.settings
+        )
     sys.exit(code)

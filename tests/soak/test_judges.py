@@ -1,4 +1,6 @@
-"""The judges of the soak and of the storm can say no: each is shown a run that is as it should be, and one that is not."""
+"""The judges of the soak and of the storm can say no: each is shown a run that is as it should be,
+and one that is not.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from edited import SETTLED_SECONDS, Vault, is_among, is_first, is_listed, is_nowhere, is_plausible, is_read, put
+from edited import (
+    SETTLED_SECONDS,
+    Vault,
+    is_among,
+    is_first,
+    is_listed,
+    is_nowhere,
+    is_plausible,
+    is_read,
+    put,
+)
 from ending import differences, judge_differences, judge_size
 from heard import judge_queue
 from judge import LEVEL, Verdict, conclude, judge_level, judge_pace, judge_wrong, quantile, slope
@@ -39,11 +51,19 @@ def listed(*paths: str) -> dict:
 
 def status(documents: int, *notes: str, vectors: int = 5, skipped: str = "") -> dict:
     index = {"documents": documents, "chunks": 5, "vectors": vectors, "pending": 0}
-    return {"folders": [{"index": index, "indexed": True, "skipped": [{"path": skipped}] if skipped else []}], "notes": list(notes)}
+    return {
+        "folders": [
+            {"index": index, "indexed": True, "skipped": [{"path": skipped}] if skipped else []}
+        ],
+        "notes": list(notes),
+    }
 
 
 def samples(*resident: int, pid: int = 7) -> list[Sample]:
-    return [Sample(n, {"server 1": Taken(1, 900 * MB, 9, 9), "child 1": Taken(pid, each, 9, 9)}, MB) for n, each in enumerate(resident)]
+    return [
+        Sample(n, {"server 1": Taken(1, 900 * MB, 9, 9), "child 1": Taken(pid, each, 9, 9)}, MB)
+        for n, each in enumerate(resident)
+    ]
 
 
 # ------------------------------------------------------------------ pace
@@ -129,7 +149,10 @@ def test_a_crew_shares_a_pace_out_among_its_threads():
 @pytest.mark.parametrize("measure", LEVEL)
 def test_what_stays_level_holds_and_what_grows_fails(measure):
     level, growing = [500 * MB] * 80, [500 * MB + n * 5 * MB for n in range(80)]
-    assert [judge_level("child 1", measure, each).held for each in (level, growing)] == [True, False]
+    assert [judge_level("child 1", measure, each).held for each in (level, growing)] == [
+        True,
+        False,
+    ]
 
 
 def test_one_outlier_is_no_growth():
@@ -141,7 +164,10 @@ def test_a_short_run_says_nothing_about_growth():
 
 
 def test_a_small_process_that_grows_does_not_hide_behind_a_large_one():
-    verdicts = {each.what: each.held for each in judge_processes(samples(*(100 * MB + n * MB for n in range(40))), True)}
+    verdicts = {
+        each.what: each.held
+        for each in judge_processes(samples(*(100 * MB + n * MB for n in range(40))), True)
+    }
     assert verdicts.pop("child 1 levels off in resident") is False
     assert set(verdicts.values()) == {True}
 
@@ -172,7 +198,9 @@ SECONDS = [5.0 * n for n in range(180)]
 
 
 def noisy(slope: float, seed: int = 1, noise: float = 5 * MB) -> list[float]:
-    """Return 500 MB and more, a slope a second and noise in which neighbors are alike, as of logs that fill."""
+    """Return 500 MB and more, a slope a second and noise in which neighbors are alike, as of logs
+    that fill.
+    """
     chance, left, values = random.Random(seed), 0.0, []
     for second in SECONDS:
         left = 0.8 * left + chance.gauss(0, noise)
@@ -185,21 +213,38 @@ def saw(slope: float) -> list[float]:
 
 
 def test_a_slope_that_noise_explains_holds_in_nearly_all_runs():
-    assert sum(judge_trend("child", "resident", SECONDS, noisy(0.0, seed)).held is False for seed in range(40)) <= 4
+    assert (
+        sum(
+            judge_trend("child", "resident", SECONDS, noisy(0.0, seed)).held is False
+            for seed in range(40)
+        )
+        <= 4
+    )
 
 
-@pytest.mark.parametrize("values", [noisy(0.5 * MB), saw(0.5 * MB), [7.0 + n // 10 for n in range(180)]], ids=["noise", "saw", "steps"])
+@pytest.mark.parametrize(
+    "values",
+    [noisy(0.5 * MB), saw(0.5 * MB), [7.0 + n // 10 for n in range(180)]],
+    ids=["noise", "saw", "steps"],
+)
 def test_what_grows_fails_however_it_jumps_about(values):
     assert judge_trend("child", "resident", SECONDS, values).held is False
 
 
-@pytest.mark.parametrize("values", [saw(0.0), [7.0] * 180, noisy(-0.1 * MB), [7.0] * 178 + [900.0] * 2], ids=["saw", "constant", "falls", "outlier"])
+@pytest.mark.parametrize(
+    "values",
+    [saw(0.0), [7.0] * 180, noisy(-0.1 * MB), [7.0] * 178 + [900.0] * 2],
+    ids=["saw", "constant", "falls", "outlier"],
+)
 def test_what_stays_or_falls_holds(values):
     assert judge_trend("child", "resident", SECONDS, values).held is True
 
 
 def test_growth_in_the_first_half_is_warming_up():
-    assert judge_trend("child", "resident", SECONDS, [MB * min(n, 90) for n in range(180)]).held is True
+    assert (
+        judge_trend("child", "resident", SECONDS, [MB * min(n, 90) for n in range(180)]).held
+        is True
+    )
 
 
 def test_noise_that_could_hide_a_growth_and_a_run_too_short_say_nothing():
@@ -218,7 +263,13 @@ def test_the_parts_of_an_index_are_weighed_apart(tmp_path):
     for name, size in sizes.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"x" * size)
-    assert weigh(tmp_path) == {"documents": 5, "documents, log": 4, "words": 3, "vectors": 2, "the rest": 1}
+    assert weigh(tmp_path) == {
+        "documents": 5,
+        "documents, log": 4,
+        "words": 3,
+        "vectors": 2,
+        "the rest": 1,
+    }
 
 
 def test_a_vault_of_a_marathon_stays_as_large_as_it_is(tmp_path):
@@ -236,11 +287,27 @@ def test_a_vault_of_a_marathon_stays_as_large_as_it_is(tmp_path):
         (is_first("a.md"), found(("a.md", ""), ("b.md", "")), found(("b.md", ""), ("a.md", ""))),
         (is_first("a.md"), found(("a.md", "")), found()),
         (is_among("a.md"), found(("b.md", ""), ("a.md", "")), found(("b.md", ""))),
-        (is_nowhere("mark7"), found(("a.md", "Here stands mark71.")), found(("a.md", "Here stands mark7."))),
-        (is_listed({"a.md", "b.md"}, lambda: {"b.md", "c.md"}), listed("a.md", "c.md"), listed("b.md", "c.md")),
+        (
+            is_nowhere("mark7"),
+            found(("a.md", "Here stands mark71.")),
+            found(("a.md", "Here stands mark7.")),
+        ),
+        (
+            is_listed({"a.md", "b.md"}, lambda: {"b.md", "c.md"}),
+            listed("a.md", "c.md"),
+            listed("b.md", "c.md"),
+        ),
         (is_listed({"a.md"}, lambda: ()), listed("a.md"), listed("a.md", "c.md")),
-        (is_read("a.md", "mark7"), {"path": "a.md", "text": "Here stands mark7."}, {"path": "a.md", "text": "Here stands mark6."}),
-        (is_plausible(5, 7, {"gone.md"}), status(5, skipped="gone.md"), status(5, skipped="here.md")),
+        (
+            is_read("a.md", "mark7"),
+            {"path": "a.md", "text": "Here stands mark7."},
+            {"path": "a.md", "text": "Here stands mark6."},
+        ),
+        (
+            is_plausible(5, 7, {"gone.md"}),
+            status(5, skipped="gone.md"),
+            status(5, skipped="here.md"),
+        ),
         (is_plausible(5, 7), status(7), status(8)),
         (is_plausible(5, 7), status(5), status(4)),
         (is_plausible(5, 7), status(5), status(5, "Indexing stopped")),
@@ -277,7 +344,8 @@ def vault(tmp_path):
 
 def test_every_edit_leaves_the_vault_as_it_is_remembered(vault):
     assert all(f" {note.mark}." in note.path.read_text() for note in vault.notes if note.mark)
-    assert len(list(vault.root.rglob("*.md"))) == len(vault.notes) + vault.untouched - 1  # the note that shows the start is the server's
+    # the note that shows the start is the server's
+    assert len(list(vault.root.rglob("*.md"))) == len(vault.notes) + vault.untouched - 1
 
 
 @pytest.mark.parametrize("kind", ["anchor", "current", "meaning"])
@@ -298,13 +366,17 @@ def test_a_question_that_an_edit_overtook_is_not_judged(vault, kind):
     assert put(question, Server(wrong)) == ""
 
 
-@pytest.mark.parametrize(("edit", "fewer", "more"), [("_add", 0, 1), ("_delete", 1, 1), ("_rename", 1, 1)])
+@pytest.mark.parametrize(
+    ("edit", "fewer", "more"), [("_add", 0, 1), ("_delete", 1, 1), ("_rename", 1, 1)]
+)
 def test_a_status_may_miss_what_came_just_now_and_show_what_has_just_gone(vault, edit, fewer, more):
     before = len(vault.notes) + vault.untouched
     getattr(vault, edit)(0)
     least, most = before - fewer, before - (edit == "_delete") + more
     question = vault.question("status")
-    assert [put(question, Server(status(n))) for n in range(least, most + 1)] == [""] * (most + 1 - least)
+    assert [put(question, Server(status(n))) for n in range(least, most + 1)] == [""] * (
+        most + 1 - least
+    )
     assert all("documents where" in put(question, Server(status(n))) for n in (least - 1, most + 1))
 
 
@@ -315,7 +387,9 @@ def test_a_status_may_not_be_more_than_ten_seconds_behind(vault):
     vault.departed[-1] = (vault.departed[-1][0], vault.departed[-1][1] - SETTLED_SECONDS - 1)
     question, there = vault.question("status"), len(vault.notes) + vault.untouched
     assert put(question, Server(status(there))) == ""
-    assert all("documents where" in put(question, Server(status(n))) for n in (there - 1, there + 1))
+    assert all(
+        "documents where" in put(question, Server(status(n))) for n in (there - 1, there + 1)
+    )
 
 
 def test_a_list_that_is_twelve_seconds_behind_is_wrong_and_one_that_is_nine_behind_is_not(tmp_path):
@@ -324,19 +398,26 @@ def test_a_list_that_is_twelve_seconds_behind_is_wrong_and_one_that_is_nine_behi
     for _ in range(1000):  # the pace of the soak
         vault.edit()
         clock.sleep(0.05)
-        states.append((clock.now(), [note.path.relative_to(tmp_path).as_posix() for note in vault.notes]))
+        states.append(
+            (clock.now(), [note.path.relative_to(tmp_path).as_posix() for note in vault.notes])
+        )
 
     def as_of(seconds: float) -> str:
         known = next(paths for at, paths in reversed(states) if at <= clock.now() - seconds)
         question = vault.question("listed")
         named = question.arguments["path"].removeprefix("**/")
-        return put(question, Server(listed(*(path for path in known if fnmatchcase(Path(path).name, named)))))
+        return put(
+            question,
+            Server(listed(*(path for path in known if fnmatchcase(Path(path).name, named)))),
+        )
 
     assert as_of(9) == as_of(0) == ""
     assert all("are missing" in as_of(seconds) for seconds in (12, 15, 40))
 
 
-def test_a_note_that_has_just_gone_may_be_said_to_be_unreadable_and_one_that_went_long_ago_may_not(vault):
+def test_a_note_that_has_just_gone_may_be_said_to_be_unreadable_and_one_that_went_long_ago_may_not(
+    vault,
+):
     gone = vault.notes[0].path.relative_to(vault.root).as_posix()
     vault._delete(0)
     complaint = status(vault._counted(time.monotonic())[0], skipped=gone)
@@ -352,22 +433,35 @@ def test_a_kind_of_question_that_was_never_asked_fails():
 
 
 def test_one_wrong_answer_fails():
-    assert (judge_wrong(9, []).held, judge_wrong(9, ["a"]).held, judge_wrong(0, []).held) == (True, False, False)
+    assert (judge_wrong(9, []).held, judge_wrong(9, ["a"]).held, judge_wrong(0, []).held) == (
+        True,
+        False,
+        False,
+    )
 
 
 # ------------------------------------------------------------------ the storm
 
 
 def phases(rest: float, storm: float, undone: tuple[float, ...] = ()) -> list[Phase]:
-    made = [Phase(name, frozenset(), [seconds] * 100) for name, seconds in (("rest", rest), ("storm", storm), ("filling in", rest))]
+    made = [
+        Phase(name, frozenset(), [seconds] * 100)
+        for name, seconds in (("rest", rest), ("storm", storm), ("filling in", rest))
+    ]
     for each in made:
         each.pace = Pace(100, undone if each.name == "storm" else (), 0.0)
     return made
 
 
-@pytest.mark.parametrize(("storm", "undone", "held"), [(0.29, (), True), (0.31, (), False), (0.1, (9.0,) * 6, False)])
-def test_questions_may_take_three_times_as_long_in_a_storm_and_those_never_asked_count(storm, undone, held):
-    assert {each.what: each.held for each in judge_phases(phases(0.1, storm, undone))}["p95 in the storm"] is held
+@pytest.mark.parametrize(
+    ("storm", "undone", "held"), [(0.29, (), True), (0.31, (), False), (0.1, (9.0,) * 6, False)]
+)
+def test_questions_may_take_three_times_as_long_in_a_storm_and_those_never_asked_count(
+    storm, undone, held
+):
+    assert {each.what: each.held for each in judge_phases(phases(0.1, storm, undone))}[
+        "p95 in the storm"
+    ] is held
 
 
 def test_nothing_asked_at_rest_is_no_measure():
@@ -387,10 +481,16 @@ def test_a_note_must_come_first_with_a_text_that_is_right_in_this_phase():
 def test_memory_in_a_storm_is_held_against_memory_at_rest():
     rest = samples(100 * MB, 100 * MB)
     assert all(each.held for each in judge_memory({"rest": rest, "storm": samples(500 * MB)}))
-    assert [each.held for each in judge_memory({"rest": rest, "storm": samples(5000 * MB)})] == [True, False]
+    assert [each.held for each in judge_memory({"rest": rest, "storm": samples(5000 * MB)})] == [
+        True,
+        False,
+    ]
 
 
-@pytest.mark.parametrize(("counted", "held"), [((40, 0, 1), True), ((50_000, 0, 1), False), ((40, 9, 1), False), ((0, 0, 0), False)])
+@pytest.mark.parametrize(
+    ("counted", "held"),
+    [((40, 0, 1), True), ((50_000, 0, 1), False), ((40, 9, 1), False), ((0, 0, 0), False)],
+)
 def test_a_queue_that_fills_or_that_hears_nothing_fails(counted, held):
     assert judge_queue(counted).held is held
 
@@ -415,9 +515,18 @@ def test_an_index_may_be_twice_as_large_as_one_built_anew():
 
 def test_a_run_fails_by_one_failure_and_says_what_was_not_judged(capsys):
     held, open_, failed = Verdict("a", True, "1"), Verdict("b", None, "2"), Verdict("c", False, "3")
-    assert [conclude(each) for each in ([held], [held, open_], [], [held, open_, failed])] == [0, 3, 3, 1]
+    assert [conclude(each) for each in ([held], [held, open_], [], [held, open_, failed])] == [
+        0,
+        3,
+        3,
+        1,
+    ]
     assert capsys.readouterr().out.splitlines()[-1] == "FAILED: 1 of 3 failed, 1 not judged"
 
 
 def test_a_quantile_is_a_value_that_was_measured():
-    assert (quantile([3.0, 1.0, 2.0], 0.5), quantile([1.0], 0.95), quantile([], 0.95)) == (2.0, 1.0, math.inf)
+    assert (quantile([3.0, 1.0, 2.0], 0.5), quantile([1.0], 0.95), quantile([], 0.95)) == (
+        2.0,
+        1.0,
+        math.inf,
+    )

@@ -10,7 +10,10 @@ from thumbindex.study.queries import Label, LabeledQuery
 from thumbindex.testing import FakeEmbedder, FakeReranker
 
 NOTES = {
-    "sync.md": "# Sync\n\n## Set up\n\nPress the green button to begin syncing your vault.\n\n## Conflicts\n\nThe newer note wins. See [[canvas]].\n",
+    "sync.md": (
+        "# Sync\n\n## Set up\n\nPress the green button to begin syncing your vault.\n\n"
+        "## Conflicts\n\nThe newer note wins. See [[canvas]].\n"
+    ),
     "canvas.md": "# Canvas\n\nDraw boxes and arrows on an endless whiteboard.\n",
     "graph.md": "# Graph view\n\nShows how notes link to each other as dots and lines.\n",
 }
@@ -18,7 +21,12 @@ NOTES = {
 QUERIES = (
     LabeledQuery("q1", "press the green button", "keyword", (Label("sync.md", "Set up", 2),)),
     LabeledQuery("q2", "endless whiteboard", "keyword", (Label("canvas.md", None, 2),)),
-    LabeledQuery("q3", "how do notes link to each other?", "question", (Label("graph.md", None, 2), Label("sync.md", None, 1))),
+    LabeledQuery(
+        "q3",
+        "how do notes link to each other?",
+        "question",
+        (Label("graph.md", None, 2), Label("sync.md", None, 1)),
+    ),
 )
 
 
@@ -28,7 +36,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     root.mkdir()
     for path, text in NOTES.items():
         (root / path).write_text(text, encoding="utf-8")
-    with Library.open([root], index=root.parent / "index", embedder=FakeEmbedder(), reranker=FakeReranker()) as library:
+    with Library.open(
+        [root], index=root.parent / "index", embedder=FakeEmbedder(), reranker=FakeReranker()
+    ) as library:
         library.index()
         yield library
 

@@ -17,7 +17,9 @@ RETRIEVERS = [name for name, _ in STAGES if name.startswith("search_")]
 @pytest.mark.parametrize("stage", [name for name, _ in STAGES])
 def test_every_stage_is_switched(stage: str) -> None:
     variant = VARIANTS[f"{'without' if DEFAULT.runs(stage) else 'with'} {stage}"]
-    assert variant.applied(DEFAULT) == (DEFAULT.without_stages(stage) if DEFAULT.runs(stage) else DEFAULT.with_stages(stage))
+    assert variant.applied(DEFAULT) == (
+        DEFAULT.without_stages(stage) if DEFAULT.runs(stage) else DEFAULT.with_stages(stage)
+    )
 
 
 @pytest.mark.parametrize("retriever", RETRIEVERS)
@@ -28,7 +30,12 @@ def test_a_retriever_alone_leaves_the_others_off(retriever: str) -> None:
 
 def test_every_alternative_of_a_setting_with_choices_is_tried() -> None:
     chosen = {name for name in VARIANTS if "=" in name}
-    assert chosen >= {"fuse.method=rrf", "diversify.method=mmr", "search_graph.direction=in", "search_graph.direction=both"}
+    assert chosen >= {
+        "fuse.method=rrf",
+        "diversify.method=mmr",
+        "search_graph.direction=in",
+        "search_graph.direction=both",
+    }
     assert VARIANTS["fuse.method=rrf"].applied(DEFAULT).fuse.method == "rrf"
 
 
@@ -44,16 +51,30 @@ def test_variants_follow_the_configuration() -> None:
     assert not {"with rerank", "fuse.method=rrf"} & names
 
 
-def test_an_effect_is_the_difference_to_the_configuration_as_it_is(source: QuerySource, evaluation: Evaluation) -> None:
+def test_an_effect_is_the_difference_to_the_configuration_as_it_is(
+    source: QuerySource, evaluation: Evaluation
+) -> None:
     nothing = Variant("nothing", {"skip": tuple(RETRIEVERS)})
     same, worse = ablate([source], [evaluation], [Variant("the same", {}), nothing])
-    assert (same.difference and same.difference.interval.mean, same.evaluations[0].run) == (0.0, evaluation.run)
-    assert (worse.difference and worse.difference.after, worse.evaluations[0].unanswered) == (0.0, 3)
+    assert (same.difference and same.difference.interval.mean, same.evaluations[0].run) == (
+        0.0,
+        evaluation.run,
+    )
+    assert (worse.difference and worse.difference.after, worse.evaluations[0].unanswered) == (
+        0.0,
+        3,
+    )
 
 
-def test_every_variant_is_asked_or_says_why_not(source: QuerySource, evaluation: Evaluation) -> None:
+def test_every_variant_is_asked_or_says_why_not(
+    source: QuerySource, evaluation: Evaluation
+) -> None:
     short = replace(source, queries=source.queries[:1])
-    effects = ablate([short], [replace(evaluation, queries=short.queries)], ablation_variants(source.library.config.query))
+    effects = ablate(
+        [short],
+        [replace(evaluation, queries=short.queries)],
+        ablation_variants(source.library.config.query),
+    )
     refused = {each.variant.name: each.refusal for each in effects if each.difference is None}
     assert list(refused) == ["with deduplicate, method=exact_field"]
     assert "needs `query.deduplicate.field`" in refused["with deduplicate, method=exact_field"]

@@ -1,4 +1,6 @@
-"""What has no answer is kept with the study, and a confidence that tells it from the rest is measured."""
+"""What has no answer is kept with the study, and a confidence that tells it from the rest is
+measured.
+"""
 
 import json
 from collections import Counter
@@ -10,14 +12,24 @@ import pytest
 
 from thumbindex.errors import UsageError
 from thumbindex.settings import Config, QuerySettings
-from thumbindex.study.evaluate import Bin, Unanswerable, ask_off_topic_both_ways, auc, load_unanswerable, measure_abstention, reliability
+from thumbindex.study.evaluate import (
+    Bin,
+    Unanswerable,
+    ask_off_topic_both_ways,
+    auc,
+    load_unanswerable,
+    measure_abstention,
+    reliability,
+)
 from thumbindex.study.queries import Label, LabeledQuery
 
 SHIPPED = Path(str(resources.files("thumbindex.study").joinpath("off_topic.jsonl")))
 
 
 class Confident:
-    """A library that is as sure as its table says; what it finds first for a question is called like it."""
+    """A library that is as sure as its table says; what it finds first for a question is called
+    like it.
+    """
 
     config = Config()
     folders = ()
@@ -26,12 +38,17 @@ class Confident:
         self.table = table
 
     def answering_with(self, settings: QuerySettings) -> "Confident":
-        assert settings.confidence.abstain == 0  # else nobody could say whether a refused passage was right
+        # else nobody could say whether a refused passage was right
+        assert settings.confidence.abstain == 0
         return self
 
-    def query(self, text: str, limit: int, also: tuple[str, ...] = (), passage: str = "") -> SimpleNamespace:
+    def query(
+        self, text: str, limit: int, also: tuple[str, ...] = (), passage: str = ""
+    ) -> SimpleNamespace:
         text = "+".join((text, *also, passage)) if also else text
-        return SimpleNamespace(confidence=self.table[text], passages=[SimpleNamespace(path=f"{text}.md")])
+        return SimpleNamespace(
+            confidence=self.table[text], passages=[SimpleNamespace(path=f"{text}.md")]
+        )
 
 
 def labeled(query: str, path: str) -> LabeledQuery:
@@ -39,9 +56,17 @@ def labeled(query: str, path: str) -> LabeledQuery:
 
 
 @pytest.mark.parametrize(
-    ("higher", "lower", "expected"), [([0.9, 0.8], [0.1], 1.0), ([0.1], [0.9], 0.0), ([0.5], [0.5], 0.5), ([0.2, 0.6], [0.4, 0.6], 0.375)]
+    ("higher", "lower", "expected"),
+    [
+        ([0.9, 0.8], [0.1], 1.0),
+        ([0.1], [0.9], 0.0),
+        ([0.5], [0.5], 0.5),
+        ([0.2, 0.6], [0.4, 0.6], 0.375),
+    ],
 )
-def test_the_area_is_how_often_the_answerable_is_surer(higher: list[float], lower: list[float], expected: float) -> None:
+def test_the_area_is_how_often_the_answerable_is_surer(
+    higher: list[float], lower: list[float], expected: float
+) -> None:
     assert auc(higher, lower) == expected
 
 
@@ -52,20 +77,34 @@ def test_each_kind_has_its_area_and_each_threshold_says_what_it_loses() -> None:
     assert measured.auc == {"off-topic": 1.0, "near-miss": 0.5}
     assert measured.counts == {"answerable": 2, "right": 2, "off-topic": 1, "near-miss": 1}
     at = {each.confidence: (each.lost, *each.refused.values()) for each in measured.thresholds}
-    assert (at[0.1], at[0.2], at[0.4], at[0.6]) == ((0.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.5, 1.0, 0.0), (0.5, 1.0, 1.0))
+    assert (at[0.1], at[0.2], at[0.4], at[0.6]) == (
+        (0.0, 0.0, 0.0),
+        (0.0, 1.0, 0.0),
+        (0.5, 1.0, 0.0),
+        (0.5, 1.0, 1.0),
+    )
 
 
-def test_queries_without_an_answer_are_asked_both_ways_where_they_have_rewordings(tmp_path: Path) -> None:
+def test_queries_without_an_answer_are_asked_both_ways_where_they_have_rewordings(
+    tmp_path: Path,
+) -> None:
     line = {"id": "1", "query": "far", "kind": "off-topic", "also": ["away"], "passage": "It is."}
     (tmp_path / "q.jsonl").write_text(json.dumps(line), encoding="utf-8")
     library = Confident({"a": 0.5, "far": 0.1, "far+away+It is.": 0.9})
     found = ask_off_topic_both_ways(library, "notes", [labeled("a", "a.md")], tmp_path / "q.jsonl")  # type: ignore[arg-type]
-    assert {name: each.auc["off-topic"] for name, each in found.items()} == {"notes": 0.0, "notes, as typed": 1.0}
+    assert {name: each.auc["off-topic"] for name, each in found.items()} == {
+        "notes": 0.0,
+        "notes, as typed": 1.0,
+    }
 
 
 def test_only_a_right_first_passage_can_be_lost() -> None:
     library = Confident({"a": 0.9, "b": 0.3, "far": 0.1})
-    measured = measure_abstention(library, [labeled("a", "a.md"), labeled("b", "other.md")], [Unanswerable("1", "far", "off-topic")])  # type: ignore[arg-type]
+    measured = measure_abstention(
+        library,
+        [labeled("a", "a.md"), labeled("b", "other.md")],
+        [Unanswerable("1", "far", "off-topic")],
+    )  # type: ignore[arg-type]
     assert (measured.counts["right"], {each.lost for each in measured.thresholds}) == (1, {0.0})
 
 
@@ -75,7 +114,11 @@ def test_reliability_is_how_often_the_first_passage_is_right_by_tenths_of_confid
 
 
 def test_a_kind_of_which_there_is_none_is_left_out() -> None:
-    measured = measure_abstention(Confident({"a": 0.9, "far": 0.1}), [labeled("a", "a.md")], [Unanswerable("1", "far", "off-topic")])  # type: ignore[arg-type]
+    measured = measure_abstention(
+        Confident({"a": 0.9, "far": 0.1}),
+        [labeled("a", "a.md")],
+        [Unanswerable("1", "far", "off-topic")],
+    )  # type: ignore[arg-type]
     assert list(measured.auc) == ["off-topic"]
 
 
@@ -85,7 +128,9 @@ def test_the_shipped_set_is_large_and_asks_nothing_twice() -> None:
     counts = Counter(each.corpus or each.kind for each in shipped)
     assert counts["off-topic"] >= 60
     assert min(counts[corpus] for corpus in corpora) >= 55
-    assert len({each.query for each in shipped}) == len({each.id for each in shipped}) == len(shipped)
+    assert (
+        len({each.query for each in shipped}) == len({each.id for each in shipped}) == len(shipped)
+    )
 
 
 @pytest.mark.parametrize("name", ["near_misses.client.jsonl", "off_topic.client.jsonl"])
@@ -93,7 +138,10 @@ def test_queries_with_invented_passages_ask_what_the_shipped_ones_ask(name: str)
     corpora = ("obsidian-help", "devdocs", "react", "deno")
     reworded = load_unanswerable(Path(__file__).with_name(name), corpora)
     assert {each.as_typed for each in reworded} <= set(load_unanswerable(SHIPPED, corpora))
-    assert (len(reworded) >= 78, all(each.also and each.passage for each in reworded)) == (True, True)
+    assert (len(reworded) >= 78, all(each.also and each.passage for each in reworded)) == (
+        True,
+        True,
+    )
 
 
 def test_near_misses_count_only_where_they_belong() -> None:

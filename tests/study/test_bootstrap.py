@@ -8,7 +8,11 @@ from thumbindex.study.compare import Interval, compare_runs, interval_of
 def test_an_interval_is_about_as_wide_as_theory_says() -> None:
     found = interval_of([0.0, 1.0] * 50)
     # the mean's standard error is 0.05; 1.96 of them on both sides
-    assert (found.mean, found.low, found.high) == (0.5, pytest.approx(0.402, abs=0.011), pytest.approx(0.598, abs=0.011))
+    assert (found.mean, found.low, found.high) == (
+        0.5,
+        pytest.approx(0.402, abs=0.011),
+        pytest.approx(0.598, abs=0.011),
+    )
 
 
 def test_an_interval_is_the_same_twice() -> None:
@@ -23,7 +27,13 @@ def test_what_never_varies_has_no_width() -> None:
 def test_runs_are_compared_query_by_query() -> None:
     easy_and_hard = [1.0, 0.0] * 20
     found = compare_runs("set", easy_and_hard, [max(0.0, value - 0.01) for value in easy_and_hard])
-    assert (found.before, found.after, found.better, found.worse, found.queries) == (0.5, pytest.approx(0.495), 0, 20, 40)
+    assert (found.before, found.after, found.better, found.worse, found.queries) == (
+        0.5,
+        pytest.approx(0.495),
+        0,
+        20,
+        40,
+    )
     assert found.interval.certain
     assert found.interval.high < 0 < interval_of([1.0, -1.0, 1.0]).high
 

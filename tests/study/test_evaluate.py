@@ -8,28 +8,49 @@ from thumbindex.config import load_config
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.model import Progress
-from thumbindex.study.evaluate import Evaluation, QuerySource, check_labels, evaluate, pooled, to_the_end
+from thumbindex.study.evaluate import (
+    Evaluation,
+    QuerySource,
+    check_labels,
+    evaluate,
+    pooled,
+    to_the_end,
+)
 from thumbindex.study.queries import Label, LabeledQuery
 
 STRANGER = LabeledQuery("q9", "green", "keyword", (Label("elsewhere.md", None, 2),))
 
 
-def test_every_query_is_measured_with_what_its_answer_costs(library: Library, evaluation: Evaluation) -> None:
+def test_every_query_is_measured_with_what_its_answer_costs(
+    library: Library, evaluation: Evaluation
+) -> None:
     assert all(each.seconds > 0 for each in evaluation.asked.values())
     assert evaluation.scores["keyword"]["nDCG@10"] == 1.0
-    assert (evaluation.counts, evaluation.unanswered) == ({"ALL": 3, "keyword": 2, "question": 1}, 0)
+    assert (evaluation.counts, evaluation.unanswered) == (
+        {"ALL": 3, "keyword": 2, "question": 1},
+        0,
+    )
 
 
-def test_tokens_are_counted_as_a_servers_budget_counts_them(library: Library, evaluation: Evaluation) -> None:
+def test_tokens_are_counted_as_a_servers_budget_counts_them(
+    library: Library, evaluation: Evaluation
+) -> None:
     answers = {query.id: library.query(query.query).passages for query in evaluation.queries}
-    counted = {name: sum(library.count_tokens(each.text) for each in passages) for name, passages in answers.items()}
+    counted = {
+        name: sum(library.count_tokens(each.text) for each in passages)
+        for name, passages in answers.items()
+    }
     assert {name: each.tokens for name, each in evaluation.asked.items()} == counted
 
 
 def test_tokens_are_those_of_the_configured_limit(library: Library, evaluation: Evaluation) -> None:
-    one = evaluate(library.answering_with(replace(library.config.query, limit=1)), evaluation.queries)
+    one = evaluate(
+        library.answering_with(replace(library.config.query, limit=1)), evaluation.queries
+    )
     assert one.run == evaluation.run
-    assert sum(each.tokens for each in one.asked.values()) < sum(each.tokens for each in evaluation.asked.values())
+    assert sum(each.tokens for each in one.asked.values()) < sum(
+        each.tokens for each in evaluation.asked.values()
+    )
 
 
 def test_a_ranking_goes_to_its_end_unless_the_caller_set_where_it_stops(library: Library) -> None:
@@ -42,7 +63,11 @@ def test_a_ranking_goes_to_its_end_unless_the_caller_set_where_it_stops(library:
 def test_progress_is_told_query_by_query(library: Library, evaluation: Evaluation) -> None:
     told: list[Progress] = []
     evaluate(library, evaluation.queries, show=told.append, name="mine")
-    assert [(each.folder, each.done, each.total) for each in told] == [("mine", 1, 3), ("mine", 2, 3), ("mine", 3, 3)]
+    assert [(each.folder, each.done, each.total) for each in told] == [
+        ("mine", 1, 3),
+        ("mine", 2, 3),
+        ("mine", 3, 3),
+    ]
 
 
 def test_each_query_of_several_sets_counts_once(evaluation: Evaluation) -> None:
@@ -66,7 +91,11 @@ def test_a_set_with_rewordings_is_asked_both_ways(library: Library, evaluation: 
     vague = replace(evaluation.queries[1], query="notes", also=("endless whiteboard",))
     reworded = evaluate(library, [vague, evaluation.queries[0]], name="mine")
     assert reworded.typed
-    assert (reworded.name, reworded.typed.name, reworded.typed.queries[0]) == ("mine", "mine, as typed", vague.as_typed)
+    assert (reworded.name, reworded.typed.name, reworded.typed.queries[0]) == (
+        "mine",
+        "mine, as typed",
+        vague.as_typed,
+    )
     assert [each.scores["keyword"]["S@1"] for each in (reworded, reworded.typed)] == [1.0, 0.5]
     assert reworded.run["q1"] == reworded.typed.run["q1"] == evaluation.run["q1"]
 

@@ -1,7 +1,9 @@
-"""Answers get no worse unnoticed: nDCG@10 on two small corpora, against figures that are kept beside this file.
+"""Answers get no worse unnoticed: nDCG@10 on two small corpora, against figures that are kept
+beside this file.
 
-The corpora are obsidian-help, whole, and a tenth of devdocs' files, chosen by a digest of their paths, with those queries all of whose
-labeled pages are among them. `make frozen` writes the figures anew, for a change that is meant.
+The corpora are obsidian-help, whole, and a tenth of devdocs' files, chosen by a digest of their
+paths, with those queries all of whose labeled pages are among them. `make frozen` writes the
+figures anew, for a change that is meant.
 """
 
 import hashlib
@@ -42,20 +44,31 @@ CORPORA: Mapping[str, tuple[tuple[str, ...], Callable[[str], bool]]] = {
 def unpack(corpus: str, folder: Path) -> Path:
     is_kept = CORPORA[corpus][1]
     with tarfile.open(SHARED / "corpora" / f"{corpus}.tar.xz") as packed:
-        members = [each for each in packed if each.isfile() and is_kept(each.name.removeprefix("./").partition("/")[2])]
+        members = [
+            each
+            for each in packed
+            if each.isfile() and is_kept(each.name.removeprefix("./").partition("/")[2])
+        ]
         packed.extractall(folder, members, filter="data")
     return folder / corpus
 
 
 def read_queries(corpus: str) -> list[LabeledQuery]:
     kinds, is_kept = CORPORA[corpus]
-    queries = [query for kind in kinds for query in load_queries(SHARED / "queries" / "dev" / f"{corpus}.{kind}.jsonl")]
+    queries = [
+        query
+        for kind in kinds
+        for query in load_queries(SHARED / "queries" / "dev" / f"{corpus}.{kind}.jsonl")
+    ]
     return [query for query in queries if all(is_kept(label.path) for label in query.relevant)]
 
 
 def measure(corpus: str, folder: Path) -> dict[str, float]:
     """Index a corpus with the bundled model, no user's configuration, and ask."""
-    config = load_config(user_file=folder / "none", overrides=["encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={MODELS}"])
+    config = load_config(
+        user_file=folder / "none",
+        overrides=["encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={MODELS}"],
+    )
     queries = read_queries(corpus)
     with Library.open([unpack(corpus, folder)], index=folder / "index", config=config) as library:
         library.index()
@@ -69,8 +82,12 @@ def measure(corpus: str, folder: Path) -> dict[str, float]:
 def test_answers_are_as_good_as_they_were(corpus: str, tmp_path: Path) -> None:
     before = json.loads(FIGURES.read_text(encoding="utf-8"))[corpus]
     after = measure(corpus, tmp_path)
-    assert after["queries"] == before["queries"], "other queries than those of the figures: `make frozen` writes them anew"
-    assert after[MAIN] >= before[MAIN] - MOST_LOST, f"{MAIN} fell from {before[MAIN]} to {after[MAIN]}: if that is meant, run `make frozen`"
+    assert after["queries"] == before["queries"], (
+        "other queries than those of the figures: `make frozen` writes them anew"
+    )
+    assert after[MAIN] >= before[MAIN] - MOST_LOST, (
+        f"{MAIN} fell from {before[MAIN]} to {after[MAIN]}: if that is meant, run `make frozen`"
+    )
 
 
 if __name__ == "__main__":

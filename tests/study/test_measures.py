@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.study.measures import RankedPassage, by_kind, measure_run, plain_heading, score_query, write_run
+from thumbindex.study.measures import (
+    RankedPassage,
+    by_kind,
+    measure_run,
+    plain_heading,
+    score_query,
+    write_run,
+)
 from thumbindex.study.queries import Label, LabeledQuery, load_queries
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "eval"
@@ -20,7 +27,8 @@ def asked(*relevant: Label, ignore: tuple[str, ...] = ()) -> LabeledQuery:
 
 def ranked(*places: str) -> tuple[RankedPassage, ...]:
     return tuple(
-        RankedPassage(path, tuple(headings.split(" > ")) if headings else ()) for path, _, headings in (place.partition("#") for place in places)
+        RankedPassage(path, tuple(headings.split(" > ")) if headings else ())
+        for path, _, headings in (place.partition("#") for place in places)
     )
 
 
@@ -31,7 +39,11 @@ def test_the_right_document_first_is_perfect() -> None:
 
 def test_a_rank_starts_at_1() -> None:
     measured = score_query(asked(Label("b.md", None, 2)), ranked("a.md", "b.md"))
-    assert (measured["MRR@10"], measured["S@1"], round(measured["nDCG@10"], 4)) == (0.5, 0.0, 0.6309)
+    assert (measured["MRR@10"], measured["S@1"], round(measured["nDCG@10"], 4)) == (
+        0.5,
+        0.0,
+        0.6309,
+    )
 
 
 def test_several_passages_of_a_document_count_once() -> None:
@@ -68,23 +80,42 @@ def test_a_query_that_is_missing_in_the_run_counts_as_0() -> None:
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the evaluation sets are not here")
 @pytest.mark.parametrize("with_headings", [True, False])
 def test_our_measures_are_those_of_the_shared_scorer(tmp_path: Path, with_headings: bool) -> None:
-    sets = [SHARED / "queries" / "dev" / name for name in ("devdocs.auto.jsonl", "obsidian-help.manual.jsonl")]
-    (tmp_path / "queries.jsonl").write_text("".join(each.read_text(encoding="utf-8") for each in sets), encoding="utf-8")
+    sets = [
+        SHARED / "queries" / "dev" / name
+        for name in ("devdocs.auto.jsonl", "obsidian-help.manual.jsonl")
+    ]
+    (tmp_path / "queries.jsonl").write_text(
+        "".join(each.read_text(encoding="utf-8") for each in sets), encoding="utf-8"
+    )
     queries = load_queries(tmp_path / "queries.jsonl")
     run = _random_run(queries, with_headings)
     write_run(tmp_path / "run.jsonl", run)
-    command = [sys.executable, str(SHARED / "score.py"), str(tmp_path / "run.jsonl"), str(tmp_path / "queries.jsonl"), "--json"]
+    command = [
+        sys.executable,
+        str(SHARED / "score.py"),
+        str(tmp_path / "run.jsonl"),
+        str(tmp_path / "queries.jsonl"),
+        "--json",
+    ]
     theirs = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     measured = measure_run(run, queries)
     scores, counts = by_kind([(query.kind, measured[query.id]) for query in queries])
-    assert {kind: {"n": counts[kind], **{m: round(v, 4) for m, v in means.items()}} for kind, means in scores.items()} == theirs
+    assert {
+        kind: {"n": counts[kind], **{m: round(v, 4) for m, v in means.items()}}
+        for kind, means in scores.items()
+    } == theirs
 
 
-def _random_run(queries: tuple[LabeledQuery, ...], with_headings: bool) -> dict[str, tuple[RankedPassage, ...]]:
+def _random_run(
+    queries: tuple[LabeledQuery, ...], with_headings: bool
+) -> dict[str, tuple[RankedPassage, ...]]:
     chance = random.Random(7)
     labels = [label for query in queries for label in query.relevant]
     run = {}
     for query in queries[:-3]:
         places = chance.sample([*query.relevant, *chance.sample(labels, 12)], 9)
-        run[query.id] = tuple(RankedPassage(each.path, ("Title", each.heading or "Other") if with_headings else ()) for each in places)
+        run[query.id] = tuple(
+            RankedPassage(each.path, ("Title", each.heading or "Other") if with_headings else ())
+            for each in places
+        )
     return run

@@ -17,7 +17,9 @@ def row(name: str) -> str:
     return json.dumps({"id": name, "query": "text", "relevant": [{"path": "a.md"}]})
 
 
-def test_a_set_is_named_by_its_file_and_belongs_to_the_folder_before_the_first_dot(tmp_path: Path) -> None:
+def test_a_set_is_named_by_its_file_and_belongs_to_the_folder_before_the_first_dot(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "notes.manual.jsonl").write_text(row("1"), encoding="utf-8")
     found = load_set(tmp_path / "notes.manual.jsonl")
     assert (found.name, found.folder, found.queries[0].kind) == ("notes.manual", "notes", "unknown")
@@ -31,15 +33,39 @@ def test_a_set_is_named_by_its_file_and_belongs_to_the_folder_before_the_first_d
         ("[1]", "not an object in braces: write one a line, such as "),
         ('{"id": 1}', "lacks query and relevant: each line needs id, query, relevant"),
         ('{"id": 1, "query": 5, "relevant": []}', "query is 5, and has to be text"),
-        ('{"id": true, "query": "a", "relevant": []}', "id is true, and has to be text or a number"),
-        ('{"id": 1, "query": "a", "relevant": {"a.md": 1}}', 'relevant is {"a.md": 1}, and has to be a list'),
-        ('{"id": 1, "query": "a", "relevant": [{"path": "a.md"}, 3]}', "relevant 2: not a place: write it as "),
-        ('{"id": 1, "query": "a", "relevant": [{"path": "a.md", "grade": "x"}]}', 'relevant 1: grade is "x", and has to be a number'),
+        (
+            '{"id": true, "query": "a", "relevant": []}',
+            "id is true, and has to be text or a number",
+        ),
+        (
+            '{"id": 1, "query": "a", "relevant": {"a.md": 1}}',
+            'relevant is {"a.md": 1}, and has to be a list',
+        ),
+        (
+            '{"id": 1, "query": "a", "relevant": [{"path": "a.md"}, 3]}',
+            "relevant 2: not a place: write it as ",
+        ),
+        (
+            '{"id": 1, "query": "a", "relevant": [{"path": "a.md", "grade": "x"}]}',
+            'relevant 1: grade is "x", and has to be a number',
+        ),
         ('{"id": 1, "query": "", "relevant": []}', "no relevant place"),
-        ('{"id": 1, "query": "a", "relevant": ["a.md"], "also": "b"}', 'also is "b", and has to be a list'),
-        ('{"id": 1, "query": "a", "relevant": ["a.md"], "also": ["b", 3]}', "also is .*, and has to be a list of at most 4 texts"),
-        ('{"id": 1, "query": "a", "relevant": ["a.md"], "also": ["b", "c", "d", "e", "f"]}', "also is .*, and has to be a list of at most 4 texts"),
-        ('{"id": 1, "query": "a", "relevant": ["a.md"], "passage": ["b"]}', r'passage is \["b"\], and has to be text'),
+        (
+            '{"id": 1, "query": "a", "relevant": ["a.md"], "also": "b"}',
+            'also is "b", and has to be a list',
+        ),
+        (
+            '{"id": 1, "query": "a", "relevant": ["a.md"], "also": ["b", 3]}',
+            "also is .*, and has to be a list of at most 4 texts",
+        ),
+        (
+            '{"id": 1, "query": "a", "relevant": ["a.md"], "also": ["b", "c", "d", "e", "f"]}',
+            "also is .*, and has to be a list of at most 4 texts",
+        ),
+        (
+            '{"id": 1, "query": "a", "relevant": ["a.md"], "passage": ["b"]}',
+            r'passage is \["b"\], and has to be text',
+        ),
         ('{"id": 1, "query": " ", "relevant": [{"path": "a.md"}]}', "no text"),
     ],
 )
@@ -59,17 +85,51 @@ def test_an_id_that_is_there_twice_is_refused(tmp_path: Path) -> None:
 def test_a_digest_knows_queries_and_labels_in_any_order() -> None:
     relabeled = replace(SECOND, relevant=(Label("b.md", None, 1),))
     assert set_digest([FIRST, SECOND]) == set_digest([SECOND, FIRST])
-    assert len({set_digest([FIRST]), set_digest([SECOND]), set_digest([relabeled]), set_digest([replace(FIRST, query="blue")])}) == 4
+    assert (
+        len(
+            {
+                set_digest([FIRST]),
+                set_digest([SECOND]),
+                set_digest([relabeled]),
+                set_digest([replace(FIRST, query="blue")]),
+            }
+        )
+        == 4
+    )
 
 
 def test_a_path_alone_is_a_place_that_answers(tmp_path: Path) -> None:
-    (tmp_path / "q.jsonl").write_text('{"id": 1, "query": "a", "relevant": ["a.md", {"path": "b.md", "grade": 2}]}', encoding="utf-8")
-    assert load_queries(tmp_path / "q.jsonl")[0].relevant == (Label("a.md", None, 1), Label("b.md", None, 2))
+    (tmp_path / "q.jsonl").write_text(
+        '{"id": 1, "query": "a", "relevant": ["a.md", {"path": "b.md", "grade": 2}]}',
+        encoding="utf-8",
+    )
+    assert load_queries(tmp_path / "q.jsonl")[0].relevant == (
+        Label("a.md", None, 1),
+        Label("b.md", None, 2),
+    )
 
 
 def test_a_query_with_rewordings_is_another_than_the_same_as_typed(tmp_path: Path) -> None:
-    line = {"id": "1", "query": "green", "kind": "keyword", "relevant": [{"path": "a.md", "grade": 2}], "also": ["verdant"], "passage": "Grass is."}
+    line = {
+        "id": "1",
+        "query": "green",
+        "kind": "keyword",
+        "relevant": [{"path": "a.md", "grade": 2}],
+        "also": ["verdant"],
+        "passage": "Grass is.",
+    }
     (tmp_path / "q.jsonl").write_text(json.dumps(line), encoding="utf-8")
     (found,) = load_queries(tmp_path / "q.jsonl")
-    assert (found.as_typed, found.rewording) == (FIRST, {"also": ("verdant",), "passage": "Grass is."})
-    assert len({set_digest([each]) for each in (found, replace(found, passage=""), replace(found, also=()), FIRST)}) == 4
+    assert (found.as_typed, found.rewording) == (
+        FIRST,
+        {"also": ("verdant",), "passage": "Grass is."},
+    )
+    assert (
+        len(
+            {
+                set_digest([each])
+                for each in (found, replace(found, passage=""), replace(found, also=()), FIRST)
+            }
+        )
+        == 4
+    )

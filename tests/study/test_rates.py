@@ -1,6 +1,8 @@
-"""A level keeps its meaning: how often `high` is said of what has no answer, and `low` of a right first passage, on a corpus with near misses.
+"""A level keeps its meaning: how often `high` is said of what has no answer, and `low` of a right
+first passage, on a corpus with near misses.
 
-The rates of docs/evaluation.md, with the slack that one more or two fewer questions of so small a set need.
+The rates of docs/evaluation.md, with the slack that one more or two fewer questions of so small a
+set need.
 """
 
 from collections.abc import Iterator
@@ -18,41 +20,62 @@ from thumbindex.study.queries import load_queries
 CORPUS = "obsidian-help"
 UNANSWERABLE = Path(str(resources.files("thumbindex.study").joinpath("off_topic.jsonl")))
 
-pytestmark = [pytest.mark.model, pytest.mark.skipif(not SHARED.is_dir(), reason="the evaluation sets are not here")]
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.skipif(not SHARED.is_dir(), reason="the evaluation sets are not here"),
+]
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     folder = tmp_path_factory.mktemp("rates")
-    config = load_config(user_file=folder / "none", overrides=["encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={MODELS}"])
+    config = load_config(
+        user_file=folder / "none",
+        overrides=["encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={MODELS}"],
+    )
     with Library.open([unpack(CORPUS, folder)], index=folder / "index", config=config) as library:
         library.index(words_only=True)
         yield library
 
 
-def measure(library: Library, kind: str = "manual", unanswerable: Path = UNANSWERABLE) -> Abstention:
-    return ask_off_topic(library, load_queries(SHARED / "queries" / "dev" / f"{CORPUS}.{kind}.jsonl"), unanswerable)
+def measure(
+    library: Library, kind: str = "manual", unanswerable: Path = UNANSWERABLE
+) -> Abstention:
+    return ask_off_topic(
+        library, load_queries(SHARED / "queries" / "dev" / f"{CORPUS}.{kind}.jsonl"), unanswerable
+    )
 
 
 def rates(measured: Abstention, doubt: float) -> tuple[float, float, float]:
-    """Return the shares of near misses that are high, of off-topic questions (0 of none), and of right first passages that are low."""
+    """Return the shares of near misses that are high, of off-topic questions (0 of none), and of
+    right first passages that are low.
+    """
     (at,) = (each for each in measured.thresholds if each.confidence == doubt)
     return 1 - at.refused["near-miss"], 1 - at.refused.get("off-topic", 1.0), at.lost
 
 
-def test_words_alone_vouch_for_few_questions_without_an_answer_and_doubt_few_right_ones(library: Library) -> None:
+def test_words_alone_vouch_for_few_questions_without_an_answer_and_doubt_few_right_ones(
+    library: Library,
+) -> None:
     near, off, low = rates(measure(library), library.config.query.confidence.doubt)
     assert (near <= 0.08, off <= 0.04, low <= 0.35) == (True, True, True), (near, off, low)
 
 
-def test_high_is_said_of_few_questions_without_an_answer_and_low_of_few_right_ones(library: Library) -> None:
+def test_high_is_said_of_few_questions_without_an_answer_and_low_of_few_right_ones(
+    library: Library,
+) -> None:
     library.index()
     near, off, low = rates(measure(library), library.config.query.confidence.doubt)
     assert (near <= 0.1, off <= 0.04, low <= 0.27) == (True, True, True), (near, off, low)
 
 
 @pytest.mark.parametrize("name", ["near_misses.client.jsonl", "off_topic.client.jsonl"])
-def test_invented_passages_and_rewordings_make_few_questions_without_an_answer_high(library: Library, name: str) -> None:
+def test_invented_passages_and_rewordings_make_few_questions_without_an_answer_high(
+    library: Library, name: str
+) -> None:
     library.index()
-    near, off, low = rates(measure(library, "client", Path(__file__).with_name(name)), library.config.query.confidence.doubt)
+    near, off, low = rates(
+        measure(library, "client", Path(__file__).with_name(name)),
+        library.config.query.confidence.doubt,
+    )
     assert (near <= 0.09, off <= 0.04, low <= 0.1) == (True, True, True), (near, off, low)

@@ -1,4 +1,6 @@
-"""A corpus under other names: whether the names are gone everywhere but in what a model says, and all else is as it was."""
+"""A corpus under other names: whether the names are gone everywhere but in what a model says, and
+all else is as it was.
+"""
 
 import json
 import re
@@ -9,8 +11,14 @@ import pytest
 from study.rename_corpus import Renaming, find_names, rename_corpus
 
 NOTES = {
-    "Quartz Sync/Set up.md": "# Set up Quartz Sync\n\nOpen QUARTZ, press quartz-sync. See [[Live Preview]] and `quartzUrl`. A desync is no name.\n",
-    "Quartz Sync/plugins.md": "# Plugins\n\nNo Quartzes: two Syncs. [Preview](<../Live%20Preview.md>), `live_preview`, LivePreview, live music.\n",
+    "Quartz Sync/Set up.md": (
+        "# Set up Quartz Sync\n\nOpen QUARTZ, press quartz-sync. See [[Live Preview]] and "
+        "`quartzUrl`. A desync is no name.\n"
+    ),
+    "Quartz Sync/plugins.md": (
+        "# Plugins\n\nNo Quartzes: two Syncs. [Preview](<../Live%20Preview.md>), `live_preview`, "
+        "LivePreview, live music.\n"
+    ),
     "Live Preview.md": "# Live Preview\n\nShows [the set-up](<Quartz Sync/Set up.md>).\n",
 }
 NAMES = ("Quartz", "Sync", "Live Preview")
@@ -34,20 +42,32 @@ def corpus(tmp_path: Path) -> Path:
     return tmp_path / "corpus"
 
 
-def test_names_are_replaced_in_texts_paths_and_labels_and_not_in_rewordings(corpus: Path, tmp_path: Path) -> None:
+def test_names_are_replaced_in_texts_paths_and_labels_and_not_in_rewordings(
+    corpus: Path, tmp_path: Path
+) -> None:
     words = rename_corpus(corpus, tmp_path / "out", [tmp_path / "corpus.client.jsonl"], NAMES).words
     quartz, sync, live, preview = (words[each] for each in ("quartz", "sync", "live", "preview"))
     folder = tmp_path / "out" / "notes" / f"{quartz.capitalize()} {sync.capitalize()}"
     assert folder.joinpath("Set up.md").read_text(encoding="utf-8") == (
-        f"# Set up {quartz.capitalize()} {sync.capitalize()}\n\nOpen {quartz.upper()}, press {quartz}-{sync}."
-        f" See [[{live.capitalize()} {preview.capitalize()}]] and `{quartz}Url`. A desync is no name.\n"
+        f"# Set up {quartz.capitalize()} {sync.capitalize()}\n\n"
+        f"Open {quartz.upper()}, press {quartz}-{sync}."
+        f" See [[{live.capitalize()} {preview.capitalize()}]] and `{quartz}Url`. A desync is no "
+        "name.\n"
     )
     assert folder.joinpath("plugins.md").read_text(encoding="utf-8") == (
-        f"# Plugins\n\nNo Quartzes: two {sync.capitalize()}s. [Preview](<../{live.capitalize()}%20{preview.capitalize()}.md>),"
+        f"# Plugins\n\nNo Quartzes: two {sync.capitalize()}s. "
+        f"[Preview](<../{live.capitalize()}%20{preview.capitalize()}.md>),"
         f" `{live}_{preview}`, {live.capitalize()}{preview.capitalize()}, live music.\n"
     )
-    (row,) = map(json.loads, (tmp_path / "out" / "corpus.client.jsonl").read_text(encoding="utf-8").splitlines())
-    assert (row["query"], row["also"], row["passage"]) == (f"set up {quartz} {sync}", LINE["also"], LINE["passage"])
+    (row,) = map(
+        json.loads,
+        (tmp_path / "out" / "corpus.client.jsonl").read_text(encoding="utf-8").splitlines(),
+    )
+    assert (row["query"], row["also"], row["passage"]) == (
+        f"set up {quartz} {sync}",
+        LINE["also"],
+        LINE["passage"],
+    )
     assert (tmp_path / "out" / "notes" / row["relevant"][0]["path"]).is_file()
     assert row["relevant"][0]["heading"] == f"Set up {quartz.capitalize()} {sync.capitalize()}"
     assert (tmp_path / "out" / "notes" / "picture.png").read_bytes() == b"\x89PNG Sync"
@@ -69,4 +89,10 @@ def test_the_corpus_is_left_alone(corpus: Path, tmp_path: Path) -> None:
 
 
 def test_names_are_words_that_stand_with_a_capital_more_often_than_without() -> None:
-    assert find_names(["the best of Quartz is here. " * 30 + "see the Vault and a vault. " * 30 + "it is in March too. " * 30]) == ["Quartz"]
+    assert find_names(
+        [
+            "the best of Quartz is here. " * 30
+            + "see the Vault and a vault. " * 30
+            + "it is in March too. " * 30
+        ]
+    ) == ["Quartz"]

@@ -1,1 +1,4 @@
-"""Do two texts say the same? Pure: words, letters, paths and what differs; seen by query and library."""
+"""Do two texts say the same?
+
+Pure: words, letters, paths and what differs; seen by query and library.
+"""

@@ -1,4 +1,6 @@
-"""Find a quotation in a note: as it is quoted, else the words that come nearest and in which they differ."""
+"""Find a quotation in a note: as it is quoted, else the words that come nearest and in which they
+differ.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _WORD = re.compile(
     rf"|(?:(?![{CJK}_])\w)+(?:'(?:(?![{CJK}_])\w)+)*"
     r"|[=≤≥≠≈±%$€£¥°→←↔⇒+✓✔✗✘✅❌☑☒☐]|(?<=[\s\d])[<>](?=[\s\d=])"  # <name> is a placeholder
 )
-"""What counts in a quotation: words, numbers with their sign, and signs that mean something; other punctuation and emphasis do not."""
+"""What counts in a quotation: words, numbers with their sign, and signs that mean something; other
+punctuation and emphasis do not.
+"""
 
 _GAP = re.compile(r"\[\s*(?:\.\.\.|…)\s*\]|\(\s*(?:\.\.\.|…)\s*\)|…|\.{3,}")
 """Where a quotation leaves something out."""
@@ -35,10 +39,14 @@ _PLACES = 200
 """In which a quotation is looked for in one note: a word or two may stand in hundreds."""
 
 _COMPARED = 300
-"""Words of a quotation that are compared with what comes nearest: what comes later in a longer one is not."""
+"""Words of a quotation that are compared with what comes nearest: what comes later in a longer one
+is not.
+"""
 
 _NEAR, _AHEAD = 3, 2_000
-"""Words of the source that are looked through for the next word that a reader sees, and for the next three in a row."""
+"""Words of the source that are looked through for the next word that a reader sees, and for the
+next three in a row.
+"""
 
 _TOLD, _TOLD_WORDS = 3, 8
 """Differences that are told, and words of each."""
@@ -75,16 +83,26 @@ def quotation_parts(quotation: str) -> tuple[tuple[str, ...], ...]:
 def note_words(text: str) -> NoteWords:
     """Read a note."""
     written, lines = _words(_visible(text)), list[int]()
-    source = [(word, number) for number, line in enumerate(text.translate(_SIGNS).split("\n"), 1) for word in _words(line)]
+    source = [
+        (word, number)
+        for number, line in enumerate(text.translate(_SIGNS).split("\n"), 1)
+        for word in _words(line)
+    ]
     runs = defaultdict[tuple[str, ...], list[int]](list)
     for n in range(len(source) - 2):
         runs[tuple(word for word, _ in source[n : n + 3])].append(n)
     at, number = 0, 1
-    for n, word in enumerate(written):  # what a reader sees comes in the order of the source, which has more: where links lead, comments
-        near = next((each for each in range(at, min(at + _NEAR, len(source))) if source[each][0] == word), None)
+    # what a reader sees comes in the order of the source, which has more: where links lead,
+    # comments
+    for n, word in enumerate(written):
+        near = next(
+            (each for each in range(at, min(at + _NEAR, len(source))) if source[each][0] == word),
+            None,
+        )
         if near != at and (places := runs.get(tuple(written[n : n + 3]))):
             following = bisect_left(places, at)
-            near = places[following] if following < len(places) and places[following] < at + _AHEAD else near
+            if following < len(places) and places[following] < at + _AHEAD:
+                near = places[following]
         if near is not None:
             at, number = near + 1, source[near][1]
         lines.append(number)
@@ -94,7 +112,9 @@ def note_words(text: str) -> NoteWords:
 
 
 def find_quotation(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[Span, ...]:
-    """Return where a note has the words of a quotation one after the other; between its parts something may be left out."""
+    """Return where a note has the words of a quotation one after the other; between its parts
+    something may be left out.
+    """
     found = []
     for first in islice(_occurrences(parts[0], note, 0), _PLACES) if parts else ():
         last = first + len(parts[0]) - 1
@@ -109,16 +129,28 @@ def find_quotation(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[Spa
 
 
 def nearest_words(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[Span, float] | None:
-    """Return the words of a note that come nearest to a quotation, and which share of its own they have in order; None where nothing does."""
+    """Return the words of a note that come nearest to a quotation, and which share of its own they
+    have in order; None where nothing does.
+    """
     quoted = [each.casefold() for part in parts for each in part][:_COMPARED]
     if not quoted or not note.folded:
         return None
     first = _fullest(quoted, note.folded)
-    low, high = max(0, first - len(quoted) // 2), min(len(note.folded), first + len(quoted) + len(quoted) // 2 + 1)
-    blocks = _dense([(a, low + c, b - a) for kind, a, b, c, _ in _operations(quoted, note.folded[low:high]) if kind == "equal"])
+    low, high = (
+        max(0, first - len(quoted) // 2),
+        min(len(note.folded), first + len(quoted) + len(quoted) // 2 + 1),
+    )
+    blocks = _dense(
+        [
+            (a, low + c, b - a)
+            for kind, a, b, c, _ in _operations(quoted, note.folded[low:high])
+            if kind == "equal"
+        ]
+    )
     if not blocks:
         return None
-    # A word that is replaced at either end counts in: as many words of the note as of the quotation stand beside the first and the last match.
+    # A word that is replaced at either end counts in: as many words of the note as of the quotation
+    # stand beside the first and the last match.
     begin = max(0, blocks[0][1] - blocks[0][0])
     end = min(len(note.folded), blocks[-1][1] + len(quoted) - blocks[-1][0])
     return Span(begin, end - 1), sum(size for *_, size in blocks) / len(quoted)
@@ -128,19 +160,38 @@ def words_apart(parts: Sequence[Sequence[str]], note: NoteWords, span: Span) -> 
     """Say in which words a quotation and a note differ, the quotation's first."""
     quoted, (first, last) = [each for part in parts for each in part][:_COMPARED], span
     there = note.folded[first : last + 1]
-    operations = [each for each in _operations([each.casefold() for each in quoted], there) if each[0] != "equal"]
-    told = [f"{_told(quoted[a:b])} against {_told(note.written[first + c : first + d])}" for _, a, b, c, d in operations[:_TOLD]]
-    return ", ".join(told) + (f", and {len(operations) - _TOLD} more" if len(operations) > _TOLD else "")
+    operations = [
+        each
+        for each in _operations([each.casefold() for each in quoted], there)
+        if each[0] != "equal"
+    ]
+    told = [
+        f"{_told(quoted[a:b])} against {_told(note.written[first + c : first + d])}"
+        for _, a, b, c, d in operations[:_TOLD]
+    ]
+    return ", ".join(told) + (
+        f", and {len(operations) - _TOLD} more" if len(operations) > _TOLD else ""
+    )
 
 
-def _operations(quoted: Sequence[str], there: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
-    """Return what makes one text of the other, as `difflib` has it; runs of words that are replaced, taken out and put in are one."""
+def _operations(
+    quoted: Sequence[str], there: Sequence[str]
+) -> list[tuple[str, int, int, int, int]]:
+    """Return what makes one text of the other, as `difflib` has it; runs of words that are
+    replaced, taken out and put in are one.
+    """
     # Imported here: no question needs it, and every program of ours would wait for it.
     from rapidfuzz.distance import Levenshtein
 
     merged = list[tuple[str, int, int, int, int]]()
     for operation in Levenshtein.opcodes(quoted, there):
-        kind, a, b, c, d = operation.tag, operation.src_start, operation.src_end, operation.dest_start, operation.dest_end
+        kind, a, b, c, d = (
+            operation.tag,
+            operation.src_start,
+            operation.src_end,
+            operation.dest_start,
+            operation.dest_end,
+        )
         if merged and kind != "equal" != merged[-1][0]:
             _, a, _, c, _ = merged.pop()
         merged.append((kind, a, b, c, d))
@@ -148,7 +199,9 @@ def _operations(quoted: Sequence[str], there: Sequence[str]) -> list[tuple[str, 
 
 
 def _dense(blocks: Sequence[tuple[int, int, int]]) -> Sequence[tuple[int, int, int]]:
-    """Return the run of matches (place in the quotation, in the note, size) that has most words, less those of the note alone between them."""
+    """Return the run of matches (place in the quotation, in the note, size) that has most words,
+    less those of the note alone between them.
+    """
     best, most, begin, score = (0, 0), 0, 0, 0
     for at, (a, c, size) in enumerate(blocks):
         before_a, before_c, before = blocks[at - 1] if at > begin else (a, c, 0)
@@ -162,7 +215,9 @@ def _dense(blocks: Sequence[tuple[int, int, int]]) -> Sequence[tuple[int, int, i
 
 
 def _told(words: Sequence[str]) -> str:
-    return f"`{' '.join(words[:_TOLD_WORDS])}{' …' if len(words) > _TOLD_WORDS else ''}`" if words else "nothing"
+    if not words:
+        return "nothing"
+    return f"`{' '.join(words[:_TOLD_WORDS])}{' …' if len(words) > _TOLD_WORDS else ''}`"
 
 
 def _visible(markdown: str) -> str:
@@ -173,8 +228,12 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def _occurrences(part: Sequence[str], note: NoteWords, after: int, within: int | None = None) -> Iterator[int]:
-    """Yield the words of a note, from one on and `within` so many, at which a part of a quotation begins."""
+def _occurrences(
+    part: Sequence[str], note: NoteWords, after: int, within: int | None = None
+) -> Iterator[int]:
+    """Yield the words of a note, from one on and `within` so many, at which a part of a quotation
+    begins.
+    """
     wanted = f" {' '.join(map(str.casefold, part))} "
     if after >= len(note.starts):
         return
@@ -187,7 +246,9 @@ def _occurrences(part: Sequence[str], note: NoteWords, after: int, within: int |
 
 
 def _fullest(quoted: Sequence[str], there: Sequence[str]) -> int:
-    """Return where the words of a note begin that have most words of a quotation, in whatever order; the first such place."""
+    """Return where the words of a note begin that have most words of a quotation, in whatever
+    order; the first such place.
+    """
     wanted, held = Counter(quoted), Counter[str]()
     window, shared, most, best = deque[str](), 0, 0, 0
     for at, word in enumerate(there):

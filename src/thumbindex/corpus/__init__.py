@@ -1,1 +1,4 @@
-"""What is in the folder? Files walked, parsed, cut into sections and chunks; links resolved; changes found."""
+"""What is in the folder?
+
+Files walked, parsed, cut into sections and chunks; links resolved; changes found.
+"""

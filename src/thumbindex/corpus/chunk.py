@@ -1,4 +1,6 @@
-"""Cut a document into chunks and sections: at blocks, sentences, lines, rows and words, none longer than the maximum."""
+"""Cut a document into chunks and sections: at blocks, sentences, lines, rows and words, none longer
+than the maximum.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,25 @@ from thumbindex.corpus.markdown import Block, Outline, Region, Shape, Source
 from thumbindex.model import BlockKind, Chunk, Section
 from thumbindex.settings import ChunkSettings
 
-_KIND = {BlockKind.PROSE: 1.0, BlockKind.LIST: 0.95, BlockKind.TABLE: 0.9, BlockKind.CODE: 0.85, BlockKind.HEADING: 0.4}
+_KIND = {
+    BlockKind.PROSE: 1.0,
+    BlockKind.LIST: 0.95,
+    BlockKind.TABLE: 0.9,
+    BlockKind.CODE: 0.85,
+    BlockKind.HEADING: 0.4,
+}
 _FULL = 200  # characters from which length counts for all it can
 
 
-def base_salience(kind: BlockKind, depth: int, place: int, ordinal: int, count: int, size: int) -> float:
+def base_salience(
+    kind: BlockKind, depth: int, place: int, ordinal: int, count: int, size: int
+) -> float:
     """Return the salience of a chunk in [0, 1] (spec/dedup.md, section 3).
 
-    kind · (0.30 · (1 - depth / 6) + 0.30 / (1 + place) + 0.20 · (1 - ordinal / (count - 1)) + 0.20 · min(1, size / 200)):
-    the number of headings below the title, the position under its own heading and in the document, and the length in characters.
-    A first paragraph near the top of a document comes near 1, a one-line tail under a deep heading near 0.
+    kind · (0.30 · (1 - depth / 6) + 0.30 / (1 + place) + 0.20 · (1 - ordinal / (count - 1)) + 0.20
+    · min(1, size / 200)): the number of headings below the title, the position under its own
+    heading and in the document, and the length in characters. A first paragraph near the top of a
+    document comes near 1, a one-line tail under a deep heading near 0.
     """
     high = 1 - min(depth, 6) / 6
     early = 1 - ordinal / (count - 1) if count > 1 else 1.0
@@ -30,16 +41,21 @@ def base_salience(kind: BlockKind, depth: int, place: int, ordinal: int, count: 
     return round(_KIND[kind] * score, 4)
 
 
-_SENTENCE = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]*_`]*\s+(?=[^a-z\s])|[。！？]+[」』”’）]*|\n[ \t]*\n")
+_SENTENCE = re.compile(
+    r"(?<![.!?…])[.!?…]+[\"'”’)\]*_`]*\s+(?=[^a-z\s])|[。！？]+[」』”’）]*|\n[ \t]*\n"
+)
 _BREAK = re.compile(r"[\s。！？]")
 _PHRASE = re.compile(r"[^,.;。？！]+[,.;。？！]?|[,.;。？！]")
-_SPLITTER_READS = 20_000  # characters given to the sentence splitter at once: where nothing else does, it splits by letters
+# characters given to the sentence splitter at once: where nothing else does, it splits by letters
+_SPLITTER_READS = 20_000
 _CLOSING_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*$")
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of the source that is not cut again; `prefix` is a table's header, repeated before rows that stand apart from it."""
+    """A part of the source that is not cut again; `prefix` is a table's header, repeated before
+    rows that stand apart from it.
+    """
 
     start: int
     end: int
@@ -54,7 +70,9 @@ class Piece:
 
 
 def cut_children(source: Source, block: Block, maximum: int) -> Iterator[Piece]:
-    """Cut each block of a container, and the lines that stand in no block of it (link definitions, what is nested too deeply)."""
+    """Cut each block of a container, and the lines that stand in no block of it (link definitions,
+    what is nested too deeply).
+    """
     line = block.start
     for child in block.children:
         yield from _cut_gap(source, block, line, child.start, maximum)
@@ -64,7 +82,9 @@ def cut_children(source: Source, block: Block, maximum: int) -> Iterator[Piece]:
 
 
 def cut_span(source: Source, start: int, end: int, maximum: int) -> Iterator[tuple[int, int]]:
-    """Cut a stretch into parts of at most `maximum` characters, between words where there are any."""
+    """Cut a stretch into parts of at most `maximum` characters, between words where there are
+    any.
+    """
     while end - start > maximum:
         part = source.text[start : start + maximum + 1]
         word = max(part.rfind(" "), part.rfind("\t"), part.rfind("\n"))
@@ -79,7 +99,11 @@ def cut_span(source: Source, start: int, end: int, maximum: int) -> Iterator[tup
 
 
 def _cut(source: Source, block: Block, maximum: int) -> Iterator[Piece]:
-    span = source.trim(block.start, block.end) if block.start < block.end and block.shape is not Shape.RULE else None
+    span = (
+        source.trim(block.start, block.end)
+        if block.start < block.end and block.shape is not Shape.RULE
+        else None
+    )
     if span is None:
         return
     whole = Piece(*span, block.kind, block.language)
@@ -90,7 +114,9 @@ def _cut(source: Source, block: Block, maximum: int) -> Iterator[Piece]:
     elif block.shape is Shape.TABLE:
         yield from _cut_table(source, block, maximum)
     elif block.shape is Shape.PROSE:
-        yield from (replace(whole, start=a, end=b) for a, b in cut_sentences(source, *span, maximum))
+        yield from (
+            replace(whole, start=a, end=b) for a, b in cut_sentences(source, *span, maximum)
+        )
     elif block.shape is Shape.TEXT:
         yield from (replace(whole, start=a, end=b) for a, b in cut_span(source, *span, maximum))
     else:
@@ -104,9 +130,15 @@ def _cut_gap(source: Source, block: Block, first: int, last: int, maximum: int) 
 
 
 def _cut_lines(source: Source, block: Block, maximum: int) -> Iterator[Piece]:
-    """Cut where lines are blank, else at every line; a fence that closes code is left out where it would stand alone."""
+    """Cut where lines are blank, else at every line; a fence that closes code is left out where it
+    would stand alone.
+    """
     last = block.end
-    if block.kind is BlockKind.CODE and (tail := source.trim(last - 1, last)) and _CLOSING_FENCE.match(source.text[slice(*tail)]):
+    if (
+        block.kind is BlockKind.CODE
+        and (tail := source.trim(last - 1, last))
+        and _CLOSING_FENCE.match(source.text[slice(*tail)])
+    ):
         last -= 1
     for first, end in _runs(source, block.start, last):
         span = source.trim(first, end)
@@ -116,10 +148,14 @@ def _cut_lines(source: Source, block: Block, maximum: int) -> Iterator[Piece]:
         elif whole:
             for line in range(first, end):
                 if span := source.trim(line, line + 1):
-                    yield from (replace(whole, start=a, end=b) for a, b in cut_span(source, *span, maximum))
+                    yield from (
+                        replace(whole, start=a, end=b) for a, b in cut_span(source, *span, maximum)
+                    )
 
 
-def _with_fence(source: Source, piece: Piece, block: Block, end: int, last: int, maximum: int) -> int:
+def _with_fence(
+    source: Source, piece: Piece, block: Block, end: int, last: int, maximum: int
+) -> int:
     """Return where a piece ends when it is code's last and the closing fence fits in it."""
     if end < last or last == block.end:
         return piece.end
@@ -139,9 +175,13 @@ def _runs(source: Source, first: int, last: int) -> Iterator[tuple[int, int]]:
 
 
 def _cut_table(source: Source, block: Block, maximum: int) -> Iterator[Piece]:
-    """Cut between rows: the first piece holds the header, the others repeat it unless it takes half of the maximum."""
+    """Cut between rows: the first piece holds the header, the others repeat it unless it takes half
+    of the maximum.
+    """
     head = source.trim(block.start, block.start + 2)
-    rows = [span for line in range(block.start + 2, block.end) if (span := source.trim(line, line + 1))]
+    rows = [
+        span for line in range(block.start + 2, block.end) if (span := source.trim(line, line + 1))
+    ]
     if head is None or not rows or head[1] - head[0] > maximum // 2:
         yield from _cut_lines(source, replace(block, shape=Shape.LINES), maximum)
         return
@@ -158,14 +198,17 @@ def _cut_table(source: Source, block: Block, maximum: int) -> Iterator[Piece]:
 
 
 def cut_sentences(source: Source, start: int, end: int, maximum: int) -> Iterator[tuple[int, int]]:
-    """Cut a paragraph into parts of whole sentences, at most `maximum` characters each and of about one size."""
+    """Cut a paragraph into parts of whole sentences, at most `maximum` characters each and of about
+    one size.
+    """
     for first, last in cut_span(source, start, end, _SPLITTER_READS):
         part = source.text[first:last]
         if not _BREAK.search(part):
             yield from cut_span(source, first, last, maximum)
             continue
         even = len(part) // -(-len(part) // maximum)
-        size = -(-(even + maximum // 5) // 50) * 50  # in steps of fifty: an edit of a few letters seldom cuts the rest anew
+        # in steps of fifty: an edit of a few letters seldom cuts the rest anew
+        size = -(-(even + maximum // 5) // 50) * 50
         position = first
         for text in split_sentences(part, min(maximum, size)):
             position = source.text.index(text, position)  # behind white space
@@ -174,9 +217,11 @@ def cut_sentences(source: Source, start: int, end: int, maximum: int) -> Iterato
 
 
 def split_sentences(text: str, size: int) -> list[str]:
-    """Split a text into parts of whole sentences, as many as fit; of a sentence that is too long, of phrases, words or letters.
+    """Split a text into parts of whole sentences, as many as fit; of a sentence that is too long,
+    of phrases, words or letters.
 
-    The parts are those of LlamaIndex's SentenceSplitter, whose import takes two seconds and 67 MB: a test compares them.
+    The parts are those of LlamaIndex's SentenceSplitter, whose import takes two seconds and 67 MB:
+    a test compares them.
     """
     packed = [""]
     for unit in _units(text, size):
@@ -191,7 +236,13 @@ def _units(text: str, size: int) -> Iterator[str]:
     if len(text) <= size:
         yield text
         return
-    for split in (partial(_split_before, "\n\n\n"), _sentences, _PHRASE.findall, partial(_split_before, " "), list):
+    for split in (
+        partial(_split_before, "\n\n\n"),
+        _sentences,
+        _PHRASE.findall,
+        partial(_split_before, " "),
+        list,
+    ):
         if len(parts := split(text)) > 1:
             for part in parts:
                 yield from _units(part, size)
@@ -223,7 +274,9 @@ class Draft:
 
 
 def draft_chunks(source: Source, outline: Outline, settings: ChunkSettings) -> list[Draft]:
-    """Cut a document into chunks in order; a heading with nothing below it becomes a chunk of its own line."""
+    """Cut a document into chunks in order; a heading with nothing below it becomes a chunk of its
+    own line.
+    """
     drafts: list[Draft] = []
     above: list[Region] = []
     reach: int | None = None
@@ -231,18 +284,26 @@ def draft_chunks(source: Source, outline: Outline, settings: ChunkSettings) -> l
         above = [*(r for r in above if r.level < region.level), region]
         if reach is None and region.level:
             reach = source.starts[region.start]
-        pieces = join(cut_children(source, region.body, settings.child_max), settings) if region.body.start < region.body.end else []
+        pieces = (
+            join(cut_children(source, region.body, settings.child_max), settings)
+            if region.body.start < region.body.end
+            else []
+        )
         if not pieces and region.level and (following is None or following.level <= region.level):
             pieces = list(_heading_pieces(source, region, settings.child_max))
         headings = tuple(r.heading for r in above if r.heading)
         for place, piece in enumerate(pieces):
-            drafts.append(Draft(piece, piece.start if reach is None else reach, region.level, headings, place))
+            drafts.append(
+                Draft(piece, piece.start if reach is None else reach, region.level, headings, place)
+            )
             reach = None
     return drafts
 
 
 def join(pieces: Iterable[Piece], settings: ChunkSettings) -> list[Piece]:
-    """Join neighbors to chunks of at most `child_max` characters, and of at least `child_min` where that can be."""
+    """Join neighbors to chunks of at most `child_max` characters, and of at least `child_min` where
+    that can be.
+    """
     groups: list[_Group] = []
     for piece in pieces:
         if groups and _fit(groups[-1], [piece], settings):
@@ -258,12 +319,15 @@ def _fit(left: _Group, right: _Group, settings: ChunkSettings) -> bool:
     if _size([left[0], right[-1]]) > settings.child_max or (left[0].prefix and not right[0].prefix):
         return False  # a table's header is repeated before its rows only
     if min(_size(left), _size(right)) < settings.child_min:
-        return True  # asked first: a group of hundreds of tiny pieces is not looked through for each of them
+        # asked first: a group of hundreds of tiny pieces is not looked through for each of them
+        return True
     return len({piece.kind for piece in (*left, *right)}) == 1
 
 
 def _fill(left: _Group, right: _Group, settings: ChunkSettings) -> None:
-    """Move pieces from a full group to a small one behind it, as long as the full one stays long enough."""
+    """Move pieces from a full group to a small one behind it, as long as the full one stays long
+    enough.
+    """
     while _size(right) < settings.child_min and len(left) > 1:
         if _size(left[:-1]) < settings.child_min or not _fit([left[-1]], right, settings):
             return
@@ -284,7 +348,9 @@ def _whole(group: _Group) -> Piece:
 def _heading_pieces(source: Source, region: Region, maximum: int) -> Iterator[Piece]:
     span = source.trim(region.start, region.body.start)
     if span:
-        yield from (Piece(start, end, BlockKind.HEADING) for start, end in cut_span(source, *span, maximum))
+        yield from (
+            Piece(start, end, BlockKind.HEADING) for start, end in cut_span(source, *span, maximum)
+        )
 
 
 _Run = tuple[int, int]
@@ -294,17 +360,23 @@ _DEEPEST = 7  # the preamble and six levels of headings
 
 
 def gather_sections(drafts: Sequence[Draft], settings: ChunkSettings) -> list[_Run]:
-    """Return the runs of chunks that are one section each, in order, at most `parent_max` characters with the headings in them."""
+    """Return the runs of chunks that are one section each, in order, at most `parent_max`
+    characters with the headings in them.
+    """
     starts = [i for i, draft in enumerate(drafts) if draft.place == 0]
     return _gather(drafts, list(pairwise([*starts, len(drafts)])), 0, settings) if drafts else []
 
 
 def section_start(drafts: Sequence[Draft], run: _Run, settings: ChunkSettings) -> int:
-    """Return the offset where a section begins: at its first heading, unless that is so long that it does not fit."""
+    """Return the offset where a section begins: at its first heading, unless that is so long that
+    it does not fit.
+    """
     return max(drafts[run[0]].reach, drafts[run[1] - 1].piece.end - settings.parent_max)
 
 
-def _gather(drafts: Sequence[Draft], regions: Sequence[_Run], depth: int, settings: ChunkSettings) -> list[_Run]:
+def _gather(
+    drafts: Sequence[Draft], regions: Sequence[_Run], depth: int, settings: ChunkSettings
+) -> list[_Run]:
     """Gather the regions below one heading, the deepest headings first."""
     whole = regions[0][0], regions[-1][1]
     if _size_of_run(drafts, whole) <= settings.parent_max:
@@ -312,9 +384,22 @@ def _gather(drafts: Sequence[Draft], regions: Sequence[_Run], depth: int, settin
     if len(regions) == 1:
         return _split(drafts, whole, settings)
     if depth > _DEEPEST:
-        return _merge(drafts, [run for region in regions for run in _split(drafts, region, settings)], settings)
-    below = [list(members) for _, members in groupby(regions, key=lambda region: drafts[region[0]].headings[: depth + 1])]
-    return _merge(drafts, [run for members in below for run in _gather(drafts, members, depth + 1, settings)], settings)
+        return _merge(
+            drafts,
+            [run for region in regions for run in _split(drafts, region, settings)],
+            settings,
+        )
+    below = [
+        list(members)
+        for _, members in groupby(
+            regions, key=lambda region: drafts[region[0]].headings[: depth + 1]
+        )
+    ]
+    return _merge(
+        drafts,
+        [run for members in below for run in _gather(drafts, members, depth + 1, settings)],
+        settings,
+    )
 
 
 def _split(drafts: Sequence[Draft], run: _Run, settings: ChunkSettings) -> list[_Run]:
@@ -323,7 +408,10 @@ def _split(drafts: Sequence[Draft], run: _Run, settings: ChunkSettings) -> list[
     target = total / -(-total // settings.parent_max)
     cuts = [run[0]]
     for position in range(run[0] + 1, run[1]):
-        if _size_of_run(drafts, (cuts[-1], position)) >= target or _size_of_run(drafts, (cuts[-1], position + 1)) > settings.parent_max:
+        if (
+            _size_of_run(drafts, (cuts[-1], position)) >= target
+            or _size_of_run(drafts, (cuts[-1], position + 1)) > settings.parent_max
+        ):
             cuts.append(position)
     return list(pairwise([*cuts, run[1]]))
 
@@ -331,9 +419,13 @@ def _split(drafts: Sequence[Draft], run: _Run, settings: ChunkSettings) -> list[
 def _merge(drafts: Sequence[Draft], runs: Sequence[_Run], settings: ChunkSettings) -> list[_Run]:
     merged: list[_Run] = []
     for run in runs:
-        joined = (merged[-1][0], run[1]) if merged else run
-        small = merged and min(_size_of_run(drafts, merged[-1]), _size_of_run(drafts, run)) < settings.parent_min
-        if small and _size_of_run(drafts, joined) <= settings.parent_max:
+        if not merged:
+            merged.append(run)
+            continue
+        joined = (merged[-1][0], run[1])
+        smallest = min(_size_of_run(drafts, merged[-1]), _size_of_run(drafts, run))
+        is_small = smallest < settings.parent_min
+        if is_small and _size_of_run(drafts, joined) <= settings.parent_max:
             merged[-1] = joined
         else:
             merged.append(run)
@@ -344,23 +436,44 @@ def _size_of_run(drafts: Sequence[Draft], run: _Run) -> int:
     return drafts[run[1] - 1].piece.end - drafts[run[0]].reach
 
 
-def cut_document(source: Source, outline: Outline, title: str, settings: ChunkSettings) -> tuple[tuple[Section, ...], tuple[Chunk, ...]]:
-    """Cut a document into sections and their chunks; one without text has one of each, empty, at line 1."""
+def cut_document(
+    source: Source, outline: Outline, title: str, settings: ChunkSettings
+) -> tuple[tuple[Section, ...], tuple[Chunk, ...]]:
+    """Cut a document into sections and their chunks; one without text has one of each, empty, at
+    line 1.
+    """
     largest = min(settings.child_max, settings.parent_max)
     settings = replace(settings, child_max=largest, child_min=min(settings.child_min, largest))
     drafts = draft_chunks(source, outline, settings)
     if not drafts:
-        return (Section(0, 1, 1, ""),), (Chunk(0, 0, BlockKind.PROSE, (title,), 1, 1, "", base_salience(BlockKind.PROSE, 0, 0, 0, 1, 0)),)
+        return (Section(0, 1, 1, ""),), (
+            Chunk(
+                0,
+                0,
+                BlockKind.PROSE,
+                (title,),
+                1,
+                1,
+                "",
+                base_salience(BlockKind.PROSE, 0, 0, 0, 1, 0),
+            ),
+        )
     sections: list[Section] = []
     chunks: list[Chunk] = []
     for ordinal, run in enumerate(gather_sections(drafts, settings)):
         start, end = section_start(drafts, run, settings), drafts[run[1] - 1].piece.end
-        sections.append(Section(ordinal, source.line_at(start), source.line_at(end - 1), source.show(start, end)))
+        sections.append(
+            Section(
+                ordinal, source.line_at(start), source.line_at(end - 1), source.show(start, end)
+            )
+        )
         chunks += [_chunk(source, drafts, position, ordinal, title) for position in range(*run)]
     return tuple(sections), tuple(chunks)
 
 
-def _chunk(source: Source, drafts: Sequence[Draft], ordinal: int, section: int, title: str) -> Chunk:
+def _chunk(
+    source: Source, drafts: Sequence[Draft], ordinal: int, section: int, title: str
+) -> Chunk:
     draft, piece = drafts[ordinal], drafts[ordinal].piece
     headings = tuple(dropwhile(lambda heading: _plain(heading) == _plain(title), draft.headings))
     text = source.show(piece.start, piece.end)
@@ -372,7 +485,9 @@ def _chunk(source: Source, drafts: Sequence[Draft], ordinal: int, section: int, 
         start_line=source.line_at(piece.start),
         end_line=source.line_at(piece.end - 1),
         text=f"{piece.prefix}\n{text}" if piece.prefix else text,
-        salience=base_salience(piece.kind, len(headings), draft.place, ordinal, len(drafts), len(text)),
+        salience=base_salience(
+            piece.kind, len(headings), draft.place, ordinal, len(drafts), len(text)
+        ),
         language=piece.language,
     )
 

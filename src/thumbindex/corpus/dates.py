@@ -1,4 +1,7 @@
-"""On which day was a note written, and last updated? What the note itself says: its front matter, then its path, then its first lines."""
+"""On which day was a note written, and last updated?
+
+What the note itself says: its front matter, then its path, then its first lines.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +14,38 @@ from thumbindex.days import DATE, day_of_match, days_in
 from thumbindex.text import fold_line
 
 _UPDATED = (
-    "updated lastupdated dateupdated updatedat updatedon lastupdate modified lastmod lastmodified datemodified modifiedat lastmodifiedat modifiedon"
+    "updated lastupdated dateupdated updatedat updatedon lastupdate modified lastmod lastmodified "
+    "datemodified modifiedat lastmodifiedat modifiedon"
     " modifieddate updatedate lastedited edited lastchanged revised lastrevised"
 ).split()
-_WRITTEN = "date published datepublished publishdate publisheddate publishedat pubdate publicationdate posted released releasedate day".split()
-_CREATED = "created datecreated createdat createdon creationdate createddate createdtime ctime written".split()
-"""Keys of front matter, without case, blanks, `-` and `_`, as Hugo, Jekyll, Obsidian and others write them; the first that says a day counts."""
+_WRITTEN = (
+    "date published datepublished publishdate publisheddate publishedat pubdate publicationdate "
+    "posted released releasedate day"
+).split()
+_CREATED = (
+    "created datecreated createdat createdon creationdate createddate createdtime ctime written"
+).split()
+"""Keys of front matter, without case, blanks, `-` and `_`, as Hugo, Jekyll, Obsidian and others
+write them; the first that says a day counts.
+"""
 
 _SAYS_UPDATED = frozenset(
-    "actualizado|aktualisiert|derniere mise a jour|last changed|last edited|last modified|last revised|last update|last updated|letzte aktualisierung"
-    "|mis a jour|modified|revised|stand|ultima actualizacion|update|updated|zuletzt aktualisiert|zuletzt geandert".split("|")
+    "actualizado|aktualisiert|derniere mise a jour|last changed|last edited|last modified|last "
+    "revised|last update|last updated|letzte aktualisierung"
+    "|mis a jour|modified|revised|stand|ultima actualizacion|update|updated|zuletzt "
+    "aktualisiert|zuletzt geandert".split("|")
 )
 _SAYS_WRITTEN = frozenset(
-    "created|creado|cree|date|date created|date de publication|datum|dated|erstellt|fecha|meeting date|posted|publicado|publication date|publie"
+    "created|creado|cree|date|date created|date de publication|datum|dated|erstellt|fecha|meeting "
+    "date|posted|publicado|publication date|publie"
     "|published|release date|released|veroffentlicht|written".split("|")
 )
 """What stands before a date that a line states, without accents."""
 
 _IN_NAME = re.compile(
-    r"(?<![^\W_])(?<!\d[-.])(?:(\d{4})([-_. ])(\d\d)\2(\d\d)(?![^\W_T]|[-.]\d\d?(?!\d))|(\d{4})(\d\d)(\d\d)(?:T?\d{4}|T?\d{6})?(?![^\W_]|\.\d))"
+    r"(?<![^\W_])(?<!\d[-.])"
+    r"(?:(\d{4})([-_. ])(\d\d)\2(\d\d)(?![^\W_T]|[-.]\d\d?(?!\d))"
+    r"|(\d{4})(\d\d)(\d\d)(?:T?\d{4}|T?\d{6})?(?![^\W_]|\.\d))"
 )
 _FOLDERS = re.compile(r"(?:^|/)(\d{4})/(\d\d)/(\d\d)(?!\d)")
 
@@ -47,7 +63,9 @@ _LONGEST_LINE, _MOST_CHARACTERS = 200, 8_000
 
 
 def read_dates(path: str, front: FrontMatter, body: str) -> tuple[str, str]:
-    """Return two ISO dates: the day of the last update, else the one that `date`, the path or a line says; and the day of the writing."""
+    """Return two ISO dates: the day of the last update, else the one that `date`, the path or a
+    line says; and the day of the writing.
+    """
     updated, written, created = (_of_keys(front, keys) for keys in (_UPDATED, _WRITTEN, _CREATED))
     named, (said_updated, said_written) = day_of_path(path), days_of_lines(body)
     latest = next(filter(None, (updated, written, named, said_updated, said_written)), None)
@@ -62,14 +80,20 @@ def _of_keys(front: FrontMatter, keys: Iterable[str]) -> date | None:
 
 
 def _first_day(text: str) -> date | None:
-    """Return the day that a value begins with, a time of day behind it or not: `[[2026-01-31]]` and `202601311530` too."""
+    """Return the day that a value begins with, a time of day behind it or not: `[[2026-01-31]]` and
+    `202601311530` too.
+    """
     text = fold_line(text).strip("[]\"' ")
-    found = DATE.match(text) or _IN_NAME.match(text) or next((each for each, _ in days_in(text)), None)
+    found = (
+        DATE.match(text) or _IN_NAME.match(text) or next((each for each, _ in days_in(text)), None)
+    )
     return day_of_match(found) if found else None
 
 
 def day_of_path(path: str) -> date | None:
-    """Return the day that a file's name says, else its folders, the nearest first: `2026-01-31 x.md`, `Jan 31st, 2026.md`, `2026/01/31.md`."""
+    """Return the day that a file's name says, else its folders, the nearest first: `2026-01-31
+    x.md`, `Jan 31st, 2026.md`, `2026/01/31.md`.
+    """
     stem, dot, _ = path.rpartition(".")
     stem = stem if dot else path
     for part in reversed(stem.split("/")):
@@ -84,8 +108,9 @@ def day_of_path(path: str) -> date | None:
 def days_of_lines(body: str) -> tuple[date | None, date | None]:
     """Return the days of update and of writing that the first lines state.
 
-    A line states a day behind a word such as `Released on` or `Last updated:`; the first line, and the one below a first heading, with nothing
-    but the day too, and a first heading by beginning or ending with it. A date in a sentence states nothing.
+    A line states a day behind a word such as `Released on` or `Last updated:`; the first line, and
+    the one below a first heading, with nothing but the day too, and a first heading by beginning or
+    ending with it. A date in a sentence states nothing.
     """
     lines = [line for line in body[:_MOST_CHARACTERS].split("\n") if line.strip()][:FIRST_LINES]
     updated = written = None
@@ -93,7 +118,9 @@ def days_of_lines(body: str) -> tuple[date | None, date | None]:
     for number, line in enumerate(lines):
         if _FENCE.match(line):
             break
-        said_updated, said_written = _days_of_line(line, is_bare=below, is_title=number == 0 and line.startswith("# "))
+        said_updated, said_written = _days_of_line(
+            line, is_bare=below, is_title=number == 0 and line.startswith("# ")
+        )
         updated, written = updated or said_updated, written or said_written
         below = number == 0 and line.startswith("# ")
     return updated, written
@@ -108,12 +135,17 @@ def _days_of_line(line: str, *, is_bare: bool, is_title: bool) -> tuple[date | N
     updated = written = None
     for part in _PARTS.split(text):
         for found, day in days_in(part):
-            before, after = _BEFORE.fullmatch(part[: found.start()]), _AFTER.fullmatch(part[found.end() :])
+            before, after = (
+                _BEFORE.fullmatch(part[: found.start()]),
+                _AFTER.fullmatch(part[found.end() :]),
+            )
             label = " ".join((before["label"] or "").split()) if before else None
             is_alone = is_title and len(list(days_in(text))) == 1
             begins_or_ends = (label == "" and part == text) or found.end() == len(text)
             if label in _SAYS_UPDATED and after:
                 updated = updated or day
-            elif (after and (label in _SAYS_WRITTEN or (label == "" and is_bare and part == text))) or (is_alone and begins_or_ends):
+            elif (
+                after and (label in _SAYS_WRITTEN or (label == "" and is_bare and part == text))
+            ) or (is_alone and begins_or_ends):
                 written = written or day
     return updated, written

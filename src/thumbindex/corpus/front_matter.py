@@ -1,4 +1,6 @@
-"""Read front matter: YAML between `---` or TOML between `+++`, as values that JSON can hold; the adapter to PyYAML."""
+"""Read front matter: YAML between `---` or TOML between `+++`, as values that JSON can hold; the
+adapter to PyYAML.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,14 @@ _NULL = re.compile(r"~|null|Null|NULL|")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 _INT = re.compile(r"[-+]?\d{1,18}")
 _FLOAT = re.compile(r"[-+]?(?:\.\d+|\d+\.\d*|\d+(?:\.\d*)?[eE][-+]?\d{1,3})")
-_UNQUOTED_LINK = re.compile(r"\[\[[^\[\]\n]+\]\]")  # a list in a list to YAML, a wikilink to whoever typed it
+# a list in a list to YAML, a wikilink to whoever typed it
+_UNQUOTED_LINK = re.compile(r"\[\[[^\[\]\n]+\]\]")
 
 
 class FrontMatterError(ValueError):
-    """A block cannot be read; `line` is the file's, and `prose` tells that it is no front matter at all."""
+    """A block cannot be read; `line` is the file's, and `prose` tells that it is no front matter at
+    all.
+    """
 
     def __init__(self, reason: str, line: int, prose: bool = False) -> None:
         super().__init__(reason)
@@ -43,10 +48,14 @@ class Property(NamedTuple):
     line: int  # the file's
 
 
-def read_yaml(block: str) -> tuple[Mapping[str, Any], Sequence[Property], tuple[tuple[str, int], ...]]:
-    """Return the mapping in a block that begins at a file's second line, the texts in it, and the keys that stand twice with their lines.
+def read_yaml(
+    block: str,
+) -> tuple[Mapping[str, Any], Sequence[Property], tuple[tuple[str, int], ...]]:
+    """Return the mapping in a block that begins at a file's second line, the texts in it, and the
+    keys that stand twice with their lines.
 
-    Scalars are read by YAML 1.2's core schema (so `no` and `2024-01-05` stay text); what no JSON can hold becomes text.
+    Scalars are read by YAML 1.2's core schema (so `no` and `2024-01-05` stay text); what no JSON
+    can hold becomes text.
     """
     if len(block) > _MOST_CHARACTERS:
         raise FrontMatterError(f"more than {_MOST_CHARACTERS:,} characters", 1)
@@ -58,21 +67,30 @@ def read_yaml(block: str) -> tuple[Mapping[str, Any], Sequence[Property], tuple[
     except (reader.yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         reason = f"not YAML: {getattr(error, 'problem', None) or error}"
-        raise FrontMatterError(reason, mark.line + 2 if mark else 1, prose=not _KEY.match(block)) from error
+        raise FrontMatterError(
+            reason, mark.line + 2 if mark else 1, prose=not _KEY.match(block)
+        ) from error
     if text == "":
         return {}, (), ()
     if not isinstance(fields, dict):
-        raise FrontMatterError("what stands between the first two rules is no list of `key: value`: read as text", 1, prose=True)
+        raise FrontMatterError(
+            "what stands between the first two rules is no list of `key: value`: read as text",
+            1,
+            prose=True,
+        )
     lines = dict(reader.keys)
     counts = Counter(key for key, _ in reader.keys)
     return fields, reader.texts, tuple((key, lines[key]) for key in counts if counts[key] > 1)
 
 
 class _YamlReader:
-    """Makes values of YAML's events; what an alias stands for counts each time ("billion laughs")."""
+    """Makes values of YAML's events; what an alias stands for counts each time ("billion
+    laughs").
+    """
 
     def __init__(self, block: str) -> None:
-        # Imported here: neither a server that answers nor a child that finds nothing to index reads front matter.
+        # Imported here: neither a server that answers nor a child that finds nothing to index reads
+        # front matter.
         import yaml
 
         self.yaml: Any = yaml
@@ -80,7 +98,8 @@ class _YamlReader:
         self.texts: list[Property] = []
         self._block = block
         self._events = yaml.parse(block, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        # what each stands for: its text, value, number of values and of characters, and the texts in it
+        # what each stands for: its text, value, number of values and of characters, and the texts
+        # in it
         self._anchors: dict[str, tuple[str | None, Any, int, int, Sequence[Property]]] = {}
         self._values = self._characters = 0
 
@@ -94,14 +113,20 @@ class _YamlReader:
         last = next(self._events)
         if not isinstance(last, self.yaml.StreamEndEvent):
             list(self._events)  # an error further down is reported first
-            raise self.yaml.composer.ComposerError(None, None, "but found another document", last.start_mark)
+            raise self.yaml.composer.ComposerError(
+                None, None, "but found another document", last.start_mark
+            )
         return found
 
     def _node(self, event: Any, depth: int, key: str | None = None) -> tuple[str | None, Any]:
-        """Return what begins with an event: its text where it is a scalar, and its value; without a key it is one itself."""
+        """Return what begins with an event: its text where it is a scalar, and its value; without a
+        key it is one itself.
+        """
         if isinstance(event, self.yaml.AliasEvent):
             if event.anchor not in self._anchors:
-                raise FrontMatterError(f"alias *{event.anchor} stands for nothing, or for itself", _line(event))
+                raise FrontMatterError(
+                    f"alias *{event.anchor} stands for nothing, or for itself", _line(event)
+                )
             text, value, values, characters, texts = self._anchors[event.anchor]
             self._count(event, values, characters)
             if key is not None:
@@ -110,11 +135,16 @@ class _YamlReader:
         values, characters, texts_before = self._values, self._characters, len(self.texts)
         text = str(event.value) if isinstance(event, self.yaml.ScalarEvent) else None
         self._count(event, 1, len(text or ""))
-        value = self._collection(event, depth, key) if text is None else text if event.style else _scalar(text)
+        if text is None:
+            value = self._collection(event, depth, key)
+        else:
+            value = text if event.style else _scalar(text)
         if key is not None and text and value is not None:
             self.texts.append(Property(key, text, _line(event)))
         if event.anchor in self._anchors:
-            raise self.yaml.composer.ComposerError(None, None, "second occurrence", event.start_mark)
+            raise self.yaml.composer.ComposerError(
+                None, None, "second occurrence", event.start_mark
+            )
         if event.anchor:
             counts = self._values - values, self._characters - characters
             self._anchors[event.anchor] = text, value, *counts, self.texts[texts_before:]
@@ -137,7 +167,11 @@ class _YamlReader:
                 self.keys.append((name, _line(each)))
             inner = name.lower() if depth == 0 else None if key is None else f"{key}.{name.lower()}"
             fields[name] = self._node(next(self._events), depth + 1, inner)[1]
-        written = self._block[event.start_mark.index : each.end_mark.index] if is_list and key is not None and event.flow_style else ""
+        written = (
+            self._block[event.start_mark.index : each.end_mark.index]
+            if is_list and key is not None and event.flow_style
+            else ""
+        )
         if _UNQUOTED_LINK.fullmatch(written):
             self.texts[texts_before:] = [Property(str(key), written, _line(event))]
         return items if is_list else fields
@@ -165,7 +199,10 @@ def _scalar(text: str) -> Any:
 
 
 _OPEN = re.compile(r"(---|\+\+\+)[ \t]*\n")
-_CLOSE = {"---": re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.M), "+++": re.compile(r"^\+\+\+[ \t]*$", re.M)}
+_CLOSE = {
+    "---": re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.M),
+    "+++": re.compile(r"^\+\+\+[ \t]*$", re.M),
+}
 _PLAIN = re.compile(r"([A-Za-z_][\w -]*):[ \t]+(\S.*?)[ \t]*")
 _MOST_STEPS = 2_000
 """Dots and brackets of one line: TOML that is nested by them takes the square of them to read."""
@@ -188,7 +225,9 @@ class FrontMatter:
     def tags(self) -> tuple[str, ...]:
         """Return the tags without `#`; a text is split at commas and spaces."""
         values = self.values("tags", "tag", split=r"[,\s]+")
-        return tuple(dict.fromkeys(tag for value in values if (tag := value.lstrip("#").strip("/ "))))
+        return tuple(
+            dict.fromkeys(tag for value in values if (tag := value.lstrip("#").strip("/ ")))
+        )
 
     def text(self, *keys: str) -> str:
         """Return what the first of the keys says that says anything, in one line."""
@@ -199,7 +238,9 @@ class FrontMatter:
         return ""
 
     def values(self, *keys: str, split: str = r"\s*,\s*") -> tuple[str, ...]:
-        """Return the values of some keys, each once; a text is split at a pattern, and not at all by an empty one."""
+        """Return the values of some keys, each once; a text is split at a pattern, and not at all
+        by an empty one.
+        """
         found: list[str] = []
         for key in keys:
             value = self._value(key)
@@ -209,36 +250,59 @@ class FrontMatter:
                 found += [_name(entry) for entry in _flat(value)]
             elif value is not None:
                 found.append(_name(value))
-        return tuple(dict.fromkeys(text for text in (" ".join(entry.split()) for entry in found) if text))
+        return tuple(
+            dict.fromkeys(text for text in (" ".join(entry.split()) for entry in found) if text)
+        )
 
     def _value(self, key: str) -> Any:
         return next((value for name, value in self.fields.items() if name.lower() == key), None)
 
 
 def read_front_matter(path: str, text: str) -> FrontMatter:
-    """Read the block at the head of a text; one that is broken is reported and read as far as its plain lines go."""
+    """Read the block at the head of a text; one that is broken is reported and read as far as its
+    plain lines go.
+    """
     opening = _OPEN.match(text)
     closing = _CLOSE[opening[1]].search(text, opening.end()) if opening else None
     if opening is None:
         return FrontMatter()
     if closing is None:  # a rule, or front matter that never ends
         begins = (_KEY if opening[1] == "---" else _TOML_KEY).match(text, opening.end())
-        said = f"front matter: no line `{opening[1]}` ends it, so that it was read as text: add one after the last key"
+        said = (
+            f"front matter: no line `{opening[1]}` ends it, so that it was read as text: add one "
+            "after the last key"
+        )
         return FrontMatter(problems=(Problem(path, 1, said),) if begins else ())
     block, size = text[opening.end() : closing.start()], min(closing.end() + 1, len(text))
     lines = text.count("\n", 0, size)
     problems: tuple[Problem, ...] = ()
     texts: Sequence[Property] = ()
     try:
-        fields, texts, doubled = read_yaml(block) if opening[1] == "---" else (*_read_toml(block), ())
-        problems = tuple(Problem(path, line, f"front matter: `{key}` stands twice, the last one counts") for key, line in doubled)
+        fields, texts, doubled = (
+            read_yaml(block) if opening[1] == "---" else (*_read_toml(block), ())
+        )
+        problems = tuple(
+            Problem(path, line, f"front matter: `{key}` stands twice, the last one counts")
+            for key, line in doubled
+        )
     except FrontMatterError as error:
         if error.prose:  # text between two rules, not front matter
             return FrontMatter(problems=(Problem(path, error.line, str(error)),))
-        plain = [(match, line) for line, each in enumerate(block.split("\n"), 2) if (match := _PLAIN.fullmatch(each))]
+        plain = [
+            (match, line)
+            for line, each in enumerate(block.split("\n"), 2)
+            if (match := _PLAIN.fullmatch(each))
+        ]
         fields = {match[1]: match[2].strip("'\"") for match, _ in plain}
-        texts = [Property(match[1].lower(), match[2].strip("'\""), line) for match, line in plain[:_MOST_VALUES]]
-        problems = (Problem(path, error.line, f"front matter: {error}; its plain `key: value` lines were read"),)
+        texts = [
+            Property(match[1].lower(), match[2].strip("'\""), line)
+            for match, line in plain[:_MOST_VALUES]
+        ]
+        problems = (
+            Problem(
+                path, error.line, f"front matter: {error}; its plain `key: value` lines were read"
+            ),
+        )
     return FrontMatter(fields, size, lines, texts, problems)
 
 
@@ -259,7 +323,10 @@ def _read_toml(block: str) -> tuple[Mapping[str, Any], Sequence[Property]]:
     for number, each in enumerate(block.split("\n"), 2):
         if match := _TOML_KEY.match(each):
             lines.setdefault(match[1].lower(), number)
-    texts = (Property(key, text, lines.get(key.partition(".")[0], 1)) for key, text in _texts_in("", safe))
+    texts = (
+        Property(key, text, lines.get(key.partition(".")[0], 1))
+        for key, text in _texts_in("", safe)
+    )
     return safe, tuple(islice(texts, _MOST_VALUES))
 
 
@@ -287,7 +354,8 @@ def _safe(value: Any) -> Any:
         return [_safe(entry) for entry in value]
     if isinstance(value, (date, datetime, time)):
         return value.isoformat()
-    return str(value) if isinstance(value, float) and value - value != 0 else value  # JSON has no inf and nan
+    # JSON has no inf and nan
+    return str(value) if isinstance(value, float) and value - value != 0 else value
 
 
 def _flat(values: list[Any]) -> list[Any]:

@@ -1,7 +1,10 @@
-"""When was each file of a folder committed? The door to git, which reads a repository's objects and nothing that the repository configures.
+"""When was each file of a folder committed?
 
-Git runs in a bare directory of our own, with no configuration, hook, attribute or remote in it; the repository's objects are lent to it.
-Where a repository is laid out in another way than git's usual one, or names a place outside, its dates are unknown.
+The door to git, which reads a repository's objects and nothing that the repository configures.
+
+Git runs in a bare directory of our own, with no configuration, hook, attribute or remote in it; the
+repository's objects are lent to it. Where a repository is laid out in another way than git's usual
+one, or names a place outside, its dates are unknown.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ _REFERENCE = re.compile(r"refs/[\w./@+-]{1,200}")
 _WRITTEN = re.compile(r"(?:19[7-9]|20\d)\d-\d\d-\d\d")
 
 Days = Mapping[str, tuple[str, str]]
-"""By path (NFC) the days of a file's first and last commit, as their authors' calendars had them: ISO dates, empty where unknown."""
+"""By path (NFC) the days of a file's first and last commit, as their authors' calendars had them:
+ISO dates, empty where unknown.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,8 @@ class Repository:
     objects: Path
     below: str  # the folder in the work tree, with slashes; empty for the whole
     commit: str
-    shallow: frozenset[str]  # commits whose parents are not there: what they say of a file's day is not true
+    # commits whose parents are not there: what they say of a file's day is not true
+    shallow: frozenset[str]
 
 
 def find_work_tree(root: Path) -> Path | None:
@@ -54,7 +60,9 @@ def find_work_tree(root: Path) -> Path | None:
 
 
 def has_no_commit(tree: Path) -> bool:
-    """Tell whether nothing is committed yet on the branch that is checked out, or there is no repository in `.git`."""
+    """Tell whether nothing is committed yet on the branch that is checked out, or there is no
+    repository in `.git`.
+    """
     if (tree / ".git").is_dir() and not os.path.lexists(tree / ".git/HEAD"):
         return True
     places = _directories(tree)
@@ -66,14 +74,22 @@ def has_no_commit(tree: Path) -> bool:
 
 
 def find_repository(root: Path) -> Repository | None:
-    """Return the repository that a folder lies in, with its present commit; None where there is none, or none whose dates can be believed."""
+    """Return the repository that a folder lies in, with its present commit; None where there is
+    none, or none whose dates can be believed.
+    """
     real, tree = Path(os.path.realpath(root)), find_work_tree(root)
     places = _directories(tree) if tree else None
     if tree is None or places is None:
         return None
     own, shared = places
     objects = shared / "objects"
-    if any(os.path.realpath(each) != str(each) for each in (objects, objects / "pack", objects / "info")) or not objects.is_dir():
+    if (
+        any(
+            os.path.realpath(each) != str(each)
+            for each in (objects, objects / "pack", objects / "info")
+        )
+        or not objects.is_dir()
+    ):
         return None  # what is lent would lie elsewhere
     commit = _commit(own, shared)
     if not commit or os.path.lexists(objects / "info" / "alternates"):
@@ -81,11 +97,15 @@ def find_repository(root: Path) -> Repository | None:
     is_whole = not os.path.lexists(shared / "shallow")
     shallow = "" if is_whole else _read(shared, "shallow", _LARGE_FILE)
     below = "" if real == tree else real.relative_to(tree).as_posix()
-    return Repository(objects, below, commit, frozenset(shallow.split())) if is_whole or shallow else None
+    if is_whole or shallow:
+        return Repository(objects, below, commit, frozenset(shallow.split()))
+    return None
 
 
 def _directories(tree: Path) -> tuple[Path, Path] | None:
-    """Return a work tree's git directory, and the one that it shares; None where they lie in a place that git does not give them."""
+    """Return a work tree's git directory, and the one that it shares; None where they lie in a
+    place that git does not give them.
+    """
     inner = tree / ".git"
     if inner.is_symlink():
         return None
@@ -93,18 +113,29 @@ def _directories(tree: Path) -> tuple[Path, Path] | None:
         return None if os.path.lexists(inner / "commondir") else (inner, inner)
     said = _read(tree, ".git", _SMALL_FILE)
     named = said.removeprefix("gitdir:").strip()
-    if not said.startswith("gitdir:") or not named or "\0" in named or named.startswith(("//", "\\\\")):
+    if (
+        not said.startswith("gitdir:")
+        or not named
+        or "\0" in named
+        or named.startswith(("//", "\\\\"))
+    ):
         return None  # a name on the network would be asked for
     own = Path(os.path.realpath(tree / named))
     if own.parent.name == "worktrees" and own.parent.parent.name == ".git":
         back = _read(own, "gitdir", _SMALL_FILE).strip()
-        return (own, own.parent.parent) if back and os.path.realpath(own / back) == str(inner) else None
-    outer = next((each for each in tree.parents if own.is_relative_to(each / ".git" / "modules")), None)
+        if back and os.path.realpath(own / back) == str(inner):
+            return (own, own.parent.parent)
+        return None
+    outer = next(
+        (each for each in tree.parents if own.is_relative_to(each / ".git" / "modules")), None
+    )
     return (own, own) if outer else None
 
 
 def _commit(own: Path, shared: Path) -> str:
-    """Return the commit that is checked out; empty where there is none yet, or it is kept in a way that is not read."""
+    """Return the commit that is checked out; empty where there is none yet, or it is kept in a way
+    that is not read.
+    """
     said = _read(own, "HEAD", _SMALL_FILE).strip()
     for _ in range(5):  # a branch may be another one's name
         if _COMMIT.fullmatch(said):
@@ -126,32 +157,58 @@ def _read(folder: Path, name: str, most: int) -> str:
     return found.decode("utf-8", "replace") if isinstance(found, bytes) else ""
 
 
-def read_days(repository: Repository, own: Path, interrupted: Callable[[], bool] = lambda: False) -> Days | None:
-    """Return the days of the files below the folder; None where it was interrupted. Raises OSError where git is missing or fails.
+def read_days(
+    repository: Repository, own: Path, interrupted: Callable[[], bool] = lambda: False
+) -> Days | None:
+    """Return the days of the files below the folder; None where it was interrupted.
+
+    Raises OSError where git is missing or fails.
 
     `own` is where the directory is made, and deleted again, that git takes for its repository.
     """
-    written = _ask(repository, own, [*_LOG, repository.commit, "--", *filter(None, [repository.below])], interrupted)
-    return None if written is None else _days_of(written, f"{repository.below}/" if repository.below else "", repository.shallow)
+    written = _ask(
+        repository,
+        own,
+        [*_LOG, repository.commit, "--", *filter(None, [repository.below])],
+        interrupted,
+    )
+    if written is None:
+        return None
+    return _days_of(written, f"{repository.below}/" if repository.below else "", repository.shallow)
 
 
-def read_tracked(repository: Repository, own: Path, interrupted: Callable[[], bool] = lambda: False) -> frozenset[str] | None:
-    """Return the paths (NFC) of the commit below the folder, much sooner than their days; None and errors as with `read_days`."""
+def read_tracked(
+    repository: Repository, own: Path, interrupted: Callable[[], bool] = lambda: False
+) -> frozenset[str] | None:
+    """Return the paths (NFC) of the commit below the folder, much sooner than their days; None and
+    errors as with `read_days`.
+    """
     below = f"{repository.below}/" if repository.below else ""
-    written = _ask(repository, own, [*_TREE, "--", repository.commit, *filter(None, [below])], interrupted)
-    return None if written is None else frozenset(normalize("NFC", path[len(below) :]) for path in written.split("\0") if path)
+    written = _ask(
+        repository, own, [*_TREE, "--", repository.commit, *filter(None, [below])], interrupted
+    )
+    if written is None:
+        return None
+    return frozenset(normalize("NFC", path[len(below) :]) for path in written.split("\0") if path)
 
 
-def _ask(repository: Repository, own: Path, arguments: list[str], interrupted: Callable[[], bool]) -> str | None:
+def _ask(
+    repository: Repository, own: Path, arguments: list[str], interrupted: Callable[[], bool]
+) -> str | None:
     """Return what git says, in a directory that is made for it."""
     program = shutil.which("git")
-    if program is None or not Path(program).is_absolute():  # on Windows the current folder, which may be the vault, is looked at first
+    # on Windows the current folder, which may be the vault, is looked at first
+    if program is None or not Path(program).is_absolute():
         raise FileNotFoundError("git is not on the PATH")
     try:
         for name in ("objects", "refs"):
             (own / name).mkdir(parents=True, exist_ok=True)
         (own / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii", newline="\n")
-        (own / "shallow").write_text("".join(f"{commit}\n" for commit in sorted(repository.shallow)), encoding="ascii", newline="\n")
+        (own / "shallow").write_text(
+            "".join(f"{commit}\n" for commit in sorted(repository.shallow)),
+            encoding="ascii",
+            newline="\n",
+        )
         written = _run([program, *arguments], _surroundings(repository, own), own, interrupted)
     finally:
         shutil.rmtree(own, ignore_errors=True)
@@ -160,28 +217,49 @@ def _ask(repository: Repository, own: Path, arguments: list[str], interrupted: C
 
 _TREE = "--no-pager --bare ls-tree -r -z --name-only --full-tree".split()
 _LOG = (
-    f"--no-pager --bare log --topo-order --max-count={MOST_COMMITS} --no-mailmap --no-show-signature --no-notes --no-color --date=short"
-    " --format=%x01%H%x20%ad --raw -z --no-abbrev --no-renames --no-ext-diff --no-textconv --ignore-submodules=all"
+    f"--no-pager --bare log --topo-order --max-count={MOST_COMMITS} --no-mailmap "
+    "--no-show-signature --no-notes --no-color --date=short"
+    " --format=%x01%H%x20%ad --raw -z --no-abbrev --no-renames --no-ext-diff --no-textconv "
+    "--ignore-submodules=all"
 ).split()
 
 _SAFE = (
-    f"GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL={os.devnull} GIT_ATTR_NOSYSTEM=1 GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_ALLOW_PROTOCOL="
+    f"GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL={os.devnull} GIT_ATTR_NOSYSTEM=1 "
+    "GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_ALLOW_PROTOCOL="
     " GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0 GIT_LITERAL_PATHSPECS=1 LC_ALL=C"
 ).split()
 
 
 def _surroundings(repository: Repository, own: Path) -> dict[str, str]:
     """Return all that git is told by its environment."""
-    kept = {name: value for name, value in environment().items() if name.upper() in {"PATH", "SYSTEMROOT", "TEMP", "TMP"}}
-    places = {"GIT_DIR": str(own), "GIT_OBJECT_DIRECTORY": str(repository.objects), "HOME": str(own), "XDG_CONFIG_HOME": str(own)}
-    return kept | places | {name: value for name, _, value in (each.partition("=") for each in _SAFE)}
+    kept = {
+        name: value
+        for name, value in environment().items()
+        if name.upper() in {"PATH", "SYSTEMROOT", "TEMP", "TMP"}
+    }
+    places = {
+        "GIT_DIR": str(own),
+        "GIT_OBJECT_DIRECTORY": str(repository.objects),
+        "HOME": str(own),
+        "XDG_CONFIG_HOME": str(own),
+    }
+    return (
+        kept | places | {name: value for name, _, value in (each.partition("=") for each in _SAFE)}
+    )
 
 
-def _run(command: list[str], surroundings: dict[str, str], folder: Path, interrupted: Callable[[], bool]) -> bytes | None:
-    """Return what a program writes, None where it was interrupted. Raises OSError where it fails or goes beyond its limits."""
+def _run(
+    command: list[str], surroundings: dict[str, str], folder: Path, interrupted: Callable[[], bool]
+) -> bytes | None:
+    """Return what a program writes, None where it was interrupted.
+
+    Raises OSError where it fails or goes beyond its limits.
+    """
     parts: list[bytes] = []
     null, pipe = subprocess.DEVNULL, subprocess.PIPE
-    with subprocess.Popen(command, stdin=null, stdout=pipe, stderr=null, cwd=folder, env=surroundings) as process:
+    with subprocess.Popen(
+        command, stdin=null, stdout=pipe, stderr=null, cwd=folder, env=surroundings
+    ) as process:
 
         def read() -> None:
             while process.stdout and (part := process.stdout.read(1 << 16)):
@@ -207,10 +285,14 @@ def _run(command: list[str], surroundings: dict[str, str], folder: Path, interru
 
 
 def _days_of(written: str, below: str, shallow: frozenset[str]) -> Days:
-    """Read a log, newest commit first. A file that only moved was not changed; its history goes on under its name before."""
+    """Read a log, newest commit first.
+
+    A file that only moved was not changed; its history goes on under its name before.
+    """
     first: dict[str, str] = {}
     last: dict[str, str] = {}
-    now: dict[str, str] = {}  # by a file's name at the commit its name today; empty where its history has ended
+    # by a file's name at the commit its name today; empty where its history has ended
+    now: dict[str, str] = {}
     for entry in written.split("\x01")[1:]:
         head, _, rest = entry.partition("\0")
         commit, _, day = head.strip().partition(" ")
@@ -218,7 +300,11 @@ def _days_of(written: str, below: str, shallow: frozenset[str]) -> Days:
             continue
         day = day if _WRITTEN.fullmatch(day) else ""
         fields = rest.strip("\n\0").split("\0")
-        changes = [(facts.split(" "), path) for facts, path in zip(fields[::2], fields[1::2], strict=False) if facts.startswith(":")]
+        changes = [
+            (facts.split(" "), path)
+            for facts, path in zip(fields[::2], fields[1::2], strict=False)
+            if facts.startswith(":")
+        ]
         gone = {facts[2]: path for facts, path in changes if facts[4][:1] == "D"}
         for (_, _, before, blob, kind), path in changes:
             name = now.get(path, path)
@@ -234,4 +320,6 @@ def _days_of(written: str, below: str, shallow: frozenset[str]) -> Days:
             elif name and blob != before:
                 last.setdefault(name, day)
     names = (path for path in last if path.startswith(below))
-    return {normalize("NFC", path[len(below) :]): (first.get(path, ""), last[path]) for path in names}
+    return {
+        normalize("NFC", path[len(below) :]): (first.get(path, ""), last[path]) for path in names
+    }

@@ -34,23 +34,34 @@ def _hidden_characters(text: str) -> Iterator[tuple[int, str]]:
     for match in INVISIBLE.finditer(text) if SUSPECT.search(text) else ():
         kind = match.lastgroup
         if kind == "tags":
-            yield match.start(), f"hidden text, taken out: {_shown(''.join(chr(ord(c) - 0xE0000) for c in match[0] if 0xE0020 <= ord(c) < 0xE007F))}"
+            spelled = (chr(ord(c) - 0xE0000) for c in match[0] if 0xE0020 <= ord(c) < 0xE007F)
+            yield match.start(), f"hidden text, taken out: {_shown(''.join(spelled))}"
         elif kind in ("selectors", "joined") and len(match[0]) > SHORT_RUN:
-            yield match.start(), f"hidden text, taken out: {len(match[0])} characters that nobody sees, in a row"
+            yield (
+                match.start(),
+                f"hidden text, taken out: {len(match[0])} characters that nobody sees, in a row",
+            )
         elif kind == "turned":
             yield match.start(), "characters that turn the order of what is shown, taken out"
 
 
 # ------------------------------------------------------------------ HTML that nobody sees
 
-_TAG = re.compile(r"<[A-Za-z][\w-]{0,40}[\s/](?:(?:[^<>\"']|\"[^\"<]*\"|'[^'<]*'){1,1000}|[^<>]{1,1000})>")
-_ATTRIBUTE = re.compile(r"(?<![^\s\"'/])([^\s\"'<>/=]+)(?=[\s>/=])(?:\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s>]+))?")
+_TAG = re.compile(
+    r"<[A-Za-z][\w-]{0,40}[\s/](?:(?:[^<>\"']|\"[^\"<]*\"|'[^'<]*'){1,1000}|[^<>]{1,1000})>"
+)
+_ATTRIBUTE = re.compile(
+    r"(?<![^\s\"'/])([^\s\"'<>/=]+)(?=[\s>/=])(?:\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s>]+))?"
+)
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.S)
 _ESCAPE = re.compile(r"\\(?:([0-9A-Fa-f]{1,6})\s?|(.))", re.S)
 _NUMBER = re.compile(r"(?<![\w.#-])([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(%|[a-z]*)")
 _FONT_SIZE = re.compile(r"(?:^|\s)(\+?[\d.]+(?:%|[a-z]+)|[+-]?0?\.?0+)(?=[\s/]|$)")
 _PIXELS = {"": 1.0, "px": 1.0, "pt": 4 / 3, "%": 0.16}  # any other unit has 16
-_PALE = "white whitesmoke snow ivory ghostwhite floralwhite mintcream azure aliceblue honeydew lavenderblush transparent".split()
+_PALE = (
+    "white whitesmoke snow ivory ghostwhite floralwhite mintcream azure aliceblue honeydew "
+    "lavenderblush transparent"
+).split()
 _NO_GROUND = ("none", "inherit", "initial", "unset", "revert")
 
 
@@ -61,14 +72,18 @@ def _hidden_html(text: str) -> Iterator[tuple[int, str]]:
         if match[0][:5].lower() == "<font":
             css_of["color"] = "color:"
         written = ((name.lower(), value) for name, value in _ATTRIBUTE.findall(match[0]))
-        css = [css_of[name] + unescape(value.strip("\"'")) for name, value in written if name in css_of]
+        css = [
+            css_of[name] + unescape(value.strip("\"'")) for name, value in written if name in css_of
+        ]
         if css and _is_unseen(";".join(css)):
             yield match.start(), f"HTML that a browser does not show: {_shown(match[0])}"
 
 
 def _plain_css(written: str) -> str:
     """Return a name or value as a browser reads it: escapes, case and spaces do not matter."""
-    plain = _ESCAPE.sub(lambda each: chr(min(int(each[1], 16), 0x10FFFF)) if each[1] else each[2], written)
+    plain = _ESCAPE.sub(
+        lambda each: chr(min(int(each[1], 16), 0x10FFFF)) if each[1] else each[2], written
+    )
     text = " ".join(plain.lower().split())
     value, mark, flag = text.rpartition("!")
     return value.rstrip() if mark and flag.strip() == "important" else text
@@ -80,7 +95,10 @@ def _is_unseen(css: str) -> bool:
     clips = any(name.startswith("overflow") and value != "visible" for name, value in style)
     grounds = [value for name, value in style if name in ("background", "background-color")]
     on_white = all(_is_pale(each) or each in _NO_GROUND for each in grounds)
-    return any(_shows_nothing(*each, clips) or (each[0] == "color" and on_white and _is_pale(each[1])) for each in style)
+    return any(
+        _shows_nothing(*each, clips) or (each[0] == "color" and on_white and _is_pale(each[1]))
+        for each in style
+    )
 
 
 def _shows_nothing(name: str, value: str, clips: bool) -> bool:
@@ -104,7 +122,9 @@ def _shows_nothing(name: str, value: str, clips: bool) -> bool:
             return pixels[1] - pixels[3] <= 1 or pixels[2] - pixels[0] <= 1
         case "clip-path" | "-webkit-clip-path":
             is_point = value.startswith(("circle", "ellipse")) and pixels[:1] == [0]
-            cut = value.startswith("inset") and any(unit == "%" and float(n) >= 50 for n, unit in numbers)
+            cut = value.startswith("inset") and any(
+                unit == "%" and float(n) >= 50 for n, unit in numbers
+            )
             return cut or is_point or (value.startswith("polygon") and len(set(pixels)) == 1)
     return False
 
@@ -114,14 +134,21 @@ def _is_pale(color: str) -> bool:
     digits = color.removeprefix("#")
     if re.fullmatch("[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8}", digits):
         digits = digits if len(digits) > 4 else "".join(2 * each for each in digits)
-        color = f"rgb({' '.join(map(str, bytes.fromhex(digits)[:3]))} {int(digits[6:] or 'ff', 16) / 255})"
+        color = (
+            f"rgb({' '.join(map(str, bytes.fromhex(digits)[:3]))} "
+            f"{int(digits[6:] or 'ff', 16) / 255})"
+        )
     kind, _, inside = color.partition("(")
     whole = {"rgb": 255, "rgba": 255, "hsl": 100, "hsla": 100, "hwb": 100}.get(kind)
     parts = _NUMBER.findall(inside)
     if whole is None or len(parts) < 3:
         return color in _PALE
     first, second, third = (_share(number, unit, whole) for number, unit in parts[:3])
-    darkest = {"rgb": min(first, second, third), "hsl": third - second * min(third, 1 - third), "hwb": second}[kind[:3]]
+    darkest = {
+        "rgb": min(first, second, third),
+        "hsl": third - second * min(third, 1 - third),
+        "hwb": second,
+    }[kind[:3]]
     return 255 * darkest >= 0xF0 - 0.5 or any(_share(*each) < 0.1 for each in parts[3:])
 
 
@@ -133,35 +160,63 @@ def _share(number: str, unit: str, whole: float = 1) -> float:
 
 _GAP = r"[\s\"'*_>,]{1,6}"
 _END = r"(?![^\W_])"
-_OLD = r"(?:previous|prior|above|earlier|preceding|former|foregoing|existing|original|system|safety|all|any|every|other)"
-_ORDERS = r"(?:instructions?|prompts?|rules|guidelines|directives?|commands|orders|constraints|context)"
+_OLD = (
+    r"(?:previous|prior|above|earlier|preceding|former|foregoing|existing|original|system|safety"
+    r"|all|any|every|other)"
+)
+_ORDERS = (
+    r"(?:instructions?|prompts?|rules|guidelines|directives?|commands|orders|constraints|context)"
+)
 _SPEAKS = tuple(
     map(
         re.compile,
         (
-            rf"(?:ignore|disregard|forget|override|bypass|do{_GAP}not{_GAP}follow)(?:{_GAP}(?:all|any|the|your|my|these|those|of|everything|every|each|other)){{0,4}}"
+            rf"(?:ignore|disregard|forget|override|bypass|do{_GAP}not{_GAP}follow)"
+            rf"(?:{_GAP}(?:all|any|the|your|my|these|those|of|everything|every|each|other)){{0,4}}"
             rf"{_GAP}{_OLD}(?:{_GAP}{_OLD}){{0,2}}{_GAP}(?:{_ORDERS}|messages){_END}",
-            rf"(?:ignore|disregard|forget|override){_GAP}(?:all{_GAP})?(?:of{_GAP})?(?:your|the{_GAP}system){_GAP}(?:{_ORDERS}|training){_END}",
-            rf"(?:new|updated|revised|real|hidden|secret){_GAP}(?:system{_GAP})?(?:instructions?|prompt)"
-            rf"{_GAP}(?:for|to){_GAP}(?:the{_GAP})?(?:assistant|model|ai|llm|agent){_END}",
-            rf"you{_GAP}are{_GAP}now{_GAP}(?:dan{_END}|in{_GAP}(?:developer|debug|god|admin){_GAP}mode|(?:an?{_GAP})?(?:unrestricted|unfiltered|jailbroken|evil))",
-            rf"(?:reveal|print|show|repeat|output|leak|disclose|display|send|tell)(?:{_GAP}(?:me|us|them|back|out|verbatim)){{0,2}}{_GAP}"
-            rf"(?:your|the){_GAP}(?:(?:full|entire|exact|initial|original|hidden|secret){_GAP})?system{_GAP}(?:prompt|message|instructions){_END}",
-            rf"(?:do{_GAP}not|don['’]t|never|without){_GAP}(?:tell|inform|telling|informing|alert|notify){_GAP}(?:this{_GAP}to{_GAP})?the{_GAP}user{_END}"
+            rf"(?:ignore|disregard|forget|override){_GAP}(?:all{_GAP})?(?:of{_GAP})?"
+            rf"(?:your|the{_GAP}system){_GAP}(?:{_ORDERS}|training){_END}",
+            rf"(?:new|updated|revised|real|hidden|secret){_GAP}(?:system{_GAP})?"
+            rf"(?:instructions?|prompt){_GAP}(?:for|to){_GAP}(?:the{_GAP})?"
+            rf"(?:assistant|model|ai|llm|agent){_END}",
+            rf"you{_GAP}are{_GAP}now{_GAP}"
+            rf"(?:dan{_END}|in{_GAP}(?:developer|debug|god|admin){_GAP}mode"
+            rf"|(?:an?{_GAP})?(?:unrestricted|unfiltered|jailbroken|evil))",
+            rf"(?:reveal|print|show|repeat|output|leak|disclose|display|send|tell)"
+            rf"(?:{_GAP}(?:me|us|them|back|out|verbatim)){{0,2}}{_GAP}(?:your|the){_GAP}"
+            rf"(?:(?:full|entire|exact|initial|original|hidden|secret){_GAP})?"
+            rf"system{_GAP}(?:prompt|message|instructions){_END}",
+            rf"(?:do{_GAP}not|don['’]t|never|without){_GAP}"
+            rf"(?:tell|inform|telling|informing|alert|notify){_GAP}"
+            rf"(?:this{_GAP}to{_GAP})?the{_GAP}user{_END}"
             rf"(?={_GAP}(?:about|of|that{_GAP}you|anything|what{_GAP}you))",
-            rf"(?:attention|note|important|instructions?|warning){_GAP}(?:to|for)(?:{_GAP}(?:all|any|the|every)){{0,2}}{_GAP}"
-            rf"(?:ai|llm|language{_GAP}model|large{_GAP}language{_GAP}model|chatgpt|claude|copilot|gemini)s?"
+            rf"(?:attention|note|important|instructions?|warning){_GAP}(?:to|for)"
+            rf"(?:{_GAP}(?:all|any|the|every)){{0,2}}{_GAP}"
+            rf"(?:ai|llm|language{_GAP}model|large{_GAP}language{_GAP}model"
+            rf"|chatgpt|claude|copilot|gemini)s?"
             rf"(?:{_GAP}(?:assistants?|agents?|models?|systems?|readers?|crawlers?))?{_END}",
-            rf"if{_GAP}you{_GAP}are{_GAP}(?:an?{_GAP}|the{_GAP})(?:ai|llm|language{_GAP}model|large{_GAP}language{_GAP}model){_END}",
-            rf"(?:send|post|upload|exfiltrate|forward|e-?mail){_GAP}(?:all{_GAP})?(?:of{_GAP})?(?:this|the|your|their|these|user['’]?s){_GAP}"
-            rf"(?:conversation|chat(?:{_GAP}history)?|notes|vault|system{_GAP}prompt){_GAP}to{_END}",
-            r"<\|(?:im_start|im_end|system|user|assistant|endoftext|start_header_id|eot_id)\|>|\[/?inst\]|<</?sys>>",
-            r"</?(?:system_prompt|system-reminder|tool_call|tool_result|function_calls|function_results|antml:[a-z_]{2,20})>",
-            rf"ignorier\w{{0,3}}(?:{_GAP}alle)?(?:{_GAP}deine)?{_GAP}(?:vorherigen|bisherigen|obigen|vorigen){_GAP}(?:anweisungen|instruktionen|regeln)",
-            rf"ignore[zr]?(?:{_GAP}toutes)?{_GAP}(?:les|tes|vos){_GAP}(?:instructions|consignes){_GAP}(?:précédentes|ci-dessus)",
-            rf"ignor[ae](?:{_GAP}(?:todas|tutte))?{_GAP}(?:las|le|as){_GAP}(?:instrucciones|istruzioni|instruções){_GAP}(?:anteriores|previas|precedenti)",
-            rf"игнорируй(?:те)?(?:{_GAP}все)?{_GAP}(?:предыдущие|прежние){_GAP}(?:инструкции|указания)",
-            r"(?:忽略|无视|忽視|無視)(?:之前|以上|上述|先前|所有|前面)(?:的|所有|之前|先前|上述|一切){0,3}(?:指令|指示|提示|命令|规则)",
+            rf"if{_GAP}you{_GAP}are{_GAP}(?:an?{_GAP}|the{_GAP})"
+            rf"(?:ai|llm|language{_GAP}model|large{_GAP}language{_GAP}model){_END}",
+            rf"(?:send|post|upload|exfiltrate|forward|e-?mail){_GAP}(?:all{_GAP})?(?:of{_GAP})?"
+            rf"(?:this|the|your|their|these|user['’]?s){_GAP}"
+            rf"(?:conversation|chat(?:{_GAP}history)?|notes|vault|system{_GAP}prompt)"
+            rf"{_GAP}to{_END}",
+            r"<\|(?:im_start|im_end|system|user|assistant|endoftext|start_header_id|eot_id)\|>"
+            r"|\[/?inst\]|<</?sys>>",
+            r"</?(?:system_prompt|system-reminder|tool_call|tool_result|function_calls"
+            r"|function_results|antml:[a-z_]{2,20})>",
+            rf"ignorier\w{{0,3}}(?:{_GAP}alle)?(?:{_GAP}deine)?"
+            rf"{_GAP}(?:vorherigen|bisherigen|obigen|vorigen)"
+            rf"{_GAP}(?:anweisungen|instruktionen|regeln)",
+            rf"ignore[zr]?(?:{_GAP}toutes)?{_GAP}(?:les|tes|vos)"
+            rf"{_GAP}(?:instructions|consignes){_GAP}(?:précédentes|ci-dessus)",
+            rf"ignor[ae](?:{_GAP}(?:todas|tutte))?{_GAP}(?:las|le|as)"
+            rf"{_GAP}(?:instrucciones|istruzioni|instruções)"
+            rf"{_GAP}(?:anteriores|previas|precedenti)",
+            rf"игнорируй(?:те)?(?:{_GAP}все)?{_GAP}(?:предыдущие|прежние)"
+            rf"{_GAP}(?:инструкции|указания)",
+            r"(?:忽略|无视|忽視|無視)(?:之前|以上|上述|先前|所有|前面)"
+            r"(?:的|所有|之前|先前|上述|一切){0,3}(?:指令|指示|提示|命令|规则)",
         ),
     )
 )
@@ -174,8 +229,8 @@ _SAME_SMALL = (("\u0130", "i"), ("\u0131", "i"), ("\u017f", "s"))
 def _find_speech(text: str) -> Iterator[tuple[int, str]]:
     """Yield where a text speaks to a model, and what it says.
 
-    Each kind is looked for alone, in small letters: a pattern whose first letters are known skips what begins with none of them, and takes a
-    fifth of the time of one that ignores case.
+    Each kind is looked for alone, in small letters: a pattern whose first letters are known skips
+    what begins with none of them, and takes a fifth of the time of one that ignores case.
     """
     small = text
     for letter, other in _SAME_SMALL:
@@ -192,10 +247,14 @@ def _find_speech(text: str) -> Iterator[tuple[int, str]]:
 # ------------------------------------------------------------------ all of it
 
 
-def find_flags(raw: str, clean: str, code: Callable[[], Sequence[tuple[int, int]]]) -> tuple[Flag, ...]:
-    """Return what is suspicious in a note's text as it is in the file, by line; `clean` is what `strip_invisible` left of it.
+def find_flags(
+    raw: str, clean: str, code: Callable[[], Sequence[tuple[int, int]]]
+) -> tuple[Flag, ...]:
+    """Return what is suspicious in a note's text as it is in the file, by line; `clean` is what
+    `strip_invisible` left of it.
 
-    `code` finds the lines of its code, from 0, half open; it is asked only where something is found, since it reads the whole note.
+    `code` finds the lines of its code, from 0, half open; it is asked only where something is
+    found, since it reads the whole note.
     """
     starts = line_starts(raw) if clean != raw else ()
     found = [Flag(bisect_right(starts, at), reason) for at, reason in _hidden_characters(raw)]
@@ -211,7 +270,11 @@ def find_flags(raw: str, clean: str, code: Callable[[], Sequence[tuple[int, int]
         for at, quoted in speech:
             before = bisect_right(begins, at)  # comments that begin before it
             hidden = ", in a comment" if before and at < comments[before - 1][1] else ""
-            found.append(Flag(bisect_right(own, at), f"reads like an instruction to a model: {quoted}{hidden}"))
+            found.append(
+                Flag(
+                    bisect_right(own, at), f"reads like an instruction to a model: {quoted}{hidden}"
+                )
+            )
     return tuple(sorted(dict.fromkeys(found)))[:MOST_FLAGS]
 
 

@@ -1,4 +1,6 @@
-"""A note as HTML that can do nothing: a few tags with a few attributes, each block with its lines, links that were looked up or lead away openly."""
+"""A note as HTML that can do nothing: a few tags with a few attributes, each block with its lines,
+links that were looked up or lead away openly.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 MOST_LINES = 4_000
-"""Of a note that are rendered at once: a longer one is shown around the lines that are asked for."""
+"""Of a note that are rendered at once: a longer one is shown around the lines that are asked
+for.
+"""
 
 MOST_CHARACTERS = 400_000
 """Of those lines: one line may be a whole file."""
@@ -40,7 +44,11 @@ _LONGEST_ADDRESS = 2_000
 
 _NESTING = 40
 
-_ALIGNMENTS = {"text-align:left": "left", "text-align:center": "center", "text-align:right": "right"}
+_ALIGNMENTS = {
+    "text-align:left": "left",
+    "text-align:center": "center",
+    "text-align:right": "right",
+}
 
 _LIVE = {"http", "https", "mailto"}
 """Schemes of addresses that a reader may follow; any other one is shown as text."""
@@ -66,12 +74,19 @@ class _Writing:
 
 
 def render_note(
-    path: str, text: str, link_address: LinkAddress, tag_address: TagAddress, lines: tuple[int, int] | None = None, title: str = ""
+    path: str,
+    text: str,
+    link_address: LinkAddress,
+    tag_address: TagAddress,
+    lines: tuple[int, int] | None = None,
+    title: str = "",
 ) -> RenderedNote:
-    """Render a decoded file, or the part of a long one around some lines (from 1), which are marked as cited.
+    """Render a decoded file, or the part of a long one around some lines (from 1), which are marked
+    as cited.
 
-    Comments and front matter are left out, HTML in the note is shown as it is written. Unless a note begins with its own title, its highest
-    headings are of the second level, below the title that the page has.
+    Comments and front matter are left out, HTML in the note is shown as it is written. Unless a
+    note begins with its own title, its highest headings are of the second level, below the title
+    that the page has.
     """
     text = strip_invisible(text)
     front = read_front_matter(path, text)
@@ -84,7 +99,13 @@ def render_note(
     headings = tuple(_headings(md, tokens, first - 1, env))
     begins = headings[0][:2] == (1, " ".join(title.split())) if headings and title else False
     anchors = {bare_name(name): line for _, name, line in reversed(headings)}
-    writing = _Writing(link_address, tag_address, first - 1, range(lines[0], lines[1] + 1) if lines else range(0), anchors)
+    writing = _Writing(
+        link_address,
+        tag_address,
+        first - 1,
+        range(lines[0], lines[1] + 1) if lines else range(0),
+        anchors,
+    )
     shift = 0 if begins else 2 - min((level for level, *_ in headings), default=2)
     html = "".join(_blocks(md, tokens, env, writing, shift))
     return RenderedNote(Markup(html), headings, first, last, total, begins)
@@ -94,7 +115,11 @@ def _window(rows: Sequence[str], lines: tuple[int, int] | None, total: int) -> t
     """Return the first and last line that are rendered."""
     first = max(1, min((lines[0] if lines else 1) - MOST_LINES // 4, total - MOST_LINES + 1))
     last = min(total, first + MOST_LINES - 1)
-    start = lines[0] if lines and sum(map(len, rows[first - 1 : lines[0]])) > MOST_CHARACTERS // 2 else first
+    start = (
+        lines[0]
+        if lines and sum(map(len, rows[first - 1 : lines[0]])) > MOST_CHARACTERS // 2
+        else first
+    )
     size = 0
     for number in range(start, last + 1):
         size += len(rows[number - 1])
@@ -109,17 +134,25 @@ def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
     from mdit_py_plugins.footnote import footnote_plugin
 
-    md = MarkdownIt("commonmark", {"maxNesting": _NESTING, "html": False}).enable(["table", "strikethrough"])
+    md = MarkdownIt("commonmark", {"maxNesting": _NESTING, "html": False}).enable(
+        ["table", "strikethrough"]
+    )
     md.use(footnote_plugin, inline=False, move_to_end=False)
     add_inline_rules(md)
     md.core.ruler.enableOnly(["block"])
     return md
 
 
-def _headings(md: MarkdownIt, tokens: Sequence[Token], offset: int, env: dict[str, Any]) -> Iterator[tuple[int, str, int]]:
+def _headings(
+    md: MarkdownIt, tokens: Sequence[Token], offset: int, env: dict[str, Any]
+) -> Iterator[tuple[int, str, int]]:
     for before, token in pairwise(tokens):
         if before.type == "heading_open" and before.map:
-            yield int(before.tag[1]), visible_heading(md, token.content, env), before.map[0] + offset + 1
+            yield (
+                int(before.tag[1]),
+                visible_heading(md, token.content, env),
+                before.map[0] + offset + 1,
+            )
 
 
 # ------------------------------------------------------------------ blocks
@@ -133,13 +166,17 @@ _PLAIN = {
 }
 
 
-def _blocks(md: MarkdownIt, tokens: Sequence[Token], env: dict[str, Any], writing: _Writing, shift: int) -> Iterator[str]:
+def _blocks(
+    md: MarkdownIt, tokens: Sequence[Token], env: dict[str, Any], writing: _Writing, shift: int
+) -> Iterator[str]:
     for at, token in enumerate(tokens):
         kind = token.type.removesuffix("_open").removesuffix("_close")
         opens = token.nesting == 1
         if token.type == "inline":
             before = tokens[at - 1]
-            content = without_anchor(token.content) if before.type == "heading_open" else token.content
+            content = (
+                without_anchor(token.content) if before.type == "heading_open" else token.content
+            )
             yield _inline(md, content, env, writing)
         elif token.type in {"fence", "code_block"}:
             yield _code(token, writing)
@@ -147,26 +184,37 @@ def _blocks(md: MarkdownIt, tokens: Sequence[Token], env: dict[str, Any], writin
             yield "<hr>\n"
         elif kind == "heading":
             tag = f"h{min(6, int(token.tag[1]) + shift)}"
-            yield f"<{tag}{_place(token, writing)}>{_anchor(token, writing)}" if opens else f"</{tag}>\n"
+            yield _opening_tag(tag, token, writing) if opens else f"</{tag}>\n"
         elif kind == "paragraph":
             tag = "div" if token.hidden else "p"
-            yield f"<{tag}{_place(token, writing)}>{_anchor(token, writing)}" if opens else f"</{tag}>\n"
+            yield _opening_tag(tag, token, writing) if opens else f"</{tag}>\n"
         elif kind == "tr":
             yield f"<tr{_place(token, writing)}>" if opens else "</tr>\n"
         elif kind in {"th", "td"}:
             side = _ALIGNMENTS.get(str(token.attrs.get("style", "")))
-            yield (f'<{kind} class="{side}">' if side else f"<{kind}>") if opens else f"</{kind}>"
+            aligned = f' class="{side}"' if side else ""
+            yield f"<{kind}{aligned}>" if opens else f"</{kind}>"
         elif kind == "ordered_list":
             start = token.attrs.get("start", 1)
-            yield (f'<ol start="{int(start)}">\n' if start != 1 else "<ol>\n") if opens else "</ol>\n"
+            first = f' start="{int(start)}"' if opens and start != 1 else ""
+            yield f"<ol{first}>\n" if opens else "</ol>\n"
+        elif kind == "table" and opens:
+            yield '<div class="scroll" tabindex="0"><table class="table">\n'
         elif kind == "table":
-            yield '<div class="scroll" tabindex="0"><table class="table">\n' if opens else "</table></div>\n"
+            yield "</table></div>\n"
+        elif kind == "footnote_reference" and opens:
+            label = escape(str(token.meta.get("label", "")))
+            yield f'<div class="footnote"><span class="quiet">{label}</span> '
         elif kind == "footnote_reference":
-            yield f'<div class="footnote"><span class="quiet">{escape(str(token.meta.get("label", "")))}</span> ' if opens else "</div>\n"
+            yield "</div>\n"
         elif kind in _PLAIN:
             yield f"<{_PLAIN[kind]}>\n" if opens else f"</{_PLAIN[kind]}>\n"
         elif token.content:
             yield f"<p>{escape(token.content)}</p>\n"
+
+
+def _opening_tag(tag: str, token: Token, writing: _Writing) -> str:
+    return f"<{tag}{_place(token, writing)}>{_anchor(token, writing)}"
 
 
 def _lines(token: Token, writing: _Writing) -> range:
@@ -179,19 +227,30 @@ def _place(token: Token, writing: _Writing) -> str:
     own = _lines(token, writing)
     if not own:
         return ""
-    is_cited = bool(writing.cited) and own.start < writing.cited.stop and writing.cited.start < own.stop
-    return f' id="L{own.start}" class="block{" cited" if is_cited else ""}" data-lines="{own.start}-{own.stop - 1}"'
+    is_cited = (
+        bool(writing.cited) and own.start < writing.cited.stop and writing.cited.start < own.stop
+    )
+    return (
+        f' id="L{own.start}" class="block{" cited" if is_cited else ""}" '
+        f'data-lines="{own.start}-{own.stop - 1}"'
+    )
 
 
 def _anchor(token: Token, writing: _Writing) -> str:
-    """Return the line's number as a link, and where the first cited line stands inside this block a place to go to."""
+    """Return the line's number as a link, and where the first cited line stands inside this block a
+    place to go to.
+    """
     own = _lines(token, writing)
     if not own:
         return ""
-    number = f'<a class="number" href="#L{own.start}" tabindex="-1" aria-hidden="true">{own.start}</a>'
+    number = (
+        f'<a class="number" href="#L{own.start}" tabindex="-1" aria-hidden="true">{own.start}</a>'
+    )
     if writing.cited and writing.cited.start in own and not writing.is_anchored:
         writing.is_anchored = True
-        return number if writing.cited.start == own.start else f'{number}<span id="L{writing.cited.start}"></span>'
+        if writing.cited.start == own.start:
+            return number
+        return f'{number}<span id="L{writing.cited.start}"></span>'
     return number
 
 
@@ -200,7 +259,9 @@ def _code(token: Token, writing: _Writing) -> str:
     first = own.start + (token.type == "fence")
     shown = []
     for number, row in enumerate(rows[:-1] if rows and not rows[-1] else rows, start=first):
-        shown.append(f'<span class="cited">{escape(row)}</span>' if number in writing.cited else escape(row))
+        shown.append(
+            f'<span class="cited">{escape(row)}</span>' if number in writing.cited else escape(row)
+        )
     place = _place(token, writing).replace(" cited", "")  # its lines are marked one by one
     text = "\n".join(shown)
     return f'<pre{place} tabindex="0">{_anchor(token, writing)}<code>{text}</code></pre>\n'
@@ -221,7 +282,14 @@ def _inline(md: MarkdownIt, content: str, env: dict[str, Any], writing: _Writing
     return "".join(parts)
 
 
-_MARKS = {"em_open": "<em>", "em_close": "</em>", "strong_open": "<strong>", "strong_close": "</strong>", "s_open": "<s>", "s_close": "</s>"}
+_MARKS = {
+    "em_open": "<em>",
+    "em_close": "</em>",
+    "strong_open": "<strong>",
+    "strong_close": "</strong>",
+    "s_open": "<s>",
+    "s_close": "</s>",
+}
 
 
 def _inline_tokens(tokens: Sequence[Token], writing: _Writing) -> Iterator[str]:
@@ -236,18 +304,26 @@ def _inline_tokens(tokens: Sequence[Token], writing: _Writing) -> Iterator[str]:
         elif token.type == "code_inline":
             yield f"<code>{escape(token.content)}</code>"
         elif token.type == "link_open":
-            opened, close = ("", "") if closing else _link(str(token.attrs.get("href", "")), writing)
+            opened, close = (
+                ("", "") if closing else _link(str(token.attrs.get("href", "")), writing)
+            )
             closing.append(close)
             yield opened
         elif token.type == "link_close":
             yield closing.pop() if closing else ""
         elif token.type == "image":
-            yield _image(str(token.attrs.get("src", "")), token.content, writing, is_inside=bool(closing))
+            yield _image(
+                str(token.attrs.get("src", "")), token.content, writing, is_inside=bool(closing)
+            )
         elif token.type == "wikilink":
             yield _wikilink(token, writing, is_inside=bool(closing))
         elif token.type == "tag":
             name = escape(token.content)
-            yield f"#{name}" if closing else f'<a class="tag" href="{escape(writing.tag_address(token.content))}">#{name}</a>'
+            if closing:
+                yield f"#{name}"
+            else:
+                href = escape(writing.tag_address(token.content))
+                yield f'<a class="tag" href="{href}">#{name}</a>'
         elif token.type == "footnote_ref":
             yield f"<sup>[{escape(str(token.meta.get('label', '')))}]</sup>"
         else:
@@ -285,7 +361,9 @@ def _wikilink(token: Token, writing: _Writing, *, is_inside: bool) -> str:
 
 
 def _image(source: str, words: str, writing: _Writing, *, is_inside: bool) -> str:
-    """Return an image as words: one of the folder is not served, one from elsewhere would tell its host who reads what."""
+    """Return an image as words: one of the folder is not served, one from elsewhere would tell its
+    host who reads what.
+    """
     said = escape(words or source.rpartition("/")[2])
     if address := live(source):
         opened, closed = ("", "") if is_inside else _link(address, writing)
@@ -294,13 +372,19 @@ def _image(source: str, words: str, writing: _Writing, *, is_inside: bool) -> st
 
 
 def live(target: str) -> str:
-    """Return an address that a reader may follow as it was written; empty for one that leads elsewhere than it looks, or does something."""
+    """Return an address that a reader may follow as it was written; empty for one that leads
+    elsewhere than it looks, or does something.
+    """
     address = f"https:{target}" if target.startswith("//") else target
     try:
         parts = urlsplit(address)
         host = parts.hostname
     except ValueError:
         return ""
-    if parts.scheme.lower() not in _LIVE or len(address) > _LONGEST_ADDRESS or not address.isprintable():
+    if (
+        parts.scheme.lower() not in _LIVE
+        or len(address) > _LONGEST_ADDRESS
+        or not address.isprintable()
+    ):
         return ""
     return address if parts.scheme.lower() == "mailto" or host else ""

@@ -28,7 +28,9 @@ class LinkResolver:
 
     @classmethod
     def of(cls, documents: Iterable[Document], root: str = "") -> LinkResolver:
-        """Index the documents of one folder, which is called `root` on the disk: sites put its name before their addresses (`/docs/guide`)."""
+        """Index the documents of one folder, which is called `root` on the disk: sites put its name
+        before their addresses (`/docs/guide`).
+        """
         exact: dict[str, str] = {}
         paths: dict[str, str] = {}
         names: dict[str, list[str]] = {}
@@ -45,10 +47,20 @@ class LinkResolver:
             titles.setdefault(_fold(document.title), []).append(document.path)
             for alias in dict.fromkeys(map(_fold, document.aliases)):
                 aliases.setdefault(alias, []).append(document.path)
-        return cls(exact, paths, names, aliases, titles, frozenset((suffixes - {""}).union(MARKDOWN_SUFFIXES)), _fold(root))
+        return cls(
+            exact,
+            paths,
+            names,
+            aliases,
+            titles,
+            frozenset((suffixes - {""}).union(MARKDOWN_SUFFIXES)),
+            _fold(root),
+        )
 
     def resolve(self, link: Link, source: str) -> str | None:
-        """Return the path that a link in the document `source` leads to, or None where there is no such document."""
+        """Return the path that a link in the document `source` leads to, or None where there is no
+        such document.
+        """
         target = _fold(link.target).replace("\\", "/").strip()
         if not target:
             return source
@@ -64,19 +76,31 @@ class LinkResolver:
         return self._named(target, folder, titles=link.kind is not LinkKind.MARKDOWN)
 
     def _at(self, path: str) -> str | None:
-        """Look a path up: with its suffix, without, as the page that it becomes, as a folder's index."""
+        """Look a path up: with its suffix, without, as the page that it becomes, as a folder's
+        index.
+        """
         stem = self._stem(path)
         tries = (stem, *(posixpath.join(path, name) for name in _INDEX_NAMES))
-        return self.exact.get(path) or next((self.paths[name] for name in tries if name in self.paths), None)
+        return self.exact.get(path) or next(
+            (self.paths[name] for name in tries if name in self.paths), None
+        )
 
     def _named(self, target: str, folder: str, titles: bool) -> str | None:
         parts = [part for part in self._stem(target).split("/") if part not in ("", ".", "..")]
         if not parts:
             return None
         tail = "/" + "/".join(parts)
-        named = [path for path in self.names.get(parts[-1], ()) if ("/" + posixpath.splitext(_fold(path))[0]).endswith(tail)]
-        found = named or self.aliases.get(target) or (self.titles.get(target) if titles else None) or ()
-        return min(found, key=lambda path: (_distance(folder, posixpath.dirname(path)), path), default=None)
+        named = [
+            path
+            for path in self.names.get(parts[-1], ())
+            if ("/" + posixpath.splitext(_fold(path))[0]).endswith(tail)
+        ]
+        found = (
+            named or self.aliases.get(target) or (self.titles.get(target) if titles else None) or ()
+        )
+        return min(
+            found, key=lambda path: (_distance(folder, posixpath.dirname(path)), path), default=None
+        )
 
     def _stem(self, path: str) -> str:
         stem, suffix = posixpath.splitext(path)
@@ -89,7 +113,10 @@ def _fold(text: str) -> str:
 
 def _distance(start: str, goal: str) -> int:
     """Count the steps from one folder to another, up and down."""
-    here, there = [part for part in start.split("/") if part], [part for part in goal.split("/") if part]
+    here, there = (
+        [part for part in start.split("/") if part],
+        [part for part in goal.split("/") if part],
+    )
     shared = 0
     while shared < min(len(here), len(there)) and here[shared] == there[shared]:
         shared += 1

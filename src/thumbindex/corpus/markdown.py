@@ -1,4 +1,6 @@
-"""Read Markdown: comments taken out, headings and blocks with their lines, links, tags and visible words; the adapter to markdown-it."""
+"""Read Markdown: comments taken out, headings and blocks with their lines, links, tags and visible
+words; the adapter to markdown-it.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,17 @@ if TYPE_CHECKING:
 MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx")
 
 ATTACHMENT_SUFFIXES = frozenset(
-    ".png .jpg .jpeg .gif .svg .webp .bmp .avif .ico .tif .tiff .heic .mp3 .wav .ogg .m4a .flac .3gp .mp4 .webm .mov .mkv .avi"
-    " .ogv .pdf .canvas .base .zip .tar .gz .xz .bz2 .7z .dmg .exe .deb .rpm .doc .docx .xls .xlsx .ppt .pptx .odt .csv .tsv .txt"
-    " .json .yaml .yml .toml .xml .js .mjs .cjs .ts .tsx .jsx .css .scss .py .rs .go .c .h .cc .cpp .hpp .java .rb .php .sh .bat"
+    ".png .jpg .jpeg .gif .svg .webp .bmp .avif .ico .tif .tiff .heic .mp3 .wav .ogg .m4a .flac "
+    ".3gp .mp4 .webm .mov .mkv .avi"
+    " .ogv .pdf .canvas .base .zip .tar .gz .xz .bz2 .7z .dmg .exe .deb .rpm .doc .docx .xls .xlsx "
+    ".ppt .pptx .odt .csv .tsv .txt"
+    " .json .yaml .yml .toml .xml .js .mjs .cjs .ts .tsx .jsx .css .scss .py .rs .go .c .h .cc "
+    ".cpp .hpp .java .rb .php .sh .bat"
     " .ps1 .ipynb .sql .log .lock .excalidraw .epub .ttf .woff .woff2".split()
 )
 """A target that ends so is a file to show or fetch, never a document."""
 
-# ------------------------------------------------------------------ the text that is cut, without comments
+# ------------------------------------------------------------------ the text that is cut, without c
 
 _SIGN = re.compile(r"<!--|%%|\{/\*|`+|\n[ \t]*(?=\n)")
 _FIRST_IN_LINE = re.compile(r"^[^\S\n]*+(?=%%)", re.M)
@@ -41,18 +46,23 @@ _FIRST_IN_LINE = re.compile(r"^[^\S\n]*+(?=%%)", re.M)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text whose line n is line n of the file, comments taken out; offsets count its characters."""
+    """A text whose line n is line n of the file, comments taken out; offsets count its
+    characters.
+    """
 
     text: str
     starts: Sequence[int]  # offset of each line's first character
-    gone: tuple[int, ...]  # offsets of line ends that stood inside a comment: kept for counting, never shown
+    # offsets of line ends that stood inside a comment: kept for counting, never shown
+    gone: tuple[int, ...]
 
     def line_at(self, offset: int) -> int:
         """Return the line of an offset, from 1."""
         return bisect_right(self.starts, offset)
 
     def trim(self, first: int, last: int) -> tuple[int, int] | None:
-        """Return the offsets of the lines first to last (from 0, half open) without blank lines around; None where all are blank."""
+        """Return the offsets of the lines first to last (from 0, half open) without blank lines
+        around; None where all are blank.
+        """
         start = self.starts[first] if first < len(self.starts) else len(self.text)
         part = self.text[start : self.starts[last] if last < len(self.starts) else len(self.text)]
         end = len(part.rstrip())
@@ -70,14 +80,18 @@ class Source:
 
 
 def line_starts(text: str) -> array[int]:
-    """Return the offset of each line's first character, 8 bytes each; only a line feed ends a line."""
+    """Return the offset of each line's first character, 8 bytes each; only a line feed ends a
+    line.
+    """
     starts = array("q", (0,))
     starts.extend(match.end() for match in re.finditer("\n", text))
     return starts
 
 
 def read_source(text: str, path: str = "") -> Source:
-    """Return a text as it is cut, without its comments; in `.mdx` files those of JSX are comments too."""
+    """Return a text as it is cut, without its comments; in `.mdx` files those of JSX are comments
+    too.
+    """
     kept: list[str] = []
     gone: list[int] = []
     position = size = 0
@@ -97,15 +111,21 @@ def is_mdx(path: str) -> bool:
     return path.lower().endswith(".mdx")
 
 
-def find_comments(text: str, code: Sequence[tuple[int, int]] | None = None, *, mdx: bool) -> Sequence[tuple[int, int]]:
-    """Return the offsets of each `<!-- -->`, Obsidian's `%% %%` and, in MDX, `{/* */}`; none that is code, whose lines from 0 may be given."""
+def find_comments(
+    text: str, code: Sequence[tuple[int, int]] | None = None, *, mdx: bool
+) -> Sequence[tuple[int, int]]:
+    """Return the offsets of each `<!-- -->`, Obsidian's `%% %%` and, in MDX, `{/* */}`; none that
+    is code, whose lines from 0 may be given.
+    """
     if not ("<!--" in text or "%%" in text or (mdx and "{/*" in text)):
         return ()
     return tuple(_comments(_blank(text, code_lines(text) if code is None else code), mdx))
 
 
 def _blank(text: str, code: Sequence[tuple[int, int]]) -> str:
-    """Return the text with its lines of code as spaces, so that nothing in them is taken for a comment's sign."""
+    """Return the text with its lines of code as spaces, so that nothing in them is taken for a
+    comment's sign.
+    """
     starts = line_starts(text)
     starts.append(len(text))
     parts: list[str] = []
@@ -121,7 +141,8 @@ def _comments(text: str, mdx: bool) -> Iterator[tuple[int, int]]:
     signs = list(_SIGN.finditer(text))
     twins = _twins(signs)
     first_in_line = {match.end() for match in _FIRST_IN_LINE.finditer(text)}
-    lost: set[str] = set()  # closing signs that do not come again: never searched for twice, so that time stays linear
+    # closing signs that do not come again: never searched for twice, so that time stays linear
+    lost: set[str] = set()
     position = 0
     for index, sign in enumerate(signs):
         if sign.start() < position:
@@ -150,7 +171,9 @@ def _after(close: str, text: str, start: int, lost: set[str]) -> int:
 
 
 def _twins(signs: Sequence[re.Match[str]]) -> dict[int, tuple[int, int]]:
-    """Map each `%%` and run of backticks to the end of the next one like it: in the same paragraph, and anywhere; -1 for none."""
+    """Map each `%%` and run of backticks to the end of the next one like it: in the same paragraph,
+    and anywhere; -1 for none.
+    """
     twins: dict[int, tuple[int, int]] = {}
     near: dict[str, int] = {}
     far = -1
@@ -172,14 +195,17 @@ _TAG = re.compile(r"#([\w/\-\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d]+)")
 _TAG_AFTER = frozenset(" \t\n(\"'*_~=,;>|")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 _HEADING_TAIL = re.compile(r"(?<!\s)\s*\{\s*(?:[:#.][^{}]*|/\*[^{}]*\*/\s*)\}\s*$|\s\^[\w-]+\s*$")
-_PIECE = 5_000  # characters parsed at once: the inline parser's worst cases grow with the square of a paragraph
+# characters parsed at once: the inline parser's worst cases grow with the square of a paragraph
+_PIECE = 5_000
 _BRACKETS = 800  # in one piece; more are no links, and nested ones cost that square
 
 Environment = MutableMapping[str, Any]
 
 
 def add_inline_rules(md: MarkdownIt) -> None:
-    """Teach a parser wikilinks and tags, and let every link's token say where it began (`meta["at"]`)."""
+    """Teach a parser wikilinks and tags, and let every link's token say where it began
+    (`meta["at"]`).
+    """
     # Imported here, as the parser is.
     from markdown_it.rules_inline import image, link
 
@@ -224,7 +250,9 @@ def _tag(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def read_inline(md: MarkdownIt, content: str, line: int, env: Environment) -> tuple[list[Link], list[str]]:
+def read_inline(
+    md: MarkdownIt, content: str, line: int, env: Environment
+) -> tuple[list[Link], list[str]]:
     """Return the links and tags of a paragraph, cell or heading that begins at a line (from 1)."""
     links: list[Link] = []
     tags: list[str] = []
@@ -236,14 +264,20 @@ def read_inline(md: MarkdownIt, content: str, line: int, env: Environment) -> tu
         md.inline.parse(piece, md, env, tokens)
         tags += [token.content for token in tokens if token.type == "tag"]
         for index, token in enumerate(tokens):
-            found = _read_link(tokens, index, first + bisect_right(ends, token.meta["at"])) if "at" in token.meta else None
+            found = (
+                _read_link(tokens, index, first + bisect_right(ends, token.meta["at"]))
+                if "at" in token.meta
+                else None
+            )
             if found:
                 links.append(found)
     return links, tags
 
 
 def inline_pieces(content: str) -> Iterator[tuple[str, bool]]:
-    """Yield a paragraph in pieces that the inline parser reads in bounded time, and whether one is text as it stands."""
+    """Yield a paragraph in pieces that the inline parser reads in bounded time, and whether one is
+    text as it stands.
+    """
     for piece, _ in _pieces(content, 0):
         yield piece, _is_text(piece)
 
@@ -267,7 +301,9 @@ def visible_heading(md: MarkdownIt, content: str, env: Environment) -> str:
 
 
 def without_anchor(heading: str) -> str:
-    """Return a heading's Markdown without the `{#anchor}`, `{/*anchor*/}` or `^block` that only machines read."""
+    """Return a heading's Markdown without the `{#anchor}`, `{/*anchor*/}` or `^block` that only
+    machines read.
+    """
     return _HEADING_TAIL.sub("", heading)
 
 
@@ -277,11 +313,15 @@ def parse_wikilink(inner: str, kind: LinkKind, line: int) -> Link | None:
     target, _, fragment = (part.strip() for part in place.partition("#"))
     if is_attachment(target):
         return None
-    return Link(kind, target, fragment, alias.strip() or " > ".join(filter(None, (target, fragment))), line)
+    return Link(
+        kind, target, fragment, alias.strip() or " > ".join(filter(None, (target, fragment))), line
+    )
 
 
 def parse_destination(destination: str, kind: LinkKind, text: str, line: int) -> Link | None:
-    """Read a Markdown link's destination; None where it leads out of the folder or to an attachment."""
+    """Read a Markdown link's destination; None where it leads out of the folder or to an
+    attachment.
+    """
     if not destination or _SCHEME.match(destination):
         return None
     place, _, fragment = destination.partition("#")
@@ -311,12 +351,20 @@ def _pieces(content: str, line: int) -> Iterator[tuple[str, int]]:
 def _read_link(tokens: Sequence[Token], index: int, line: int) -> Link | None:
     token = tokens[index]
     if token.type == "wikilink":
-        return parse_wikilink(token.content, LinkKind.EMBED if token.markup == "!" else LinkKind.WIKILINK, line)
+        return parse_wikilink(
+            token.content, LinkKind.EMBED if token.markup == "!" else LinkKind.WIKILINK, line
+        )
     if token.type == "image":
         found = parse_destination(str(token.attrs["src"]), LinkKind.EMBED, token.content, line)
         return found if found and found.target.lower().endswith(MARKDOWN_SUFFIXES) else None
-    close = next(i for i in range(index, len(tokens)) if tokens[i].type == "link_close" and tokens[i].level == token.level)
-    return parse_destination(str(token.attrs["href"]), LinkKind.MARKDOWN, _seen(tokens[index + 1 : close]), line)
+    close = next(
+        i
+        for i in range(index, len(tokens))
+        if tokens[i].type == "link_close" and tokens[i].level == token.level
+    )
+    return parse_destination(
+        str(token.attrs["href"]), LinkKind.MARKDOWN, _seen(tokens[index + 1 : close]), line
+    )
 
 
 def _seen(tokens: Sequence[Token]) -> str:
@@ -337,24 +385,41 @@ def _seen(tokens: Sequence[Token]) -> str:
 # ------------------------------------------------------------------ headings and blocks
 
 MOST_BRACKETS = 100_000
-"""Square brackets of a note up to which links and tags are read, fifty thousand wikilinks: pairs in each other take 0.2 ms each, 400 s in 10 MB."""
+"""Square brackets of a note up to which links and tags are read, fifty thousand wikilinks: pairs in
+each other take 0.2 ms each, 400 s in 10 MB.
+"""
 
 _NESTING = 40  # open blocks at once; what lies deeper is text of the block around it
 
 MOST_LINES = 200_000
-"""Of a note that are read as Markdown: a file of 10 MB has more only where they are shorter than 50 characters. Those below are text."""
+"""Of a note that are read as Markdown: a file of 10 MB has more only where they are shorter than 50
+characters.
+
+Those below are text.
+"""
 
 MOST_BARS = 200_000
-"""Vertical bars of a note that are read as Markdown: each may end a cell of a table, which takes a kilobyte. What is below is text."""
+"""Vertical bars of a note that are read as Markdown: each may end a cell of a table, which takes a
+kilobyte.
+
+What is below is text.
+"""
 
 _MOST_OF_TABLES = 3 * MOST_BARS
-"""Tokens of a note's tables, three a cell, after which none begins: rows shorter than their header are filled up, with 65,536 at most."""
+"""Tokens of a note's tables, three a cell, after which none begins: rows shorter than their header
+are filled up, with 65,536 at most.
+"""
 
 _TABLES, _REFUSED = "tables", "refused"
-"""In a parser's environment: tokens of tables so far, and the line of the first table that was none."""
+"""In a parser's environment: tokens of tables so far, and the line of the first table that was
+none.
+"""
 
 MOST_HEADINGS = 20_000
-"""Of a note: each begins a chunk, so that a note has at most twice as many as its length makes. Those below are text."""
+"""Of a note: each begins a chunk, so that a note has at most twice as many as its length makes.
+
+Those below are text.
+"""
 
 _LANGUAGE = re.compile(r"[\s{.]*([\w+#-]+)")
 
@@ -384,7 +449,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What stands from one heading to the next; level 0 and no lines of heading before the first one."""
+    """What stands from one heading to the next; level 0 and no lines of heading before the first
+    one.
+    """
 
     level: int
     heading: str  # as a reader sees it
@@ -399,7 +466,8 @@ class Outline:
     regions: tuple[Region, ...]
     links: tuple[Link, ...]
     tags: tuple[str, ...]
-    limits: tuple[tuple[int, str], ...] = ()  # from which line on (from 1) something is read as text, and why
+    # from which line on (from 1) something is read as text, and why
+    limits: tuple[tuple[int, str], ...] = ()
 
 
 _KINDS = {
@@ -420,19 +488,27 @@ _KINDS = {
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
-    # Imported here: neither a server that answers nor a child that finds nothing to index parses a text.
+    # Imported here: neither a server that answers nor a child that finds nothing to index parses a
+    # text.
     from markdown_it import MarkdownIt
     from mdit_py_plugins.footnote import footnote_plugin
 
-    md = MarkdownIt("commonmark", {"maxNesting": _NESTING}).enable(["table", "strikethrough"]).use(footnote_plugin, inline=False, move_to_end=False)
+    md = (
+        MarkdownIt("commonmark", {"maxNesting": _NESTING})
+        .enable(["table", "strikethrough"])
+        .use(footnote_plugin, inline=False, move_to_end=False)
+    )
     add_inline_rules(md)
     md.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
-    md.core.ruler.enableOnly(["block"])  # inline text is parsed by read_inline, which needs positions
+    # inline text is parsed by read_inline, which needs positions
+    md.core.ruler.enableOnly(["block"])
     return md
 
 
 def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Read a table, as markdown-it does, while those of the note have no more tokens than they may."""
+    """Read a table, as markdown-it does, while those of the note have no more tokens than they
+    may.
+    """
     from markdown_it.rules_block import table
 
     if state.env.get(_TABLES, 0) > _MOST_OF_TABLES:
@@ -461,8 +537,13 @@ def code_lines(text: str, fenced: bool = False) -> tuple[tuple[int, int], ...]:
 
 def _beginning(text: str) -> str:
     """Return the lines of a text that are read as Markdown."""
-    most = next((found.end() for found in islice(re.finditer("\n", text), MOST_LINES - 1, MOST_LINES)), len(text))
-    bar = next((found.start() for found in islice(re.finditer(r"\|", text[:most]), MOST_BARS, None)), None)
+    most = next(
+        (found.end() for found in islice(re.finditer("\n", text), MOST_LINES - 1, MOST_LINES)),
+        len(text),
+    )
+    bar = next(
+        (found.start() for found in islice(re.finditer(r"\|", text[:most]), MOST_BARS, None)), None
+    )
     return text[:most] if bar is None else text[: text.rfind("\n", 0, bar) + 1]
 
 
@@ -473,7 +554,9 @@ def _is_closed(token: Token) -> bool:
 
 
 def read_outline(text: str) -> Outline:
-    """Find the headings and blocks of a Markdown text (CommonMark, tables, footnotes) and the links and tags in them."""
+    """Find the headings and blocks of a Markdown text (CommonMark, tables, footnotes) and the links
+    and tags in them.
+    """
     md = _parser()
     env: Environment = {}
     beginning = _beginning(text)
@@ -483,7 +566,9 @@ def read_outline(text: str) -> Outline:
     brackets, unread = 0, len(text)  # the line from which on none is read
     for before, token in pairwise(tokens):
         if token.type == "inline" and token.map and ("[" in token.content or "#" in token.content):
-            content = without_anchor(token.content) if before.type == "heading_open" else token.content
+            content = (
+                without_anchor(token.content) if before.type == "heading_open" else token.content
+            )
             brackets += content.count("[")
             if brackets > MOST_BRACKETS:
                 unread = token.map[0]
@@ -491,20 +576,47 @@ def read_outline(text: str) -> Outline:
             found, named = read_inline(md, content, token.map[0] + 1, env)
             links += found
             tags += named
-    marks = [i for i, token in enumerate(tokens) if token.type == "heading_open" and token.level == 0]
+    marks = [
+        i for i, token in enumerate(tokens) if token.type == "heading_open" and token.level == 0
+    ]
     total = text.count("\n") + 1
     lines = total - text.endswith("\n")
     limits: list[tuple[int, str]] = []
     if brackets > MOST_BRACKETS:
-        limits.append((unread + 1, f"more than {MOST_BRACKETS:,} square brackets: links and tags from here on are not read"))
+        limits.append(
+            (
+                unread + 1,
+                (
+                    f"more than {MOST_BRACKETS:,} square brackets: links and tags from here on "
+                    "are not read"
+                ),
+            )
+        )
     if len(marks) > MOST_HEADINGS:
         line = _lines(tokens[marks[MOST_HEADINGS]])[0] + 1
-        limits.append((line, f"{len(marks):,} headings, more than {MOST_HEADINGS:,}: those from here on are read as text"))
+        limits.append(
+            (
+                line,
+                (
+                    f"{len(marks):,} headings, more than {MOST_HEADINGS:,}: those from here on "
+                    "are read as text"
+                ),
+            )
+        )
     if _REFUSED in env:
-        limits.append((env[_REFUSED] + 1, f"more than {MOST_BARS:,} cells of tables: those from here on are read as text"))
+        limits.append(
+            (
+                env[_REFUSED] + 1,
+                f"more than {MOST_BARS:,} cells of tables: those from here on are read as text",
+            )
+        )
     read = beginning.count("\n")
     if is_cut := len(beginning) < len(text):
-        many = f"{lines:,} lines, more than {MOST_LINES:,}" if read == MOST_LINES else f"more than {MOST_BARS:,} vertical bars"
+        many = (
+            f"{lines:,} lines, more than {MOST_LINES:,}"
+            if read == MOST_LINES
+            else f"more than {MOST_BARS:,} vertical bars"
+        )
         limits.append((read + 1, f"{many}: those from here on are read as text, not as Markdown"))
     regions = [*_regions(md, tokens, marks[:MOST_HEADINGS], total, unread, env)]
     if is_cut:
@@ -514,15 +626,31 @@ def read_outline(text: str) -> Outline:
     return Outline(tuple(regions), tuple(links), tuple(dict.fromkeys(tags)), tuple(limits))
 
 
-def _regions(md: MarkdownIt, tokens: Sequence[Token], marks: Sequence[int], total: int, unread: int, env: Environment) -> Iterator[Region]:
+def _regions(
+    md: MarkdownIt,
+    tokens: Sequence[Token],
+    marks: Sequence[int],
+    total: int,
+    unread: int,
+    env: Environment,
+) -> Iterator[Region]:
     level, heading, start, first, begin = 0, "", 0, 0, 0
     for mark in (*marks, len(tokens)):
         end = _lines(tokens[mark])[0] if mark < len(tokens) else total
-        yield Region(level, heading, start, Block(Shape.CONTAINER, BlockKind.PROSE, first, end, "", _tree(tokens[begin:mark])))
+        yield Region(
+            level,
+            heading,
+            start,
+            Block(Shape.CONTAINER, BlockKind.PROSE, first, end, "", _tree(tokens[begin:mark])),
+        )
         if mark < len(tokens):
             start, first = _lines(tokens[mark])
             level, content, begin = int(tokens[mark].tag[1]), tokens[mark + 1].content, mark + 3
-            heading = visible_heading(md, content, env) if start < unread else without_anchor(content)[:LONGEST_HEADING]
+            heading = (
+                visible_heading(md, content, env)
+                if start < unread
+                else without_anchor(content)[:LONGEST_HEADING]
+            )
 
 
 def _tree(tokens: Sequence[Token], kind: BlockKind = BlockKind.PROSE) -> tuple[Block, ...]:
@@ -533,7 +661,8 @@ def _tree(tokens: Sequence[Token], kind: BlockKind = BlockKind.PROSE) -> tuple[B
         close = _close(tokens, index)
         if token.type in _KINDS and token.map:
             shape, own = _KINDS[token.type]
-            own = kind if own is BlockKind.PROSE else own  # a paragraph in a list is part of the list
+            # a paragraph in a list is part of the list
+            own = kind if own is BlockKind.PROSE else own
             children = _tree(tokens[index + 1 : close], own) if shape is Shape.CONTAINER else ()
             blocks.append(Block(shape, own, *_lines(token), _language(token), children))
         index = close + 1
@@ -545,7 +674,11 @@ def _close(tokens: Sequence[Token], index: int) -> int:
     if tokens[index].nesting != 1:
         return index
     level = tokens[index].level
-    return next(i for i in range(index + 1, len(tokens)) if tokens[i].nesting == -1 and tokens[i].level == level)
+    return next(
+        i
+        for i in range(index + 1, len(tokens))
+        if tokens[i].nesting == -1 and tokens[i].level == level
+    )
 
 
 def _lines(token: Token) -> tuple[int, int]:

@@ -1,4 +1,6 @@
-"""Parse one file's bytes into a document with its sections, chunks and links; or into its outline alone."""
+"""Parse one file's bytes into a document with its sections, chunks and links; or into its outline
+alone.
+"""
 
 from __future__ import annotations
 
@@ -32,28 +34,42 @@ from thumbindex.settings import CorpusSettings
 from thumbindex.text import strip_invisible, visible
 
 MOST_TAGS = 10_000
-"""Tags of a note, as many as links by default: all of a note's tags are read with each answer that shows it."""
+"""Tags of a note, as many as links by default: all of a note's tags are read with each answer that
+shows it.
+"""
 
 _WHOLE_WIKILINK = re.compile(r"\[\[([^\[\]]+)\]\]")
 _WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\((<[^<>]+>|[^()<>]+(?:\([^()<>]*\)[^()<>]*)*)\)")
 
 
-def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: float = 0.0) -> ParsedDocument:
-    """Parse a file's bytes, whatever they are; what could not be read as it stands is named in `problems`.
+def parse_document(
+    path: str, data: bytes, settings: CorpusSettings, modified: float = 0.0
+) -> ParsedDocument:
+    """Parse a file's bytes, whatever they are; what could not be read as it stands is named in
+    `problems`.
 
-    A file that is no text is a document without a word; that it says to be private holds all the same.
+    A file that is no text is a document without a word; that it says to be private holds all the
+    same.
     """
     raw, found = decode(path, data)
     text = strip_invisible(raw)
     front = read_front_matter(path, text)
     private = is_private_path(path, settings) or says_private(raw, front, settings)
-    unread = "" if is_text(data) else "no text (or UTF-16 without a mark: save it as UTF-8): it is found by its name alone"
+    unread = (
+        ""
+        if is_text(data)
+        else "no text (or UTF-16 without a mark: save it as UTF-8): it is found by its name alone"
+    )
     if unread:
         raw, text, front, found = "", "", FrontMatter(), (Problem(path, None, unread),)
     # blank lines in place of the front matter keep every later line at its number
     source = read_source("\n" * front.lines + text[front.size :], path)
     outline = read_outline(source.text)
-    title = front.text("title") or next((r.heading for r in outline.regions if r.level == 1 and r.heading), "") or PurePosixPath(path).stem
+    title = (
+        front.text("title")
+        or next((r.heading for r in outline.regions if r.level == 1 and r.heading), "")
+        or PurePosixPath(path).stem
+    )
     title, tags = title[:LONGEST_HEADING], tuple(dict.fromkeys((*front.tags, *outline.tags)))
     sections, chunks = cut_document(source, outline, title, settings.chunk)
     flags = [(1, unread)] if unread else find_flags(raw, text, lambda: code_lines(source.text))
@@ -74,20 +90,34 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         modified=modified,
         abbreviations=find_abbreviations(title, source, outline),
         flags=tuple(f"{line}: {reason}" for line, reason in flags),
-        language=prose_language(visible(chunk.text) for chunk in chunks if chunk.kind is not BlockKind.CODE),
+        language=prose_language(
+            visible(chunk.text) for chunk in chunks if chunk.kind is not BlockKind.CODE
+        ),
     )
     limited = (Problem(path, line, reason) for line, reason in outline.limits)
     links, problems = (*_property_links(front), *outline.links), (*found, *front.problems, *limited)
     if len(tags) > MOST_TAGS:
-        problems = (*problems, Problem(path, 1, f"{len(tags):,} tags, more than {MOST_TAGS:,}: the others are words alone"))
+        problems = (
+            *problems,
+            Problem(
+                path, 1, f"{len(tags):,} tags, more than {MOST_TAGS:,}: the others are words alone"
+            ),
+        )
     if len(links) > settings.max_links:
-        reason = f"{len(links):,} links, more than {settings.max_links:,}: those from here on are not followed"
+        reason = (
+            f"{len(links):,} links, more than {settings.max_links:,}: those from here on are not "
+            "followed"
+        )
         problems = (*problems, Problem(path, links[settings.max_links].line, reason))
-    return ParsedDocument(document, sections, chunks, links[: settings.max_links], problems, private)
+    return ParsedDocument(
+        document, sections, chunks, links[: settings.max_links], problems, private
+    )
 
 
 def _property_links(front: FrontMatter) -> Iterator[Link]:
-    """Yield the links in properties, as Obsidian has it: a value or an item that is, whole, a link; in `related` a bare path is one too."""
+    """Yield the links in properties, as Obsidian has it: a value or an item that is, whole, a link;
+    in `related` a bare path is one too.
+    """
     for key, written, line in front.texts:
         text = " ".join(written.split())
         if match := _WHOLE_WIKILINK.fullmatch(text):
@@ -95,7 +125,9 @@ def _property_links(front: FrontMatter) -> Iterator[Link]:
         elif match := _WHOLE_LINK.fullmatch(text):
             link = parse_destination(match[2].strip("<>"), LinkKind.MARKDOWN, match[1], line)
         else:
-            link = parse_destination(text, LinkKind.RELATED, text, line) if key == "related" else None
+            link = (
+                parse_destination(text, LinkKind.RELATED, text, line) if key == "related" else None
+            )
         if link:
             yield link
 
@@ -104,10 +136,19 @@ def headings_of(path: str, text: str) -> tuple[tuple[int, str, int], ...]:
     """Return level, visible text and line (from 1) of each heading of a decoded file, in order."""
     front = read_front_matter(path, text)
     source = read_source("\n" * front.lines + text[front.size :], path)
-    return tuple((region.level, region.heading, region.start + 1) for region in read_outline(source.text).regions if region.level)
+    return tuple(
+        (region.level, region.heading, region.start + 1)
+        for region in read_outline(source.text).regions
+        if region.level
+    )
 
 
 def comments_of(path: str, text: str) -> tuple[tuple[int, int], ...]:
-    """Return the first and the last line, from 1, of each comment of a decoded file, in order; none that is code."""
+    """Return the first and the last line, from 1, of each comment of a decoded file, in order; none
+    that is code.
+    """
     starts = line_starts(text)
-    return tuple((bisect_right(starts, start), bisect_right(starts, end - 1)) for start, end in find_comments(text, mdx=is_mdx(path)))
+    return tuple(
+        (bisect_right(starts, start), bisect_right(starts, end - 1))
+        for start, end in find_comments(text, mdx=is_mdx(path))
+    )

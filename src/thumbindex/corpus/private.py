@@ -1,7 +1,11 @@
-"""Which notes are nobody's but their owner's: by a glob, by the key `private` at their head, or by a tag. In doubt a note is private.
+"""Which notes are nobody's but their owner's: by a glob, by the key `private` at their head, or by
+a tag.
 
-What a note says is looked for in its plain text, without the readers of YAML, TOML and Markdown, which give up where a person still understands.
-`docs/private-forms.md` has a table of all forms, which the tests read.
+In doubt a note is private.
+
+What a note says is looked for in its plain text, without the readers of YAML, TOML and Markdown,
+which give up where a person still understands. `docs/private-forms.md` has a table of all forms,
+which the tests read.
 """
 
 from __future__ import annotations
@@ -16,19 +20,30 @@ from thumbindex.corpus.markdown import code_lines
 from thumbindex.settings import CorpusSettings
 from thumbindex.text import strip_invisible
 
-# ------------------------------------------------------------------ a text as a careless writer means it
+# ------------------------------------------------------------------ a text as a careless writer mea
 
 _UNSEEN = re.compile(
-    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd\U000e0000-\U000e0fff]+(#?)"
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd\U000e0000-\U000e0fff]+(#?)"
 )
-"""Characters that nobody sees, and what could not be decoded: UTF-16 without its mark has one a letter. One before a tag parts it from a word."""
+"""Characters that nobody sees, and what could not be decoded: UTF-16 without its mark has one a
+letter.
+
+One before a tag parts it from a word.
+"""
 
 _LINE_END = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _ALIKE = (("ï»¿", ""), ("i\u0307", "i"), ("ı", "i"), ("∶", ":"), ("꞉", ":"), ("ː", ":"))
-"""What stands for a plain character: Turkish writes the small letter of I and the capital of i in its own way. The first is a byte order mark."""
+"""What stands for a plain character: Turkish writes the small letter of I and the capital of i in
+its own way.
 
-_SYMBOL_BEFORE_TAG = re.compile("(?<=[\u20a8\u2100-\u214f\u2460-\u24ff\u3200-\u33ff\U0001f100-\U0001f1ff])#")
+The first is a byte order mark.
+"""
+
+_SYMBOL_BEFORE_TAG = re.compile(
+    "(?<=[\u20a8\u2100-\u214f\u2460-\u24ff\u3200-\u33ff\U0001f100-\U0001f1ff])#"
+)
 """Symbols that NFKC makes letters of, such as ™: a tag behind one is no part of a word."""
 
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
@@ -37,7 +52,9 @@ _DASHES = str.maketrans({"—": "--", "–": "-", "‐": "-", "‑": "-", "‒":
 
 
 def _plain(text: str) -> str:
-    """Return a text in one case and width, its lines ended by line feeds alone, without what nobody sees."""
+    """Return a text in one case and width, its lines ended by line feeds alone, without what nobody
+    sees.
+    """
     if not text.isascii():
         text = _SYMBOL_BEFORE_TAG.sub(" #", text)
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
@@ -49,7 +66,9 @@ def _plain(text: str) -> str:
 
 def _unescaped(text: str) -> str:
     r"""Return a text in which `\x61` and `\u0061` are the characters that they stand for."""
-    return _ESCAPE.sub(lambda match: chr(min(int(match[1] or match[2] or match[3], 16), 0x10FFFF)), text)
+    return _ESCAPE.sub(
+        lambda match: chr(min(int(match[1] or match[2] or match[3], 16), 0x10FFFF)), text
+    )
 
 
 # ------------------------------------------------------------------ what could be meant as a head
@@ -62,9 +81,11 @@ _COMMENTS = {"<!--": "-->", "%%": "%%", "{/*": "*/}"}
 
 
 def _heads(text: str, late: bool) -> Iterator[tuple[str, bool]]:
-    """Yield what a text begins with as far as it could be meant as a head, and whether fences say so: blocks, comments, then the first paragraph.
+    """Yield what a text begins with as far as it could be meant as a head, and whether fences say
+    so: blocks, comments, then the first paragraph.
 
-    A fence below a title, `late`, may be a rule: it opens a block where a key is next. What is never closed is all the rest.
+    A fence below a title, `late`, may be a rule: it opens a block where a key is next. What is
+    never closed is all the rest.
     """
     lines = text.split("\n")
     at = 0
@@ -100,8 +121,18 @@ def _heads(text: str, late: bool) -> Iterator[tuple[str, bool]]:
         elif late and not any(map(_KEY_LINE.match, (dashed[fence.end() :], _next_line(lines, at)))):
             end = at
         else:
-            indent, mark = lines[at][: len(lines[at]) - len(lines[at].lstrip())], fence[0].rstrip().replace("{", "}")
-            end = next((n for n in range(at + 1, len(lines)) if lines[n].rstrip().translate(_DASHES) in (mark, indent + mark)), len(lines))
+            indent, mark = (
+                lines[at][: len(lines[at]) - len(lines[at].lstrip())],
+                fence[0].rstrip().replace("{", "}"),
+            )
+            end = next(
+                (
+                    n
+                    for n in range(at + 1, len(lines))
+                    if lines[n].rstrip().translate(_DASHES) in (mark, indent + mark)
+                ),
+                len(lines),
+            )
             yield "\n".join(_uncoded(lines[at:end]) if late else lines[at:end]), True
             late = True
         at = end + 1
@@ -157,12 +188,16 @@ _PROPERTY = re.compile(r"(?:^|(?<=[\s{\[,]))[&!](?!private\b)[^\s,{}\[\]]*+[ \t]
 
 _STATED = re.compile(
     r"(?<![^\w\n])(?P<before>[^\w\n]*+)(?<!\w)private(?!\w)[^\w\n:=]*+(?:\n[^\w\n:=]*+)?[:=]++"
-    rf"(?:(?P<no>{_NO})|(?P<empty>[^\S\n]*+{_QUOTE}*+[^\S\n]*+(?:\#(?!\S)[^\n]*+)?$)|(?P<word>[^\S\n]*+{_QUOTE}*+[\w.-]++{_QUOTE}*+[^\S\n]*+(?:$|[,;}})\]\#])))?",
+    rf"(?:(?P<no>{_NO})"
+    rf"|(?P<empty>[^\S\n]*+{_QUOTE}*+[^\S\n]*+(?:\#(?!\S)[^\n]*+)?$)"
+    rf"|(?P<word>[^\S\n]*+{_QUOTE}*+[\w.-]++{_QUOTE}*+[^\S\n]*+(?:$|[,;}})\]\#])))?",
     re.M,
 )
 """The key with a colon or an equals sign, and what kind of value follows."""
 
-_BARE = re.compile(r"^(?![ \t]*\#\s)[^\w\n]*+private[^\w\n]*+(?:(?:true|yes|on|1|y)\b[^\n]*+)?$", re.M)
+_BARE = re.compile(
+    r"^(?![ \t]*\#\s)[^\w\n]*+private[^\w\n]*+(?:(?:true|yes|on|1|y)\b[^\n]*+)?$", re.M
+)
 """The key alone on its line, or with a yes and without a colon."""
 
 _PARAGRAPH = re.compile(
@@ -191,37 +226,61 @@ def _is_stated(block: str) -> bool:
     for match in _STATED.finditer(block):
         before = match["before"]
         begins = match.start() == 0 or block[match.start() - 1] == "\n"
-        if not (match["no"] or re.search(r"#\s", before)) and (begins or match["word"] or any(sign in before for sign in "{[(,;?&*!")):
+        if not (match["no"] or re.search(r"#\s", before)) and (
+            begins or match["word"] or any(sign in before for sign in "{[(,;?&*!")
+        ):
             return True
     return _BARE.search(block) is not None
 
 
 def _is_stated_at_its_top(block: str) -> bool:
-    """Tell whether a block that can be read has the key at the beginning of a line with a value; what is indented below a key is of that key."""
+    """Tell whether a block that can be read has the key at the beginning of a line with a value;
+    what is indented below a key is of that key.
+    """
     lines = _PROPERTY.sub("", block).split("\n")[1:]
-    if next((line for line in map(str.lstrip, lines) if line and not line.startswith("#")), "").startswith("{"):
+    if next(
+        (line for line in map(str.lstrip, lines) if line and not line.startswith("#")), ""
+    ).startswith("{"):
         return _is_stated(block)
-    above: list[tuple[int, bool]] = []  # how far what stands around a line is indented, and whether it is of another key
+    # how far what stands around a line is indented, and whether it is of another key
+    above: list[tuple[int, bool]] = []
     for line in lines:
         indent = len(line) - len(line.lstrip())
-        while above and above[-1][0] >= indent + line.startswith("-", indent):  # an item is below a key that is indented as far
+        # an item is below a key that is indented as far
+        while above and above[-1][0] >= indent + line.startswith("-", indent):
             above.pop()
         of_another = bool(above) and above[-1][1]
         found = None if of_another else _STATED.match(line)
-        if found and not found["before"].strip(" \t\"'`“”‘’?{(-") and found["empty"] is None and not found["no"]:
+        if (
+            found
+            and not found["before"].strip(" \t\"'`“”‘’?{(-")
+            and found["empty"] is None
+            and not found["no"]
+        ):
             return True
         if line.strip():
-            above.append((len(line) - len(line.lstrip(" \t-")), of_another or bool(_OPENS.search(line.partition(" #")[0].rstrip()))))
+            above.append(
+                (
+                    len(line) - len(line.lstrip(" \t-")),
+                    of_another or bool(_OPENS.search(line.partition(" #")[0].rstrip())),
+                )
+            )
     return False
 
 
 def _is_field(fields: Mapping[str, Any]) -> bool:
-    """Tell whether fields that were read have the key, one that is merged in too, with a value other than no."""
+    """Tell whether fields that were read have the key, one that is merged in too, with a value
+    other than no.
+    """
     for key, value in fields.items():
-        merged = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, Mapping)] if key == "<<" else []
-        if any(map(_is_field, merged)):
-            return True
-        if re.sub(r"^\W+|\W+$", "", _plain(_unescaped(key))) == "private" and _plain(str(value)).strip() not in _REFUSED:
+        if key == "<<":
+            merged = value if isinstance(value, list) else [value]
+            if any(isinstance(each, Mapping) and _is_field(each) for each in merged):
+                return True
+        if (
+            re.sub(r"^\W+|\W+$", "", _plain(_unescaped(key))) == "private"
+            and _plain(str(value)).strip() not in _REFUSED
+        ):
             return True
     return False
 
@@ -232,10 +291,14 @@ _TAGS_KEY = re.compile(rf"(?<!\w)tags?(?:{_QUOTE}|[ \t])*+[:=]")
 _OTHER_KEY = re.compile(rf"{_QUOTE}*+\w[\w -]*+{_QUOTE}*+[ \t]*+[:=]")
 _NAME = re.compile(r"[\w/-]+")
 _HASH = re.compile(
-    "(?<![^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff])(?<![/&\\\\])"
+    "(?<![^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff])"
+    r"(?<![/&\\])"
     r"#(?:\[\[([^\[\]\n|]++)|([\w/#-]++))"
 )
-"""A tag stands behind anything that is no letter, digit, slash or `&`; Chinese, Japanese, Thai and others put no space before it."""
+"""A tag stands behind anything that is no letter, digit, slash or `&`; Chinese, Japanese, Thai and
+others put no space before it.
+"""
 
 _SPAN = re.compile(r"(?<![`\\a-z0-9])(`++)[^`\n]++\1(?!`)")
 """A span of code in one line; a backtick behind a letter is an apostrophe."""
@@ -274,7 +337,9 @@ def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:
 
 
 def says_private(text: str, front: FrontMatter, settings: CorpusSettings) -> bool:
-    """Tell whether a decoded file with this front matter says of itself that it is private, by its head or by a tag."""
+    """Tell whether a decoded file with this front matter says of itself that it is private, by its
+    head or by a tag.
+    """
     wanted = tuple(filter(None, map(_tag, settings.private.tags)))
     read = front.lines if front.size and not front.problems else 0
     block, rest = map(_plain, map(_unescaped, _cut_after(text, read)))
@@ -288,15 +353,21 @@ def says_private(text: str, front: FrontMatter, settings: CorpusSettings) -> boo
     if any(_is_stated(head) if fenced else _prose_says(head) for head, fenced in heads):
         return True
     listed = (tag for head, _ in ((block, True), *heads) for tag in _tags_listed(head))
-    tags = (*listed, *(tag for head, fenced in ((block, True), *heads) if fenced for tag in _tags_in(head)))
+    tags = (
+        *listed,
+        *(tag for head, fenced in ((block, True), *heads) if fenced for tag in _tags_in(head)),
+    )
     if any(_is_below(tag, wanted) for tag in tags):
         return True
     _, body = _cut_after(text, front.lines)
-    return _body_says(body, wanted) and _body_says(_without_code(body), wanted)  # code is looked for only where it matters
+    # code is looked for only where it matters
+    return _body_says(body, wanted) and _body_says(_without_code(body), wanted)
 
 
 def _cut_after(text: str, count: int) -> tuple[str, str]:
-    """Return the first lines of a text, and the others: to split ten million of them takes more memory than all else that is done with a note."""
+    """Return the first lines of a text, and the others: to split ten million of them takes more
+    memory than all else that is done with a note.
+    """
     first = text.split("\n", count)
     return "\n".join(first[:count]), "".join(first[count:])
 

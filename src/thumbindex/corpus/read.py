@@ -1,4 +1,6 @@
-"""What is on disk: list a folder, read files of it, and of nowhere else, and decode them to text with one kind of line end."""
+"""What is on disk: list a folder, read files of it, and of nowhere else, and decode them to text
+with one kind of line end.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,26 @@ from thumbindex.text import strip_invisible
 # ------------------------------------------------------------------ a folder
 
 _BY_DESCRIPTOR = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
-"""Whether a folder can be listed by what was opened: a file's facts cost a quarter less where its path is not looked up."""
+"""Whether a folder can be listed by what was opened: a file's facts cost a quarter less where its
+path is not looked up.
+"""
 
-_FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_FOLDER_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_DIRECTORY", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)
 
 _WINDOWS, _MOUNT_POINT = sys.platform == "win32", 0xA0000003
-"""Whether there are junctions, and the tag of one (`stat.IO_REPARSE_TAG_MOUNT_POINT`, which other systems lack)."""
+"""Whether there are junctions, and the tag of one (`stat.IO_REPARSE_TAG_MOUNT_POINT`, which other
+systems lack).
+"""
 
 _FACTS = struct.Struct("=IQqqq")
-"""Mode, inode, size and the times of the last change of text and of facts, where they are not too large for it."""
+"""Mode, inode, size and the times of the last change of text and of facts, where they are not too
+large for it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +56,20 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class FolderListing:
-    """What is in one folder. Names are as on disk; of folders only the name counts, since what is in them is listed by itself."""
+    """What is in one folder.
+
+    Names are as on disk; of folders only the name counts, since what is in them is listed by
+    itself.
+    """
 
     real: str
     names: Sequence[str]
     folders: frozenset[str]
     links: Mapping[str, Target]
-    facts: Mapping[str, os.stat_result]  # of what may be a document and of ignore files, symlinks not followed
-    failed: Mapping[str, OSError] = field(default_factory=dict)  # of which the facts could not be had
+    # of what may be a document and of ignore files, symlinks not followed
+    facts: Mapping[str, os.stat_result]
+    # of which the facts could not be had
+    failed: Mapping[str, OSError] = field(default_factory=dict)
 
     def digest(self, salt: bytes) -> bytes:
         """Return what differs where anything that a walk goes by does."""
@@ -65,8 +84,17 @@ class FolderListing:
     @property
     def newest(self) -> int:
         """When a file that counts was changed last, in nanoseconds."""
-        facts = chain(self.facts.values(), (each.facts for each in self.links.values() if each.facts))
-        return max((max(each.st_mtime_ns, each.st_ctime_ns) for each in facts if not stat.S_ISDIR(each.st_mode)), default=0)
+        facts = chain(
+            self.facts.values(), (each.facts for each in self.links.values() if each.facts)
+        )
+        return max(
+            (
+                max(each.st_mtime_ns, each.st_ctime_ns)
+                for each in facts
+                if not stat.S_ISDIR(each.st_mode)
+            ),
+            default=0,
+        )
 
 
 def list_folder(real: str, settings: CorpusSettings) -> FolderListing:
@@ -75,10 +103,23 @@ def list_folder(real: str, settings: CorpusSettings) -> FolderListing:
     try:
         with os.scandir(place) as found:
             entries = list(found)
-        looked_at = [entry for entry in entries if entry.name.lower().endswith(settings.extensions) or entry.name in settings.ignore_files]
+        looked_at = [
+            entry
+            for entry in entries
+            if entry.name.lower().endswith(settings.extensions)
+            or entry.name in settings.ignore_files
+        ]
         facts, failed = _facts(looked_at)
-        links = {entry.name: _target(os.path.join(real, entry.name)) for entry in entries if entry.is_symlink() or _is_junction(entry)}  # noqa: PTH118
-        folders = frozenset([entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name not in links])
+        links = {
+            entry.name: _target(os.path.join(real, entry.name))  # noqa: PTH118
+            for entry in entries
+            if entry.is_symlink() or _is_junction(entry)
+        }
+        folders = frozenset(
+            entry.name
+            for entry in entries
+            if entry.is_dir(follow_symlinks=False) and entry.name not in links
+        )
         return FolderListing(real, [entry.name for entry in entries], folders, links, facts, failed)
     finally:
         if isinstance(place, int):
@@ -86,13 +127,17 @@ def list_folder(real: str, settings: CorpusSettings) -> FolderListing:
 
 
 def _is_junction(entry: os.DirEntry[str]) -> bool:
-    """Tell whether an entry is a folder that leads elsewhere, as a symlink does, and that Python takes for a folder (Windows)."""
+    """Tell whether an entry is a folder that leads elsewhere, as a symlink does, and that Python
+    takes for a folder (Windows).
+    """
     if not _WINDOWS:
         return False
     return getattr(entry.stat(follow_symlinks=False), "st_reparse_tag", 0) == _MOUNT_POINT
 
 
-def _facts(entries: Sequence[os.DirEntry[str]]) -> tuple[dict[str, os.stat_result], dict[str, OSError]]:
+def _facts(
+    entries: Sequence[os.DirEntry[str]],
+) -> tuple[dict[str, os.stat_result], dict[str, OSError]]:
     try:
         return {entry.name: entry.stat(follow_symlinks=False) for entry in entries}, {}
     except OSError:  # one of them went just now: each is asked by itself
@@ -117,9 +162,17 @@ def _target(link: str) -> Target:
 
 def _packed(files: Collection[os.stat_result]) -> bytes:
     try:
-        return b"".join([_FACTS.pack(f.st_mode, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns) for f in files])
-    except struct.error:  # a time after 2262, an inode of 128 bits: whole as well, in three times the time
-        return repr([(f.st_mode, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns) for f in files]).encode()
+        return b"".join(
+            [
+                _FACTS.pack(f.st_mode, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns)
+                for f in files
+            ]
+        )
+    # a time after 2262, an inode of 128 bits: whole as well, in three times the time
+    except struct.error:
+        return repr(
+            [(f.st_mode, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns) for f in files]
+        ).encode()
 
 
 def _packed_target(facts: os.stat_result | None) -> bytes:
@@ -135,8 +188,15 @@ def is_folder(target: Target | None) -> bool:
 
 # ------------------------------------------------------------------ a file
 
-# no following of a link that was put there meanwhile, no waiting for a pipe; Windows has neither flag
-_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+# no following of a link that was put there meanwhile, no waiting for a pipe; Windows has neither
+# flag
+_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)
 
 _STEPS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 """Whether a path can be opened one folder after the other, none of them a symlink."""
@@ -148,7 +208,9 @@ LONGEST_PATH = 259
 
 
 def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Problem:
-    """Read one file of a folder; a symlink out of the folder, a device, a file over the maximum give the problem."""
+    """Read one file of a folder; a symlink out of the folder, a device, a file over the maximum
+    give the problem.
+    """
     real = os.path.realpath(root)
     found = read_inside(real, os.path.join(real, path), settings.max_file_bytes)  # noqa: PTH118
     if isinstance(found, int):
@@ -157,13 +219,22 @@ def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Probl
 
 
 def read_inside(root: str, path: str, most: int) -> bytes | str | int:
-    """Read a file whose real path lies below a real folder; return in words why it cannot be read, or its size where that is more than `most`."""
+    """Read a file whose real path lies below a real folder; return in words why it cannot be read,
+    or its size where that is more than `most`.
+    """
     try:
         descriptor = _open_as_named(root, path)
-        descriptor = _open_inside(root, os.path.realpath(path)) if descriptor is None else descriptor
+        descriptor = (
+            _open_inside(root, os.path.realpath(path)) if descriptor is None else descriptor
+        )
     except (OSError, ValueError) as error:
-        why = f" (Windows takes no path of {len(path)} characters: shorten it, or allow long paths there)"
-        return f"cannot be read: {getattr(error, 'strerror', None) or error}{why if _WINDOWS and len(path) > LONGEST_PATH else ''}"
+        why = getattr(error, "strerror", None) or error
+        advice = (
+            f" (Windows takes no path of {len(path)} characters: shorten it, or allow long paths "
+            "there)"
+        )
+        is_long = _WINDOWS and len(path) > LONGEST_PATH
+        return f"cannot be read: {why}{advice if is_long else ''}"
     if descriptor is None:
         return _OUT
     try:
@@ -181,7 +252,9 @@ def read_inside(root: str, path: str, most: int) -> bytes | str | int:
 
 
 def inside(root: str, real: str) -> str | None:
-    """Return a real path as one in a real folder, with slashes; "." for the folder itself, None where it is outside."""
+    """Return a real path as one in a real folder, with slashes; "." for the folder itself, None
+    where it is outside.
+    """
     if real == root:
         return "."
     start = root.rstrip(os.sep) + os.sep
@@ -189,7 +262,9 @@ def inside(root: str, real: str) -> str | None:
 
 
 def _open_inside(root: str, real: str) -> int | None:
-    """Open a real path below a real folder, None where it is not below it; a folder on the way that has become a symlink meanwhile is an error."""
+    """Open a real path below a real folder, None where it is not below it; a folder on the way that
+    has become a symlink meanwhile is an error.
+    """
     own = inside(root, real)
     if own is None or own == ".":
         return None
@@ -199,7 +274,9 @@ def _open_inside(root: str, real: str) -> int | None:
 
 
 def _open_as_named(root: str, path: str) -> int | None:
-    """Open a path below a real folder where no part of it is a symlink, as of most: to find its real path takes as long as to read it."""
+    """Open a path below a real folder where no part of it is a symlink, as of most: to find its
+    real path takes as long as to read it.
+    """
     own = inside(root, path)
     if not _STEPS or own in (None, ".") or ".." in own.split("/"):
         return None
@@ -224,7 +301,9 @@ def _open_steps(root: str, path: str) -> int:
 
 
 def _open_and_compare(root: str, real: str) -> int | None:
-    """Open a file by its whole path, and see afterwards that it still lies where it did (Windows)."""
+    """Open a file by its whole path, and see afterwards that it still lies where it did
+    (Windows).
+    """
     descriptor = os.open(real, _FLAGS)
     now = os.path.realpath(real)
     try:
@@ -238,7 +317,11 @@ def _open_and_compare(root: str, real: str) -> int | None:
 
 def too_large(path: str, size: int, settings: CorpusSettings) -> Problem:
     """Report a file over the maximum."""
-    return Problem(path, None, f"{size:,} bytes, more than corpus.max_file_bytes ({settings.max_file_bytes:,}): left out")
+    return Problem(
+        path,
+        None,
+        f"{size:,} bytes, more than corpus.max_file_bytes ({settings.max_file_bytes:,}): left out",
+    )
 
 
 def digest_of(data: bytes) -> str:
@@ -247,7 +330,9 @@ def digest_of(data: bytes) -> str:
 
 
 def read_digest(root: Path, path: str, settings: CorpusSettings) -> str:
-    """Return the digest of one file of a folder; empty where it cannot be read, which equals no digest."""
+    """Return the digest of one file of a folder; empty where it cannot be read, which equals no
+    digest.
+    """
     data = read_bytes(root, path, settings)
     return "" if isinstance(data, Problem) else digest_of(data)
 
@@ -265,26 +350,39 @@ _LINE_END = re.compile(r"\r\n?")
 
 
 _CONTROLS = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n\v\f\r\x1b")
-"""Control characters that no text has: it has tabs, ends of lines and pages, and a terminal's log has escapes."""
+"""Control characters that no text has: it has tabs, ends of lines and pages, and a terminal's log
+has escapes.
+"""
 
 _CONTROLS_OF_TEXT, _STRAY_CONTROLS = 1 / 20, 16
-"""Of all bytes, and in any case. A note with a few stray ones is read; of compressed files, pictures and random bytes it is a tenth and more."""
+"""Of all bytes, and in any case.
+
+A note with a few stray ones is read; of compressed files, pictures and random bytes it is a tenth
+and more.
+"""
 
 
 def is_text(data: bytes) -> bool:
-    """Tell whether a file's bytes are text in any encoding, by its mark or as good as no control characters.
+    """Tell whether a file's bytes are text in any encoding, by its mark or as good as no control
+    characters.
 
     Zeros at its end say nothing: a crash leaves them behind what was written.
     """
     if data.startswith(tuple(mark for mark, _ in _BOMS)):
         return True
     data = data.rstrip(b"\0")
-    return len(data) - len(data.translate(None, _CONTROLS)) <= max(_STRAY_CONTROLS, len(data) * _CONTROLS_OF_TEXT)
+    return len(data) - len(data.translate(None, _CONTROLS)) <= max(
+        _STRAY_CONTROLS, len(data) * _CONTROLS_OF_TEXT
+    )
 
 
 def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
-    """Return a file's text with line feeds only, no byte order mark and no NUL, and what had to be guessed or replaced."""
-    mark, encoding = next(((mark, name) for mark, name in _BOMS if data.startswith(mark)), (b"", "utf-8"))
+    """Return a file's text with line feeds only, no byte order mark and no NUL, and what had to be
+    guessed or replaced.
+    """
+    mark, encoding = next(
+        ((mark, name) for mark, name in _BOMS if data.startswith(mark)), (b"", "utf-8")
+    )
     body = data[len(mark) :]
     problems: list[Problem] = []
     try:
@@ -292,23 +390,37 @@ def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
     except UnicodeDecodeError as error:
         text, how = _guess(body, encoding)
         line = _lines(body[: error.start].decode(encoding, "replace"))
-        problems.append(Problem(path, line, f"not {encoding.upper()}: {how}; save the file as UTF-8"))
+        problems.append(
+            Problem(path, line, f"not {encoding.upper()}: {how}; save the file as UTF-8")
+        )
     text = _LINE_END.sub("\n", text) if "\r" in text else text
     nul = text.find("\0")
     if nul >= 0:
-        problems.append(Problem(path, _lines(text[:nul]), f"{text.count(chr(0))} NUL characters, replaced; is this a text file?"))
+        problems.append(
+            Problem(
+                path,
+                _lines(text[:nul]),
+                f"{text.count(chr(0))} NUL characters, replaced; is this a text file?",
+            )
+        )
         text = text.replace("\0", "\ufffd")
     return text, tuple(problems)
 
 
 def decode_seen(path: str, data: bytes) -> str:
-    """Return a file's text as it is shown and searched: without what nobody sees; empty where it is no text."""
+    """Return a file's text as it is shown and searched: without what nobody sees; empty where it is
+    no text.
+    """
     return strip_invisible(decode(path, data)[0]) if is_text(data) else ""
 
 
 def _guess(data: bytes, encoding: str) -> tuple[str, str]:
-    """Read bytes that are not what they should be: as Windows-1252 unless some of them are valid UTF-8 beyond ASCII."""
-    if encoding == "utf-8" and not any("\x7f" < c < "\ud800" or c > "\udfff" for c in set(data.decode("utf-8", "surrogateescape"))):
+    """Read bytes that are not what they should be: as Windows-1252 unless some of them are valid
+    UTF-8 beyond ASCII.
+    """
+    if encoding == "utf-8" and not any(
+        "\x7f" < c < "\ud800" or c > "\udfff" for c in set(data.decode("utf-8", "surrogateescape"))
+    ):
         return data.decode("cp1252", "replace"), "read as Windows-1252"
     return data.decode(encoding, "replace"), "what is not was replaced"
 

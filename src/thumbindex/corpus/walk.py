@@ -1,4 +1,6 @@
-"""Which files of a folder are documents, and which of them changed: ignore rules, globs, private ones too, hidden folders and symlinks respected."""
+"""Which files of a folder are documents, and which of them changed: ignore rules, globs, private
+ones too, hidden folders and symlinks respected.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,27 @@ from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
-from thumbindex.corpus.read import FolderListing, Target, decode, inside, is_folder, list_folder, read_inside, too_large
+from thumbindex.corpus.read import (
+    FolderListing,
+    Target,
+    decode,
+    inside,
+    is_folder,
+    list_folder,
+    read_inside,
+    too_large,
+)
 from thumbindex.errors import UnknownFolderError
 from thumbindex.model import Changes, FileState, Problem
 from thumbindex.settings import CorpusSettings
 
-# ------------------------------------------------------------------ git's rules, as anybody may have written them
+# ------------------------------------------------------------------ git's rules, as anybody may hav
 
 _STARS = re.compile(r"(?:\[\^/\]\*)+")
 _STAR = re.compile(r"\[\^/\]\*((?:[^/\[]|\\\[|\[\^/\](?!\*)|\[(?!\^/\]))++)(?=\[\^/\]\*)")
-"""A star in the regular expression of a rule, with what is behind it up to the next one in the same name."""
+"""A star in the regular expression of a rule, with what is behind it up to the next one in the same
+name.
+"""
 
 
 def read_rules(lines: Iterable[str]) -> GitIgnoreSpec:
@@ -37,18 +50,24 @@ def read_rules(lines: Iterable[str]) -> GitIgnoreSpec:
 
 
 def _composed(text: str) -> str:
-    """Return a text with letters and accents together: rules are written so, and macOS may keep them apart in names."""
+    """Return a text with letters and accents together: rules are written so, and macOS may keep
+    them apart in names.
+    """
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 class _Rule(GitIgnoreSpecPattern):
-    """A rule that is matched in time which grows with the path, whatever its stars: the next thing behind a star is taken where it first comes."""
+    """A rule that is matched in time which grows with the path, whatever its stars: the next thing
+    behind a star is taken where it first comes.
+    """
 
     __slots__ = ()
 
     @classmethod
     def pattern_to_regex(cls, pattern: Any) -> tuple[Any, bool | None]:
-        """Return a rule's regular expression, None where it says nothing, and whether it leaves out or takes in."""
+        """Return a rule's regular expression, None where it says nothing, and whether it leaves out
+        or takes in.
+        """
         try:
             found, leaves_out = super().pattern_to_regex(pattern)
             with warnings.catch_warnings():  # `[[` in a set may mean something else one day
@@ -59,7 +78,9 @@ class _Rule(GitIgnoreSpecPattern):
 
 
 def _without_retries(pattern: str) -> str:
-    """Let no star but the last of a name, and no `**` but the last, be tried again once what is behind it was found."""
+    """Let no star but the last of a name, and no `**` but the last, be tried again once what is
+    behind it was found.
+    """
     pattern = _STARS.sub("[^/]*", pattern)
     pattern = _STAR.sub(r"(?>[^/]*?\1)", pattern)
     anywhere = "^(?:.+/)?"
@@ -77,15 +98,23 @@ def _without_retries(pattern: str) -> str:
 
 
 def is_private_path(path: str, settings: CorpusSettings) -> bool:
-    """Tell whether a glob of `corpus.private.globs` keeps a file, or a folder that it is in, out; upper and lower case are one."""
+    """Tell whether a glob of `corpus.private.globs` keeps a file, or a folder that it is in, out;
+    upper and lower case are one.
+    """
     globs = settings.private.globs
     return bool(globs) and _private_rules(globs).match_file(_folded(path))
 
 
 def is_private_folder(path: str, settings: CorpusSettings) -> bool:
-    """Tell whether whatever lies in a folder is private (`journal/**`), so that the folder's own name is nobody's business either."""
+    """Tell whether whatever lies in a folder is private (`journal/**`), so that the folder's own
+    name is nobody's business either.
+    """
     globs = settings.private.globs
-    return bool(globs) and not any(glob.startswith("!") for glob in globs) and _private_rules(globs).match_file(_folded(f"{path.rstrip('/')}/_.md"))
+    return (
+        bool(globs)
+        and not any(glob.startswith("!") for glob in globs)
+        and _private_rules(globs).match_file(_folded(f"{path.rstrip('/')}/_.md"))
+    )
 
 
 def unmatched_globs(globs: Iterable[str], root: Path, settings: CorpusSettings) -> tuple[str, ...]:
@@ -97,7 +126,9 @@ def unmatched_globs(globs: Iterable[str], root: Path, settings: CorpusSettings) 
     open_settings = replace(settings, private=replace(settings.private, globs=()))
     for file in walk(root, open_settings).files:
         for name in names_of(real, file.path, known):
-            left = {glob: rules for glob, rules in left.items() if not rules.match_file(_folded(name))}
+            left = {
+                glob: rules for glob, rules in left.items() if not rules.match_file(_folded(name))
+            }
     return tuple(left)
 
 
@@ -106,7 +137,8 @@ Names = dict[str, tuple[str, ...]]
 
 
 def is_private_place(root: str, path: str, settings: CorpusSettings, known: Names) -> bool:
-    """Return whether a glob keeps a file, or all that is in a folder, private under any of its names.
+    """Return whether a glob keeps a file, or all that is in a folder, private under any of its
+    names.
 
     `root` is a real path; `known` saves work for the next path.
     """
@@ -120,14 +152,17 @@ def is_private_place(root: str, path: str, settings: CorpusSettings, known: Name
 
 
 def names_of(root: str, path: str, known: Names, hops: int = 0) -> tuple[str, ...]:
-    """Return the paths inside a folder that lead to one place: the given one, those that its symlinks name, and the real one, last."""
+    """Return the paths inside a folder that lead to one place: the given one, those that its
+    symlinks name, and the real one, last.
+    """
     if path in known:
         return known[path]
     slash = "/" if path.endswith("/") else ""
     above, _, name = path.rstrip("/").rpartition("/")
     if above and f"{above}/" not in known:
         for end in (at for at, sign in enumerate(above) if sign == "/"):
-            names_of(root, above[: end + 1], known, hops)  # outermost first, so that deep folders need no deep recursion
+            # outermost first, so that deep folders need no deep recursion
+            names_of(root, above[: end + 1], known, hops)
     folders = names_of(root, f"{above}/", known, hops) if above else ("",)
     names = [f"{folder}{name}{slash}" for folder in folders]
     place = f"{root}/{names[-1].rstrip('/')}"  # the folder's last name is the real one
@@ -149,7 +184,8 @@ MOST_HOPS = 40
 
 
 def _named_targets(root: str, link: str) -> list[str]:
-    """Return the paths inside a folder that a symlink names: its target as written, and with the folder of the target resolved.
+    """Return the paths inside a folder that a symlink names: its target as written, and with the
+    folder of the target resolved.
 
     A target outside may be a symlink that leads back, so it is followed until it is inside.
     """
@@ -168,10 +204,14 @@ def _named_targets(root: str, link: str) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _private_rules(globs: tuple[str, ...]) -> GitIgnoreSpec:
-    """Return the rules of globs that keep notes private; a backslash in them may stand between folders too, and a bracket for itself."""
+    """Return the rules of globs that keep notes private; a backslash in them may stand between
+    folders too, and a bracket for itself.
+    """
     lines = []
     for glob in map(_folded, globs):
-        lines += [glob, *([] if glob.startswith("!") else [glob.replace("\\", "/"), glob.replace("[", "?").replace("]", "?")])]
+        lines.append(glob)
+        if not glob.startswith("!"):
+            lines += [glob.replace("\\", "/"), glob.replace("[", "?").replace("]", "?")]
     return read_rules(lines)
 
 
@@ -184,7 +224,9 @@ def _folded(text: str) -> str:
 _SALT_BYTES = 8
 
 NOT_KEPT = -1
-"""Stands for the time of a file that was written just before: it is no file's, so that the digest decides."""
+"""Stands for the time of a file that was written just before: it is no file's, so that the digest
+decides.
+"""
 
 FRESH_NS = 2_000_000_000
 """The coarsest clock of a file system in use (FAT) ticks every two seconds."""
@@ -195,16 +237,21 @@ class FolderDigests:
     """What a walk looked at, by digests alone: names of folders may be private."""
 
     salt: str
-    folders: dict[str, str]  # each folder that was listed, by a digest of its real path, with that of its listing
+    # each folder that was listed, by a digest of its real path, with that of its listing
+    folders: dict[str, str]
 
     def add(self, listing: FolderListing) -> None:
-        """Keep what a folder's listing is known by; the listings of a large vault are not held until the walk's end."""
+        """Keep what a folder's listing is known by; the listings of a large vault are not held
+        until the walk's end.
+        """
         salt = bytes.fromhex(self.salt)
         self.folders[_mark(listing.real, salt)] = listing.digest(salt).hex()
 
 
 def is_unchanged(root: Path, settings: CorpusSettings, digests: FolderDigests) -> bool:
-    """Tell whether every folder that a walk listed holds what it held then: another walk by the same settings would find the same."""
+    """Tell whether every folder that a walk listed holds what it held then: another walk by the
+    same settings would find the same.
+    """
     salt, left = bytes.fromhex(digests.salt), dict(digests.folders)
     waiting = [os.path.realpath(root)]
     while waiting:
@@ -232,8 +279,10 @@ class FolderChanges:
     """The changes, and the facts to keep for the next comparison."""
 
     changes: Changes
-    states: tuple[FileState, ...]  # of all files present, by path; the digest of an added file is empty until it is read
-    touched: tuple[str, ...] = ()  # the same text with other facts: only the facts are to be kept anew
+    # of all files present, by path; the digest of an added file is empty until it is read
+    states: tuple[FileState, ...]
+    # the same text with other facts: only the facts are to be kept anew
+    touched: tuple[str, ...] = ()
 
 
 def find_changes(
@@ -244,16 +293,22 @@ def find_changes(
     now_ns: int,
     verify: bool = False,
 ) -> FolderChanges:
-    """Compare files with what is known of them: facts first, digests where those differ, all digests with `verify`.
+    """Compare files with what is known of them: facts first, digests where those differ, all
+    digests with `verify`.
 
-    `now_ns` is the clock when the files were listed: the time of a file that was written just before is not kept, since a
-    second write within one tick of the clock would leave it as it is ("racily clean", as git does); its digest decides next time.
+    `now_ns` is the clock when the files were listed: the time of a file that was written just
+    before is not kept, since a second write within one tick of the clock would leave it as it is
+    ("racily clean", as git does); its digest decides next time.
     """
     states: list[FileState] = []
     added, changed, touched = [], [], []
     for state in present:
         before = known.get(state.path)
-        kept = replace(state, mtime_ns=NOT_KEPT) if max(state.mtime_ns, state.ctime_ns) > now_ns - FRESH_NS else state
+        kept = (
+            replace(state, mtime_ns=NOT_KEPT)
+            if max(state.mtime_ns, state.ctime_ns) > now_ns - FRESH_NS
+            else state
+        )
         if before is None:
             added.append(state.path)
         elif not verify and facts_of(before) == facts_of(state):
@@ -268,11 +323,15 @@ def find_changes(
         states.append(kept)
     removed = sorted(set(known) - {state.path for state in present})
     same = len(present) - len(added) - len(changed)
-    return FolderChanges(Changes(tuple(added), tuple(changed), tuple(removed), same), tuple(states), tuple(touched))
+    return FolderChanges(
+        Changes(tuple(added), tuple(changed), tuple(removed), same), tuple(states), tuple(touched)
+    )
 
 
 def facts_of(state: FileState) -> tuple[int, int, int, int]:
-    """Return what is the same while nobody writes to a file; its time alone can be set back by whoever writes."""
+    """Return what is the same while nobody writes to a file; its time alone can be set back by
+    whoever writes.
+    """
     return state.size, state.mtime_ns, state.inode, state.ctime_ns
 
 
@@ -295,7 +354,10 @@ MOST_RULES = 1_000_000
 """Bytes of one ignore file."""
 
 _EARLIEST_NS = -(2**63)
-"""The earliest time that the store has, in 1677: NTFS begins in 1601. One after 2262 is ahead of every clock, and is not kept."""
+"""The earliest time that the store has, in 1677: NTFS begins in 1601.
+
+One after 2262 is ahead of every clock, and is not kept.
+"""
 
 _NEVER = ".git"  # holds no document, even where hidden folders are read
 
@@ -316,31 +378,43 @@ class _State:
     settings: CorpusSettings
     files: dict[str, FileState] = field(default_factory=dict)  # by real path
     problems: list[Problem] = field(default_factory=list)
-    folders: set[str] = field(default_factory=set)  # that were listed, or could not be, by real path
+    # that were listed, or could not be, by real path
+    folders: set[str] = field(default_factory=set)
     began_ns: int = 0  # the clock
     digests: FolderDigests | None = None  # where somebody asks for them and nothing has spoilt them
-    links: list[tuple[str, str, _Rules]] = field(default_factory=list)  # path in the folder, real path, rules
-    twice: list[tuple[str, str]] = field(default_factory=list)  # symlinks to notes that are listed by their real path, with that
-    unmatched: dict[tuple[str, str], GitIgnoreSpec] = field(default_factory=dict)  # globs that have met nothing so far, by setting and text
-    asked: frozenset[str] | None = None  # the paths that are looked at, where that is not all of them, with the folders on the way
+    # path in the folder, real path, rules
+    links: list[tuple[str, str, _Rules]] = field(default_factory=list)
+    # symlinks to notes that are listed by their real path, with that
+    twice: list[tuple[str, str]] = field(default_factory=list)
+    # globs that have met nothing so far, by setting and text
+    unmatched: dict[tuple[str, str], GitIgnoreSpec] = field(default_factory=dict)
+    # the paths that are looked at, where that is not all of them, with the folders on the way
+    asked: frozenset[str] | None = None
     names: Names = field(default_factory=dict)  # of the paths that were looked at
     reasons: dict[str, str] = field(default_factory=dict)  # why one that was asked for is left out
     include: GitIgnoreSpec = field(init=False)
     exclude: GitIgnoreSpec = field(init=False)
 
     def __post_init__(self) -> None:
-        self.include, self.exclude = read_rules(self.settings.include), read_rules(self.settings.exclude)
+        self.include, self.exclude = (
+            read_rules(self.settings.include),
+            read_rules(self.settings.exclude),
+        )
 
 
 def walk(root: Path, settings: CorpusSettings, now_ns: int = 0) -> Walk:
-    """List the files to be read, sorted by path, with their facts but no digest, and what had to be left out.
+    """List the files to be read, sorted by path, with their facts but no digest, and what had to be
+    left out.
 
-    Paths are as on disk, relative, with slashes. Ignore files and globs follow git's rules. A symlink is followed where it leads inside
-    the folder; a file that is reached twice is listed once, by its real path. `now_ns` is the clock when the walk begins, and 0 where
-    nobody asks for digests of the folders. Raises UnknownFolderError where there is no such folder.
+    Paths are as on disk, relative, with slashes. Ignore files and globs follow git's rules. A
+    symlink is followed where it leads inside the folder; a file that is reached twice is listed
+    once, by its real path. `now_ns` is the clock when the walk begins, and 0 where nobody asks for
+    digests of the folders. Raises UnknownFolderError where there is no such folder.
     """
     digests = FolderDigests(secrets.token_hex(_SALT_BYTES), {}) if now_ns else None
-    state = _State(_real(root), settings, unmatched=_globs(settings), began_ns=now_ns, digests=digests)
+    state = _State(
+        _real(root), settings, unmatched=_globs(settings), began_ns=now_ns, digests=digests
+    )
     _go(state)
     files = sorted(state.files.values(), key=lambda file: file.path)
     problems = sorted((*state.problems, *_remarks(state)), key=lambda problem: problem.path)
@@ -348,7 +422,9 @@ def walk(root: Path, settings: CorpusSettings, now_ns: int = 0) -> Walk:
 
 
 def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
-    """Say in words why a walk does not list a path of the folder; None where it lists it. It is a walk that looks at nothing beside the path.
+    """Say in words why a walk does not list a path of the folder; None where it lists it.
+
+    It is a walk that looks at nothing beside the path.
 
     Raises UnknownFolderError where there is no such folder.
     """
@@ -361,16 +437,29 @@ def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
     if any(file.path == path for file in state.files.values()):
         return None
     if target in state.files:
-        return f"it is a symlink to a note that is listed once, by its own path {state.files[target].path}"
-    known = {problem.path: f": {problem.reason}" for problem in state.problems} | {each: f" {reason}" for each, reason in state.reasons.items()}
-    reasons = (f"{'it' if part == path else f'its folder {part}'}{known[part]}".removeprefix("it: ") for part in _with_folders(path) if part in known)
-    return next(reasons, "it is a folder, not a document" if os.path.isdir(target) else "there is no such file")  # noqa: PTH112
+        return (
+            "it is a symlink to a note that is listed once, by its own path "
+            f"{state.files[target].path}"
+        )
+    known = {problem.path: f": {problem.reason}" for problem in state.problems} | {
+        each: f" {reason}" for each, reason in state.reasons.items()
+    }
+    reasons = (
+        f"{'it' if part == path else f'its folder {part}'}{known[part]}".removeprefix("it: ")
+        for part in _with_folders(path)
+        if part in known
+    )
+    is_folder = os.path.isdir(target)  # noqa: PTH112
+    return next(reasons, "it is a folder, not a document" if is_folder else "there is no such file")
 
 
 def _real(root: Path) -> str:
     real = os.path.realpath(root)
-    if not os.path.isdir(real):  # noqa: PTH112  (the walk works on texts, ten times as fast as on Path objects)
-        raise UnknownFolderError(f"no folder at {root}: check the path, or the configuration's [folders]")
+    # (the walk works on texts, ten times as fast as on Path objects)
+    if not os.path.isdir(real):  # noqa: PTH112
+        raise UnknownFolderError(
+            f"no folder at {root}: check the path, or the configuration's [folders]"
+        )
     return real
 
 
@@ -415,17 +504,31 @@ def _list(state: _State, prefix: str, real: str, rules: _Rules) -> None:
             if link:
                 _note_link(state, path, link, rules)
             elif name not in listing.folders:
-                _add(state, path, f"{below}{name}", rules, listing.facts.get(name) or listing.failed.get(name))
+                _add(
+                    state,
+                    path,
+                    f"{below}{name}",
+                    rules,
+                    listing.facts.get(name) or listing.failed.get(name),
+                )
             elif not _left_out(state, path + "/", rules):
                 waiting.append((path + "/", f"{below}{name}", rules))
 
 
 def _listing(state: _State, prefix: str, real: str) -> FolderListing | None:
-    """List one folder. Digests go where it could not be looked at, or something was written so shortly before that a second write may not show."""
+    """List one folder. Digests go where it could not be looked at, or something was written so
+    shortly before that a second write may not show.
+    """
     try:
         listing = list_folder(real, state.settings)
     except OSError as error:
-        state.problems.append(Problem(prefix.rstrip("/") or ".", None, f"folder cannot be listed: {error.strerror or error}"))
+        state.problems.append(
+            Problem(
+                prefix.rstrip("/") or ".",
+                None,
+                f"folder cannot be listed: {error.strerror or error}",
+            )
+        )
         state.digests = None
         return None
     if listing.failed or listing.newest > state.began_ns - FRESH_NS:
@@ -441,9 +544,13 @@ def _readable_name(state: _State, prefix: str, name: str) -> bool:
     try:
         name.encode()
     except UnicodeEncodeError:
-        shown = (prefix + name).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        shown = (
+            (prefix + name).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        )
         if not name.startswith(".") or state.settings.hidden:
-            state.problems.append(Problem(shown, None, "the name is not valid UTF-8: rename it to have it read"))
+            state.problems.append(
+                Problem(shown, None, "the name is not valid UTF-8: rename it to have it read")
+            )
         return False
     return True
 
@@ -452,11 +559,18 @@ def _own_rules(state: _State, prefix: str, below: str, names: Sequence[str]) -> 
     lines: list[tuple[str, int, str]] = []
     for name in state.settings.ignore_files:
         if name in names:
-            # a symlink would make lines of any file known, a pipe would never end, and a device would fill the memory
+            # a symlink would make lines of any file known, a pipe would never end, and a device
+            # would fill the memory
             found = read_inside(state.root, below + name, MOST_RULES)
             if not isinstance(found, bytes):
-                reason = found.removeprefix("cannot be read: ") if isinstance(found, str) else f"{found:,} bytes, more than {MOST_RULES:,}"
-                state.problems.append(Problem(prefix + name, None, f"ignore rules cannot be read: {reason}"))
+                reason = (
+                    found.removeprefix("cannot be read: ")
+                    if isinstance(found, str)
+                    else f"{found:,} bytes, more than {MOST_RULES:,}"
+                )
+                state.problems.append(
+                    Problem(prefix + name, None, f"ignore rules cannot be read: {reason}")
+                )
                 continue
             written = enumerate(decode(name, found)[0].split("\n"), 1)  # PowerShell writes UTF-16
             lines += [(prefix + name, number, line) for number, line in written if line]
@@ -471,7 +585,9 @@ def _note_link(state: _State, path: str, target: Target, rules: _Rules) -> None:
         _note_link_out(state, path, rules)
         return
     folder = is_folder(target)
-    if _left_out(state, path + "/" if folder else path, rules) or not (folder or _is_document(state, path)):
+    if _left_out(state, path + "/" if folder else path, rules) or not (
+        folder or _is_document(state, path)
+    ):
         return
     if target.facts:
         state.links.append((path, target.path, rules))
@@ -480,10 +596,16 @@ def _note_link(state: _State, path: str, target: Target, rules: _Rules) -> None:
 
 
 def _note_link_out(state: _State, path: str, rules: _Rules) -> None:
-    """Report a symlink out of the folder by its name alone: whether anything is there, and what, is nobody's business."""
+    """Report a symlink out of the folder by its name alone: whether anything is there, and what, is
+    nobody's business.
+    """
     name = path.rpartition("/")[2]
-    if (_is_document(state, path) or "." not in name.lstrip(".")) and not (_left_out(state, path, rules) or _left_out(state, path + "/", rules)):
-        state.problems.append(Problem(path, None, "symlink that leads out of the folder: not followed"))
+    if (_is_document(state, path) or "." not in name.lstrip(".")) and not (
+        _left_out(state, path, rules) or _left_out(state, path + "/", rules)
+    ):
+        state.problems.append(
+            Problem(path, None, "symlink that leads out of the folder: not followed")
+        )
 
 
 def _facts_at(target: str) -> os.stat_result | OSError:
@@ -494,34 +616,62 @@ def _facts_at(target: str) -> os.stat_result | OSError:
 
 
 def _globs(settings: CorpusSettings) -> dict[tuple[str, str], GitIgnoreSpec]:
-    """Return the globs that somebody gave, by setting and text: a default that meets nothing is no mistake of anybody's."""
+    """Return the globs that somebody gave, by setting and text: a default that meets nothing is no
+    mistake of anybody's.
+    """
     excluded = [glob for glob in settings.exclude if glob not in CorpusSettings().exclude]
-    given = [("corpus.include", glob) for glob in settings.include] + [("corpus.exclude", glob) for glob in excluded]
+    given = [("corpus.include", glob) for glob in settings.include] + [
+        ("corpus.exclude", glob) for glob in excluded
+    ]
     return {(name, glob): read_rules([glob.removeprefix("!")]) for name, glob in given}
 
 
 def _match(state: _State, path: str, is_folder: bool) -> None:
-    """Strike off the globs that an entry meets: `include` is about documents, `exclude` about whatever is there, hidden or not."""
+    """Strike off the globs that an entry meets: `include` is about documents, `exclude` about
+    whatever is there, hidden or not.
+    """
     path = _composed(path)
     for (name, glob), spec in list(state.unmatched.items()):
-        met = spec.match_file(f"{path}/" if is_folder else path) and (name == "corpus.exclude" or is_folder or _is_document(state, path))
+        met = spec.match_file(f"{path}/" if is_folder else path) and (
+            name == "corpus.exclude" or is_folder or _is_document(state, path)
+        )
         # a folder that is left out is not looked into
-        if met or (is_folder and name == "corpus.exclude" and glob.lstrip("!/").startswith(f"{path}/")):
+        if met or (
+            is_folder and name == "corpus.exclude" and glob.lstrip("!/").startswith(f"{path}/")
+        ):
             del state.unmatched[name, glob]
 
 
 def _remarks(state: _State) -> Iterator[Problem]:
-    """Yield what is no file's problem. None of these paths is one of a file: what has a problem is not taken to be gone."""
+    """Yield what is no file's problem.
+
+    None of these paths is one of a file: what has a problem is not taken to be gone.
+    """
     for name, glob in state.unmatched:
-        yield Problem(f"{name} {glob!r}", None, "this glob matches nothing in the folder: check its spelling")
+        yield Problem(
+            f"{name} {glob!r}", None, "this glob matches nothing in the folder: check its spelling"
+        )
     if state.twice:
         (path, real), more = min(state.twice), len(state.twice) - 1
-        others = f"; so are {more:,} other symlinks" if more > 1 else "; so is 1 other symlink" if more else ""
-        yield Problem(f"{path} -> {real}", None, f"symlink to a note that is listed once, by its own path{others}")
+        others = f"; so are {more:,} other symlinks" if more > 1 else ""
+        if more == 1:
+            others = "; so is 1 other symlink"
+        yield Problem(
+            f"{path} -> {real}",
+            None,
+            f"symlink to a note that is listed once, by its own path{others}",
+        )
 
 
-def _add(state: _State, path: str, real: str, rules: _Rules, found: os.stat_result | OSError | None) -> None:
-    if real in state.files or not _is_document(state, path) or _left_out(state, path, rules) or found is None:
+def _add(
+    state: _State, path: str, real: str, rules: _Rules, found: os.stat_result | OSError | None
+) -> None:
+    if (
+        real in state.files
+        or not _is_document(state, path)
+        or _left_out(state, path, rules)
+        or found is None
+    ):
         return
     if isinstance(found, OSError):
         state.problems.append(Problem(path, None, f"cannot be read: {found.strerror or found}"))
@@ -538,18 +688,30 @@ def _add(state: _State, path: str, real: str, rules: _Rules, found: os.stat_resu
 def state_of(path: str, facts: os.stat_result) -> FileState:
     """Return what tells a file's versions apart, without its digest."""
     inode = facts.st_ino % 2**64  # ReFS counts in 128 bits, the store in 64
-    return FileState(path, facts.st_size, max(facts.st_mtime_ns, _EARLIEST_NS), inode, ctime_ns=max(facts.st_ctime_ns, _EARLIEST_NS))
+    return FileState(
+        path,
+        facts.st_size,
+        max(facts.st_mtime_ns, _EARLIEST_NS),
+        inode,
+        ctime_ns=max(facts.st_ctime_ns, _EARLIEST_NS),
+    )
 
 
 def _is_document(state: _State, path: str) -> bool:
     found = path.lower().endswith(state.settings.extensions)
     if not found and state.asked is not None:
-        _note(state, path, f"is not Markdown: corpus.extensions names {', '.join(state.settings.extensions)}")
+        _note(
+            state,
+            path,
+            f"is not Markdown: corpus.extensions names {', '.join(state.settings.extensions)}",
+        )
     return found
 
 
 def _left_out(state: _State, path: str, rules: _Rules) -> bool:
-    """Tell whether a file, or a folder (its path ends with a slash), is hidden, ignored or excluded."""
+    """Tell whether a file, or a folder (its path ends with a slash), is hidden, ignored or
+    excluded.
+    """
     by = _decisive(state, path, rules)
     if by is not None and state.asked is not None:
         _note(state, path, _in_words(state, path, by))
@@ -557,7 +719,9 @@ def _left_out(state: _State, path: str, rules: _Rules) -> bool:
 
 
 def _decisive(state: _State, path: str, rules: _Rules) -> str | _Ignore | None:
-    """Return what leaves a path out, a setting by its name or ignore rules; None where nothing does."""
+    """Return what leaves a path out, a setting by its name or ignore rules; None where nothing
+    does.
+    """
     name = path.rstrip("/").rpartition("/")[2]
     if name == _NEVER or (name.startswith(".") and not state.settings.hidden):
         return "hidden"
@@ -584,12 +748,16 @@ def _note(state: _State, path: str, reason: str) -> None:
 def _in_words(state: _State, path: str, by: str | _Ignore) -> str:
     """Say what leaves a path out."""
     if isinstance(by, _Ignore):
-        file, number, line = by.lines[by.spec.check_file(_composed(path[len(by.prefix) :])).index or 0]
+        rule = by.spec.check_file(_composed(path[len(by.prefix) :])).index
+        file, number, line = by.lines[rule or 0]
         return f"is ignored by {file}, line {number}: {line}"
     if by == "private":
         return "is not there"  # nobody is told of it: who asks is answered before
     if by == "exclude":
-        return f"is left out by corpus.exclude: {state.settings.exclude[state.exclude.check_file(_composed(path)).index or 0]}"
+        return (
+            "is left out by corpus.exclude: "
+            f"{state.settings.exclude[state.exclude.check_file(_composed(path)).index or 0]}"
+        )
     if by == "include":
         return f"matches no glob of corpus.include: {', '.join(state.settings.include)}"
     if path.rstrip("/").rpartition("/")[2] == _NEVER:

@@ -1,4 +1,6 @@
-"""Turn texts into vectors: onnxruntime on a CPU, torch where there is a GPU or no other way; and count tokens."""
+"""Turn texts into vectors: onnxruntime on a CPU, torch where there is a GPU or no other way; and
+count tokens.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ _opening = threading.Lock()
 
 
 def open_tokenizer(path: Path, window: int) -> Any:
-    """Return a file's tokenizer, which cuts texts at so many tokens and says what it cut off; nobody may change it, for others have it too."""
+    """Return a file's tokenizer, which cuts texts at so many tokens and says what it cut off;
+    nobody may change it, for others have it too.
+    """
     with _opening:
         return _opened(path, window)
 
@@ -51,13 +55,19 @@ def _opened(path: Path, window: int) -> Any:
 
 
 BYTES_A_TOKEN = 6
-"""The most that one token may stand for: WordPiece sees no blanks, and one token in any word of a script that it does not know."""
+"""The most that one token may stand for: WordPiece sees no blanks, and one token in any word of a
+script that it does not know.
+"""
 
 BUNDLED_WINDOW = 256
-"""Tokens at which the bundled model's texts are cut: with the same the tokenizer is the one that it is embedded with."""
+"""Tokens at which the bundled model's texts are cut: with the same the tokenizer is the one that it
+is embedded with.
+"""
 
 _LONGEST_WORD = 100
-"""Characters: of a longer word WordPiece makes one token, however long it is; here it counts as several words."""
+"""Characters: of a longer word WordPiece makes one token, however long it is; here it counts as
+several words.
+"""
 
 _BLANK = re.compile(r"[\t\n\r ]+")
 """Where WordPiece takes any text apart: what stands between blanks counts by itself."""
@@ -69,15 +79,24 @@ _WORDS = re.compile(rf"[0-9a-z]{{1,{_LONGEST_WORD}}}")
 _MARKS = re.compile(r"[!-/:-@\[-`{-~]")
 
 _REMEMBERED = 1 << 13
-"""Pieces between blanks whose tokens are remembered: an answer is counted several times while it is packed, and most of its pieces are known.
-Four times as many made no answer faster, and a server that runs for long filled them with marks and numbers of notes that have changed since."""
+"""Pieces between blanks whose tokens are remembered: an answer is counted several times while it is
+packed, and most of its pieces are known.
+
+Four times as many made no answer faster, and a server that runs for long filled them with marks and
+numbers of notes that have changed since.
+"""
 
 
 @lru_cache(maxsize=1)
 def token_counter(cache: Path) -> Callable[[str], int]:
-    """Return what counts a text's tokens: never less than the tokenizer of all-MiniLM-L6-v2. Raises ModelError where that is not installed."""
+    """Return what counts a text's tokens: never less than the tokenizer of all-MiniLM-L6-v2.
+
+    Raises ModelError where that is not installed.
+    """
     name = "tokenizer.json"
-    tokenizer = open_tokenizer(bundled_folder(cache, {name: BUNDLED_HASHES[name]}) / name, BUNDLED_WINDOW)
+    tokenizer = open_tokenizer(
+        bundled_folder(cache, {name: BUNDLED_HASHES[name]}) / name, BUNDLED_WINDOW
+    )
 
     def encoded(text: str) -> int:
         found = tokenizer.encode(text, add_special_tokens=False)
@@ -90,29 +109,46 @@ def token_counter(cache: Path) -> Callable[[str], int]:
             return sum(map(of_word, _WORDS.findall(piece.lower()))) + len(_MARKS.findall(piece))
         if len(piece) <= _LONGEST_WORD:
             return encoded(piece)
-        parts = (piece[start : start + _LONGEST_WORD] for start in range(0, len(piece), _LONGEST_WORD))
+        parts = (
+            piece[start : start + _LONGEST_WORD] for start in range(0, len(piece), _LONGEST_WORD)
+        )
         return max(encoded(piece), sum(map(of_piece, parts)))
 
     remembered = lru_cache(maxsize=_REMEMBERED)(of_piece)
 
     def count(text: str) -> int:
-        least = -(-len(text if text.isascii() else text.encode("utf-8", "replace")) // BYTES_A_TOKEN)
-        return max(least, sum((remembered if len(each) <= _LONGEST_WORD else of_piece)(each) for each in _BLANK.split(text)))
+        least = -(
+            -len(text if text.isascii() else text.encode("utf-8", "replace")) // BYTES_A_TOKEN
+        )
+        return max(
+            least,
+            sum(
+                (remembered if len(each) <= _LONGEST_WORD else of_piece)(each)
+                for each in _BLANK.split(text)
+            ),
+        )
 
     return count
 
 
 GPU_TRACES = ("/dev/nvidia0", "/dev/kfd", "/dev/dxg", r"C:\Windows\System32\nvcuda.dll")
-"""What the drivers of NVIDIA, AMD and WSL leave: where none is, torch need not be imported to say that there is no GPU."""
+"""What the drivers of NVIDIA, AMD and WSL leave: where none is, torch need not be imported to say
+that there is no GPU.
+"""
 
 _LOG = logging.getLogger(__name__)
 
 
 def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False) -> Embedder:
-    """Find and load the model that is set; raise ModelError where it cannot be had. `lean` is for who embeds questions alone, and stays."""
+    """Find and load the model that is set; raise ModelError where it cannot be had.
+
+    `lean` is for who embeds questions alone, and stays.
+    """
     cache = cache_folder(settings.cache)
     # the bundled model stays in onnxruntime, for its weights for torch would have to be fetched
-    torch = settings.runtime == "torch" or (settings.runtime == "auto" and settings.model not in BUNDLED_NAMES and gpu_is_there())
+    torch = settings.runtime == "torch" or (
+        settings.runtime == "auto" and settings.model not in BUNDLED_NAMES and gpu_is_there()
+    )
     if settings.runtime == "torch":
         require_extra('`encode.embed.runtime = "torch"`')
     card = find_model(settings.model, offline=offline, cache=cache, torch=torch)
@@ -128,7 +164,9 @@ def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False)
 
 
 def default_workers() -> int:
-    """Return one worker a core that this process may use, at most four: more would share memory bandwidth rather than add to it."""
+    """Return one worker a core that this process may use, at most four: more would share memory
+    bandwidth rather than add to it.
+    """
     return min(4, cores())
 
 
@@ -154,7 +192,9 @@ class _Embedder:
 
     def embed_passages(self, texts: Sequence[str]) -> Matrix:
         """Embed texts that are searched: shape (len(texts), dimensions)."""
-        rows = _side_by_side(self._embed, [self._card.passage_prefix + text for text in texts], self._workers)
+        rows = _side_by_side(
+            self._embed, [self._card.passage_prefix + text for text in texts], self._workers
+        )
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
 
     def embed_query(self, text: str) -> Vector:
@@ -163,7 +203,9 @@ class _Embedder:
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
         """Embed texts that search, side by side: shape (len(texts), dimensions)."""
-        rows = _side_by_side(self._embed, [self._card.query_prefix + text for text in texts], self._workers)
+        rows = _side_by_side(
+            self._embed, [self._card.query_prefix + text for text in texts], self._workers
+        )
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
 
     def _embed(self, text: str) -> Vector:
@@ -177,48 +219,73 @@ _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 
 
 class OnnxEmbedder(_Embedder):
-    """Runs a graph one text at a time, several side by side: int8 scales would tie a batch's texts together."""
+    """Runs a graph one text at a time, several side by side: int8 scales would tie a batch's texts
+    together.
+    """
 
     def __init__(self, card: ModelCard, cache: Path, workers: int, lean: bool = False) -> None:
         if not card.portable:
-            raise ModelError(f"The model {card.name} has parts that onnxruntime cannot run. Take `--set encode.embed.runtime=torch`.")
+            raise ModelError(
+                f"The model {card.name} has parts that onnxruntime cannot run. Take `--set "
+                "encode.embed.runtime=torch`."
+            )
         super().__init__(card, RECIPE if card.graph is None else SHIPPED, workers)
         self._tokenizer = open_tokenizer(card.folder / "tokenizer.json", card.window)
         self._session = open_graph(card, cache, lean)
         self._inputs = {entry.name for entry in self._session.get_inputs()}
-        outputs = {entry.name: entry.shape for entry in self._session.get_outputs() if len(entry.shape) == 3}
+        outputs = {
+            entry.name: entry.shape
+            for entry in self._session.get_outputs()
+            if len(entry.shape) == 3
+        }
         if not self._inputs <= _INPUTS or not outputs:
             raise ModelError(
-                f"{card.graph} takes other inputs than {', '.join(sorted(_INPUTS))}, or gives no vector a token (an output of three axes)."
+                f"{card.graph} takes other inputs than {', '.join(sorted(_INPUTS))}, or gives no "
+                "vector a token (an output of three axes)."
                 " Take `--set encode.embed.runtime=torch`."
             )
-        self._output = "last_hidden_state" if "last_hidden_state" in outputs else next(iter(outputs))
+        self._output = (
+            "last_hidden_state" if "last_hidden_state" in outputs else next(iter(outputs))
+        )
         if isinstance(outputs[self._output][-1], int):
             self.dimensions = outputs[self._output][-1]
 
     def embed_tokens(self, text: str) -> Matrix:
-        """Return one normalized vector a token, special tokens left out: shape (tokens, dimensions)."""
+        """Return one normalized vector a token, special tokens left out: shape (tokens,
+        dimensions).
+        """
         encoding = self._tokenizer.encode(text)
         words = np.array(encoding.special_tokens_mask, dtype=np.bool_) == 0
-        return _normalized(self._states(encoding.ids)[words]) if words.any() else np.empty((0, self.dimensions), dtype=np.float32)
+        if words.any():
+            return _normalized(self._states(encoding.ids)[words])
+        return np.empty((0, self.dimensions), dtype=np.float32)
 
     def knows(self, word: str) -> bool:
         """Tell whether a word is one token of the vocabulary."""
         return _is_one_token(word, self._tokenizer.encode(word, add_special_tokens=False).tokens)
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts that are longer than the window, of which only the beginning is embedded."""
-        encodings = self._tokenizer.encode_batch([self._card.passage_prefix + text for text in texts])
+        """Count the texts that are longer than the window, of which only the beginning is
+        embedded.
+        """
+        encodings = self._tokenizer.encode_batch(
+            [self._card.passage_prefix + text for text in texts]
+        )
         return sum(bool(encoding.overflowing) for encoding in encodings)
 
     def _embed(self, text: str) -> Vector:
-        # a tokenizer without special tokens makes nothing of an empty text; some vector must come out
+        # a tokenizer without special tokens makes nothing of an empty text; some vector must come
+        # out
         states = self._states(self._tokenizer.encode(text).ids or [0])
         return _normalized(states[0] if self._card.pooling == "cls" else states.mean(axis=0))
 
     def _states(self, ids: Sequence[int]) -> Matrix:
         row = np.array([ids], dtype=np.int64)
-        feed = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
+        feed = {
+            "input_ids": row,
+            "attention_mask": np.ones_like(row),
+            "token_type_ids": np.zeros_like(row),
+        }
         found = self._session.run([self._output], {name: feed[name] for name in self._inputs})[0][0]
         return np.asarray(found, dtype=np.float32)
 
@@ -228,18 +295,36 @@ class TorchEmbedder(_Embedder):
 
     def __init__(self, card: ModelCard) -> None:
         if card.graph is not None:
-            raise ModelError(f"The model {card.name} holds no weights for torch, only ONNX. Take `--set encode.embed.runtime=onnx`.")
+            raise ModelError(
+                f"The model {card.name} holds no weights for torch, only ONNX. Take `--set "
+                "encode.embed.runtime=onnx`."
+            )
         super().__init__(card, "fp32")
-        self._model = open_in_torch("SentenceTransformer", card.folder, f"model {card.name}", "Fetch it again or name another.")
+        self._model = open_in_torch(
+            "SentenceTransformer",
+            card.folder,
+            f"model {card.name}",
+            "Fetch it again or name another.",
+        )
         self._model.max_seq_length = card.window
         self.dimensions = int(self._model.get_embedding_dimension() or card.dimensions)
         self._lock = threading.Lock()  # its tokenizer cannot be borrowed by two threads
 
     def embed_tokens(self, text: str) -> Matrix:
-        """Return one normalized vector a token, special tokens left out: shape (tokens, dimensions)."""
+        """Return one normalized vector a token, special tokens left out: shape (tokens,
+        dimensions).
+        """
         with self._lock:
-            states = self._model.encode(text, prompt="", output_value="token_embeddings", show_progress_bar=False).cpu().numpy()
-            tokens = self._model.tokenizer(text, truncation=True, max_length=self.window, return_special_tokens_mask=True)
+            states = (
+                self._model.encode(
+                    text, prompt="", output_value="token_embeddings", show_progress_bar=False
+                )
+                .cpu()
+                .numpy()
+            )
+            tokens = self._model.tokenizer(
+                text, truncation=True, max_length=self.window, return_special_tokens_mask=True
+            )
         words = np.array(tokens["special_tokens_mask"], dtype=np.bool_) == 0
         return _normalized(states[words])
 
@@ -249,9 +334,16 @@ class TorchEmbedder(_Embedder):
             return _is_one_token(word, self._model.tokenizer.tokenize(word))
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts that are longer than the window, of which only the beginning is embedded."""
+        """Count the texts that are longer than the window, of which only the beginning is
+        embedded.
+        """
         with self._lock:
-            found = [self._model.tokenizer(self._card.passage_prefix + text, truncation=False, verbose=False)["input_ids"] for text in texts]
+            found = [
+                self._model.tokenizer(
+                    self._card.passage_prefix + text, truncation=False, verbose=False
+                )["input_ids"]
+                for text in texts
+            ]
         return sum(len(ids) > self.window for ids in found)
 
     def _embed(self, text: str) -> Vector:
@@ -260,14 +352,17 @@ class TorchEmbedder(_Embedder):
         return _normalized(np.asarray(vector, dtype=np.float32))
 
 
-def _side_by_side(embed: Callable[[str], Vector], texts: Sequence[str], workers: int) -> list[Vector]:
+def _side_by_side(
+    embed: Callable[[str], Vector], texts: Sequence[str], workers: int
+) -> list[Vector]:
     if workers == 1 or len(texts) < 2:
         return [embed(text) for text in texts]
     pool = ThreadPoolExecutor(min(workers, len(texts)))
     try:
         return list(pool.map(embed, texts))
     finally:
-        pool.shutdown(cancel_futures=True)  # Ctrl-C waits for the texts in hand, not for those in the queue
+        # Ctrl-C waits for the texts in hand, not for those in the queue
+        pool.shutdown(cancel_futures=True)
 
 
 _UNKNOWN = ("[unk]", "<unk>", "<|endoftext|>")
@@ -275,12 +370,16 @@ _UNKNOWN = ("[unk]", "<unk>", "<|endoftext|>")
 
 
 def _is_one_token(word: str, tokens: Sequence[str]) -> bool:
-    """Tell whether the only token is the word itself, and not one that stands for what is unknown; some begin with the space before them.
+    """Tell whether the only token is the word itself, and not one that stands for what is unknown;
+    some begin with the space before them.
 
-    A vocabulary of bytes writes a character of another script in its own way: any one token but an unknown one is it.
+    A vocabulary of bytes writes a character of another script in its own way: any one token but an
+    unknown one is it.
     """
     found = [bare for token in tokens if (bare := token.lstrip("▁Ġ").casefold())]
-    return found == [word.casefold()] or (len(word) == 1 and has_cjk(word) and len(found) == 1 and found[0] not in _UNKNOWN)
+    return found == [word.casefold()] or (
+        len(word) == 1 and has_cjk(word) and len(found) == 1 and found[0] not in _UNKNOWN
+    )
 
 
 def _normalized(vectors: Matrix) -> Matrix:

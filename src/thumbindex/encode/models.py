@@ -1,4 +1,6 @@
-"""Find a model (bundled, a folder, or of the Hugging Face hub), read its card, and tell its files apart by their digests."""
+"""Find a model (bundled, a folder, or of the Hugging Face hub), read its card, and tell its files
+apart by their digests.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,20 @@ from thumbindex.process import forbid_telemetry
 
 
 def run_child(module: str, *arguments: str, seconds: float | None = None) -> str | None:
-    """Run a module as a program, in silence; return None when it went well, else its last complaint."""
+    """Run a module as a program, in silence; return None when it went well, else its last
+    complaint.
+    """
     # -P: the current folder is someone's vault, and a `token.py` in it must not be imported
     command = [sys.executable, "-P", "-m", module, *arguments]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=seconds, check=False)
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=seconds,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return f"it took longer than {seconds:g} seconds"
     except OSError as error:
@@ -44,7 +55,9 @@ LARGE = 1_000_000
 
 
 def file_digest(path: Path, cache: Path) -> str:
-    """Return a file's sha256 in hex; a large one of the size and time that `cache` remembers is not read again."""
+    """Return a file's sha256 in hex; a large one of the size and time that `cache` remembers is not
+    read again.
+    """
     stat = path.stat()
     if stat.st_size < LARGE:
         return _sha256(path)
@@ -58,7 +71,8 @@ def file_digest(path: Path, cache: Path) -> str:
     with contextlib.suppress(OSError):  # a cache that cannot be written costs time, never an answer
         note.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=note.parent)
-        with open(handle, "w", encoding="ascii") as file:  # noqa: PTH123 - an open descriptor has no path
+        # - an open descriptor has no path
+        with open(handle, "w", encoding="ascii") as file:  # noqa: PTH123
             file.write(f"{version} {digest}")
         Path(temporary).replace(note)
     return digest
@@ -72,13 +86,19 @@ def _sha256(path: Path) -> str:
 _PORTABLE_MODULES = {"Transformer", "Pooling", "Normalize"}
 _PORTABLE_POOLINGS = {"mean", "cls"}
 _OTHER_RUNTIMES = ("onnx", "openvino")  # folders that hold the same weights once more
-_GRAPHS = ("onnx/model.onnx", "model.onnx")  # in full precision; variants beside them are for processors that this one may not be
-_GRAPH_WEIGHTS = ("_data", ".data")  # endings of the file that holds a graph's weights, beside the graph
+# in full precision; variants beside them are for processors that this one may not be
+_GRAPHS = ("onnx/model.onnx", "model.onnx")
+# endings of the file that holds a graph's weights, beside the graph
+_GRAPH_WEIGHTS = ("_data", ".data")
 _FALLBACK_WINDOW = 512  # what BERT and its kin were trained with, where a folder states nothing
 
 _FAMILIES = (
     # these families were trained with prefixes that their folders do not state
-    (re.compile(r"bge-(small|base|large)-en"), "Represent this sentence for searching relevant passages: ", ""),
+    (
+        re.compile(r"bge-(small|base|large)-en"),
+        "Represent this sentence for searching relevant passages: ",
+        "",
+    ),
     (re.compile(r"e5-(small|base|large)"), "query: ", "passage: "),
 )
 
@@ -94,36 +114,61 @@ class ModelCard:
     pooling: str  # "mean", "cls", or another that only sentence-transformers knows
     query_prefix: str
     passage_prefix: str
-    portable: bool  # transformer, mean or cls pooling, normalization and nothing else: can run in onnxruntime
+    # transformer, mean or cls pooling, normalization and nothing else: can run in onnxruntime
+    portable: bool
     weights: str  # sha256 over weights and tokenizer
     graph: Path | None = None  # the ONNX file that the folder ships
 
     def fingerprint(self, precision: str) -> str:
-        """Name all that vectors depend on; the model's name is not part of it: a folder may move."""
-        facts = [self.weights, self.pooling, self.query_prefix, self.passage_prefix, precision, self.window]
+        """Name all that vectors depend on; the model's name is not part of it: a folder may
+        move.
+        """
+        facts = [
+            self.weights,
+            self.pooling,
+            self.query_prefix,
+            self.passage_prefix,
+            precision,
+            self.window,
+        ]
         return f"{precision}-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]}"
 
 
 def read_card(folder: Path, name: str, cache: Path, *, torch: bool = False) -> ModelCard:
-    """Read a model folder in the layout of sentence-transformers; raise ModelError where it is not one.
+    """Read a model folder in the layout of sentence-transformers; raise ModelError where it is not
+    one.
 
-    What the folder ships as ONNX is what runs; with `torch`, or where the model has further parts, its weights for torch come first.
+    What the folder ships as ONNX is what runs; with `torch`, or where the model has further parts,
+    its weights for torch come first.
     """
     config = _read_json(folder / "config.json")
     modules = _read_modules(folder)
-    pooling_folder = next((folder / module["path"] for kind, module in modules if kind == "Pooling"), None)
+    pooling_folder = next(
+        (folder / module["path"] for kind, module in modules if kind == "Pooling"), None
+    )
     # a plain transformers checkpoint has no modules; sentence-transformers then takes the mean
-    stated = _read_json(pooling_folder / "config.json") if pooling_folder else {"pooling_mode": "mean"}
+    stated = (
+        _read_json(pooling_folder / "config.json") if pooling_folder else {"pooling_mode": "mean"}
+    )
     pooling = _pooling(stated)
     settings = _read_optional(folder / "sentence_bert_config.json")
     query_prefix, passage_prefix = _prefixes(folder, name)
-    portable = {kind for kind, _ in modules} <= _PORTABLE_MODULES and pooling in _PORTABLE_POOLINGS and not settings.get("do_lower_case")
+    portable = (
+        {kind for kind, _ in modules} <= _PORTABLE_MODULES
+        and pooling in _PORTABLE_POOLINGS
+        and not settings.get("do_lower_case")
+    )
     portable = portable and (folder / "tokenizer.json").is_file()
     graph = None if (torch or not portable) and _own_weights(folder) else shipped_graph(folder)
     return ModelCard(
         name=name,
         folder=folder,
-        dimensions=int(stated.get("word_embedding_dimension") or stated.get("embedding_dimension") or config.get("hidden_size") or 0),
+        dimensions=int(
+            stated.get("word_embedding_dimension")
+            or stated.get("embedding_dimension")
+            or config.get("hidden_size")
+            or 0
+        ),
         window=_window(folder, config, settings),
         pooling=pooling,
         query_prefix=query_prefix,
@@ -144,9 +189,15 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ModelError(f"{path.parent} is not a complete model: {path.name} cannot be read ({error}). Fetch the model again.") from error
+        raise ModelError(
+            f"{path.parent} is not a complete model: {path.name} cannot be read ({error}). "
+            "Fetch the model again."
+        ) from error
     if not isinstance(content, dict):
-        raise ModelError(f"{path.parent} is not a complete model: {path.name} holds no JSON object. Fetch the model again.")
+        raise ModelError(
+            f"{path.parent} is not a complete model: {path.name} holds no JSON object. Fetch "
+            "the model again."
+        )
     return content
 
 
@@ -158,9 +209,16 @@ def _read_modules(folder: Path) -> list[tuple[str, dict[str, str]]]:
     """Return the modules of sentence-transformers in order, each with the name of its class."""
     path = folder / "modules.json"
     try:
-        modules = [dict(module) for module in json.loads(path.read_text(encoding="utf-8"))] if path.is_file() else []
+        modules = (
+            [dict(module) for module in json.loads(path.read_text(encoding="utf-8"))]
+            if path.is_file()
+            else []
+        )
     except (OSError, ValueError, TypeError) as error:
-        raise ModelError(f"{folder} is not a complete model: modules.json cannot be read ({error}). Fetch the model again.") from error
+        raise ModelError(
+            f"{folder} is not a complete model: modules.json cannot be read ({error}). Fetch "
+            "the model again."
+        ) from error
     return [(module.get("type", "").rpartition(".")[2], module) for module in modules]
 
 
@@ -170,7 +228,9 @@ def _pooling(stated: dict[str, Any]) -> str:
     if "pooling_mode" in stated:
         return str(stated["pooling_mode"])
     modes = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
-    chosen = [key for key, value in stated.items() if key.startswith("pooling_mode_") and value is True]
+    chosen = [
+        key for key, value in stated.items() if key.startswith("pooling_mode_") and value is True
+    ]
     return modes.get(chosen[0], "other") if len(chosen) == 1 else "other"
 
 
@@ -178,7 +238,11 @@ def _window(folder: Path, config: dict[str, Any], settings: dict[str, Any]) -> i
     positions = int(config.get("max_position_embeddings") or _FALLBACK_WINDOW)
     if "roberta" in str(config.get("model_type", "")):
         positions -= 2  # RoBERTa counts positions from the padding's id plus one
-    stated = settings.get("max_seq_length") or _read_optional(folder / "tokenizer_config.json").get("model_max_length") or positions
+    stated = (
+        settings.get("max_seq_length")
+        or _read_optional(folder / "tokenizer_config.json").get("model_max_length")
+        or positions
+    )
     return min(int(stated), positions)
 
 
@@ -189,21 +253,36 @@ def _prefixes(folder: Path, name: str) -> tuple[str, str]:
     if query or passage:
         return query, passage
     family = name.rstrip("/\\").replace("\\", "/").rpartition("/")[2].lower()
-    return next(((query, passage) for pattern, query, passage in _FAMILIES if pattern.search(family)), ("", ""))
+    return next(
+        ((query, passage) for pattern, query, passage in _FAMILIES if pattern.search(family)),
+        ("", ""),
+    )
 
 
 def _weights(folder: Path, graph: Path | None, cache: Path) -> str:
     files = _own_weights(folder) if graph is None else [graph, *_beside(graph)]
     if not files:
-        raise ModelError(f"{folder} is not a complete model: it holds no weights (onnx/model.onnx or *.safetensors). Fetch the model again.")
-    tokenizers = [folder / file for file in ("tokenizer.json", "vocab.txt", "sentencepiece.bpe.model", "spiece.model")]
+        raise ModelError(
+            f"{folder} is not a complete model: it holds no weights (onnx/model.onnx or "
+            "*.safetensors). Fetch the model again."
+        )
+    tokenizers = [
+        folder / file
+        for file in ("tokenizer.json", "vocab.txt", "sentencepiece.bpe.model", "spiece.model")
+    ]
     files.extend([path for path in tokenizers if path.is_file()][:1])
-    listing = "\n".join(f"{path.relative_to(folder).as_posix()} {file_digest(path, cache)}" for path in files)
+    listing = "\n".join(
+        f"{path.relative_to(folder).as_posix()} {file_digest(path, cache)}" for path in files
+    )
     return hashlib.sha256(listing.encode()).hexdigest()
 
 
 def _beside(graph: Path) -> list[Path]:
-    return [path for ending in _GRAPH_WEIGHTS if (path := graph.with_name(graph.name + ending)).is_file()]
+    return [
+        path
+        for ending in _GRAPH_WEIGHTS
+        if (path := graph.with_name(graph.name + ending)).is_file()
+    ]
 
 
 def _own_weights(folder: Path) -> list[Path]:
@@ -211,7 +290,11 @@ def _own_weights(folder: Path) -> list[Path]:
 
 
 def _own(folder: Path, pattern: str) -> list[Path]:
-    return [path for path in folder.rglob(pattern) if path.relative_to(folder).parts[0] not in _OTHER_RUNTIMES]
+    return [
+        path
+        for path in folder.rglob(pattern)
+        if path.relative_to(folder).parts[0] not in _OTHER_RUNTIMES
+    ]
 
 
 EXTRA = ("onnx", "sentence_transformers", "torch")
@@ -226,30 +309,51 @@ def extra_is_there() -> bool:
 def require_extra(what: str) -> None:
     """Raise ModelError where the extra `models` is not installed; `what` begins the sentence."""
     if not extra_is_there():
-        raise ModelError(f"{what} needs the extra `models`: {install_with('models')}. Without a GPU, first install torch's build for CPUs.")
+        raise ModelError(
+            f"{what} needs the extra `models`: {install_with('models')}. Without a GPU, first "
+            "install torch's build for CPUs."
+        )
 
 
 def fetch(repository: str, *, torch: bool) -> None:
-    """Fetch a model as ONNX where it ships that, else (or with `torch`) as weights for torch; these come last, so that what has them is complete.
+    """Fetch a model as ONNX where it ships that, else (or with `torch`) as weights for torch; these
+    come last, so that what has them is complete.
 
-    Raises ModelError, before anything large is fetched, where the model needs the extra and that is not installed.
+    Raises ModelError, before anything large is fetched, where the model needs the extra and that is
+    not installed.
     """
     from huggingface_hub import hf_hub_download, list_repo_files, snapshot_download
     from huggingface_hub.errors import EntryNotFoundError
 
     files = set(list_repo_files(repository))
-    weights = next((pattern for pattern in ("*.safetensors", "*.bin") if any(name.endswith(pattern[1:]) for name in files)), None)
+    weights = next(
+        (
+            pattern
+            for pattern in ("*.safetensors", "*.bin")
+            if any(name.endswith(pattern[1:]) for name in files)
+        ),
+        None,
+    )
     graph = next((name for name in _GRAPHS if name in files), None)
     if graph is None or (torch and weights):
         graph = None
-        require_extra(f"The model {repository}, which ships no ONNX file," if not torch else f"The model {repository} in torch")
+        require_extra(
+            f"The model {repository}, which ships no ONNX file,"
+            if not torch
+            else f"The model {repository} in torch"
+        )
     other_runtimes = [f"{name}/*" for name in _OTHER_RUNTIMES]
-    snapshot_download(repository, allow_patterns=["*.json", "*.txt", "*.model"], ignore_patterns=other_runtimes)
-    # asked for by name, the cache remembers that there is none: a plain checkpoint is complete without
+    snapshot_download(
+        repository, allow_patterns=["*.json", "*.txt", "*.model"], ignore_patterns=other_runtimes
+    )
+    # asked for by name, the cache remembers that there is none: a plain checkpoint is complete
+    # without
     with contextlib.suppress(EntryNotFoundError):
         hf_hub_download(repository, "modules.json")
     if graph is None:
-        snapshot_download(repository, allow_patterns=[weights or "*.bin"], ignore_patterns=other_runtimes)
+        snapshot_download(
+            repository, allow_patterns=[weights or "*.bin"], ignore_patterns=other_runtimes
+        )
         return
     for name in (*(graph + ending for ending in _GRAPH_WEIGHTS), graph):
         if name in files:
@@ -262,7 +366,9 @@ BUNDLED = "all-MiniLM-L6-v2"
 BUNDLED_NAMES = (AUTO, BUNDLED, f"sentence-transformers/{BUNDLED}")
 
 BUNDLED_FOLDER = Path(__file__).parent / "minilm"
-"""Part of this package; `scripts/build_model.py` makes it, and `origin.json` in it says from what."""
+"""Part of this package; `scripts/build_model.py` makes it, and `origin.json` in it says from
+what.
+"""
 
 BUNDLED_HASHES = {
     "model.onnx": "dcff4328b330be8fb772cf56a8801b1c7ae5aec9094841576aa82ef8a5f5ab94",
@@ -276,36 +382,64 @@ _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 def cache_folder(setting: str) -> Path:
-    """Return the folder for what is derived from models: the one that is set, else the platform's."""
-    return Path(setting).expanduser() if setting else platformdirs.user_cache_path("thumbindex", appauthor=False)
+    """Return the folder for what is derived from models: the one that is set, else the
+    platform's.
+    """
+    if setting:
+        return Path(setting).expanduser()
+    return platformdirs.user_cache_path("thumbindex", appauthor=False)
 
 
 def find_model(name: str, *, offline: bool, cache: Path, torch: bool = False) -> ModelCard:
-    """Find an embedding model by name or folder, the bundled one where it is `auto`; raise ModelError where it cannot be had.
+    """Find an embedding model by name or folder, the bundled one where it is `auto`; raise
+    ModelError where it cannot be had.
 
-    The bundled one is for onnxruntime alone: with `torch` it is the model of the hub from which it was made.
+    The bundled one is for onnxruntime alone: with `torch` it is the model of the hub from which it
+    was made.
     """
     if name not in BUNDLED_NAMES:
-        return read_card(locate(name, offline=offline, remedy=TAKE_BUNDLED, torch=torch), name, cache, torch=torch)
+        return read_card(
+            locate(name, offline=offline, remedy=TAKE_BUNDLED, torch=torch),
+            name,
+            cache,
+            torch=torch,
+        )
     if not torch:
         return read_card(bundled_folder(cache), BUNDLED, cache)
-    return read_card(locate(BUNDLED, offline=offline, remedy="leave `encode.embed.runtime` at `auto`", torch=True), BUNDLED, cache, torch=True)
+    return read_card(
+        locate(
+            BUNDLED, offline=offline, remedy="leave `encode.embed.runtime` at `auto`", torch=True
+        ),
+        BUNDLED,
+        cache,
+        torch=True,
+    )
 
 
-def bundled_folder(cache: Path, hashes: Mapping[str, str] = BUNDLED_HASHES, folder: Path = BUNDLED_FOLDER) -> Path:
-    """Return the folder of the model that is part of this package, its files checked by their hashes."""
+def bundled_folder(
+    cache: Path, hashes: Mapping[str, str] = BUNDLED_HASHES, folder: Path = BUNDLED_FOLDER
+) -> Path:
+    """Return the folder of the model that is part of this package, its files checked by their
+    hashes.
+    """
     for name, expected in hashes.items():
         path = folder / name
         if not path.is_file() or file_digest(path, cache) != expected:
             raise ModelError(
-                f"The bundled model is damaged: {path} is {'not the file that was published' if path.exists() else 'missing'}."
-                " Install thumbindex again, in its checkout: `uv tool install --reinstall .` (with pip: `pip install --force-reinstall --no-deps .`)."
+                f"The bundled model is damaged: {path} is "
+                f"{'not the file that was published' if path.exists() else 'missing'}."
+                " Install thumbindex again, in its checkout: `uv tool install --reinstall .` (with "
+                "pip: `pip install --force-reinstall --no-deps .`)."
             )
     return folder
 
 
-def locate(name: str, *, offline: bool, remedy: str, proof: str = "modules.json", torch: bool = False) -> Path:
-    """Return the folder of a model by its folder or hub name, fetching it where that is allowed; for `proof` and `torch` see `cached`."""
+def locate(
+    name: str, *, offline: bool, remedy: str, proof: str = "modules.json", torch: bool = False
+) -> Path:
+    """Return the folder of a model by its folder or hub name, fetching it where that is allowed;
+    for `proof` and `torch` see `cached`.
+    """
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder.absolute()
@@ -316,24 +450,33 @@ def locate(name: str, *, offline: bool, remedy: str, proof: str = "modules.json"
     if found:
         return found
     if offline:
-        raise ModelError(f"The model {repository} is not on this machine and HF_HUB_OFFLINE forbids fetching it. Go online once, or {remedy}.")
+        raise ModelError(
+            f"The model {repository} is not on this machine and HF_HUB_OFFLINE forbids "
+            f"fetching it. Go online once, or {remedy}."
+        )
     complaint = run_child("thumbindex.encode.models", repository, *(["torch"] if torch else []))
     found = cached(repository, proof, torch=torch)
     if not found:
-        raise ModelError(f"The model {repository} could not be fetched ({complaint or 'it holds no weights'}). Check its name, or {remedy}.")
+        raise ModelError(
+            f"The model {repository} could not be fetched "
+            f"({complaint or 'it holds no weights'}). Check its name, or {remedy}."
+        )
     return found
 
 
 def cached(repository: str, proof: str = "modules.json", *, torch: bool = False) -> Path | None:
-    """Return the folder of a model that is complete in the Hugging Face cache, else None; no network is used.
+    """Return the folder of a model that is complete in the Hugging Face cache, else None; no
+    network is used.
 
-    `proof` is the file without which a folder that holds weights may still be half of a model. With `torch` an ONNX file is not enough.
+    `proof` is the file without which a folder that holds weights may still be half of a model. With
+    `torch` an ONNX file is not enough.
     """
     from huggingface_hub import snapshot_download, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
-        # None is neither there nor known to be absent: another program fetched only some files, and pooling would be a guess
+        # None is neither there nor known to be absent: another program fetched only some files, and
+        # pooling would be a guess
         if try_to_load_from_cache(repository, proof) is None:
             return None
         folder = Path(snapshot_download(repository, local_files_only=True))
@@ -354,7 +497,9 @@ def _has_weights(folder: Path) -> bool:
 
 
 def open_in_torch(kind: str, folder: Path, what: str, remedy: str) -> Any:
-    """Load a model with a class of sentence-transformers, without progress bars or network; raise ModelError where that cannot be."""
+    """Load a model with a class of sentence-transformers, without progress bars or network; raise
+    ModelError where that cannot be.
+    """
     require_extra(f"The {what}")
     forbid_telemetry()
     import sentence_transformers

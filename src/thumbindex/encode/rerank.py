@@ -1,4 +1,6 @@
-"""Reads a query and a passage together: token by token with the embedder's own vectors, or with a cross-encoder."""
+"""Reads a query and a passage together: token by token with the embedder's own vectors, or with a
+cross-encoder.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,14 @@ from thumbindex.ports import Embedder, Matrix, Reranker, inner_products
 from thumbindex.settings import RerankModelSettings
 
 LATE_INTERACTION = "late-interaction"
-TAKE_LATE_INTERACTION = f"rerank without a further model with `--set encode.rerank.model={LATE_INTERACTION}`"
+TAKE_LATE_INTERACTION = (
+    f"rerank without a further model with `--set encode.rerank.model={LATE_INTERACTION}`"
+)
 
 REMEMBERED_PASSAGES = 64
-"""Passages whose token vectors are kept: at most 25 MB at 384 dimensions, and the passages of a refined question are mostly the same."""
+"""Passages whose token vectors are kept: at most 25 MB at 384 dimensions, and the passages of a
+refined question are mostly the same.
+"""
 
 
 def open_reranker(settings: RerankModelSettings, embedder: Embedder, *, offline: bool) -> Reranker:
@@ -30,7 +36,9 @@ def open_reranker(settings: RerankModelSettings, embedder: Embedder, *, offline:
 
 
 class LateInteractionReranker:
-    """Scores by MaxSim (Khattab & Zaharia 2020, ColBERT) over an embedder's token vectors, all query tokens alike."""
+    """Scores by MaxSim (Khattab & Zaharia 2020, ColBERT) over an embedder's token vectors, all
+    query tokens alike.
+    """
 
     name = LATE_INTERACTION
 
@@ -46,7 +54,9 @@ class LateInteractionReranker:
 
 
 def max_similarity(query: Matrix, passage: Matrix) -> float:
-    """Return the mean over the query's tokens of the highest cosine to a passage's token, 0 to 1; 0 where either has none."""
+    """Return the mean over the query's tokens of the highest cosine to a passage's token, 0 to 1; 0
+    where either has none.
+    """
     if not len(query) or not len(passage):
         return 0.0
     best = inner_products(query, passage).max(axis=1)
@@ -59,10 +69,20 @@ class CrossEncoderReranker:
     def __init__(self, model: str, *, offline: bool) -> None:
         self.name = model
         require_extra(f"The reranker {model}")
-        folder = locate(model, offline=offline, remedy=TAKE_LATE_INTERACTION, proof="config.json", torch=True)
-        self._model = open_in_torch("CrossEncoder", folder, f"reranker {model}", f"Name another, or {TAKE_LATE_INTERACTION}.")
+        folder = locate(
+            model, offline=offline, remedy=TAKE_LATE_INTERACTION, proof="config.json", torch=True
+        )
+        self._model = open_in_torch(
+            "CrossEncoder",
+            folder,
+            f"reranker {model}",
+            f"Name another, or {TAKE_LATE_INTERACTION}.",
+        )
         if self._model.num_labels != 1:
-            raise ModelError(f"{model} is no reranker: it has {self._model.num_labels} outputs, not one. Name another, or {TAKE_LATE_INTERACTION}.")
+            raise ModelError(
+                f"{model} is no reranker: it has {self._model.num_labels} outputs, not one. "
+                f"Name another, or {TAKE_LATE_INTERACTION}."
+            )
         self._lock = threading.Lock()  # its tokenizer cannot be borrowed by two threads
 
     def score(self, query: str, passages: Sequence[str]) -> list[float]:

@@ -1,1 +1,3 @@
-"""Where is it kept? One SQLite file that is the truth, and views of it for words, vectors and links."""
+"""Where is it kept? One SQLite file that is the truth, and views of it for words, vectors and
+links.
+"""

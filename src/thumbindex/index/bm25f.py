@@ -1,4 +1,5 @@
-"""BM25F over columns: term frequencies of all fields merged before saturation, for every chunk and document at once.
+"""BM25F over columns: term frequencies of all fields merged before saturation, for every chunk and
+document at once.
 
 Robertson, Zaragoza & Taylor, "Simple BM25 extension to multiple weighted fields", CIKM 2004.
 """
@@ -23,9 +24,12 @@ MOST_DOCUMENTS = 1_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """One term's postings in one field: ascending positions, and how often the term stands there."""
+    """One term's postings in one field: ascending positions, and how often the term stands
+    there.
+    """
 
-    rows: npt.NDArray[np.signedinteger[Any]]  # of 32 bits where thousands of columns are kept: no folder has two thousand million chunks
+    # of 32 bits where thousands of columns are kept: no folder has two thousand million chunks
+    rows: npt.NDArray[np.signedinteger[Any]]
     frequencies: Floats
     whole: bool  # positions are documents', not chunks'
 
@@ -39,7 +43,9 @@ class Totals(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lengths:
-    """A field's lengths in words by row, and of a chunks' field those of whole documents: the same for every question of a snapshot."""
+    """A field's lengths in words by row, and of a chunks' field those of whole documents: the same
+    for every question of a snapshot.
+    """
 
     rows: Floats
     mean: float
@@ -52,22 +58,34 @@ class Lengths:
         return cls(rows, _mean(rows), rows, _mean(rows))
 
     @classmethod
-    def of_chunks(cls, rows: Floats, document_ids: npt.NDArray[np.int64], documents: int) -> Lengths:
+    def of_chunks(
+        cls, rows: Floats, document_ids: npt.NDArray[np.int64], documents: int
+    ) -> Lengths:
         """Take a field that is a chunk's, and add it up by document."""
         summed = np.bincount(document_ids, weights=rows, minlength=documents).astype(np.float32)
         return cls(rows, _mean(rows), summed, _mean(summed))
 
 
 def merged(columns: Sequence[tuple[Column, float]]) -> Column:
-    """Return one column of several of one field, the frequencies of each weighted: forms of one word are one word."""
+    """Return one column of several of one field, the frequencies of each weighted: forms of one
+    word are one word.
+    """
     rows = np.concatenate([column.rows for column, _ in columns])
-    frequencies = np.concatenate([column.frequencies * np.float32(weight) for column, weight in columns])
+    frequencies = np.concatenate(
+        [column.frequencies * np.float32(weight) for column, weight in columns]
+    )
     held, at = np.unique(rows, return_inverse=True)
-    return Column(held, np.bincount(at, weights=frequencies, minlength=len(held)).astype(np.float32), columns[0][0].whole)
+    return Column(
+        held,
+        np.bincount(at, weights=frequencies, minlength=len(held)).astype(np.float32),
+        columns[0][0].whole,
+    )
 
 
 def either(columns: Sequence[Column]) -> Column:
-    """Return one column of several that hold the same places under several stems of a word: how often the most frequent one stands there."""
+    """Return one column of several that hold the same places under several stems of a word: how
+    often the most frequent one stands there.
+    """
     filled = [column for column in columns if len(column.rows)]
     if len(filled) < 2:
         return filled[0] if filled else columns[0]
@@ -80,10 +98,18 @@ def either(columns: Sequence[Column]) -> Column:
 class Scorer:
     """Adds up one query's terms. Each document field stands on every chunk of its document.
 
-    It scores a whole folder, or as much of it as holds any of the terms: `totals` are the folder's either way.
+    It scores a whole folder, or as much of it as holds any of the terms: `totals` are the folder's
+    either way.
     """
 
-    def __init__(self, document_ids: Positions, documents: int, totals: Totals, weights: KeywordWeights, lengths: Callable[[str], Lengths]) -> None:
+    def __init__(
+        self,
+        document_ids: Positions,
+        documents: int,
+        totals: Totals,
+        weights: KeywordWeights,
+        lengths: Callable[[str], Lengths],
+    ) -> None:
         self._of = document_ids
         self._totals = totals
         self._weights = weights
@@ -97,10 +123,13 @@ class Scorer:
     def add(self, name: str, weight: float, columns: Mapping[str, Column]) -> None:
         """Add a term with its columns by field."""
         chunk, document = np.zeros_like(self._chunk_scores), np.zeros_like(self._document_scores)
-        for whole in (True, False):  # documents' fields first: what they add up to stands on each of the chunks
+        # documents' fields first: what they add up to stands on each of the chunks
+        for whole in (True, False):
             for field, column in columns.items():
                 if column.whole is whole and len(column.rows):
-                    self._merge(self._lengths(field), column, self._weights.fields[field], chunk, document)
+                    self._merge(
+                        self._lengths(field), column, self._weights.fields[field], chunk, document
+                    )
             if whole and document.any():
                 chunk += document[self._of]
         rarity = idf(int(np.count_nonzero(chunk)), self._totals.chunks)
@@ -111,20 +140,36 @@ class Scorer:
         self._asked += weight * rarity
         self._held.append((name, chunk > 0))
 
-    def _merge(self, lengths: Lengths, column: Column, boost: float, chunk: Floats, document: Floats) -> None:
-        """Add one field's length-normalized frequencies to a document's, and where the field is a chunk's own, to a chunk's."""
+    def _merge(
+        self, lengths: Lengths, column: Column, boost: float, chunk: Floats, document: Floats
+    ) -> None:
+        """Add one field's length-normalized frequencies to a document's, and where the field is a
+        chunk's own, to a chunk's.
+        """
         b = self._weights.b
         if column.whole:
-            document[column.rows] += boost * column.frequencies / _length_norm(lengths.rows[column.rows], lengths.mean, b)
+            document[column.rows] += (
+                boost
+                * column.frequencies
+                / _length_norm(lengths.rows[column.rows], lengths.mean, b)
+            )
             return
-        chunk[column.rows] += boost * column.frequencies / _length_norm(lengths.rows[column.rows], lengths.mean, b)
-        summed = np.bincount(self._of[column.rows], weights=column.frequencies, minlength=len(document)).astype(np.float32)
+        chunk[column.rows] += (
+            boost * column.frequencies / _length_norm(lengths.rows[column.rows], lengths.mean, b)
+        )
+        summed = np.bincount(
+            self._of[column.rows], weights=column.frequencies, minlength=len(document)
+        ).astype(np.float32)
         held = np.flatnonzero(summed)
-        document[held] += boost * summed[held] / _length_norm(lengths.documents[held], lengths.documents_mean, b)
+        document[held] += (
+            boost * summed[held] / _length_norm(lengths.documents[held], lengths.documents_mean, b)
+        )
 
     def chunk_scores(self) -> Floats:
         """Return each chunk's score."""
-        return self._chunk_scores * (1 - self._weights.coverage + self._weights.coverage * self._shares())
+        return self._chunk_scores * (
+            1 - self._weights.coverage + self._weights.coverage * self._shares()
+        )
 
     def document_scores(self) -> Floats:
         """Return each document's own score."""
@@ -133,10 +178,16 @@ class Scorer:
     def coverage(self, chunks: Sequence[int]) -> tuple[list[float], list[tuple[str, ...]]]:
         """Return the idf share that each of some chunks covers, and the terms it holds."""
         share = self._shares()
-        return [float(share[n]) for n in chunks], [tuple(name for name, held in self._held if held[n]) for n in chunks]
+        return [float(share[n]) for n in chunks], [
+            tuple(name for name, held in self._held if held[n]) for n in chunks
+        ]
 
-    def best_chunks(self, limit: int, mask: Mask | None) -> tuple[tuple[list[int], list[float]], list[float], list[tuple[str, ...]]]:
-        """Return positions and scores of the best chunks (ties by position), the idf share that each covers, and the terms it holds."""
+    def best_chunks(
+        self, limit: int, mask: Mask | None
+    ) -> tuple[tuple[list[int], list[float]], list[float], list[tuple[str, ...]]]:
+        """Return positions and scores of the best chunks (ties by position), the idf share that
+        each covers, and the terms it holds.
+        """
         scores = self.chunk_scores()
         best = _best(scores if mask is None else np.where(mask, scores, 0), limit)
         return (best, [float(scores[n]) for n in best]), *self.coverage(best)
@@ -155,7 +206,9 @@ class Scorer:
 
 
 def leaders(scores: npt.NDArray[Any], limit: int) -> Positions:
-    """Return the positions, ascending, of the best scores above 0: so many, and all that equal the last of them."""
+    """Return the positions, ascending, of the best scores above 0: so many, and all that equal the
+    last of them.
+    """
     found = np.flatnonzero(scores > 0)
     if len(found) > limit:
         bar = np.partition(scores[found], -limit)[-limit]
@@ -174,7 +227,9 @@ def idf(frequency: int, total: int) -> float:
 
 
 def _saturated(frequency: Floats, k1: float) -> Floats:
-    return frequency * np.float32(k1 + 1) / (frequency + np.float32(k1)) if k1 else (frequency > 0).astype(np.float32)
+    if k1:
+        return frequency * np.float32(k1 + 1) / (frequency + np.float32(k1))
+    return (frequency > 0).astype(np.float32)
 
 
 def _mean(lengths: Floats) -> float:

@@ -1,4 +1,6 @@
-"""Every document and chunk of a snapshot by its position: the columns that the other views are aligned with."""
+"""Every document and chunk of a snapshot by its position: the columns that the other views are
+aligned with.
+"""
 
 from __future__ import annotations
 
@@ -50,21 +52,27 @@ class _Load(Protocol[_Record]):
     """Loads what a store holds of chunks, by their row ids."""
 
     def __call__(self, rows: Sequence[int], *, replaced: bool = False) -> Mapping[int, _Record]:
-        """Return what there is; with `replaced`, of the texts that a commit took the place of a moment ago."""
+        """Return what there is; with `replaced`, of the texts that a commit took the place of a
+        moment ago.
+        """
 
 
 class StoreCatalog:
     """Catalog over one folder's store, as it was when this was made.
 
-    Of `last` all is kept that is still true: rows never change but for a document's times, and their ids are never used twice.
-    `now` is read instead of the store while this is made: nobody who loads texts meanwhile waits for it.
+    Of `last` all is kept that is still true: rows never change but for a document's times, and
+    their ids are never used twice. `now` is read instead of the store while this is made: nobody
+    who loads texts meanwhile waits for it.
     """
 
-    def __init__(self, store: Store, folder: str, last: StoreCatalog | None = None, now: Store | None = None) -> None:
+    def __init__(
+        self, store: Store, folder: str, last: StoreCatalog | None = None, now: Store | None = None
+    ) -> None:
         now = now or store
         last = last if last is not None and last.store is store else None
         self.store: Store = store
-        self.lost: frozenset[ChunkId] = frozenset()  # that were asked for and whose texts are nowhere any more
+        # that were asked for and whose texts are nowhere any more
+        self.lost: frozenset[ChunkId] = frozenset()
         self._folder = folder
         rows = _documents(folder, now, last)
         self.documents: Sequence[Document] = tuple(document for _, document in rows)  # by path
@@ -121,7 +129,9 @@ class StoreCatalog:
         return self._loaded(ids, self.store.chunks)
 
     def headings(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[str, ...]]:
-        """Load the title and the headings above each chunk; of what is gone nothing is told, as nothing is shown for it."""
+        """Load the title and the headings above each chunk; of what is gone nothing is told, as
+        nothing is shown for it.
+        """
         found = _held(self.store.headings, [int(self.chunk_rows[n]) for n in ids])
         return {n: found[row] for n in ids if (row := int(self.chunk_rows[n])) in found}
 
@@ -145,7 +155,9 @@ class StoreCatalog:
         return {n: found[n] for n in ids if n in found}
 
     def _moved(self, gone: Sequence[ChunkId]) -> dict[ChunkId, int]:
-        """Return the present rows of chunks whose document was read again: an edit takes nothing away of the texts that it leaves as they were."""
+        """Return the present rows of chunks whose document was read again: an edit takes nothing
+        away of the texts that it leaves as they were.
+        """
         texts = {n: (self.paths[self.document_of(n)], self._keys[n].tobytes()) for n in gone}
         found = self.store.rows_by_key(sorted({path for path, _ in texts.values()}))
         rows = {n: found.get(text) for n, text in texts.items()}
@@ -154,11 +166,24 @@ class StoreCatalog:
     def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
         """Say where chunks stand."""
         found = self.chunks(ids)
-        return tuple(Place(self._folder, self.paths[self.document_of(n)], found[n].start_line, found[n].end_line) for n in ids if n in found)
+        return tuple(
+            Place(
+                self._folder,
+                self.paths[self.document_of(n)],
+                found[n].start_line,
+                found[n].end_line,
+            )
+            for n in ids
+            if n in found
+        )
 
     def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
         """Return the documents next to one by their paths."""
-        return [DocumentId(n) for n in range(max(0, document - count), min(len(self.documents), document + count + 1)) if n != document]
+        return [
+            DocumentId(n)
+            for n in range(max(0, document - count), min(len(self.documents), document + count + 1))
+            if n != document
+        ]
 
     # -------------------------------------------------------------- which chunks and documents
 
@@ -222,14 +247,21 @@ class StoreCatalog:
     def _defined(self) -> Mapping[str, Mapping[Abbreviation, int]]:
         """Abbreviations by their short forms, and by the keys of their long ones."""
         found: defaultdict[str, dict[Abbreviation, int]] = defaultdict(dict)
-        for each, count in Counter(each for document in self.documents for each in document.abbreviations).items():
+        for each, count in Counter(
+            each for document in self.documents for each in document.abbreviations
+        ).items():
             for form in (each.short, form_key(each.long)):
                 found[form][each] = count
         return found
 
     def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
         """Return the abbreviations with one of these forms, and how many documents define each."""
-        return {each: count for form in forms if form in self._defined for each, count in self._defined[form].items()}
+        return {
+            each: count
+            for form in forms
+            if form in self._defined
+            for each, count in self._defined[form].items()
+        }
 
     @cached_property
     def languages(self) -> Mapping[str, int]:
@@ -245,14 +277,21 @@ class StoreCatalog:
     @cached_property
     def days(self) -> Days:
         """Between which days the documents lie."""
-        return Days(min(filter(None, self._days), default=None), max(map(day_modified, self.documents), default=None))
+        return Days(
+            min(filter(None, self._days), default=None),
+            max(map(day_modified, self.documents), default=None),
+        )
 
     def newest_day(self, last: date | None) -> date | None:
         """Return the latest day of a document, not later than `last`."""
-        return max((day for day in self._days if day and (last is None or day <= last)), default=None)
+        return max(
+            (day for day in self._days if day and (last is None or day <= last)), default=None
+        )
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
-        """Return the first chunk in a selection of each of its newest documents, and how many documents it has."""
+        """Return the first chunk in a selection of each of its newest documents, and how many
+        documents it has.
+        """
         chunks = np.arange(len(self)) if within is None else np.flatnonzero(mask_of(within))
         numbers, first = np.unique(self.document_ids[chunks], return_index=True)
         at = dict(zip(numbers.tolist(), chunks[first].tolist(), strict=True))
@@ -272,12 +311,15 @@ def _documents(folder: str, now: Store, last: StoreCatalog | None) -> list[tuple
     else:
         times, before = now.document_times(), last.document_rows.tolist()
         kept = [
-            (row, each if times[row] == (each.modified, each.edited, each.first_commit, each.last_commit) else _dated(each, times[row]))
-            for row, each in zip(before, last.documents, strict=True)
+            (row, _dated(document, times[row]))
+            for row, document in zip(before, last.documents, strict=True)
             if row in times
         ]
         new = now.documents(sorted(times.keys() - set(before)))
-    read = [(row, document_from_row(path, title, known, rest, folder)) for row, path, title, known, rest in new]
+    read = [
+        (row, document_from_row(path, title, known, rest, folder))
+        for row, path, title, known, rest in new
+    ]
     return sorted(kept + read, key=lambda each: each[1].path)
 
 
@@ -289,24 +331,40 @@ def _held(load: _Load[_Record], rows: Sequence[int]) -> Mapping[int, _Record]:
 
 
 def _dated(document: Document, times: tuple[Any, ...]) -> Document:
-    return replace(document, **FileTimes(*times)._asdict())
+    known = (document.modified, document.edited, document.first_commit, document.last_commit)
+    return document if times == known else replace(document, **FileTimes(*times)._asdict())
 
 
-def _columns(now: Store, last: StoreCatalog | None, documents: Positions) -> tuple[Positions, npt.NDArray[np.void], Salience]:
-    """Return chunks' row ids, documents' row ids and ordinals, shape (chunks, 3); their keys; their salience. Only what is new is read."""
-    rows = now.chunk_facts(None if last is None else np.setdiff1d(documents, last.document_rows).tolist())
+def _columns(
+    now: Store, last: StoreCatalog | None, documents: Positions
+) -> tuple[Positions, npt.NDArray[np.void], Salience]:
+    """Return chunks' row ids, documents' row ids and ordinals, shape (chunks, 3); their keys; their
+    salience.
+
+    Only what is new is read.
+    """
+    rows = now.chunk_facts(
+        None if last is None else np.setdiff1d(documents, last.document_rows).tolist()
+    )
     ids, of, ordinals, key_bytes, weights = zip(*rows, strict=True) if rows else ((),) * 5
     chunks = np.array([ids, of, ordinals], dtype=np.int64).T
-    keys, salience = np.frombuffer(b"".join(key_bytes), dtype=KEY), np.array(weights, dtype=np.float64)
+    keys = np.frombuffer(b"".join(key_bytes), dtype=KEY)
+    salience = np.array(weights, dtype=np.float64)
     if last is None:
         return chunks, keys, salience
     kept = np.isin(last.document_rows, documents)[last.document_ids]
     held = last._chunks[kept], last._keys[kept], last.salience[kept]
-    return np.concatenate([held[0], chunks]), np.concatenate([held[1], keys]), np.concatenate([held[2], salience])
+    return (
+        np.concatenate([held[0], chunks]),
+        np.concatenate([held[1], keys]),
+        np.concatenate([held[2], salience]),
+    )
 
 
 def positions_of(rows: Positions, wanted: Positions, order: Positions | None = None) -> Positions:
-    """Return where each wanted row id stands in `rows`, or -1; `order` is what sorts them, where that is known."""
+    """Return where each wanted row id stands in `rows`, or -1; `order` is what sorts them, where
+    that is known.
+    """
     if not len(rows):
         return np.full(len(wanted), -1, dtype=np.int64)
     order = np.argsort(rows, kind="stable") if order is None else order

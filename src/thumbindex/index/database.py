@@ -1,4 +1,6 @@
-"""The door to SQLite: one file opened to read or to write, transactions, facts about the index, and foreign errors told in words."""
+"""The door to SQLite: one file opened to read or to write, transactions, facts about the index, and
+foreign errors told in words.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexGoneError, IndexTooNewError, StorageError
+from thumbindex.errors import (
+    IndexBusyError,
+    IndexDamagedError,
+    IndexGoneError,
+    IndexTooNewError,
+    StorageError,
+)
 from thumbindex.index.locks import mark_of
 
 BUSY_SECONDS = 30.0
@@ -26,24 +34,39 @@ KEYS_AT_ONCE = 500
 """Keys that one statement asks for."""
 
 CLEANING_MS = 1000
-"""How long readers are waited for that still need the log; what they delay comes with the next run."""
+"""How long readers are waited for that still need the log; what they delay comes with the next
+run.
+"""
 
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
 _REFUSED = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")
 _DISK = ("SQLITE_IOERR", "SQLITE_NOLFS")
-_DAMAGE = {"SQLITE_NOTADB": "it is no SQLite file", "SQLITE_CORRUPT": "its pages do not hold together", "SQLITE_SCHEMA": "its tables are not there"}
+_DAMAGE = {
+    "SQLITE_NOTADB": "it is no SQLite file",
+    "SQLITE_CORRUPT": "its pages do not hold together",
+    "SQLITE_SCHEMA": "its tables are not there",
+}
 
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
-"""What SQLite may raise in a group of reads or writes: a flipped name of a table is in the error's text, and cannot be read."""
+"""What SQLite may raise in a group of reads or writes: a flipped name of a table is in the error's
+text, and cannot be read.
+"""
 
 FOREIGN = (*UNREADABLE, MemoryError)
-"""What a statement alone may raise, too: a flipped length asks for more memory than there is. In a group it may be that there is none."""
+"""What a statement alone may raise, too: a flipped length asks for more memory than there is.
+
+In a group it may be that there is none.
+"""
 
 Row = tuple[Any, ...]
 
 
 class Database:
-    """One SQLite file of one schema. Methods are safe to call from several threads; a file that cannot be read raises IndexDamagedError."""
+    """One SQLite file of one schema.
+
+    Methods are safe to call from several threads; a file that cannot be read raises
+    IndexDamagedError.
+    """
 
     schema: ClassVar[str]
     """The name of the file that creates the tables, in this package. It creates `meta`, too."""
@@ -51,23 +74,39 @@ class Database:
     version: ClassVar[int]
     """Another version on disk means that the file is built anew."""
 
-    def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
+    def __init__(
+        self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS
+    ) -> None:
         self.path = path
         self._busy_seconds = busy_seconds
         self._lock = threading.RLock()
-        self._frozen_at: tuple[int, int] | None = None  # size and time of a file that is read without its companions
+        # size and time of a file that is read without its companions
+        self._frozen_at: tuple[int, int] | None = None
         try:
             self._open(read_only)
         except FOREIGN as error:
             if not (read_only and _is_frozen(path, error)):
-                raise (_gone(path) if read_only and not path.exists() else translated(error, path)) from error
+                raise (
+                    _gone(path) if read_only and not path.exists() else translated(error, path)
+                ) from error
             self._open_frozen()
 
     def _open(self, read_only: bool, options: str = "") -> None:
         # a reader never makes a file: where there is none, there is no index
-        source, uri = (f"{self.path.absolute().as_uri()}?mode=ro{options}", True) if read_only else (str(self.path), False)
-        self._db = sqlite3.connect(source, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False, uri=uri)
-        # a search may still hold a store that was replaced: the last one to let go of it closes the file
+        source, uri = (
+            (f"{self.path.absolute().as_uri()}?mode=ro{options}", True)
+            if read_only
+            else (str(self.path), False)
+        )
+        self._db = sqlite3.connect(
+            source,
+            timeout=self._busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=uri,
+        )
+        # a search may still hold a store that was replaced: the last one to let go of it closes the
+        # file
         weakref.finalize(self, self._db.close).atexit = False
         try:
             self._prepare(read_only)
@@ -76,7 +115,9 @@ class Database:
             raise
 
     def _open_frozen(self) -> None:
-        """Open a file in a folder where nothing can be written: without a log beside it, it is all there is."""
+        """Open a file in a folder where nothing can be written: without a log beside it, it is all
+        there is.
+        """
         try:
             found = self.path.stat()
             self._frozen_at = (found.st_size, found.st_mtime_ns)
@@ -92,29 +133,42 @@ class Database:
             self._db.execute("PRAGMA query_only = ON")
         else:
             self._log_ahead()
-            self._db.execute("PRAGMA secure_delete = ON")  # what a note said is not left in free pages
-            # a commit that a power cut took back would have its row ids used twice, and views could not tell
+            # what a note said is not left in free pages
+            self._db.execute("PRAGMA secure_delete = ON")
+            # a commit that a power cut took back would have its row ids used twice, and views could
+            # not tell
             self._db.execute("PRAGMA synchronous = FULL")
         if self._schema_version() == self.version:
             return
         self._db.execute("BEGIN")  # both are of one moment, whoever makes the tables meanwhile
-        version, is_empty = self._schema_version(), not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        version, is_empty = (
+            self._schema_version(),
+            not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0],
+        )
         self._db.execute("COMMIT")
         if version == self.version:
             return
         if version == 0 and is_empty and not read_only:
             self._create()
         elif version == 0 and is_empty:
-            raise IndexBusyError(f"The index {self.path} is only just begun: ask again in a moment, or run `thumbindex index`.")
-        elif version > self.version and self._schema_fact() != self.version:  # else it is the number itself that was flipped
+            raise IndexBusyError(
+                f"The index {self.path} is only just begun: ask again in a moment, or run "
+                "`thumbindex index`."
+            )
+        # else it is the number itself that was flipped
+        elif version > self.version and self._schema_fact() != self.version:
             raise IndexTooNewError(
-                f"{self.path} was written by a later version of thumbindex (schema {version}): upgrade thumbindex, or use another --index."
+                f"{self.path} was written by a later version of thumbindex (schema "
+                f"{version}): upgrade thumbindex, or use another --index."
             )
         else:
             raise IndexDamagedError(damaged(self.path, f"it is of another schema, {version}"))
 
     def _log_ahead(self) -> None:
-        """Have the file use a write-ahead log. SQLite does not wait where two processes ask for it of a new file at once, so we do."""
+        """Have the file use a write-ahead log.
+
+        SQLite does not wait where two processes ask for it of a new file at once, so we do.
+        """
         until = time.monotonic() + self._busy_seconds
         while True:
             try:
@@ -130,15 +184,25 @@ class Database:
 
     def _schema_fact(self) -> int:
         try:
-            return int(self._db.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()[0])
+            return int(
+                self._db.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()[0]
+            )
         except (*FOREIGN, TypeError, ValueError):
             return 0
 
     def _create(self) -> None:
-        """Create the tables; where another process does so at the same time, each finds what the other one made."""
-        tables = resources.files("thumbindex.index").joinpath(self.schema).read_text(encoding="utf-8")
-        facts = f"INSERT OR IGNORE INTO meta VALUES ('schema', '{self.version}'), ('generation', '0')"
-        self._db.executescript(f"BEGIN IMMEDIATE; {tables} {facts}; PRAGMA user_version = {self.version}; COMMIT;")
+        """Create the tables; where another process does so at the same time, each finds what the
+        other one made.
+        """
+        tables = (
+            resources.files("thumbindex.index").joinpath(self.schema).read_text(encoding="utf-8")
+        )
+        facts = (
+            f"INSERT OR IGNORE INTO meta VALUES ('schema', '{self.version}'), ('generation', '0')"
+        )
+        self._db.executescript(
+            f"BEGIN IMMEDIATE; {tables} {facts}; PRAGMA user_version = {self.version}; COMMIT;"
+        )
 
     def close(self) -> None:
         """Close the file."""
@@ -166,7 +230,10 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Group reads: all of them see one generation. Inside another group, or a transaction, they see that one's."""
+        """Group reads: all of them see one generation.
+
+        Inside another group, or a transaction, they see that one's.
+        """
         with self._lock:
             try:
                 if self._db.in_transaction:
@@ -184,11 +251,15 @@ class Database:
 
     @contextmanager
     def as_written(self) -> Iterator[None]:
-        """Call the file damaged where what is made of its rows meets nothing, or no number, where one was written: a zeroed row has neither."""
+        """Call the file damaged where what is made of its rows meets nothing, or no number, where
+        one was written: a zeroed row has neither.
+        """
         try:
             yield
         except (TypeError, ValueError, LookupError) as error:
-            raise IndexDamagedError(damaged(self.path, "its rows are not what was written")) from error
+            raise IndexDamagedError(
+                damaged(self.path, "its rows are not what was written")
+            ) from error
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query."""
@@ -200,9 +271,16 @@ class Database:
             except FOREIGN as error:
                 raise translated(error, self.path) from error
 
-    def fetch_in(self, sql: str, keys: Iterable[int] | Iterable[str] | Iterable[bytes]) -> list[Row]:
-        """Return the rows of a query that asks for some keys, which `{}` stands for: one statement for each few hundred of them."""
-        rows, asked = list[Row](), [key if isinstance(key, (str, bytes)) else int(key) for key in keys]
+    def fetch_in(
+        self, sql: str, keys: Iterable[int] | Iterable[str] | Iterable[bytes]
+    ) -> list[Row]:
+        """Return the rows of a query that asks for some keys, which `{}` stands for: one statement
+        for each few hundred of them.
+        """
+        rows, asked = (
+            list[Row](),
+            [key if isinstance(key, (str, bytes)) else int(key) for key in keys],
+        )
         for start in range(0, len(asked), KEYS_AT_ONCE):
             part = asked[start : start + KEYS_AT_ONCE]
             rows += self.fetch(sql.format(",".join("?" * len(part))), part)
@@ -244,7 +322,10 @@ class Database:
 
     def set_meta(self, key: str, value: str) -> None:
         """Write a fact, in a transaction."""
-        self.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
+        self.execute(
+            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            (key, value),
+        )
 
     @property
     def generation(self) -> int:
@@ -252,19 +333,30 @@ class Database:
         return int(self.meta("generation", "0"))
 
     def verify_pages(self) -> None:
-        """Have SQLite compare all of its trees; raise IndexDamagedError where they do not hold together."""
+        """Have SQLite compare all of its trees; raise IndexDamagedError where they do not hold
+        together.
+        """
         found = self.fetch("PRAGMA integrity_check(1)")
         if found != [("ok",)]:
-            raise IndexDamagedError(damaged(self.path, "its pages do not hold together" if found else "it cannot be checked"))
+            raise IndexDamagedError(
+                damaged(
+                    self.path, "its pages do not hold together" if found else "it cannot be checked"
+                )
+            )
 
 
 def _is_frozen(path: Path, error: BaseException) -> bool:
-    """Tell whether a file could not be opened because nothing can be written beside it, and is whole all the same."""
+    """Tell whether a file could not be opened because nothing can be written beside it, and is
+    whole all the same.
+    """
     cannot = _name_of(error).startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
     if not cannot or not os.access(path, os.R_OK) or os.access(path.parent, os.W_OK):
         return False
     log = path.with_name(f"{path.name}-wal")
-    return not (mark_of(path.parent.with_name("writer.lock")).exists() or (log.exists() and log.stat().st_size > 0))
+    return not (
+        mark_of(path.parent.with_name("writer.lock")).exists()
+        or (log.exists() and log.stat().st_size > 0)
+    )
 
 
 def _name_of(error: BaseException) -> str:
@@ -274,7 +366,9 @@ def _name_of(error: BaseException) -> str:
 
 def damaged(path: Path, what: str) -> str:
     """Say in one sentence that a file is damaged, and what to do."""
-    return f"{path} is damaged ({what}): run `thumbindex index`, which builds it anew from the notes."
+    return (
+        f"{path} is damaged ({what}): run `thumbindex index`, which builds it anew from the notes."
+    )
 
 
 def _gone(path: Path) -> IndexGoneError:
@@ -287,13 +381,27 @@ def translated(error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Pa
     if isinstance(error, sqlite3.ProgrammingError):
         return StorageError(f"{path} was closed while it was read ({text}): ask again.")
     if name.startswith("SQLITE_CANTOPEN"):
-        return StorageError(f"{path} may not be opened or made: check the permissions of its folder, and free space.")
+        return StorageError(
+            f"{path} may not be opened or made: check the permissions of its folder, and free "
+            "space."
+        )
     if name.startswith(_BUSY):
         return IndexBusyError(f"{path} is busy: another process is writing; try again in a moment.")
     if name == "SQLITE_FULL":
-        return StorageError(f"The disk of {path} is full: free some space and run it again; what was indexed is as it was.")
+        return StorageError(
+            f"The disk of {path} is full: free some space and run it again; what was indexed "
+            "is as it was."
+        )
     if name.startswith(_REFUSED):
-        return StorageError(f"{path} may not be written ({text}): check the permissions of its folder, or choose another one with --index.")
+        return StorageError(
+            f"{path} may not be written ({text}): check the permissions of its folder, or "
+            "choose another one with --index."
+        )
     if name.startswith(_DISK):
-        return StorageError(f"The disk of {path} failed ({text}): check it and its free space, then run it again; what was indexed is as it was.")
-    return IndexDamagedError(damaged(path, _DAMAGE.get(name, "its pages cannot be read as what they were written as")))
+        return StorageError(
+            f"The disk of {path} failed ({text}): check it and its free space, then run it "
+            "again; what was indexed is as it was."
+        )
+    return IndexDamagedError(
+        damaged(path, _DAMAGE.get(name, "its pages cannot be read as what they were written as"))
+    )

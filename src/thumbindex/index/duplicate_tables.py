@@ -1,4 +1,6 @@
-"""What a folder's store knows of texts that say the same: digests, repeats inside documents, pairs across them; and the owner's decisions, a file."""
+"""What a folder's store knows of texts that say the same: digests, repeats inside documents, pairs
+across them; and the owner's decisions, a file.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Alike = tuple[int, int, float, str, str, str]
 """Two chunks' row ids, the lesser first, their cosine, zone, rule, and what differs."""
 
 PLAIN = 8
-"""Bytes that are kept of a digest of words: where two of millions are equal by chance, their texts are compared and differ."""
+"""Bytes that are kept of a digest of words: where two of millions are equal by chance, their texts
+are compared and differ.
+"""
 
 DECISIONS = "decisions.json"
 """The file of what the owner decided, beside the editions: no index can be made anew of it."""
@@ -25,22 +29,42 @@ _ALIKE = "first, second, cosine, zone, rule, differs"
 
 
 def read_decisions(path: Path) -> tuple[Decision, ...]:
-    """Return what the owner decided, by the texts' digests; raise StorageError where the file cannot be read."""
+    """Return what the owner decided, by the texts' digests; raise StorageError where the file
+    cannot be read.
+    """
     try:
-        return tuple(sorted((Decision(**each) for each in json.loads(read_shared(path))["decisions"]), key=lambda each: (each.first, each.second)))
+        return tuple(
+            sorted(
+                (Decision(**each) for each in json.loads(read_shared(path))["decisions"]),
+                key=lambda each: (each.first, each.second),
+            )
+        )
     except FileNotFoundError:
         return ()
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise StorageError(f"{path}, which holds what you decided about duplicates, cannot be read ({error}): mend it, or delete it.") from error
+        raise StorageError(
+            f"{path}, which holds what you decided about duplicates, cannot be read "
+            f"({error}): mend it, or delete it."
+        ) from error
 
 
-def write_decisions(path: Path, made: Iterable[Decision], dropped: Iterable[tuple[str, str]] = ()) -> int:
-    """Take decisions in, each in place of the one about the same two texts, and others out; return how many went. For who holds the writer's lock."""
+def write_decisions(
+    path: Path, made: Iterable[Decision], dropped: Iterable[tuple[str, str]] = ()
+) -> int:
+    """Take decisions in, each in place of the one about the same two texts, and others out; return
+    how many went.
+
+    For who holds the writer's lock.
+    """
     kept = {(each.first, each.second): each for each in read_decisions(path)}
     gone = sum(kept.pop((min(pair), max(pair)), None) is not None for pair in dropped)
     for each in map(_ordered, made):
         kept[each.first, each.second] = each
-    write_whole(path, json.dumps({"decisions": [asdict(kept[pair]) for pair in sorted(kept)]}, indent=1), durable=True)
+    write_whole(
+        path,
+        json.dumps({"decisions": [asdict(kept[pair]) for pair in sorted(kept)]}, indent=1),
+        durable=True,
+    )
     return gone
 
 
@@ -48,7 +72,15 @@ def _ordered(decision: Decision) -> Decision:
     """Return a decision with the lesser text first."""
     if decision.first <= decision.second:
         return decision
-    return Decision(decision.second, decision.first, decision.verdict, decision.note, decision.made, decision.second_place, decision.first_place)
+    return Decision(
+        decision.second,
+        decision.first,
+        decision.verdict,
+        decision.note,
+        decision.made,
+        decision.second_place,
+        decision.first_place,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +88,8 @@ class DuplicateFindings:
     """What was found out about some chunks."""
 
     mark: str  # up to where all have been looked at, and by which settings
-    digests: Sequence[tuple[int, bytes, bytes]] = ()  # row id, digest of the exact text, digest of the words
+    # row id, digest of the exact text, digest of the words
+    digests: Sequence[tuple[int, bytes, bytes]] = ()
     repeats: Sequence[tuple[int, int, int]] = ()  # row id, keeper's, 1 where the texts are equal
     boosts: Sequence[tuple[int, float, float]] = ()  # row id, boost, salience with it
     alike: Sequence[Alike] = ()
@@ -72,12 +105,19 @@ class DuplicateTables:
     # -------------------------------------------------------------- pairs across documents
 
     def alike(self, after: int = 0) -> list[Alike]:
-        """Return the pairs of chunks of two documents that are one text twice or for the owner to decide, sorted."""
+        """Return the pairs of chunks of two documents that are one text twice or for the owner to
+        decide, sorted.
+        """
         return sorted(row[1:] for row in self.alike_since(after))
 
     def alike_since(self, after: int) -> list[tuple[int, int, int, float, str, str, str]]:
         """Return the pairs whose own row ids come after one, these first."""
-        return [(row[-1], *row[:6]) for row in self._db.fetch(f"SELECT {_ALIKE}, id FROM alike WHERE id > ? ORDER BY id", (after,))]
+        return [
+            (row[-1], *row[:6])
+            for row in self._db.fetch(
+                f"SELECT {_ALIKE}, id FROM alike WHERE id > ? ORDER BY id", (after,)
+            )
+        ]
 
     def put_alike(self, rows: Iterable[Alike]) -> None:
         """Keep pairs; one that is there already stays, and one whose chunk is gone is left out."""
@@ -96,55 +136,101 @@ class DuplicateTables:
     # -------------------------------------------------------------- repeats inside a document
 
     def repeats(self, after: int = 0) -> list[tuple[int, int, bool]]:
-        """Return chunk, keeper (row ids) and whether their texts are equal, of the chunks that repeat another one of their document, sorted."""
-        rows = self._db.fetch("SELECT chunk, keeper, exact FROM repeats WHERE chunk > ? ORDER BY chunk", (after,))
+        """Return chunk, keeper (row ids) and whether their texts are equal, of the chunks that
+        repeat another one of their document, sorted.
+        """
+        rows = self._db.fetch(
+            "SELECT chunk, keeper, exact FROM repeats WHERE chunk > ? ORDER BY chunk", (after,)
+        )
         return [(chunk, keeper, bool(exact)) for chunk, keeper, exact in rows]
 
     def boosts(self, after: int = 0) -> dict[int, tuple[float, float]]:
         """Return the boost, and the salience with it, of chunks that others repeat, by row id."""
-        rows = self._db.fetch("SELECT chunk, boost, salience FROM boosts WHERE chunk > ? ORDER BY chunk", (after,))
+        rows = self._db.fetch(
+            "SELECT chunk, boost, salience FROM boosts WHERE chunk > ? ORDER BY chunk", (after,)
+        )
         return {chunk: (boost, salience) for chunk, boost, salience in rows}
 
     def repeats_among(self, rows: Sequence[int]) -> set[int]:
         """Return which of these chunks repeat another one of their document."""
-        return {row for (row,) in self._db.fetch_in("SELECT chunk FROM repeats WHERE chunk IN ({})", rows)}
+        return {
+            row
+            for (row,) in self._db.fetch_in("SELECT chunk FROM repeats WHERE chunk IN ({})", rows)
+        }
 
     def rows_of_texts(self, digests: Sequence[str]) -> dict[int, str]:
         """Return the digest of each chunk that has one of these texts, by row id."""
         keys = [bytes.fromhex(digest) for digest in digests]
-        return {row: exact.hex() for row, exact in self._db.fetch_in("SELECT chunk, exact FROM digests WHERE exact IN ({})", keys)}
+        return {
+            row: exact.hex()
+            for row, exact in self._db.fetch_in(
+                "SELECT chunk, exact FROM digests WHERE exact IN ({})", keys
+            )
+        }
 
     def rows_of_words(self, plain: bytes, document: int, limit: int) -> list[int]:
-        """Return the newest chunks of other documents that have these words and repeat nothing, so many at most."""
+        """Return the newest chunks of other documents that have these words and repeat nothing, so
+        many at most.
+        """
         sql = (
-            "SELECT d.chunk FROM digests d JOIN chunks c ON c.id = d.chunk WHERE d.plain = ? AND c.document <> ?"
+            "SELECT d.chunk FROM digests d JOIN chunks c ON c.id = d.chunk WHERE d.plain = ? AND "
+            "c.document <> ?"
             " AND d.chunk NOT IN (SELECT chunk FROM repeats) ORDER BY d.chunk DESC LIMIT ?"
         )
         return [row for (row,) in self._db.fetch(sql, (plain[:PLAIN], document, limit))]
 
     def texts_of(self, paths: Sequence[str]) -> set[str]:
         """Return the digests of the texts of the documents at these paths."""
-        sql = "SELECT g.exact FROM documents d JOIN chunks c ON c.document = d.id JOIN digests g ON g.chunk = c.id WHERE d.path IN ({})"
+        sql = (
+            "SELECT g.exact FROM documents d JOIN chunks c ON c.document = d.id JOIN digests g ON "
+            "g.chunk = c.id WHERE d.path IN ({})"
+        )
         return {exact.hex() for (exact,) in self._db.fetch_in(sql, paths)}
 
     def keep_findings(self, found: DuplicateFindings, decided: Collection[str] = ()) -> None:
-        """Keep what was found out about chunks but for the pairs, which `put_alike` has kept before; nothing of those that are gone meanwhile.
+        """Keep what was found out about chunks but for the pairs, which `put_alike` has kept
+        before; nothing of those that are gone meanwhile.
 
-        A chunk whose pair's other one is gone is to be looked at again. `decided` are texts with a decision.
+        A chunk whose pair's other one is gone is to be looked at again. `decided` are texts with a
+        decision.
         """
         rows = {row for row, *_ in found.digests}.union(*(pair[:2] for pair in found.alike))
-        there = {row for (row,) in self._db.fetch_in("SELECT id FROM chunks WHERE id IN ({})", sorted(rows))}
-        digests = [(row, exact, plain[:PLAIN]) for row, exact, plain in found.digests if row in there]
+        there = {
+            row
+            for (row,) in self._db.fetch_in("SELECT id FROM chunks WHERE id IN ({})", sorted(rows))
+        }
+        digests = [
+            (row, exact, plain[:PLAIN]) for row, exact, plain in found.digests if row in there
+        ]
         self._db.execute_many("INSERT INTO digests VALUES (?, ?, ?)", digests)
-        self._db.execute_many("INSERT INTO repeats VALUES (?, ?, ?)", [row for row in found.repeats if row[0] in there])
-        self._db.execute_many("INSERT INTO boosts VALUES (?, ?, ?)", [row for row in found.boosts if row[0] in there])
+        self._db.execute_many(
+            "INSERT INTO repeats VALUES (?, ?, ?)",
+            [row for row in found.repeats if row[0] in there],
+        )
+        self._db.execute_many(
+            "INSERT INTO boosts VALUES (?, ?, ?)", [row for row in found.boosts if row[0] in there]
+        )
         self._db.execute_many("DELETE FROM lonely WHERE chunk = ?", [(row,) for row in found.again])
-        alone = {row for first, second, *_ in found.alike for row in {first, second} & there if not {first, second} <= there}
-        self._db.execute_many("INSERT OR IGNORE INTO lonely VALUES (?)", [(row,) for row in sorted(alone)])
+        alone = {
+            row
+            for first, second, *_ in found.alike
+            for row in {first, second} & there
+            if not {first, second} <= there
+        }
+        self._db.execute_many(
+            "INSERT OR IGNORE INTO lonely VALUES (?)", [(row,) for row in sorted(alone)]
+        )
         for column in ("first", "second"):  # repeats are no search units of their own
-            self._db.execute_many(f"DELETE FROM alike WHERE {column} = ?", [row[:1] for row in found.repeats])
+            self._db.execute_many(
+                f"DELETE FROM alike WHERE {column} = ?", [row[:1] for row in found.repeats]
+            )
         self._db.set_meta("looked", found.mark)
-        if found.repeats or found.boosts or found.alike or any(exact.hex() in decided for _, exact, _ in found.digests):
+        if (
+            found.repeats
+            or found.boosts
+            or found.alike
+            or any(exact.hex() in decided for _, exact, _ in found.digests)
+        ):
             self.note_change()
 
     def forget_findings(self, mark: str = "") -> None:
@@ -155,13 +241,23 @@ class DuplicateTables:
         self.note_change()
 
     def ingested_by_type(self) -> dict[str, tuple[int, int, list[float]]]:
-        """Return the number of segments, of repeats among them, and the boosts, by the documents' type."""
+        """Return the number of segments, of repeats among them, and the boosts, by the documents'
+        type.
+        """
         kind = "coalesce(json_extract(d.facts, '$.type'), '')"
         found: dict[str, tuple[int, int, list[float]]] = {}
         with self._db.reading():
-            segments = self._db.fetch(f"SELECT {kind}, count(*) FROM documents d JOIN chunks c ON c.document = d.id GROUP BY 1")
-            join = f"SELECT {kind}, {{}} FROM {{}} r JOIN chunks c ON c.id = r.chunk JOIN documents d ON d.id = c.document"
-            repeats: dict[str, int] = dict(self._db.fetch(f"{join.format('count(*)', 'repeats')} GROUP BY 1"))
+            segments = self._db.fetch(
+                f"SELECT {kind}, count(*) FROM documents d JOIN chunks c ON c.document = d.id "
+                "GROUP BY 1"
+            )
+            join = (
+                f"SELECT {kind}, {{}} FROM {{}} r JOIN chunks c ON c.id = r.chunk JOIN documents "
+                "d ON d.id = c.document"
+            )
+            repeats: dict[str, int] = dict(
+                self._db.fetch(f"{join.format('count(*)', 'repeats')} GROUP BY 1")
+            )
             for name, count in segments:
                 found[name] = (count, repeats.get(name, 0), [])
             for name, boost in self._db.fetch(join.format("r.boost", "boosts")):
@@ -169,11 +265,16 @@ class DuplicateTables:
         return found
 
     def note_change(self) -> None:
-        """Take note in which generation what is known of duplicates changed last: readers keep theirs until then."""
+        """Take note in which generation what is known of duplicates changed last: readers keep
+        theirs until then.
+        """
         self._db.set_meta("duplicates", str(self._db.generation + 1))
 
     def forget_document(self, document: int) -> None:
         """Have chunks elsewhere that were alike to one of a document's looked at again."""
         own = "(SELECT id FROM chunks WHERE document = ?)"
         for mine, other in (("first", "second"), ("second", "first")):
-            self._db.execute(f"INSERT OR IGNORE INTO lonely SELECT {other} FROM alike WHERE {mine} IN {own}", (document,))
+            self._db.execute(
+                f"INSERT OR IGNORE INTO lonely SELECT {other} FROM alike WHERE {mine} IN {own}",
+                (document,),
+            )

@@ -1,4 +1,6 @@
-"""What is known of duplicates, aligned with a catalog: repeats, copies, clusters, and what the owner decided."""
+"""What is known of duplicates, aligned with a catalog: repeats, copies, clusters, and what the
+owner decided.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +27,27 @@ Apart = Mapping[int, frozenset[int]]
 class Clusters:
     """Groups of what is joined by pairs, of the shape (pairs, 2), the strongest first.
 
-    No group holds two texts that the owner keeps apart: `texts` numbers the texts that decisions are about, by member.
+    No group holds two texts that the owner keeps apart: `texts` numbers the texts that decisions
+    are about, by member.
     """
 
     def __init__(self, pairs: Positions, apart: Apart, texts: Mapping[int, int]) -> None:
         self._members: Positions = np.unique(pairs)
         ends = np.searchsorted(self._members, pairs)
         labels = _least_connected(ends, len(self._members))
-        own = {int(n): texts[member] for n, member in enumerate(self._members.tolist()) if member in texts} if apart else {}
-        if own:
-            _split(ends, labels, apart, own)
+        if apart:
+            members = enumerate(self._members.tolist())
+            own = {n: texts[member] for n, member in members if member in texts}
+            if own:
+                _split(ends, labels, apart, own)
         self._labels = labels
         self._order = np.argsort(labels, kind="stable")
         self._sorted = labels[self._order]
 
     def of(self, member: int) -> list[int]:
-        """Return who is in a member's group, itself included, ascending; nobody where it is in none."""
+        """Return who is in a member's group, itself included, ascending; nobody where it is in
+        none.
+        """
         at = int(np.searchsorted(self._members, member))
         if at >= len(self._members) or self._members[at] != member:
             return []
@@ -54,7 +61,9 @@ class Clusters:
 
 
 def _least_connected(ends: Positions, count: int) -> Positions:
-    """Return the least node that each of so many is connected with, itself where it is alone: labels fall along the pairs, and jump."""
+    """Return the least node that each of so many is connected with, itself where it is alone:
+    labels fall along the pairs, and jump.
+    """
     least: Positions = np.arange(count)
     while len(ends):
         before = least
@@ -70,7 +79,9 @@ def _least_connected(ends: Positions, count: int) -> Positions:
 
 
 def _split(ends: Positions, labels: Positions, apart: Apart, texts: Mapping[int, int]) -> None:
-    """Group those anew, in place, who came together with what they are kept from: pair by pair, in their order."""
+    """Group those anew, in place, who came together with what they are kept from: pair by pair, in
+    their order.
+    """
     groups: dict[int, set[int]] = {}
     for n, text in texts.items():
         groups.setdefault(int(labels[n]), set()).add(text)
@@ -83,11 +94,19 @@ def _is_apart(texts: set[int], apart: Apart) -> bool:
     return any(apart[text] & texts for text in texts & apart.keys())
 
 
-def _one_by_one(pairs: Iterable[Sequence[int]], apart: Apart, texts: Mapping[int, int]) -> list[set[int]]:
-    """Join pairs in their order, and leave out those that would bring together what is kept apart."""
-    of: dict[int, tuple[set[int], set[int]]] = {}  # each node's group, with the texts in it that decisions are about
+def _one_by_one(
+    pairs: Iterable[Sequence[int]], apart: Apart, texts: Mapping[int, int]
+) -> list[set[int]]:
+    """Join pairs in their order, and leave out those that would bring together what is kept
+    apart.
+    """
+    # each node's group, with the texts in it that decisions are about
+    of: dict[int, tuple[set[int], set[int]]] = {}
     for first, second in pairs:
-        (mine, own), (yours, others) = (of.setdefault(node, ({node}, {texts[node]} if node in texts else set())) for node in (first, second))
+        (mine, own), (yours, others) = (
+            of.setdefault(node, ({node}, {texts[node]} if node in texts else set()))
+            for node in (first, second)
+        )
         if mine is yours or _is_apart(own | others, apart):
             continue
         mine |= yours
@@ -103,33 +122,47 @@ class KnownDuplicates:
     stamp: str = ""  # the generation of the last change
     compared: str = ""  # by which settings, up to which row
     last: int = 0  # the last pair's own row id
-    repeats: Positions = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))  # row, keeper's row
+    # row, keeper's row
+    repeats: Positions = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     boosted: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # rows
-    salience: Salience = field(default_factory=lambda: np.zeros(0))  # of those rows, with their boosts
-    same: Positions = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))  # pairs of rows
+    # of those rows, with their boosts
+    salience: Salience = field(default_factory=lambda: np.zeros(0))
+    # pairs of rows
+    same: Positions = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     cosines: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # of those pairs
     decisions: tuple[Decision, ...] = ()
-    texts: Mapping[int, str] = field(default_factory=dict)  # digests of the texts that are decided on, by row
+    # digests of the texts that are decided on, by row
+    texts: Mapping[int, str] = field(default_factory=dict)
 
 
-def read_duplicates(now: Store, catalog: StoreCatalog, last: KnownDuplicates | None) -> KnownDuplicates:
-    """Read what is new since the last time; all of it where other settings have decided since. What is gone from the catalog is dropped."""
+def read_duplicates(
+    now: Store, catalog: StoreCatalog, last: KnownDuplicates | None
+) -> KnownDuplicates:
+    """Read what is new since the last time; all of it where other settings have decided since.
+
+    What is gone from the catalog is dropped.
+    """
     stamp, compared = now.meta("duplicates"), now.meta("looked")
     if last is None or compared.partition(" ")[0] != last.compared.partition(" ")[0]:
         last = KnownDuplicates()
     elif stamp == last.stamp:
         return last
     row = int(last.compared.partition(" ")[2] or 0)
-    repeats = np.concatenate([last.repeats, np.array([pair[:2] for pair in now.duplicates.repeats(row)], dtype=np.int64).reshape(-1, 2)])
+    new_repeats = [pair[:2] for pair in now.duplicates.repeats(row)]
+    repeats = np.concatenate([last.repeats, _pairs_of_rows(new_repeats)])
     boosts = now.duplicates.boosts(row)
     boosted = np.concatenate([last.boosted, np.array(list(boosts), dtype=np.int64)])
-    salience = np.concatenate([last.salience, np.array([with_boost for _, with_boost in boosts.values()], dtype=np.float64)])
+    new_salience = [with_boost for _, with_boost in boosts.values()]
+    salience = np.concatenate([last.salience, np.array(new_salience, dtype=np.float64)])
     still = catalog.chunk_positions(boosted) >= 0
     pairs = now.duplicates.alike_since(last.last)
-    same = np.concatenate([last.same, np.array([pair[1:3] for pair in pairs if pair[4] == "same"], dtype=np.int64).reshape(-1, 2)])
-    cosines = np.concatenate([last.cosines, np.array([pair[3] for pair in pairs if pair[4] == "same"], dtype=np.float64)])
+    merged = [pair for pair in pairs if pair[4] == "same"]
+    same = np.concatenate([last.same, _pairs_of_rows([pair[1:3] for pair in merged])])
+    new_cosines = np.array([pair[3] for pair in merged], dtype=np.float64)
+    cosines = np.concatenate([last.cosines, new_cosines])
     kept = _there(same, catalog)
     decisions = _decisions(now)
+    digests = {digest for each in decisions for digest in (each.first, each.second)}
     return KnownDuplicates(
         stamp,
         compared,
@@ -140,8 +173,13 @@ def read_duplicates(now: Store, catalog: StoreCatalog, last: KnownDuplicates | N
         same[kept],
         cosines[kept],
         decisions,
-        now.duplicates.rows_of_texts(sorted({digest for each in decisions for digest in (each.first, each.second)})),
+        now.duplicates.rows_of_texts(sorted(digests)),
     )
+
+
+def _pairs_of_rows(pairs: Sequence[tuple[int, int]]) -> Positions:
+    """Return an array of shape (pairs, 2), also of no pairs."""
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 def _decisions(store: Store) -> tuple[Decision, ...]:
@@ -155,7 +193,9 @@ def _decisions(store: Store) -> tuple[Decision, ...]:
 
 def _there(pairs: Positions, catalog: StoreCatalog) -> npt.NDArray[np.bool_]:
     """Tell of which pairs of rows both are in a catalog."""
-    return np.asarray((catalog.chunk_positions(pairs.ravel()).reshape(-1, 2) >= 0).all(axis=1), dtype=np.bool_)
+    return np.asarray(
+        (catalog.chunk_positions(pairs.ravel()).reshape(-1, 2) >= 0).all(axis=1), dtype=np.bool_
+    )
 
 
 class StoreDuplicates(Duplicates):
@@ -174,7 +214,9 @@ class StoreDuplicates(Duplicates):
         boosted = catalog.chunk_positions(known.boosted)
         self._salience[boosted[boosted >= 0]] = known.salience[boosted >= 0]
         self._texts = self._positions(known.texts)
-        self._decided: dict[tuple[str, str], Verdict] = {(each.first, each.second): each.verdict for each in known.decisions}
+        self._decided: dict[tuple[str, str], Verdict] = {
+            (each.first, each.second): each.verdict for each in known.decisions
+        }
         self._clusters = self._joined()
 
     def _positions(self, texts: Mapping[int, str]) -> dict[int, str]:
@@ -182,19 +224,31 @@ class StoreDuplicates(Duplicates):
         return {n: digest for n, digest in zip(at, texts.values(), strict=True) if n >= 0}
 
     def _joined(self) -> Clusters:
-        """Return the clusters of chunks by position; repeats are in none, what they repeat stands for them."""
+        """Return the clusters of chunks by position; repeats are in none, what they repeat stands
+        for them.
+        """
         at = self.catalog.chunk_positions(self.known.same.ravel()).reshape(-1, 2)
-        there = np.flatnonzero((at >= 0).all(axis=1) & ~np.isin(at, self._repeats[:, 0]).any(axis=1))
+        there = np.flatnonzero(
+            (at >= 0).all(axis=1) & ~np.isin(at, self._repeats[:, 0]).any(axis=1)
+        )
         pairs, cosines = np.sort(at[there], axis=1), self.known.cosines[there]
-        # equal ones in the order of the catalog: a cluster that a decision splits is split in one way, whatever came when
+        # equal ones in the order of the catalog: a cluster that a decision splits is split in one
+        # way, whatever came when
         pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0], -cosines))]
-        number = {digest: n for n, digest in enumerate(sorted({digest for pair in self._decided for digest in pair}))}
+        digests = {digest for pair in self._decided for digest in pair}
+        number = {digest: n for n, digest in enumerate(sorted(digests))}
         apart: dict[int, frozenset[int]] = {}
-        for pair in (pair for pair, verdict in self._decided.items() if verdict == "apart"):
+        for pair, verdict in self._decided.items():
+            if verdict != "apart":
+                continue
             for mine, other in (pair, reversed(pair)):
                 apart[number[mine]] = apart.get(number[mine], frozenset()) | {number[other]}
         decided = np.array(list(self._decided_same()), dtype=np.int64).reshape(-1, 2)
-        return Clusters(np.concatenate([decided, pairs]), apart, {n: number[digest] for n, digest in self._texts.items()})
+        return Clusters(
+            np.concatenate([decided, pairs]),
+            apart,
+            {n: number[digest] for n, digest in self._texts.items()},
+        )
 
     def _decided_same(self) -> Iterable[tuple[int, int]]:
         """Yield pairs of positions that join all places of two texts that the owner merged."""
@@ -205,14 +259,20 @@ class StoreDuplicates(Duplicates):
         for (first, second), verdict in sorted(self._decided.items()):
             found = places.get(first, []), places.get(second, [])
             if verdict == "same" and all(found):
-                yield from ((found[0][0], n) for n in (*found[0][1:], *found[1]) if n != found[0][0])
+                yield from (
+                    (found[0][0], n) for n in (*found[0][1:], *found[1]) if n != found[0][0]
+                )
 
     def members(self) -> Iterator[tuple[int, int]]:
-        """Yield each chunk that is in a cluster, with the first one of its cluster: as positions."""
+        """Yield each chunk that is in a cluster, with the first one of its cluster: as
+        positions.
+        """
         return self._clusters.labeled()
 
     def repeated(self) -> Selection | None:
-        """Return the chunks that repeat another one of their document; None where there are none."""
+        """Return the chunks that repeat another one of their document; None where there are
+        none.
+        """
         return self._repeated
 
     @cached_property
@@ -224,9 +284,13 @@ class StoreDuplicates(Duplicates):
         return self._salience[np.array(chunks, dtype=np.int64)]
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
-        """Return the chunks that say what this one says: fellow repeats of its document, and copies in others."""
+        """Return the chunks that say what this one says: fellow repeats of its document, and copies
+        in others.
+        """
         keeper = self._keeper.get(chunk, int(chunk))
-        group = {keeper, *self._repeating.get(keeper, ()), *self._clusters.of(keeper)} - {int(chunk)}
+        group = {keeper, *self._repeating.get(keeper, ()), *self._clusters.of(keeper)} - {
+            int(chunk)
+        }
         return tuple(ChunkId(n) for n in sorted(group))
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
@@ -235,7 +299,11 @@ class StoreDuplicates(Duplicates):
         return self._decided.get((digests[0], digests[1]))
 
 
-def duplicates_of(catalog: StoreCatalog, now: Store, last: StoreDuplicates | None) -> StoreDuplicates:
+def duplicates_of(
+    catalog: StoreCatalog, now: Store, last: StoreDuplicates | None
+) -> StoreDuplicates:
     """Open what is known of duplicates; the last one is kept where nothing has changed."""
     known = read_duplicates(now, catalog, None if last is None else last.known)
-    return last if last is not None and last.catalog is catalog and last.known is known else StoreDuplicates(catalog, known)
+    if last is not None and last.catalog is catalog and last.known is known:
+        return last
+    return StoreDuplicates(catalog, known)

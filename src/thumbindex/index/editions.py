@@ -1,4 +1,6 @@
-"""The editions of an index: opened to write, read whole, built anew beside the present one and switched to; and what is deleted of them."""
+"""The editions of an index: opened to write, read whole, built anew beside the present one and
+switched to; and what is deleted of them.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +13,33 @@ from pathlib import Path
 from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexTooNewError, StorageError
 from thumbindex.index.files import VECTORS, Places, delete_database, sync_folder, writing
 from thumbindex.index.locks import drop_lock, is_held, locked, mark_of, work_files
-from thumbindex.index.stamp import clear, is_verified, make_durable, read_stamp, refuse_lost, stamp_text, sweep
+from thumbindex.index.stamp import (
+    clear,
+    is_verified,
+    make_durable,
+    read_stamp,
+    refuse_lost,
+    stamp_text,
+    sweep,
+)
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import VectorStore, drop_unfinished, mend_vectors
 
 _LOG = logging.getLogger(__name__)
 
 BUILDING = "building"
-"""The fact that an edition does not show all notes yet: until then its texts are not all there is."""
+"""The fact that an edition does not show all notes yet: until then its texts are not all there
+is.
+"""
 
 KEPT_FACTS = ("model", "fingerprint", "dimensions", "model_setting", "root")
 """Facts that cannot be read from the notes, or that only a model can measure again."""
 
 
 def open_store(places: Places) -> Store:
-    """Open the store of an edition to write, with views that are of no other store; raise IndexDamagedError."""
+    """Open the store of an edition to write, with views that are of no other store; raise
+    IndexDamagedError.
+    """
     with writing(places.folder):
         places.made.mkdir(exist_ok=True)
     if not places.store.exists():
@@ -33,7 +47,8 @@ def open_store(places: Places) -> Store:
     store = Store(places.store)
     try:
         shown = read_stamp(places.keyword)
-        if shown and shown.generation > store.generation:  # a backup was put back, or the disk lost what it had confirmed
+        # a backup was put back, or the disk lost what it had confirmed
+        if shown and shown.generation > store.generation:
             clear(places.keyword)
     except StorageError:
         store.close()
@@ -43,7 +58,9 @@ def open_store(places: Places) -> Store:
 
 
 def damage(places: Places) -> str:
-    """Read an index whole, without the lock, and say what is damaged; raise StorageError where it cannot be read for another reason."""
+    """Read an index whole, without the lock, and say what is damaged; raise StorageError where it
+    cannot be read for another reason.
+    """
     places = places.at()
     if not places.store.exists():
         return ""
@@ -55,11 +72,14 @@ def damage(places: Places) -> str:
                 return "vectors are not as they were written"
     except IndexDamagedError as error:
         return str(error).partition(" (")[2].partition("): run")[0]
-    return "" if not stamp_text(places.keyword) or is_verified(places.keyword, anew=True) else "its words are not as they were written"
+    if not stamp_text(places.keyword) or is_verified(places.keyword, anew=True):
+        return ""
+    return "its words are not as they were written"
 
 
 def mend(places: Places) -> str:
-    """Make an index that is damaged, or of another schema, usable again: vectors alone are taken away, all else begins anew in an edition beside it.
+    """Make an index that is damaged, or of another schema, usable again: vectors alone are taken
+    away, all else begins anew in an edition beside it.
 
     Return what was done, in words, empty where nothing was. The next run reads the notes.
     """
@@ -71,12 +91,16 @@ def mend(places: Places) -> str:
         with locked(places.rebuild):
             if what := damage(places):  # else another process was faster
                 switch(places.folder, next_edition(places.folder, keep=lambda store: False))
-                sentences.append(f"The index in {places.folder} was damaged ({what}): it is built anew from the notes.")
+                sentences.append(
+                    f"The index in {places.folder} was damaged ({what}): it is built anew "
+                    "from the notes."
+                )
     return " ".join(filter(None, sentences))
 
 
 def next_edition(folder: Path, keep: Callable[[Store], bool]) -> int:
-    """Make the edition that is to come after the present one, and return its number; one that was begun already goes on where `keep` says so.
+    """Make the edition that is to come after the present one, and return its number; one that was
+    begun already goes on where `keep` says so.
 
     This and `switch` are for who holds the lock `rebuild`.
     """
@@ -98,7 +122,9 @@ def next_edition(folder: Path, keep: Callable[[Store], bool]) -> int:
 
 
 def present_words(folder: Path) -> str:
-    """Return what changes when documents of the present edition do; empty where it cannot be read."""
+    """Return what changes when documents of the present edition do; empty where it cannot be
+    read.
+    """
     places = Places(folder).at()
     try:
         with closing(Store(places.store, read_only=True)) as store:
@@ -108,9 +134,11 @@ def present_words(folder: Path) -> str:
 
 
 def switch(folder: Path, edition: int, words: str | None = None) -> bool:
-    """Make an edition the present one, and delete the others as far as nobody has them open; tell whether it was done.
+    """Make an edition the present one, and delete the others as far as nobody has them open; tell
+    whether it was done.
 
-    Nothing is done where the present one's documents are not those of `words` (`present_words`) any more, or the edition is not there.
+    Nothing is done where the present one's documents are not those of `words` (`present_words`) any
+    more, or the edition is not there.
     """
     with locked(Places(folder).lock):
         places = Places(folder).at()
@@ -118,14 +146,17 @@ def switch(folder: Path, edition: int, words: str | None = None) -> bool:
         if not is_there or (words is not None and words != present_words(folder)):
             return False
         if places.at(edition).keyword.exists():
-            make_durable(places.at(edition).keyword)  # before the other one goes, which has all that this one has
+            # before the other one goes, which has all that this one has
+            make_durable(places.at(edition).keyword)
         places.switch(edition)
         Places(folder).sweep()
         return True
 
 
 def being_built(places: Places) -> int:
-    """Return the number of the edition that somebody builds just now; 0 where nobody does: what was begun and left is swept."""
+    """Return the number of the edition that somebody builds just now; 0 where nobody does: what was
+    begun and left is swept.
+    """
     following = places.at(places.present + 1)
     return following.edition if following.made.exists() and is_held(places.rebuild) else 0
 
@@ -147,7 +178,8 @@ _UNSWEPT = "unswept"
 
 
 def sweep_vectors(indexes: Path) -> bool:
-    """Delete the vectors of texts that no index of this directory holds, from the log too; tell whether all of them are out.
+    """Delete the vectors of texts that no index of this directory holds, from the log too; tell
+    whether all of them are out.
 
     An index that cannot be read, or is not complete yet, counts as holding every text.
     """
@@ -206,31 +238,42 @@ def finish_sweep(indexes: Path) -> None:
 
 
 def delete_index(places: Places) -> None:
-    """Delete one folder's index with the vectors that no other folder needs, the lock last; raise IndexBusyError where another process is writing."""
+    """Delete one folder's index with the vectors that no other folder needs, the lock last; raise
+    IndexBusyError where another process is writing.
+    """
 
     def busy() -> None:
-        raise IndexBusyError(f"The index in {places.folder} is being written by another process: try again when it is done.")
+        raise IndexBusyError(
+            f"The index in {places.folder} is being written by another process: try again "
+            "when it is done."
+        )
 
     if not places.folder.is_dir():
         return
     _mark_unswept(places.folder.parent)
     with writing(places.folder), locked(places.lock, busy):
-        # Windows deletes no file that is open: what tells that there is an index goes last, so that `forget` finds it again.
+        # Windows deletes no file that is open: what tells that there is an index goes last, so that
+        # `forget` finds it again.
         present = places.at()
         if present.keyword.exists():
             shutil.rmtree(present.keyword)
         kept = (places.lock, mark_of(places.lock), *_signs_of_runs(places))
-        for path in sorted(places.folder.iterdir(), key=lambda each: (each.is_file(), each == present.made)):
+        for path in sorted(
+            places.folder.iterdir(), key=lambda each: (each.is_file(), each == present.made)
+        ):
             if path.is_dir():
                 shutil.rmtree(path)
             elif path in kept:
                 continue
             elif path.suffix == ".lock":
-                drop_lock(path)  # a server's, which stands for election anew: where it stays, it holds no word of any note
+                # a server's, which stands for election anew: where it stays, it holds no word of
+                # any note
+                drop_lock(path)
             else:
                 path.unlink(missing_ok=True)  # what was seen is written without a lock
         is_gone = drop_lock(places.lock)
-    with suppress(OSError):  # another writer has begun there since: what it has open, or made, stays
+    # another writer has begun there since: what it has open, or made, stays
+    with suppress(OSError):
         if not is_gone:
             places.lock.unlink()
         places.folder.rmdir()
@@ -238,17 +281,27 @@ def delete_index(places: Places) -> None:
         for each in filter(Path.is_dir, (places.folder, places.folder.parent)):
             sync_folder(each)
     if not sweep_vectors(places.folder.parent):
-        _LOG.warning("Vectors of %s may still lie in %s: another index there cannot be read, or is in use.", places.folder.name, places.folder.parent)
+        _LOG.warning(
+            "Vectors of %s may still lie in %s: another index there cannot be read, or is in use.",
+            places.folder.name,
+            places.folder.parent,
+        )
 
 
 def _signs_of_runs(places: Places) -> tuple[Path, ...]:
-    """Return by what others see a run that goes on: it makes the index again, and is to be waited for. It holds no word of any note."""
+    """Return by what others see a run that goes on: it makes the index again, and is to be waited
+    for.
+
+    It holds no word of any note.
+    """
     locks = (places.rebuild, mark_of(places.rebuild)), work_files(places.folder)
     return tuple(path for lock, *rest in locks if is_held(lock) for path in (lock, *rest))
 
 
 def indexed_root(places: Places) -> Path | None:
-    """Return the folder that an index was made of; None where there is no index, a damaged one's name where it cannot say."""
+    """Return the folder that an index was made of; None where there is no index, a damaged one's
+    name where it cannot say.
+    """
     if not places.store.is_file():
         return None
     try:

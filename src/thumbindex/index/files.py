@@ -1,7 +1,9 @@
-"""Files of an index: where they lie, how one is put in place of another, and what a full or failing disk means.
+"""Files of an index: where they lie, how one is put in place of another, and what a full or failing
+disk means.
 
-What is made of the notes lies in an edition, a folder with a number. It is built anew in the next one, beside it, and then switched to:
-who has the old one open keeps it, and it is deleted as soon as the system allows that.
+What is made of the notes lies in an edition, a folder with a number. It is built anew in the next
+one, beside it, and then switched to: who has the old one open keeps it, and it is deleted as soon
+as the system allows that.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class Places:
     edition: int = 0  # 0 is the present one, whichever that is when it is asked for
 
     def at(self, edition: int = 0) -> Places:
-        """Return the places of one edition, that of now where none is named: a switch changes nothing for who holds them."""
+        """Return the places of one edition, that of now where none is named: a switch changes
+        nothing for who holds them.
+        """
         return Places(self.folder, edition or self.present)
 
     @property
@@ -47,7 +51,8 @@ class Places:
         try:  # a server asks hundreds of times a second: a tenth of the time of a Path
             return int(read_shared(os.path.join(self.folder, _EDITION)))  # noqa: PTH118
         except OSError as error:
-            if is_in_use(error):  # to take another edition for the present one would delete this one
+            # to take another edition for the present one would delete this one
+            if is_in_use(error):
                 raise storage_error(self.folder, error) from error
             return 1
         except ValueError:
@@ -128,9 +133,15 @@ class Places:
         write_whole(self.folder / _EDITION, str(edition), durable=True)
 
     def sweep(self, *keep: int) -> bool:
-        """Delete every edition but the present one and those to `keep`; tell whether that was possible: Windows deletes no file that is open."""
+        """Delete every edition but the present one and those to `keep`; tell whether that was
+        possible: Windows deletes no file that is open.
+        """
         kept = {str(edition) for edition in (self.present, *keep)}
-        old = [path for path in self.folder.glob("*") if path.name.isdecimal() and path.name not in kept]
+        old = [
+            path
+            for path in self.folder.glob("*")
+            if path.name.isdecimal() and path.name not in kept
+        ]
         for path in old:
             rmtree(path, ignore_errors=True)
         return not any(path.exists() for path in old)
@@ -139,11 +150,14 @@ class Places:
 def write_whole(path: Path, text: str, *, durable: bool = False) -> None:
     """Write a small file, whole or not at all: one process at a time.
 
-    With `durable`, for what cannot be made anew, it is on the disk then under its name: of a rename alone a power cut may leave the old file.
+    With `durable`, for what cannot be made anew, it is on the disk then under its name: of a rename
+    alone a power cut may leave the old file.
     """
-    new = path.with_name(f"{path.name}.new")  # one name: what a process that is killed here leaves goes with the next
+    # one name: what a process that is killed here leaves goes with the next
+    new = path.with_name(f"{path.name}.new")
     with writing(path.parent):
-        with new.open("wb") as file:  # as text, Windows would write other line ends than are compared
+        # as text, Windows would write other line ends than are compared
+        with new.open("wb") as file:
             file.write(text.encode())
             if durable:
                 file.flush()
@@ -154,7 +168,8 @@ def write_whole(path: Path, text: str, *, durable: bool = False) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder with those above it, for their owner alone: an index holds the texts of notes that others may not read.
+    """Make a folder with those above it, for their owner alone: an index holds the texts of notes
+    that others may not read.
 
     Their names are on the disk then, without which nothing in them is found after a power cut.
     """
@@ -167,11 +182,14 @@ def make_folder(path: Path) -> None:
 
 
 _NOT_SYNCED = {errno.EINVAL, errno.EBADF, errno.EACCES, getattr(errno, "ENOTSUP", errno.EINVAL)}
-"""What a file system says that has no such call for folders, and a folder that may be written and not read."""
+"""What a file system says that has no such call for folders, and a folder that may be written and
+not read.
+"""
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk: who waits for a file's data only may find it under no name, or an old one, after a power cut.
+    """Have the names in a folder on the disk: who waits for a file's data only may find it under no
+    name, or an old one, after a power cut.
 
     On Windows a folder cannot be opened for that, and NTFS keeps names in its journal.
     """
@@ -196,7 +214,9 @@ def delete_database(path: Path) -> None:
 
 
 def delete_log(path: Path) -> None:
-    """Delete an SQLite file's log alone; it does not come back after a power cut, when SQLite would write it into the file that is there then."""
+    """Delete an SQLite file's log alone; it does not come back after a power cut, when SQLite would
+    write it into the file that is there then.
+    """
     for name in (f"{path.name}-wal", f"{path.name}-shm"):
         path.with_name(name).unlink(missing_ok=True)
     sync_folder(path.parent)
@@ -209,7 +229,9 @@ _TOO_MANY = {errno.EMFILE, errno.ENFILE}
 
 @contextmanager
 def writing(place: Path) -> Iterator[None]:
-    """Tell an OSError that comes up while a file of the index is written as a StorageError: what happened, and what to do next."""
+    """Tell an OSError that comes up while a file of the index is written as a StorageError: what
+    happened, and what to do next.
+    """
     try:
         yield
     except OSError as error:
@@ -221,20 +243,36 @@ def storage_error(place: Path, error: OSError) -> StorageError:
     what = error.strerror or str(error)
     if is_in_use(error):
         return StorageError(
-            f"{place} cannot be written ({what}): another program has it open, or permissions forbid it."
-            " Quit the MCP clients that serve this folder and run it again, or choose another place with --index."
+            f"{place} cannot be written ({what}): another program has it open, or permissions "
+            "forbid it."
+            " Quit the MCP clients that serve this folder and run it again, or choose another "
+            "place with --index."
         )
     if error.errno in _FULL:
-        return StorageError(f"The disk of {place} is full ({what}): free some space and run it again; what was indexed is as it was.")
+        return StorageError(
+            f"The disk of {place} is full ({what}): free some space and run it again; what "
+            "was indexed is as it was."
+        )
     if error.errno in _TOO_MANY:
-        return StorageError(f"{place} cannot be opened ({what}): allow this process more files (`ulimit -n 1024`), and run it again.")
+        return StorageError(
+            f"{place} cannot be opened ({what}): allow this process more files (`ulimit -n "
+            "1024`), and run it again."
+        )
     if error.errno in _REFUSED:
-        return StorageError(f"{place} cannot be written ({what}): check its permissions, or choose another place with --index.")
-    return StorageError(f"{place} cannot be written ({what}): check the disk and run it again; what was indexed is as it was.")
+        return StorageError(
+            f"{place} cannot be written ({what}): check its permissions, or choose another "
+            "place with --index."
+        )
+    return StorageError(
+        f"{place} cannot be written ({what}): check the disk and run it again; what was "
+        "indexed is as it was."
+    )
 
 
 _PATIENCE_SECONDS = 2.0
-"""How long a file that is open elsewhere is waited for: Windows refuses to replace one, and readers have a stamp open for well under a second."""
+"""How long a file that is open elsewhere is waited for: Windows refuses to replace one, and readers
+have a stamp open for well under a second.
+"""
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.002, 0.1
 
@@ -242,12 +280,18 @@ _Result = TypeVar("_Result")
 
 
 def put_in_place(source: Path, target: Path) -> None:
-    """Rename a file to where another may be, whole or not at all; raise PermissionError where that is refused for two seconds."""
+    """Rename a file to where another may be, whole or not at all; raise PermissionError where that
+    is refused for two seconds.
+    """
     patiently(lambda: source.replace(target))
 
 
 def read_shared(path: str | Path) -> bytes:
-    """Return what a small file of an index holds; where Windows refuses that while another process replaces the file, try again. Raises OSError."""
+    """Return what a small file of an index holds; where Windows refuses that while another process
+    replaces the file, try again.
+
+    Raises OSError.
+    """
     try:
         return _read_small(path)
     except PermissionError as error:
@@ -265,14 +309,18 @@ def _read_small(path: str | Path) -> bytes:
 
 
 def is_in_use(error: OSError) -> bool:
-    """Tell whether another process may have the file open: on Windows, where errors have one more number, that reads as a lack of permission."""
+    """Tell whether another process may have the file open: on Windows, where errors have one more
+    number, that reads as a lack of permission.
+    """
     return isinstance(error, PermissionError) and hasattr(error, "winerror")
 
 
 def patiently(attempt: Callable[[], _Result], seconds: float = _PATIENCE_SECONDS) -> _Result:
-    """Try what is refused while a file is open elsewhere until it succeeds; raise the last PermissionError when the time is up.
+    """Try what is refused while a file is open elsewhere until it succeeds; raise the last
+    PermissionError when the time is up.
 
-    On POSIX no rename is refused because a file is open; where the folder may not be written nothing gets as far as this.
+    On POSIX no rename is refused because a file is open; where the folder may not be written
+    nothing gets as far as this.
     """
     until, pause = time.monotonic() + seconds, _FIRST_PAUSE_SECONDS
     while True:
@@ -285,19 +333,27 @@ def patiently(attempt: Callable[[], _Result], seconds: float = _PATIENCE_SECONDS
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
-NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ncpfs", "davfs"})
+NETWORK_FILE_SYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ncpfs", "davfs"}
+)
 """Where SQLite's write-ahead log and file locks do not work."""
 
 
 def index_location(directory: str, root: Path) -> Path:
-    """Return the folder that holds the index of `root`: a readable name and a digest of the absolute path."""
+    """Return the folder that holds the index of `root`: a readable name and a digest of the
+    absolute path.
+    """
     parent = index_parent(directory)
-    if os.path.exists(parent) and not os.path.isdir(parent):  # noqa: PTH110, PTH112 (a Path raises where it may not look)
-        raise UsageError(f"The index directory {parent} is a file: choose another place with --index.")
+    # (a Path raises where it may not look)
+    if os.path.exists(parent) and not os.path.isdir(parent):  # noqa: PTH110, PTH112
+        raise UsageError(
+            f"The index directory {parent} is a file: choose another place with --index."
+        )
     if parent == root or parent.is_relative_to(root):
         raise UsageError(
             f"The index directory {parent} lies inside the folder {root}, which is to be indexed: "
-            "name another folder with --folder (without it, it is the current one), or another index directory with --index."
+            "name another folder with --folder (without it, it is the current one), or another "
+            "index directory with --index."
         )
     name = re.sub(r"[^\w.-]+", "-", root.name).strip("-")[:40] or "root"
     return parent / f"{name}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
@@ -305,27 +361,43 @@ def index_location(directory: str, root: Path) -> Path:
 
 def index_parent(directory: str) -> Path:
     """Return the folder that holds all indexes: the one that is set, else the platform's."""
-    return (Path(directory).expanduser() if directory else user_data_path("thumbindex") / "indexes").resolve()
+    return (
+        Path(directory).expanduser() if directory else user_data_path("thumbindex") / "indexes"
+    ).resolve()
 
 
 def refuse_network_drive(location: Path, mounts: str | None = None) -> None:
-    """Raise UsageError where `location` is on a network drive, as far as the system's mount table or, on Windows, the path tells."""
+    """Raise UsageError where `location` is on a network drive, as far as the system's mount table
+    or, on Windows, the path tells.
+    """
     table = mounts if mounts is not None else _mount_table()
     best = ("", "")
     for line in table.splitlines():
         fields = line.split()
-        if len(fields) > 2 and location.is_relative_to(fields[1].replace("\\040", " ")) and len(fields[1]) >= len(best[0]):
+        if (
+            len(fields) > 2
+            and location.is_relative_to(fields[1].replace("\\040", " "))
+            and len(fields[1]) >= len(best[0])
+        ):
             best = (fields[1], fields[2])
     shared = PureWindowsPath(location).drive
-    if shared.startswith("\\\\") and not shared.startswith(("\\\\?\\", "\\\\.\\")):  # what a drive letter stands for was resolved before
+    # what a drive letter stands for was resolved before
+    if shared.startswith("\\\\") and not shared.startswith(("\\\\?\\", "\\\\.\\")):
         best = ("", shared)
     if best[1] in NETWORK_FILE_SYSTEMS or best[1].startswith("\\\\"):
-        raise UsageError(f"{location} is on a network drive ({best[1]}): an index needs a local disk; choose one with --index.")
+        raise UsageError(
+            f"{location} is on a network drive ({best[1]}): an index needs a local disk; "
+            "choose one with --index."
+        )
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of all files below a folder, in which a writer may be at work: what goes meanwhile does not count."""
-    return sum(size_of_file(Path(place, name)) for place, _, names in os.walk(folder) for name in names)
+    """Return the bytes of all files below a folder, in which a writer may be at work: what goes
+    meanwhile does not count.
+    """
+    return sum(
+        size_of_file(Path(place, name)) for place, _, names in os.walk(folder) for name in names
+    )
 
 
 def size_of_file(path: Path) -> int:

@@ -17,24 +17,32 @@ from thumbindex.text import fold, fold_line, words
 _ESCAPED = re.compile(r"\\(.)")
 
 _SEPARATOR = re.compile(r"\\(?![*?!\[\]\\])")
-"""A backslash that takes no meaning from the character behind it: it stands between folders, as on Windows."""
+"""A backslash that takes no meaning from the character behind it: it stands between folders, as on
+Windows.
+"""
 
 _SUFFIX = re.compile(r"\.\w+$")
 
 _WILD = re.compile(r"\*\.\w+$|[*?]")
 
 _NEAREST, _ALIKE = 20, 60.0
-"""Names that come near, before those of private notes are left out; and how alike they are at least, of 100 (by edits)."""
+"""Names that come near, before those of private notes are left out; and how alike they are at
+least, of 100 (by edits).
+"""
 
 
 class FilterIndex:
-    """What filters ask of documents: their tags, names and paths, folded when they are first asked for."""
+    """What filters ask of documents: their tags, names and paths, folded when they are first asked
+    for.
+    """
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
 
     def meeting(self, condition: Condition) -> Mask:
-        """Tell which documents meet what is asked of their tags, path or title, case and accents aside; whether that excludes them is not asked."""
+        """Tell which documents meet what is asked of their tags, path or title, case and accents
+        aside; whether that excludes them is not asked.
+        """
         held, wanted = np.zeros(len(self._documents), dtype=np.bool_), fold_line(condition.value)
         if condition.field in ("path", "file"):
             wanted = wanted.replace("\\", "/")
@@ -44,29 +52,50 @@ class FilterIndex:
                     held[numbers] = True
         elif condition.field == "title":
             asked = words(condition.value)
-            likely = (each for each in self._titles if not asked[0].isalnum() or asked[0] in each[1])
-            held[[n for n, _, name in likely if f" {' '.join(asked)} " in f" {' '.join(words(name))} "]] = True
+            likely = (
+                each for each in self._titles if not asked[0].isalnum() or asked[0] in each[1]
+            )
+            phrase = f" {' '.join(asked)} "
+            held[[n for n, _, name in likely if phrase in f" {' '.join(words(name))} "]] = True
         else:
             paths = self._files if condition.field == "file" else self._paths
             glob, part = _glob(wanted) if "*" in wanted else None, wanted.removeprefix("./")
-            held[[n for n, path in enumerate(paths) if (glob.match(path) if glob else part in path)]] = True
+            if glob:
+                numbers = [n for n, path in enumerate(paths) if glob.match(path)]
+            else:
+                numbers = [n for n, path in enumerate(paths) if part in path]
+            held[numbers] = True
         return held
 
     def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
-        """Tell whether a document meets a condition that is none of the hidden ones (folder and path)."""
+        """Tell whether a document meets a condition that is none of the hidden ones (folder and
+        path).
+        """
         met = (self._documents[n] for n in np.flatnonzero(self.meeting(condition)).tolist())
         return any((each.folder, each.path) not in hidden for each in met)
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
         """Return the tags, or the directories and paths, that are most like a value."""
-        return nearest(field, value, self._tag_names if field == "tag" else self._place_names) if field != "title" else ()
+        if field != "title":
+            return nearest(field, value, self._tag_names if field == "tag" else self._place_names)
+        return ()
 
     def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
-        """Yield the documents that a name which comes near was taken from: their tag, directory or path."""
+        """Yield the documents that a name which comes near was taken from: their tag, directory or
+        path.
+        """
         if field == "tag":
-            yield from (each for each in self._documents if any(f"{fold(tag)}/".startswith(f"{fold_line(name)}/") for tag in each.tags))
+            yield from (
+                each
+                for each in self._documents
+                if any(f"{fold(tag)}/".startswith(f"{fold_line(name)}/") for tag in each.tags)
+            )
         else:
-            yield from (each for each in self._documents if each.path == name or (name.endswith("/") and each.path.startswith(name)))
+            yield from (
+                each
+                for each in self._documents
+                if each.path == name or (name.endswith("/") and each.path.startswith(name))
+            )
 
     @cached_property
     def _tags(self) -> Mapping[str, list[int]]:
@@ -78,7 +107,11 @@ class FilterIndex:
 
     @cached_property
     def _titles(self) -> Sequence[tuple[int, str, str]]:
-        return [(n, fold_line(name), name) for n, document in enumerate(self._documents) for name in (document.title, *document.aliases)]
+        return [
+            (n, fold_line(name), name)
+            for n, document in enumerate(self._documents)
+            for name in (document.title, *document.aliases)
+        ]
 
     @cached_property
     def _paths(self) -> Sequence[str]:
@@ -90,7 +123,9 @@ class FilterIndex:
 
     @cached_property
     def _tag_names(self) -> Mapping[str, str]:
-        return by_form("tag", tag_names(tag for document in self._documents for tag in document.tags))
+        return by_form(
+            "tag", tag_names(tag for document in self._documents for tag in document.tags)
+        )
 
     @cached_property
     def _place_names(self) -> Mapping[str, str]:
@@ -103,7 +138,9 @@ def _glob(wanted: str) -> re.Pattern[str]:
 
 
 def newest_first(documents: Documents, numbers: Iterable[DocumentId]) -> list[DocumentId]:
-    """Return documents by their days, the newest first, those without one last; of one day by path."""
+    """Return documents by their days, the newest first, those without one last; of one day by
+    path.
+    """
 
     def key(n: DocumentId) -> tuple[int, str, str]:
         day = day_of(documents[n])
@@ -118,14 +155,19 @@ def _form(path: str) -> str:
 
 
 def tag_names(written: Iterable[str]) -> Sequence[str]:
-    """Return each tag, and what it is nested in, as it is first written; they come by their documents' paths."""
+    """Return each tag, and what it is nested in, as it is first written; they come by their
+    documents' paths.
+    """
     tags = dict.fromkeys(written)
-    return list(dict.fromkeys([*tags, *("/".join(tag.split("/")[:end]) for tag in tags for end in range(1, tag.count("/") + 1))]))
+    above = ["/".join(tag.split("/")[:end]) for tag in tags for end in range(1, tag.count("/") + 1)]
+    return list(dict.fromkeys([*tags, *above]))
 
 
 def place_names(paths: Sequence[str]) -> Sequence[str]:
     """Return each directory, with a slash behind it, and each of these paths of documents."""
-    directories = dict.fromkeys(path[: at + 1] for path in paths for at, letter in enumerate(path) if letter == "/")
+    directories = dict.fromkeys(
+        path[: at + 1] for path in paths for at, letter in enumerate(path) if letter == "/"
+    )
     return [*directories, *paths]
 
 
@@ -143,15 +185,27 @@ def nearest(field: FilterField, value: str, names: Mapping[str, str]) -> tuple[s
 
     wanted = fold_line(value) if field == "tag" else _form(_WILD.sub("", value.replace("\\", "/")))
     forms, scores = list(names), dict[int, float]()
-    for asked, compared in ((wanted, forms), (wanted.rpartition("/")[2], [form.rpartition("/")[2] for form in forms])):
-        for _, score, at in extract(asked, compared, scorer=ratio, processor=None, score_cutoff=_ALIKE, limit=_NEAREST):
+    for asked, compared in (
+        (wanted, forms),
+        (wanted.rpartition("/")[2], [form.rpartition("/")[2] for form in forms]),
+    ):
+        for _, score, at in extract(
+            asked, compared, scorer=ratio, processor=None, score_cutoff=_ALIKE, limit=_NEAREST
+        ):
             scores[at] = max(score, scores.get(at, 0.0))
-    return tuple(names[forms[at]] for at in sorted(scores, key=lambda at: (-scores[at], forms[at]))[:_NEAREST])
+    return tuple(
+        names[forms[at]]
+        for at in sorted(scores, key=lambda at: (-scores[at], forms[at]))[:_NEAREST]
+    )
 
 
 def passes(document: Document, filters: Filters) -> bool:
-    """Tell whether a document may be shown and passes path globs (any), tags (all, nested ones too) and the dates."""
-    if document.path in filters.without or (filters.hidden and (document.folder, document.path) in filters.hidden):
+    """Tell whether a document may be shown and passes path globs (any), tags (all, nested ones too)
+    and the dates.
+    """
+    if document.path in filters.without or (
+        filters.hidden and (document.folder, document.path) in filters.hidden
+    ):
         return False
     if filters.path and not any(meets(glob, document.path) for glob in filters.path):
         return False
@@ -162,14 +216,20 @@ def passes(document: Document, filters: Filters) -> bool:
     if filters.since is None and filters.until is None:
         return True
     day = day_of(document)
-    return day is not None and (filters.since is None or day >= filters.since) and (filters.until is None or day <= filters.until)
+    return (
+        day is not None
+        and (filters.since is None or day >= filters.since)
+        and (filters.until is None or day <= filters.until)
+    )
 
 
 @lru_cache(maxsize=256)
 def _read_glob(glob: str) -> tuple[list[list[re.Pattern[str]]], bool]:
-    """Read a glob as git does: the names between one `**` and the next, and whether only what lies below them is meant.
+    """Read a glob as git does: the names between one `**` and the next, and whether only what lies
+    below them is meant.
 
-    One that begins with a star and has no slash is met at any depth, any other one from the folder's root.
+    One that begins with a star and has no slash is met at any depth, any other one from the
+    folder's root.
     """
     glob = _SEPARATOR.sub("/", normalize("NFC", glob))
     anywhere = glob.startswith("*") and "/" not in glob.rstrip("/")
@@ -184,16 +244,24 @@ def _read_glob(glob: str) -> tuple[list[list[re.Pattern[str]]], bool]:
 
 
 def meets(glob: str, path: str) -> bool:
-    """Tell whether a glob meets a path, or a folder that it is in, in time that grows with the path: anybody may send one.
+    """Tell whether a glob meets a path, or a folder that it is in, in time that grows with the
+    path: anybody may send one.
 
-    `pathspec` would tell as well; seven characters make its expressions take a fifth of a second a path.
+    `pathspec` would tell as well; seven characters make its expressions take a fifth of a second a
+    path.
     """
     runs, is_below = _read_glob(glob)
     names, at = normalize("NFC", path).split("/"), 0  # macOS may keep letters and accents apart
-    for number, run in enumerate(runs):  # the first stands at the root, each other one as early as it can
+    # the first stands at the root, each other one as early as it can
+    for number, run in enumerate(runs):
         last = len(names) - len(run) if number else min(0, len(names) - len(run))
         starts = (
-            start for start in range(at, last + 1) if all(part.match(name) for part, name in zip(run, names[start : start + len(run)], strict=True))
+            start
+            for start in range(at, last + 1)
+            if all(
+                part.match(name)
+                for part, name in zip(run, names[start : start + len(run)], strict=True)
+            )
         )
         start = next(starts, None)
         if start is None:

@@ -1,4 +1,7 @@
-"""How an index grows: a row a day, kept beside it. Nothing is lost with it but a picture, so that what cannot be read is left out."""
+"""How an index grows: a row a day, kept beside it.
+
+Nothing is lost with it but a picture, so that what cannot be read is left out.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ def keep_day(places: Places, now: GrowthDay) -> bool:
     before = read_days(places)
     if before and before[-1].day >= now.day:
         return False
-    rows = [[each.day, each.documents, each.chunks, each.size] for each in (*before, now)[-MOST_DAYS:]]
+    rows = [
+        [each.day, each.documents, each.chunks, each.size] for each in (*before, now)[-MOST_DAYS:]
+    ]
     with suppress(StorageError):
         write_whole(places.growth, "".join(f"{json.dumps(each)}\n" for each in rows))
         return True
@@ -42,7 +47,9 @@ def _rows(lines: Sequence[str]) -> Iterator[GrowthDay]:
             day, documents, chunks, size = json.loads(line)
         except (ValueError, TypeError):
             continue
-        if isinstance(day, str) and all(isinstance(each, int) for each in (documents, chunks, size)):
+        if isinstance(day, str) and all(
+            isinstance(each, int) for each in (documents, chunks, size)
+        ):
             yield GrowthDay(day, documents, chunks, size)
 
 
@@ -56,4 +63,6 @@ def sizes_of(places: Places) -> tuple[tuple[str, int], ...]:
         "words": keyword,
         "the rest": max(0, whole - database - keyword),
     }
-    return tuple(sorted(((name, size) for name, size in parts.items() if size), key=lambda each: -each[1]))
+    return tuple(
+        sorted(((name, size) for name, size in parts.items() if size), key=lambda each: -each[1])
+    )

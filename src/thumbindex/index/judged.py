@@ -1,4 +1,5 @@
-"""What the owner judged of answers: it cannot be made anew, so it is a plain file beside the index, written whole, and no rebuild touches it.
+"""What the owner judged of answers: it cannot be made anew, so it is a plain file beside the index,
+written whole, and no rebuild touches it.
 
 Beside it stand the same judgments as the sets that `eval` and `tune` read.
 """
@@ -31,7 +32,10 @@ _RUNS_KEPT = 2
 
 
 def read_judged(places: Places) -> tuple[Judged, ...]:
-    """Return what was judged, the oldest first. Raises StorageError where the file cannot be read: it is never written over then."""
+    """Return what was judged, the oldest first.
+
+    Raises StorageError where the file cannot be read: it is never written over then.
+    """
     try:
         facts = places.judged.stat()
     except FileNotFoundError:
@@ -54,26 +58,48 @@ def _read(path: Path) -> tuple[Judged, ...]:
         return ()
     except OSError as error:
         raise storage_error(path.parent, error) from error
-    # No IndexDamagedError, after which an index is built anew: of this there is nothing to build it from.
+    # No IndexDamagedError, after which an index is built anew: of this there is nothing to build it
+    # from.
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StorageError(f"{path}: what was judged cannot be read ({error}): mend the file, or move it away to begin anew.") from error
+        raise StorageError(
+            f"{path}: what was judged cannot be read ({error}): mend the file, or move it "
+            "away to begin anew."
+        ) from error
 
 
 def _judged(row: dict[str, Any]) -> Judged:
-    judged = tuple(JudgedPlace(str(each["path"]), str(each["heading"]), int(each["grade"])) for each in row["places"])
-    return Judged(str(row["query"]), str(row["kind"]), judged, bool(row["nothing"]), str(row["made"]))
+    judged = tuple(
+        JudgedPlace(str(each["path"]), str(each["heading"]), int(each["grade"]))
+        for each in row["places"]
+    )
+    return Judged(
+        str(row["query"]), str(row["kind"]), judged, bool(row["nothing"]), str(row["made"])
+    )
 
 
-def change_judged(places: Places, change: Callable[[list[Judged]], Sequence[Judged]]) -> tuple[Judged, ...]:
-    """Change what was judged, one process after the other; return what is kept. Raises StorageError, UsageError where it would be too much."""
+def change_judged(
+    places: Places, change: Callable[[list[Judged]], Sequence[Judged]]
+) -> tuple[Judged, ...]:
+    """Change what was judged, one process after the other; return what is kept.
+
+    Raises StorageError, UsageError where it would be too much.
+    """
     if not places.folder.is_dir():
         raise UsageError("There is no index yet: what is judged is kept beside it.")
     with _alone(places):
-        kept = tuple(each for each in change(list(_read(places.judged))) if each.places or each.nothing)
+        kept = tuple(
+            each for each in change(list(_read(places.judged))) if each.places or each.nothing
+        )
         if len(kept) > MOST_QUESTIONS:
-            raise UsageError(f"{MOST_QUESTIONS:,} questions are judged: take some out before others are added.")
-        rows = [{**asdict(each), "places": [asdict(place) for place in each.places]} for each in kept]
-        write_whole(places.judged, json.dumps({"judged": rows}, ensure_ascii=False, indent=1), durable=True)
+            raise UsageError(
+                f"{MOST_QUESTIONS:,} questions are judged: take some out before others are added."
+            )
+        rows = [
+            {**asdict(each), "places": [asdict(place) for place in each.places]} for each in kept
+        ]
+        write_whole(
+            places.judged, json.dumps({"judged": rows}, ensure_ascii=False, indent=1), durable=True
+        )
         write_whole(places.judged_set, "".join(f"{line}\n" for line in set_lines(kept)))
         write_whole(places.judged_nothing, "".join(f"{line}\n" for line in nothing_lines(kept)))
     return kept
@@ -81,7 +107,10 @@ def change_judged(places: Places, change: Callable[[list[Judged]], Sequence[Judg
 
 @contextmanager
 def _alone(places: Places) -> Iterator[None]:
-    """Hold what is judged against other processes and threads. Raises IndexBusyError where one of them needs too long."""
+    """Hold what is judged against other processes and threads.
+
+    Raises IndexBusyError where one of them needs too long.
+    """
     until = time.monotonic() + _PATIENCE_SECONDS
 
     def wait() -> None:
@@ -94,15 +123,22 @@ def _alone(places: Places) -> Iterator[None]:
 
 def set_lines(judged: Sequence[Judged]) -> list[str]:
     """Return the questions that some note answers, as `eval` and `tune` read them."""
-    return [
-        _line(each, relevant=[{"path": one.path, **({"heading": one.heading} if one.heading else {}), "grade": one.grade} for one in good])
-        for each in judged
-        if (good := answers_of(each))
-    ]
+    lines = []
+    for question in judged:
+        if relevant := [_label(place) for place in answers_of(question)]:
+            lines.append(_line(question, relevant=relevant))
+    return lines
+
+
+def _label(place: JudgedPlace) -> dict[str, Any]:
+    heading = {"heading": place.heading} if place.heading else {}
+    return {"path": place.path, **heading, "grade": place.grade}
 
 
 def answers_of(judged: Judged) -> tuple[JudgedPlace, ...]:
-    """Return the passages that answer a question or help; none where no note holds the answer, whatever was judged of them before."""
+    """Return the passages that answer a question or help; none where no note holds the answer,
+    whatever was judged of them before.
+    """
     return () if judged.nothing else tuple(one for one in judged.places if one.grade > 0)
 
 
@@ -112,11 +148,16 @@ def nothing_lines(judged: Sequence[Judged]) -> list[str]:
 
 
 def _line(judged: Judged, **more: Any) -> str:
-    return json.dumps({"id": query_id(judged.query), "query": judged.query, "kind": judged.kind, **more}, ensure_ascii=False)
+    return json.dumps(
+        {"id": query_id(judged.query), "query": judged.query, "kind": judged.kind, **more},
+        ensure_ascii=False,
+    )
 
 
 def forget_judged(places: Places, paths: Sequence[str]) -> None:
-    """Take out what was judged of notes that may not be named any more, and the questions that only they answered."""
+    """Take out what was judged of notes that may not be named any more, and the questions that only
+    they answered.
+    """
     gone = set(paths)
     if any(one.path in gone for each in read_judged(places) for one in each.places):
         change_judged(places, lambda judged: [_without(each, gone) for each in judged])
@@ -136,10 +177,15 @@ def read_runs(places: Places) -> tuple[dict[str, Any], ...]:
         found = json.loads(read_shared(places.judged_runs))
     except (OSError, ValueError):
         return ()
-    return tuple(each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
+    if not isinstance(found, list):
+        return ()
+    return tuple(each for each in found if isinstance(each, dict))
 
 
 def keep_run(places: Places, result: dict[str, Any]) -> None:
     """Keep a result of `eval` before those of earlier runs. Raises StorageError."""
     with _alone(places):
-        write_whole(places.judged_runs, json.dumps([result, *read_runs(places)][:_RUNS_KEPT], ensure_ascii=False))
+        write_whole(
+            places.judged_runs,
+            json.dumps([result, *read_runs(places)][:_RUNS_KEPT], ensure_ascii=False),
+        )

@@ -1,4 +1,6 @@
-"""Where the notes of a folder lie on its map, kept beside the index so that they are found again; laid out anew where it cannot be read."""
+"""Where the notes of a folder lie on its map, kept beside the index so that they are found again;
+laid out anew where it cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +19,34 @@ class Layout:
 
     model: str = ""  # the fingerprint of the model whose vectors were laid out
     places: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # by path
-    digests: Mapping[str, str] = field(default_factory=dict)  # by path, of the vector that was laid out
+    # by path, of the vector that was laid out
+    digests: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_layout(places: Places) -> Layout:
-    """Return the layout that is kept; an empty one where there is none, or none that can be read."""
+    """Return the layout that is kept; an empty one where there is none, or none that can be
+    read.
+    """
     try:
         found = json.loads(read_shared(places.map))
-        rows = [(str(path), (float(x), float(y)), str(digest)) for path, x, y, digest in found["notes"]]
-        return Layout(str(found["model"]), {path: place for path, place, _ in rows}, {path: digest for path, _, digest in rows})
+        rows = [
+            (str(path), (float(x), float(y)), str(digest)) for path, x, y, digest in found["notes"]
+        ]
+        return Layout(
+            str(found["model"]),
+            {path: place for path, place, _ in rows},
+            {path: digest for path, _, digest in rows},
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return Layout()
 
 
 def keep_layout(places: Places, layout: Layout) -> None:
     """Keep a layout in place of the one before. For who holds the writer's lock."""
-    rows = [[path, round(x, _DIGITS), round(y, _DIGITS), layout.digests[path]] for path, (x, y) in sorted(layout.places.items())]
+    rows = [
+        [path, round(x, _DIGITS), round(y, _DIGITS), layout.digests[path]]
+        for path, (x, y) in sorted(layout.places.items())
+    ]
     write_whole(places.map, json.dumps({"model": layout.model, "notes": rows}, ensure_ascii=False))
 
 

@@ -1,4 +1,6 @@
-"""Locks of an index: the writer's, and the run that brings it up to date, told to other processes."""
+"""Locks of an index: the writer's, and the run that brings it up to date, told to other
+processes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from thumbindex.errors import StorageError
 from thumbindex.index.files import make_folder, storage_error, write_whole, writing
 
 LOOK_SECONDS = 0.2
-"""How long a lock is tried for that nobody may keep: who looks whether it is held has it for a moment."""
+"""How long a lock is tried for that nobody may keep: who looks whether it is held has it for a
+moment.
+"""
 
 
 @contextmanager
@@ -47,12 +51,16 @@ def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[No
 
 
 def is_writing(lock: Path) -> bool:
-    """Tell whether some process holds the writer's lock; a mark that a killed one left is seen through."""
+    """Tell whether some process holds the writer's lock; a mark that a killed one left is seen
+    through.
+    """
     return mark_of(lock).exists() and is_held(lock)
 
 
 def is_held(lock: Path) -> bool:
-    """Tell whether some process holds a lock; where it is free it is held for the moment of looking."""
+    """Tell whether some process holds a lock; where it is free it is held for the moment of
+    looking.
+    """
     if not lock.exists():
         return False
     held = FileLock(lock)
@@ -67,12 +75,17 @@ def is_held(lock: Path) -> bool:
 
 
 def mark_of(lock: Path) -> Path:
-    """Return the file that stands beside a lock while it is held: looking is cheap and disturbs nobody."""
+    """Return the file that stands beside a lock while it is held: looking is cheap and disturbs
+    nobody.
+    """
     return lock.with_suffix(".writing")
 
 
 def drop_lock(path: Path) -> bool:
-    """Delete a lock by who holds it: whoever waits for it makes a new one. Tell whether it is gone: Windows deletes no file that is open."""
+    """Delete a lock by who holds it: whoever waits for it makes a new one.
+
+    Tell whether it is gone: Windows deletes no file that is open.
+    """
     mark_of(path).unlink(missing_ok=True)
     try:
         path.unlink(missing_ok=True)
@@ -100,7 +113,11 @@ class Work:
 
 @contextmanager
 def at_work(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
-    """Let others know of a run that goes on in an index's folder; call what this gives with phase, done and total. Of several runs one is told of."""
+    """Let others know of a run that goes on in an index's folder; call what this gives with phase,
+    done and total.
+
+    Of several runs one is told of.
+    """
     lock = FileLock(folder / _LOCK)
     began = Work(os.getpid(), time.monotonic_ns())
     try:
@@ -132,7 +149,9 @@ def work_files(folder: Path) -> tuple[Path, Path]:
 
 
 def work_in(folder: Path) -> Work | None:
-    """Return the run that goes on in an index's folder, whoever's it is; None where there is none that is told of."""
+    """Return the run that goes on in an index's folder, whoever's it is; None where there is none
+    that is told of.
+    """
     try:
         written = (folder / _FILE).read_text(encoding="utf-8")
         work = Work(**json.loads(written))

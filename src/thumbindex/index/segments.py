@@ -1,8 +1,10 @@
-"""A segment of the index of words: its rows, their lengths, terms and postings, as columns in one of Whoosh's compound files.
+"""A segment of the index of words: its rows, their lengths, terms and postings, as columns in one
+of Whoosh's compound files.
 
-A row is a chunk or a document. A term's run holds for each of its rows how far it is from the one before, doubled, plus one where the term
-stands there more than once; then, for those, how often less two. Its places stand apart, for only phrases ask for them: each counted from
-the one before in its row. All of these are varints: seven bits a byte, the lowest first, the last byte below 128.
+A row is a chunk or a document. A term's run holds for each of its rows how far it is from the one
+before, doubled, plus one where the term stands there more than once; then, for those, how often
+less two. Its places stand apart, for only phrases ask for them: each counted from the one before in
+its row. All of these are varints: seven bits a byte, the lowest first, the last byte below 128.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ INDEX_NAME = "MAIN"
 FIELDS = (*CHUNK_FIELDS, *DOCUMENT_FIELDS)
 
 _AT_ONCE = 1 << 18
-"""Occurrences that are sorted and written, or postings that are read at once: each takes a hundred bytes meanwhile."""
+"""Occurrences that are sorted and written, or postings that are read at once: each takes a hundred
+bytes meanwhile.
+"""
 
 _BITS, _MORE = 7, 0x80
 
@@ -46,12 +50,18 @@ _FEW = 24
 
 
 class Segment:
-    """One segment, open for reading. It never changes: which rows are deleted stands in the table of contents. Safe to use from several threads."""
+    """One segment, open for reading.
+
+    It never changes: which rows are deleted stands in the table of contents. Safe to use from
+    several threads.
+    """
 
     def __init__(self, folder: Path, segment: W3Segment) -> None:
         self.id: str = segment.segment_id()
         with closing(segment.open_compound_file(FileStorage(str(folder)))) as file:
-            self._parts: dict[str, tuple[int, int]] = {name: file.range(name) for name in file.list()}
+            self._parts: dict[str, tuple[int, int]] = {
+                name: file.range(name) for name in file.list()
+            }
         with (folder / segment.make_filename(segment.COMPOUND_EXT)).open("rb") as file:
             self._data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         self._fields: dict[str, Field] = {}
@@ -59,7 +69,9 @@ class Segment:
         self.row_ids: Numbers = np.frombuffer(self._part("row"), dtype=">i8").astype(np.int64)
 
     def field(self, name: str) -> Field:
-        """Return a field, whose terms are read when it is first asked for; one that holds no words has none."""
+        """Return a field, whose terms are read when it is first asked for; one that holds no words
+        has none.
+        """
         if name not in self._fields:
             self._fields[name] = Field(*(self._part(f"{name}.{part}") for part in Field.PARTS))
         return self._fields[name]
@@ -77,7 +89,11 @@ class Segment:
     def words(self) -> Mapping[str, int]:
         """Every word form with the number of rows that hold it."""
         code = self.field("code")
-        return {word: size for word, size in zip(code.texts(), code.sizes, strict=True) if word.isalpha()}
+        return {
+            word: size
+            for word, size in zip(code.texts(), code.sizes, strict=True)
+            if word.isalpha()
+        }
 
     @cached_property
     def languages(self) -> frozenset[str]:
@@ -97,11 +113,15 @@ class Segment:
 
 
 class Field:
-    """A segment's field: its terms in order, and the postings of each, those of deleted rows too."""
+    """A segment's field: its terms in order, and the postings of each, those of deleted rows
+    too.
+    """
 
     PARTS = ("terms", "facts", "runs", "places")
 
-    def __init__(self, terms: memoryview, facts: memoryview, runs: memoryview, places: memoryview) -> None:
+    def __init__(
+        self, terms: memoryview, facts: memoryview, runs: memoryview, places: memoryview
+    ) -> None:
         self._texts, self._run_bytes, self._place_bytes = bytes(terms), runs, places
         lengths, sizes, *bounds = decode_numbers(facts).reshape(4 if places else 3, -1)
         self.sizes = array("I", sizes.astype(np.uint32).tobytes())  # rows that hold each term
@@ -109,7 +129,9 @@ class Field:
 
     def text(self, number: int) -> bytes:
         """Return a term; behind the last one nothing."""
-        return self._texts[self._bounds[number] : self._bounds[number + 1]] if number < len(self.sizes) else b""
+        if number < len(self.sizes):
+            return self._texts[self._bounds[number] : self._bounds[number + 1]]
+        return b""
 
     def texts(self, some: slice = slice(None)) -> list[str]:
         """Return some of the terms."""
@@ -118,7 +140,8 @@ class Field:
     def closest(self, text: bytes) -> int:
         """Return the number of a term, or of the next one where it is none."""
         texts, bounds, low, high = self._texts, self._bounds, 0, len(self.sizes)
-        while low < high:  # bisect's key would be called for each, and this is half of what a rare term costs
+        # bisect's key would be called for each, and this is half of what a rare term costs
+        while low < high:
             middle = (low + high) // 2
             if texts[bounds[middle] : bounds[middle + 1]] < text:
                 low = middle + 1
@@ -139,8 +162,11 @@ class Field:
             if found is not None and not len(found):
                 break
             rows, counts = self._run(number)
-            places = decode_places(self._place_bytes[self._places[0][number] : self._places[0][number + 1]], counts)
-            starts = (np.repeat(rows, counts) << 32) + places - after  # row and place as one number: where the phrase would begin
+            places = decode_places(
+                self._place_bytes[self._places[0][number] : self._places[0][number + 1]], counts
+            )
+            # row and place as one number: where the phrase would begin
+            starts = (np.repeat(rows, counts) << 32) + places - after
             found = starts if found is None else found[np.isin(found, starts)]
         return np.zeros(0, dtype=np.int64) if found is None else np.unique(found >> 32)
 
@@ -149,8 +175,14 @@ class Field:
         for some in slices(np.array(self.sizes, dtype=np.int64)):
             bounds = [each[some.start : some.stop + 1] for each in (self._runs, *self._places)]
             facts = np.array([self.sizes[some], *map(np.diff, bounds)], dtype=np.int64)
-            data = [part[each[0] : each[-1]] for part, each in zip((self._run_bytes, self._place_bytes), bounds, strict=False)]
-            yield self.texts(some), decode_postings(Postings(facts, data[0], data[1] if self._places else b""))
+            data = [
+                part[each[0] : each[-1]]
+                for part, each in zip((self._run_bytes, self._place_bytes), bounds, strict=False)
+            ]
+            yield (
+                self.texts(some),
+                decode_postings(Postings(facts, data[0], data[1] if self._places else b"")),
+            )
 
     def _find(self, term: str) -> int | None:
         text = term.encode()
@@ -158,11 +190,15 @@ class Field:
         return number if self.text(number) == text else None
 
     def _run(self, number: int) -> tuple[Numbers, Numbers]:
-        return decode_run(self._run_bytes[self._runs[number] : self._runs[number + 1]], self.sizes[number])
+        return decode_run(
+            self._run_bytes[self._runs[number] : self._runs[number + 1]], self.sizes[number]
+        )
 
 
 def _bounds(lengths: Numbers) -> array[int]:
-    """Return where each of some parts begins, and the last one ends; as an array, whose single items are had twice as fast as NumPy's."""
+    """Return where each of some parts begins, and the last one ends; as an array, whose single
+    items are had twice as fast as NumPy's.
+    """
     return array("Q", np.concatenate(([0], np.cumsum(lengths))).astype(np.uint64).tobytes())
 
 
@@ -184,7 +220,9 @@ class SegmentWriter:
         self._row_ids.append(row_id)
 
     def merge(self, segment: Segment, deleted: Iterable[int]) -> None:
-        """Add a segment's rows but for those that are deleted; their words are read a field at a time when all is written."""
+        """Add a segment's rows but for those that are deleted; their words are read a field at a
+        time when all is written.
+        """
         live = np.delete(np.arange(len(segment.row_ids)), np.array([*deleted], dtype=np.int64))
         numbers = np.full(len(segment.row_ids), -1, dtype=np.int64)
         numbers[live] = len(self._row_ids) + np.arange(len(live))
@@ -220,7 +258,10 @@ class SegmentWriter:
         # rows and lengths are as Whoosh's NumericColumn has them, zeros at the end left out
         put("row", np.array(self._row_ids, dtype=">i8").tobytes())
         for name in FIELDS:
-            put(f"{name}.length", np.trim_zeros(np.array(self._lengths[name], dtype=">i4"), "b").tobytes())
+            put(
+                f"{name}.length",
+                np.trim_zeros(np.array(self._lengths[name], dtype=">i4"), "b").tobytes(),
+            )
             field = self._fields.pop(name)
             for segment, numbers in self._merged:
                 for texts, columns in segment.field(name).columns():
@@ -234,10 +275,12 @@ class _Occurrences:
     """A field's words as columns, a number an occurrence, until they are sorted all at once."""
 
     def __init__(self, *, with_places: bool) -> None:
-        self._numbers: defaultdict[str, int] = defaultdict(count().__next__)  # of terms, in the order in which they come
+        # of terms, in the order in which they come
+        self._numbers: defaultdict[str, int] = defaultdict(count().__next__)
         self._with_places = with_places
         self._terms, self._places = array("I"), array("I")
-        self._rows, self._counts = array("I"), array("I")  # rows, and how many of the occurrences are in each
+        # rows, and how many of the occurrences are in each
+        self._rows, self._counts = array("I"), array("I")
 
     def add(self, row: int, terms: Sequence[str], places: Iterable[int]) -> None:
         """Add a row's terms, each as often as it stands there; rows come in ascending order."""
@@ -268,29 +311,47 @@ class _Occurrences:
         order = sorted(range(len(texts)), key=texts.__getitem__)
         rank = np.empty(len(texts), dtype=np.uint32)
         rank[order] = np.arange(len(texts), dtype=np.uint32)
-        terms, places, rows, counts = (np.frombuffer(each, dtype=np.uint32) for each in (self._terms, self._places, self._rows, self._counts))
+        terms, places, rows, counts = (
+            np.frombuffer(each, dtype=np.uint32)
+            for each in (self._terms, self._places, self._rows, self._counts)
+        )
         terms, rows = rank[terms], np.repeat(rows, counts)
         parts = []
         for some in slices(np.bincount(terms, minlength=len(texts))):
-            those = slice(None) if some.stop - some.start == len(texts) else np.flatnonzero((terms >= some.start) & (terms < some.stop))
-            columns = sort_columns(terms[those] - np.uint32(some.start), rows[those], places[those] if self._with_places else None)
+            those = (
+                slice(None)
+                if some.stop - some.start == len(texts)
+                else np.flatnonzero((terms >= some.start) & (terms < some.stop))
+            )
+            columns = sort_columns(
+                terms[those] - np.uint32(some.start),
+                rows[those],
+                places[those] if self._with_places else None,
+            )
             parts.append(encode_postings(columns))
         lengths = np.array([len(texts[number]) for number in order], dtype=np.int64)
         facts = np.vstack([lengths, np.hstack([part.facts for part in parts])])
         ordered = b"".join(texts[number] for number in order)
-        return ordered, encode_numbers(facts.ravel())[0], b"".join(part.data for part in parts), b"".join(part.places for part in parts)
+        return (
+            ordered,
+            encode_numbers(facts.ravel())[0],
+            b"".join(part.data for part in parts),
+            b"".join(part.places for part in parts),
+        )
 
 
 def _extend(values: array[int], numbers: Numbers | Narrow) -> None:
     values.frombytes(numbers.astype(np.uint32).tobytes())
 
 
-# ------------------------------------------------------------------ postings as columns, and as bytes
+# ------------------------------------------------------------------ postings as columns, and as byt
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Postings in the order of terms, then of rows: a term's number, a row's, how often; and all of the places one after the other."""
+    """Postings in the order of terms, then of rows: a term's number, a row's, how often; and all of
+    the places one after the other.
+    """
 
     terms: Numbers | Narrow
     rows: Numbers | Narrow
@@ -300,7 +361,9 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """Postings in bytes, and the facts of each term: how many rows hold it, bytes of its run, and bytes of its places where the field keeps any."""
+    """Postings in bytes, and the facts of each term: how many rows hold it, bytes of its run, and
+    bytes of its places where the field keeps any.
+    """
 
     facts: Numbers  # shape (2 or 3, terms)
     data: bytes | memoryview
@@ -309,7 +372,10 @@ class Postings:
 
 def sort_columns(terms: Narrow, rows: Narrow, places: Narrow | None) -> Columns:
     """Make postings of a value an occurrence, in the order of rows for each term."""
-    order = np.argsort(terms.astype(np.uint16) if len(terms) and terms.max() < 1 << 16 else terms, kind="stable")  # 16 bits are sorted by counting
+    # 16 bits are sorted by counting
+    order = np.argsort(
+        terms.astype(np.uint16) if len(terms) and terms.max() < 1 << 16 else terms, kind="stable"
+    )
     terms, rows = terms[order], rows[order]
     first = np.flatnonzero(_differs(terms) | _differs(rows))
     counts = np.diff(first, append=len(terms))
@@ -384,7 +450,9 @@ def _heads(ends: Numbers, tails: Numbers) -> npt.NDArray[np.bool_]:
 
 
 def _steps(values: Numbers | Narrow, starts: Numbers) -> Numbers:
-    """Return how far each number is from the one before it, and the first of each group as it is."""
+    """Return how far each number is from the one before it, and the first of each group as it
+    is.
+    """
     numbers = values.astype(np.int64)
     steps = np.diff(numbers, prepend=0)
     steps[starts] = numbers[starts]
@@ -446,5 +514,7 @@ def decode_numbers(data: bytes | memoryview) -> Numbers:
     found = (raw[starts] & (_MORE - 1)).astype(np.int64)
     for place in range(1, int(sizes.max()) + 1):
         longer = np.flatnonzero(sizes >= place)
-        found[longer] |= (raw[starts[longer] + place] & (_MORE - 1)).astype(np.int64) << _BITS * place
+        found[longer] |= (raw[starts[longer] + place] & (_MORE - 1)).astype(
+            np.int64
+        ) << _BITS * place
     return found

@@ -1,4 +1,6 @@
-"""Some of the chunks of a snapshot, as a mask over all of them: what an index in one process searches by."""
+"""Some of the chunks of a snapshot, as a mask over all of them: what an index in one process
+searches by.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
 
 class MaskSelection(Selection):
-    """Selection as a mask, shape (chunks,); `document_ids` says of which document each chunk is a part, ascending."""
+    """Selection as a mask, shape (chunks,); `document_ids` says of which document each chunk is a
+    part, ascending.
+    """
 
     def __init__(self, mask: Mask, document_ids: npt.NDArray[np.int64]) -> None:
         self.mask = mask
@@ -28,7 +32,9 @@ class MaskSelection(Selection):
 
     def among(self, chunks: Sequence[ChunkId]) -> Mask:
         """Tell which of these chunks it has."""
-        return self.mask[chunks.start : chunks.stop] if isinstance(chunks, range) else self.mask[np.array(chunks, dtype=np.int64)]
+        if isinstance(chunks, range):
+            return self.mask[chunks.start : chunks.stop]
+        return self.mask[np.array(chunks, dtype=np.int64)]
 
     def first(self, most: int) -> Sequence[ChunkId]:
         """Return the first chunks, ascending, at most so many."""

@@ -1,4 +1,6 @@
-"""An index opened for reading: the store and its views at one generation, as the ports that the pipeline knows."""
+"""An index opened for reading: the store and its views at one generation, as the ports that the
+pipeline knows.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class Opened:
 
 
 def shows_words(store: Store, places: Places) -> bool:
-    """Tell whether the keyword view has come up to the store: between a batch's two commits it shows documents that are gone and lacks others."""
+    """Tell whether the keyword view has come up to the store: between a batch's two commits it
+    shows documents that are gone and lacks others.
+    """
     stamp = read_stamp(places.keyword)
     return stamp is not None and _is_whole(store, stamp)
 
@@ -67,12 +71,22 @@ def _is_whole(store: Store, stamp: Stamp) -> bool:
     return stamp.generation >= int(store.meta("words", "0"))
 
 
-def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = False, last: Opened | None = None, now: Store | None = None) -> Opened:
-    """Open the index at its present generation, from `now` where that is given; texts are loaded from `store` when they are asked for.
+def open_snapshot(
+    store: Store,
+    places: Places,
+    folder: str,
+    *,
+    expand: bool = False,
+    last: Opened | None = None,
+    now: Store | None = None,
+) -> Opened:
+    """Open the index at its present generation, from `now` where that is given; texts are loaded
+    from `store` when they are asked for.
 
-    Of the last snapshot all is kept that is still true: only what came since is read, and while vectors fill in, words stay open.
-    The store and the keyword view are committed one after the other. Between the two halves of a commit there is nothing to open, and the last
-    snapshot is returned where there is one; a commit that comes while they are opened is for the next snapshot.
+    Of the last snapshot all is kept that is still true: only what came since is read, and while
+    vectors fill in, words stay open. The store and the keyword view are committed one after the
+    other. Between the two halves of a commit there is nothing to open, and the last snapshot is
+    returned where there is one; a commit that comes while they are opened is for the next snapshot.
     """
     now = now or store
     last = last if last is not None and last.catalog.store is store else None
@@ -85,9 +99,12 @@ def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = F
     return opened
 
 
-def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bool, last: Opened | None) -> Opened:
+def _open_once(
+    store: Store, now: Store, places: Places, folder: str, expand: bool, last: Opened | None
+) -> Opened:
     """Open it, and return the last one where a commit has come half since its words were opened."""
-    # These are opened before the store is looked at, which is committed first: so they show nothing that the store does not hold.
+    # These are opened before the store is looked at, which is committed first: so they show nothing
+    # that the store does not hold.
     segments = None if last is None else last.keyword.opened
     if segments is None or segments.stamp.text != stamp_text(places.keyword):
         segments = open_segments(places.keyword, () if last is None else last.keyword.segments)
@@ -97,15 +114,29 @@ def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bo
         if last is not None and not whole:
             return last
         same = last is not None and last.words == words
-        catalog = last.catalog if last is not None and same else StoreCatalog(store, folder, None if last is None else last.catalog, now)
+        catalog = (
+            last.catalog
+            if last is not None and same
+            else StoreCatalog(store, folder, None if last is None else last.catalog, now)
+        )
         graph = last.graph if last is not None and same else _graph(now, catalog, last)
         vectors = _vectors(now, fingerprint, catalog, last)
         duplicates = duplicates_of(catalog, now, None if last is None else last.duplicates)
         vocabulary = _vocabulary(now) if expand else None
         generation, model = now.generation, now.meta("model")
     keyword = last.keyword if last is not None and same else WhooshKeywordIndex(segments, catalog)
-    snapshot = Snapshot(generation, catalog, keyword, FaissVectorIndex(vectors, catalog), graph, vocabulary, duplicates)
-    return Opened(snapshot, catalog, keyword, graph, vectors, duplicates, words, whole, fingerprint, model)
+    snapshot = Snapshot(
+        generation,
+        catalog,
+        keyword,
+        FaissVectorIndex(vectors, catalog),
+        graph,
+        vocabulary,
+        duplicates,
+    )
+    return Opened(
+        snapshot, catalog, keyword, graph, vectors, duplicates, words, whole, fingerprint, model
+    )
 
 
 def _words(store: Store, places: Places, shown: str) -> str:
@@ -114,12 +145,23 @@ def _words(store: Store, places: Places, shown: str) -> str:
 
 
 def _graph(store: Store, catalog: StoreCatalog, last: Opened | None) -> NetworkxLinkGraph:
-    links, paths = store.linked_paths(), dict(zip(catalog.document_rows.tolist(), catalog.paths, strict=True))
-    return NetworkxLinkGraph(catalog.paths, {paths[row]: linked for row, linked in links.items()}, None if last is None else last.graph)
+    links, paths = (
+        store.linked_paths(),
+        dict(zip(catalog.document_rows.tolist(), catalog.paths, strict=True)),
+    )
+    return NetworkxLinkGraph(
+        catalog.paths,
+        {paths[row]: linked for row, linked in links.items()},
+        None if last is None else last.graph,
+    )
 
 
-def _vectors(store: Store, fingerprint: str, catalog: StoreCatalog, last: Opened | None) -> VectorView:
-    """Return the last snapshot's vectors, or a copy with what came since: searches that run keep theirs."""
+def _vectors(
+    store: Store, fingerprint: str, catalog: StoreCatalog, last: Opened | None
+) -> VectorView:
+    """Return the last snapshot's vectors, or a copy with what came since: searches that run keep
+    theirs.
+    """
     if last is None or not fingerprint or last.fingerprint != fingerprint:
         return stored_vectors(store)
     view = last.vectors
@@ -146,6 +188,8 @@ def stored_vectors(store: Store) -> VectorView:
 
 def _vocabulary(store: Store) -> tuple[tuple[str, ...], Matrix] | None:
     terms = json.loads(store.meta("vocabulary", "[]"))
-    vectors = store.vectors.get([text_key(term) for term in terms]) if terms and store.vectors else {}
+    vectors = (
+        store.vectors.get([text_key(term) for term in terms]) if terms and store.vectors else {}
+    )
     held = tuple(term for term in terms if text_key(term) in vectors)
     return (held, np.stack([vectors[text_key(term)] for term in held])) if held else None

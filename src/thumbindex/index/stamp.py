@@ -1,8 +1,10 @@
-"""The commit of the index of words: a small file that says what the index shows, and of which files it is made.
+"""The commit of the index of words: a small file that says what the index shows, and of which files
+it is made.
 
-A writer writes segments and a table of contents, then the stamp, by one rename, then deletes what the stamp does not name. A reader opens just
-what the stamp names, and only when sizes and checksums are right: the table of contents is a pickle. Without a stamp, or with one of another
-version, there is no index of words; whoever writes next begins it anew from the store.
+A writer writes segments and a table of contents, then the stamp, by one rename, then deletes what
+the stamp does not name. A reader opens just what the stamp names, and only when sizes and checksums
+are right: the table of contents is a pickle. Without a stamp, or with one of another version, there
+is no index of words; whoever writes next begins it anew from the store.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ from typing import TypeVar
 from zlib import crc32
 
 from thumbindex.errors import IndexDamagedError
-from thumbindex.index.files import is_in_use, read_shared, storage_error, sync_folder, write_whole, writing
+from thumbindex.index.files import (
+    is_in_use,
+    read_shared,
+    storage_error,
+    sync_folder,
+    write_whole,
+    writing,
+)
 
 VERSION = "8"
 """Changes when the analysis of words or the form of the files changes."""
@@ -25,7 +34,9 @@ STAMP = "stamp"
 _BLOCK = 1 << 20
 
 _checked: dict[Path, dict[str, tuple[tuple[int, int, int], int]]] = {}
-"""Each file's inode, size and time when this process read it, and its checksum, by folder and name: an edit costs the new files only."""
+"""Each file's inode, size and time when this process read it, and its checksum, by folder and name:
+an edit costs the new files only.
+"""
 
 _T = TypeVar("_T")
 
@@ -35,7 +46,8 @@ class Stamp:
     """What the index shows, and size and checksum of each file that it is made of."""
 
     generation: int  # of the store
-    behind: int  # rows of that generation that it still lacks: the rest of a large file comes in slices
+    # rows of that generation that it still lacks: the rest of a large file comes in slices
+    behind: int
     files: Mapping[str, tuple[int, int]]
 
     @property
@@ -45,16 +57,22 @@ class Stamp:
 
 
 def read_stamp(folder: Path) -> Stamp | None:
-    """Return the stamp of the index in a folder; None where there is none, or it is of another version or not as it was written."""
+    """Return the stamp of the index in a folder; None where there is none, or it is of another
+    version or not as it was written.
+    """
     lines = _read_lines(folder)
     if not lines:
         return None
     (_, generation, behind), *files = (line.split(" ") for line in lines)
-    return Stamp(int(generation), int(behind), {name: (int(size), int(check)) for name, size, check in files})
+    return Stamp(
+        int(generation), int(behind), {name: (int(size), int(check)) for name, size, check in files}
+    )
 
 
 def stamp_text(folder: Path) -> str:
-    """Return what tells one state of the index from another: empty without an index, "damaged" where the stamp is not as it was written."""
+    """Return what tells one state of the index from another: empty without an index, "damaged"
+    where the stamp is not as it was written.
+    """
     lines = _read_lines(folder)
     return "" if lines is None else lines[0] if lines else "damaged"
 
@@ -68,12 +86,16 @@ def write_stamp(folder: Path, generation: int, behind: int, names: Iterable[str]
         for name in sorted(names):
             # segments never change: one that was listed with this size is not read again
             size, held = (folder / name).stat().st_size, listed.get(name)
-            lines.append(f"{name} {size} {held[1] if held and held[0] == size else _file_checksum(folder / name)}")
+            lines.append(
+                f"{name} {size} "
+                f"{held[1] if held and held[0] == size else _file_checksum(folder / name)}"
+            )
         write_whole(folder / STAMP, "\n".join([*lines, str(_checksum(lines))]))
 
 
 def read_at_commit(folder: Path, read: Callable[[Stamp], _T]) -> _T:
-    """Read something of the index as its stamp names it, all files verified before; raise IndexDamagedError.
+    """Read something of the index as its stamp names it, all files verified before; raise
+    IndexDamagedError.
 
     Where the next commit takes files away meanwhile, read it as that one left it.
     """
@@ -90,7 +112,9 @@ def read_at_commit(folder: Path, read: Callable[[Stamp], _T]) -> _T:
 
 
 def is_verified(folder: Path, *, anew: bool = False) -> bool:
-    """Tell whether there is an index, and all of its files are as they were written; `anew` reads those again that were read before."""
+    """Tell whether there is an index, and all of its files are as they were written; `anew` reads
+    those again that were read before.
+    """
     if anew:
         _checked.pop(folder, None)
     try:
@@ -101,21 +125,29 @@ def is_verified(folder: Path, *, anew: bool = False) -> bool:
 
 
 def refuse_lost(folder: Path, text: str, generation: int) -> None:
-    """Raise IndexDamagedError where a stamp shows what its store, looked at later, has not come to: the store has lost commits."""
+    """Raise IndexDamagedError where a stamp shows what its store, looked at later, has not come to:
+    the store has lost commits.
+    """
     facts = text.split(" ")
     if len(facts) == 3 and int(facts[1]) > generation:
         raise _damaged(folder, "the index has lost what was written last")
 
 
 def sweep(folder: Path) -> None:
-    """Delete what the stamp does not name: what a writer that died had begun, or what a commit has replaced. For who holds the writer's lock."""
+    """Delete what the stamp does not name: what a writer that died had begun, or what a commit has
+    replaced.
+
+    For who holds the writer's lock.
+    """
     stamp = read_stamp(folder)
     if stamp is not None:
         _delete(folder, {STAMP, *stamp.files})
 
 
 def clear(folder: Path) -> None:
-    """Delete all of the index, its stamp first: half an index must not count, nor one of another store that a power cut brings back."""
+    """Delete all of the index, its stamp first: half an index must not count, nor one of another
+    store that a power cut brings back.
+    """
     with writing(folder):
         if (folder / STAMP).exists():
             (folder / STAMP).unlink()
@@ -124,9 +156,11 @@ def clear(folder: Path) -> None:
 
 
 def make_durable(folder: Path) -> None:
-    """Have all files of the index on the disk, under their names alone: a power cut brings none back that was deleted.
+    """Have all files of the index on the disk, under their names alone: a power cut brings none
+    back that was deleted.
 
-    No commit waits for that: what a power cut takes of the index of words is made anew from the store.
+    No commit waits for that: what a power cut takes of the index of words is made anew from the
+    store.
     """
     with writing(folder):
         for path in folder.glob("*"):
@@ -145,7 +179,9 @@ def _delete(folder: Path, keep: set[str]) -> None:
 
 
 def _read_lines(folder: Path) -> list[str] | None:
-    """Return the lines of a stamp, none where it is not as it was written; None where there is no stamp of this version."""
+    """Return the lines of a stamp, none where it is not as it was written; None where there is no
+    stamp of this version.
+    """
     try:
         *lines, check = read_shared(folder / STAMP).decode("utf-8", "replace").split("\n")
     except OSError as error:
@@ -158,12 +194,19 @@ def _read_lines(folder: Path) -> list[str] | None:
 
 
 def _verify(folder: Path, stamp: Stamp) -> None:
-    """Compare each file with the stamp; raise OSError. A file that this process has read is not read again while nobody has written it."""
+    """Compare each file with the stamp; raise OSError.
+
+    A file that this process has read is not read again while nobody has written it.
+    """
     before, read = _checked.get(folder, {}), {}
     for name, expected in stamp.files.items():
         found = (folder / name).stat()
         facts = (found.st_ino, found.st_size, found.st_mtime_ns)
-        read[name] = before[name] if name in before and before[name][0] == facts else (facts, _file_checksum(folder / name))
+        read[name] = (
+            before[name]
+            if name in before and before[name][0] == facts
+            else (facts, _file_checksum(folder / name))
+        )
         if (found.st_size, read[name][1]) != expected:
             raise OSError(f"{name} is not as it was written")
     _checked[folder] = read
@@ -182,4 +225,7 @@ def _file_checksum(path: Path) -> int:
 
 
 def _damaged(folder: Path, what: object) -> IndexDamagedError:
-    return IndexDamagedError(f"The keyword index in {folder} cannot be opened ({what}): run `thumbindex index` to build it anew.")
+    return IndexDamagedError(
+        f"The keyword index in {folder} cannot be opened ({what}): run `thumbindex index` to "
+        "build it anew."
+    )

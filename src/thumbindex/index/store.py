@@ -1,4 +1,6 @@
-"""What is made of one folder's notes: a SQLite file that holds documents, sections, chunks, links and what was read when."""
+"""What is made of one folder's notes: a SQLite file that holds documents, sections, chunks, links
+and what was read when.
+"""
 
 from __future__ import annotations
 
@@ -37,27 +39,42 @@ from thumbindex.text import embedded_text, text_digest, text_key
 
 _LOG = logging.getLogger(__name__)
 
-_DOCUMENT = "id, path, size, mtime_ns, inode, digest, title, modified, facts, ctime_ns, edited, first_commit, last_commit"
+_DOCUMENT = (
+    "id, path, size, mtime_ns, inode, digest, title, modified, facts, ctime_ns, edited, "
+    "first_commit, last_commit"
+)
 
 _TIMES = ", ".join(FileTimes._fields)
 
-_FACTS = tuple(f.name for f in fields(Document) if f.name not in {"path", "title", "folder", *FileTimes._fields})
+_FACTS = tuple(
+    f.name
+    for f in fields(Document)
+    if f.name not in {"path", "title", "folder", *FileTimes._fields}
+)
 
 _CHUNK = (
-    "SELECT c.id, c.document, c.ordinal, c.section, c.kind, coalesce(c.heading_path, s.heading_path), c.start_line, c.end_line,"
+    "SELECT c.id, c.document, c.ordinal, c.section, c.kind, coalesce(c.heading_path, "
+    "s.heading_path), c.start_line, c.end_line,"
     " coalesce(c.text, substr(s.text, c.at + 1, c.size)), c.salience, c.language, c.key, c.sum"
 )
 """Chunks as they were before their texts were left to their sections."""
 
 _PRESENT, _REPLACED = (
-    f" FROM {kept}chunks c LEFT JOIN {kept}sections s ON s.document = c.document AND s.ordinal = c.section WHERE c.id IN ({{}})"
+    (
+        f" FROM {kept}chunks c LEFT JOIN {kept}sections s ON s.document = c.document AND "
+        f"s.ordinal = c.section WHERE c.id IN ({{}})"
+    )
     for kept in ("", "replaced_")
 )
-"""Where chunks and their sections lie, and where those do that a commit took the place of a moment ago."""
+"""Where chunks and their sections lie, and where those do that a commit took the place of a moment
+ago.
+"""
 
 
 _SCAN_FACTOR = 2
-"""Where there are more vectors than so many for each chunk, most of them of other folders, the chunks' own are looked up."""
+"""Where there are more vectors than so many for each chunk, most of them of other folders, the
+chunks' own are looked up.
+"""
 
 
 _DOCUMENTS_AT_ONCE = 200
@@ -65,7 +82,9 @@ _DOCUMENTS_AT_ONCE = 200
 
 
 def digests(parsed: ParsedDocument) -> tuple[bytes, ...]:
-    """Return the digest of each chunk's text that is embedded: half of the time that storing a document takes, and needs no lock."""
+    """Return the digest of each chunk's text that is embedded: half of the time that storing a
+    document takes, and needs no lock.
+    """
     return tuple(text_key(embedded_text(chunk.heading_path, chunk.text)) for chunk in parsed.chunks)
 
 
@@ -87,18 +106,24 @@ class _Lacking(NamedTuple):
 
 
 class Store(Database):
-    """One folder's SQLite file, with its tables of duplicates and the vectors of its texts, which lie in a store for all folders."""
+    """One folder's SQLite file, with its tables of duplicates and the vectors of its texts, which
+    lie in a store for all folders.
+    """
 
     schema = "schema.sql"
     version = 11
 
-    def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
+    def __init__(
+        self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS
+    ) -> None:
         super().__init__(path, read_only=read_only, busy_seconds=busy_seconds)
         self.decisions_file = path.parent.with_name(DECISIONS)
         self._read_only = read_only
         self._vectors: VectorStore | None = None
-        self._vectors_are: tuple[Path, int, int] | str | None = "not looked for"  # which file is open
-        self._counted: tuple[tuple[int, str], int] = ((-1, ""), 0)  # chunks with a vector, in a generation
+        # which file is open
+        self._vectors_are: tuple[Path, int, int] | str | None = "not looked for"
+        # chunks with a vector, in a generation
+        self._counted: tuple[tuple[int, str], int] = ((-1, ""), 0)
         self._lacking = _Lacking("")
 
     def close(self) -> None:
@@ -109,17 +134,24 @@ class Store(Database):
 
     @property
     def duplicates(self) -> DuplicateTables:
-        """The tables of duplicates. They are not kept: each would hold the other, and a store that nobody holds stayed open."""
+        """The tables of duplicates.
+
+        They are not kept: each would hold the other, and a store that nobody holds stayed open.
+        """
         return DuplicateTables(self)
 
     def decisions(self) -> tuple[Decision, ...]:
-        """Return what the owner decided about duplicates, by the texts' digests; raise StorageError where the file cannot be read."""
+        """Return what the owner decided about duplicates, by the texts' digests; raise StorageError
+        where the file cannot be read.
+        """
         return read_decisions(self.decisions_file)
 
     def counts(self) -> tuple[int, int, int]:
         """Count documents, chunks, and chunks with a vector."""
         with self.reading():
-            documents, chunks = self.fetch("SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks)")[0]
+            documents, chunks = self.fetch(
+                "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks)"
+            )[0]
             return documents, chunks, self.count_embedded()
 
     def link_counts(self) -> tuple[int, int]:
@@ -128,7 +160,9 @@ class Store(Database):
         return row[0], row[1]
 
     def verify(self) -> None:
-        """Read all texts, and raise IndexDamagedError where the file does not hold together or a text is not what was written."""
+        """Read all texts, and raise IndexDamagedError where the file does not hold together or a
+        text is not what was written.
+        """
         with self.reading():
             self.verify_pages()
             rows = [row for row, _, _ in self.chunk_rows()]
@@ -141,7 +175,11 @@ class Store(Database):
     def manifest(self, paths: Iterable[str] | None = None) -> dict[str, FileState]:
         """Return each path's file state when it was read, of all paths or of these."""
         sql = "SELECT path, size, mtime_ns, inode, digest, ctime_ns FROM documents"
-        rows = self.fetch(sql) if paths is None else self.fetch_in(f"{sql} WHERE path IN ({{}})", paths)
+        rows = (
+            self.fetch(sql)
+            if paths is None
+            else self.fetch_in(f"{sql} WHERE path IN ({{}})", paths)
+        )
         return {row[0]: _state(row) for row in rows}
 
     def remove_documents(self, paths: Iterable[str]) -> None:
@@ -153,59 +191,125 @@ class Store(Database):
             self.execute("DELETE FROM problems WHERE path = ?", (path,))
 
     def keep_replaced(self, paths: Iterable[str]) -> None:
-        """Keep the texts of documents that are about to be replaced beside the others, in place of those that were kept before.
+        """Keep the texts of documents that are about to be replaced beside the others, in place of
+        those that were kept before.
 
         Searches that began before the commit find them; the next batch empties both tables.
         """
         rows = [(row,) for row in self._ids(paths)]
         for table in ("chunks", "sections"):
             self.execute(f"DELETE FROM replaced_{table}")
-            self.execute_many(f"INSERT INTO replaced_{table} SELECT * FROM {table} WHERE document = ?", rows)
+            self.execute_many(
+                f"INSERT INTO replaced_{table} SELECT * FROM {table} WHERE document = ?", rows
+            )
 
     def add_document(self, state: FileState, parsed: ParsedDocument) -> None:
         """Put a document in place of the one at its path."""
         self.remove_documents([state.path])
         document = parsed.document
-        facts = json.dumps({name: value for name in _FACTS if (value := getattr(document, name))}, ensure_ascii=False, sort_keys=True)
+        facts = json.dumps(
+            {name: value for name in _FACTS if (value := getattr(document, name))},
+            ensure_ascii=False,
+            sort_keys=True,
+        )
         row, keys = self.last_row + 1, parsed.keys or digests(parsed)
         modified, *days = FileTimes(*(getattr(document, name) for name in FileTimes._fields))
         facts_of_file = (state.size, state.mtime_ns, _signed(state.inode), state.digest)
-        values = (row, state.path, *facts_of_file, document.title, float(modified), facts, state.ctime_ns, *days)
-        self.execute(f"INSERT INTO documents ({_DOCUMENT}) VALUES ({', '.join('?' * len(values))})", values)
+        values = (
+            row,
+            state.path,
+            *facts_of_file,
+            document.title,
+            float(modified),
+            facts,
+            state.ctime_ns,
+            *days,
+        )
+        self.execute(
+            f"INSERT INTO documents ({_DOCUMENT}) VALUES ({', '.join('?' * len(values))})", values
+        )
         self._insert_texts(
             [(row, s.ordinal, s.start_line, s.end_line, s.text) for s in parsed.sections],
-            [(row + n, row, *_chunk_values(chunk), key) for n, (chunk, key) in enumerate(zip(parsed.chunks, keys, strict=True), 1)],
+            [
+                (row + n, row, *_chunk_values(chunk), key)
+                for n, (chunk, key) in enumerate(zip(parsed.chunks, keys, strict=True), 1)
+            ],
         )
         self.set_meta("last_row", str(row + len(parsed.chunks)))
-        links = [(row, n, link.kind, link.target, link.fragment, link.text, link.line, link.resolved) for n, link in enumerate(parsed.links)]
+        links = [
+            (row, n, link.kind, link.target, link.fragment, link.text, link.line, link.resolved)
+            for n, link in enumerate(parsed.links)
+        ]
         self.execute_many("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?)", links)
         self.add_problems(parsed.problems)
 
     def _insert_texts(self, sections: Sequence[Row], chunks: Sequence[Row]) -> None:
-        """Insert a document's sections and chunks: what a chunk says as its section says it is there once."""
-        texts, paths = {row[1]: row[4] for row in sections}, {row[3]: row[5] for row in reversed(chunks)}
-        self.execute_many("INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?)", [(*row, paths.get(row[1]), _sum(row[4])) for row in sections])
+        """Insert a document's sections and chunks: what a chunk says as its section says it is
+        there once.
+        """
+        texts, paths = (
+            {row[1]: row[4] for row in sections},
+            {row[3]: row[5] for row in reversed(chunks)},
+        )
+        self.execute_many(
+            "INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [(*row, paths.get(row[1]), _sum(row[4])) for row in sections],
+        )
         rows = []
         for row in chunks:
             path = None if row[5] == paths[row[3]] and row[3] in texts else row[5]
-            rows.append((*row[:5], path, *row[6:8], *_place(row[8], texts.get(row[3], "")), *row[9:], _chunk_sum(row)))
+            rows.append(
+                (
+                    *row[:5],
+                    path,
+                    *row[6:8],
+                    *_place(row[8], texts.get(row[3], "")),
+                    *row[9:],
+                    _chunk_sum(row),
+                )
+            )
         self.execute_many(f"INSERT INTO chunks VALUES ({', '.join('?' * 15)})", rows)
 
     def touch_document(self, state: FileState, modified: float) -> None:
         """Refresh the file state of a document whose text is as it was."""
-        values = (state.size, state.mtime_ns, _signed(state.inode), state.digest, float(modified), state.ctime_ns, state.path)
-        self.execute("UPDATE documents SET size = ?, mtime_ns = ?, inode = ?, digest = ?, modified = ?, ctime_ns = ? WHERE path = ?", values)
+        values = (
+            state.size,
+            state.mtime_ns,
+            _signed(state.inode),
+            state.digest,
+            float(modified),
+            state.ctime_ns,
+            state.path,
+        )
+        self.execute(
+            "UPDATE documents SET size = ?, mtime_ns = ?, inode = ?, digest = ?, modified = "
+            "?, ctime_ns = ? WHERE path = ?",
+            values,
+        )
 
-    def documents(self, rows: Sequence[int] | None = None) -> list[tuple[int, str, str, FileTimes, str]]:
-        """Return row id, path, title, times and facts (JSON) of every document, or of those with these row ids, by path."""
+    def documents(
+        self, rows: Sequence[int] | None = None
+    ) -> list[tuple[int, str, str, FileTimes, str]]:
+        """Return row id, path, title, times and facts (JSON) of every document, or of those with
+        these row ids, by path.
+        """
         sql = f"SELECT id, path, title, facts, {_TIMES} FROM documents"
-        found = self.fetch(sql) if rows is None else self.fetch_in(f"{sql} WHERE id IN ({{}})", rows)
-        return sorted(((a, b, c, FileTimes(*times), d) for a, b, c, d, *times in found), key=lambda row: row[1])
+        found = (
+            self.fetch(sql) if rows is None else self.fetch_in(f"{sql} WHERE id IN ({{}})", rows)
+        )
+        return sorted(
+            ((a, b, c, FileTimes(*times), d) for a, b, c, d, *times in found),
+            key=lambda row: row[1],
+        )
 
     def names(self, paths: Iterable[str] | None = None) -> list[Document]:
-        """Return every document, or those at these paths, by path, with no more than links can name: path, title and aliases."""
+        """Return every document, or those at these paths, by path, with no more than links can
+        name: path, title and aliases.
+        """
         found = self.documents(None if paths is None else self._ids(paths))
-        return [Document(path, title, aliases=_aliases(facts)) for _, path, title, _, facts in found]
+        return [
+            Document(path, title, aliases=_aliases(facts)) for _, path, title, _, facts in found
+        ]
 
     def sizes(self, paths: Iterable[str]) -> dict[str, int]:
         """Return how many bytes the files at some paths had when they were read."""
@@ -215,22 +319,35 @@ class Store(Database):
         """Return the documents in which something is flagged, by path."""
         held = self.fetch("""SELECT id FROM documents WHERE instr(facts, '"flags": ["')""")
         found = self.documents([row for (row,) in held])
-        return [document_from_row(path, title, times, facts, "") for _, path, title, times, facts in found]
+        return [
+            document_from_row(path, title, times, facts, "")
+            for _, path, title, times, facts in found
+        ]
 
     def rows(self, paths: Iterable[str] | None = None) -> set[int]:
-        """Return the row ids of chunks, and minus those of documents: all of them, or those of the documents at these paths."""
+        """Return the row ids of chunks, and minus those of documents: all of them, or those of the
+        documents at these paths.
+        """
         if paths is None:
-            return {row for row, _, _ in self.chunk_rows()}.union(-row for (row,) in self.fetch("SELECT id FROM documents"))
+            return {row for row, _, _ in self.chunk_rows()}.union(
+                -row for (row,) in self.fetch("SELECT id FROM documents")
+            )
         ids = self._ids(paths)
-        return {-row for row in ids}.union(row for (row,) in self.fetch_in("SELECT id FROM chunks WHERE document IN ({})", ids))
+        return {-row for row in ids}.union(
+            row for (row,) in self.fetch_in("SELECT id FROM chunks WHERE document IN ({})", ids)
+        )
 
     def _ids(self, paths: Iterable[str]) -> list[int]:
-        return [row for (row,) in self.fetch_in("SELECT id FROM documents WHERE path IN ({})", paths)]
+        return [
+            row for (row,) in self.fetch_in("SELECT id FROM documents WHERE path IN ({})", paths)
+        ]
 
     # -------------------------------------------------------------- chunks and sections
 
     def chunks(self, rows: Sequence[int], *, replaced: bool = False) -> dict[int, Chunk]:
-        """Load chunks by row id, of those that are kept as `replaced`, where that is asked; those that are gone are missing."""
+        """Load chunks by row id, of those that are kept as `replaced`, where that is asked; those
+        that are gone are missing.
+        """
         found = {}
         for row in self.fetch_in(_CHUNK + (_REPLACED if replaced else _PRESENT), rows):
             try:
@@ -242,30 +359,47 @@ class Store(Database):
                 raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
         return found
 
-    def headings(self, rows: Sequence[int], *, replaced: bool = False) -> dict[int, tuple[str, ...]]:
+    def headings(
+        self, rows: Sequence[int], *, replaced: bool = False
+    ) -> dict[int, tuple[str, ...]]:
         """Load the title and the headings above chunks, in the same way."""
-        sql = "SELECT c.id, coalesce(c.heading_path, s.heading_path)" + (_REPLACED if replaced else _PRESENT)
+        sql = "SELECT c.id, coalesce(c.heading_path, s.heading_path)" + (
+            _REPLACED if replaced else _PRESENT
+        )
         return {row: tuple(json.loads(path)) for row, path in self.fetch_in(sql, rows)}
 
     def languages(self, rows: Sequence[int]) -> dict[int, str]:
         """Return the language of the document of each chunk, by the chunk's row id."""
         documents = self.documents_of(rows)
-        languages = {row: json.loads(facts).get("language", "") for row, _, _, _, facts in self.documents(sorted(set(documents.values())))}
+        languages = {
+            row: json.loads(facts).get("language", "")
+            for row, _, _, _, facts in self.documents(sorted(set(documents.values())))
+        }
         return {row: languages.get(document, "") for row, document in documents.items()}
 
     def sections(self, rows: Sequence[int], *, replaced: bool = False) -> dict[int, Section]:
         """Load the section of each chunk, by the chunk's row id, in the same way."""
-        sql = "SELECT c.id, s.ordinal, s.start_line, s.end_line, s.text, s.sum" + (_REPLACED if replaced else _PRESENT)
+        sql = "SELECT c.id, s.ordinal, s.start_line, s.end_line, s.text, s.sum" + (
+            _REPLACED if replaced else _PRESENT
+        )
         found = [row for row in self.fetch_in(sql, rows) if row[1] is not None]
         if any(not isinstance(row[4], str) or _sum(row[4]) != row[5] for row in found):
             raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
         return {row[0]: Section(*row[1:5]) for row in found}
 
     def paths_with_digests(self, digests: Collection[str]) -> set[str]:
-        """Return the paths of documents with a section whose text has one of these digests: all are read, those of some documents at once."""
+        """Return the paths of documents with a section whose text has one of these digests: all are
+        read, those of some documents at once.
+        """
         ids = [row for (row,) in self.fetch("SELECT id FROM documents ORDER BY path")]
-        sql = "SELECT d.path, s.text FROM sections s JOIN documents d ON d.id = s.document WHERE d.id IN ({})"
-        parts = (self.fetch_in(sql, ids[start : start + _DOCUMENTS_AT_ONCE]) for start in range(0, len(ids), _DOCUMENTS_AT_ONCE))
+        sql = (
+            "SELECT d.path, s.text FROM sections s JOIN documents d ON d.id = s.document WHERE "
+            "d.id IN ({})"
+        )
+        parts = (
+            self.fetch_in(sql, ids[start : start + _DOCUMENTS_AT_ONCE])
+            for start in range(0, len(ids), _DOCUMENTS_AT_ONCE)
+        )
         return {path for rows in parts for path, text in rows if text_digest(text) in digests}
 
     # -------------------------------------------------------------- columns of all chunks
@@ -280,40 +414,63 @@ class Store(Database):
         return self.fetch("SELECT id, document, ordinal FROM chunks")
 
     def documents_between(self, after: int, last: int) -> list[tuple[int, int]]:
-        """Return row id and document's row id of the chunks whose row ids come after one, up to another, ascending."""
-        return self.fetch("SELECT id, document FROM chunks WHERE id > ? AND id <= ? ORDER BY id", (after, last))
+        """Return row id and document's row id of the chunks whose row ids come after one, up to
+        another, ascending.
+        """
+        return self.fetch(
+            "SELECT id, document FROM chunks WHERE id > ? AND id <= ? ORDER BY id", (after, last)
+        )
 
     def documents_of(self, rows: Sequence[int]) -> dict[int, int]:
         """Return the document's row id of each of these chunks; those that are gone are missing."""
         return dict(self.fetch_in("SELECT id, document FROM chunks WHERE id IN ({})", rows))
 
     def count_chunks(self) -> int:
-        """Count the chunks; without a condition SQLite counts in the smallest index, and not through the texts."""
+        """Count the chunks; without a condition SQLite counts in the smallest index, and not
+        through the texts.
+        """
         return int(self.fetch("SELECT count(*) FROM chunks")[0][0])
 
-    def chunk_facts(self, documents: Sequence[int] | None = None) -> list[tuple[int, int, int, bytes, float]]:
-        """Return row id, document's row id, ordinal, text key and salience of every chunk, or of those of the documents with these row ids."""
+    def chunk_facts(
+        self, documents: Sequence[int] | None = None
+    ) -> list[tuple[int, int, int, bytes, float]]:
+        """Return row id, document's row id, ordinal, text key and salience of every chunk, or of
+        those of the documents with these row ids.
+        """
         sql = "SELECT id, document, ordinal, key, salience FROM chunks"
-        return self.fetch(f"{sql} NOT INDEXED") if documents is None else self.fetch_in(f"{sql} WHERE document IN ({{}})", documents)
+        if documents is None:
+            return self.fetch(f"{sql} NOT INDEXED")
+        return self.fetch_in(f"{sql} WHERE document IN ({{}})", documents)
 
     def keys(self, rows: Sequence[int]) -> dict[int, bytes]:
         """Return the digest of the text that is embedded of each of these chunks, by row id."""
         return dict(self.fetch_in("SELECT id, key FROM chunks WHERE id IN ({})", rows))
 
     def rows_by_key(self, paths: Sequence[str]) -> dict[tuple[str, bytes], int]:
-        """Return the row id of each text of the documents at these paths, by path and key; of equal texts the first one's."""
-        sql = "SELECT d.path, c.key, c.id FROM chunks c JOIN documents d ON d.id = c.document WHERE d.path IN ({}) ORDER BY c.ordinal DESC"
+        """Return the row id of each text of the documents at these paths, by path and key; of equal
+        texts the first one's.
+        """
+        sql = (
+            "SELECT d.path, c.key, c.id FROM chunks c JOIN documents d ON d.id = c.document WHERE "
+            "d.path IN ({}) ORDER BY c.ordinal DESC"
+        )
         return {(path, key): row for path, key, row in self.fetch_in(sql, paths)}
 
     def document_times(self) -> dict[int, tuple[Any, ...]]:
-        """Return the times of every document, as those of FileTimes, by row id: as plain tuples, since all are read after each commit."""
-        return {row[0]: row[1:] for row in self.fetch(f"SELECT id, {_TIMES} FROM documents NOT INDEXED")}
+        """Return the times of every document, as those of FileTimes, by row id: as plain tuples,
+        since all are read after each commit.
+        """
+        return {
+            row[0]: row[1:] for row in self.fetch(f"SELECT id, {_TIMES} FROM documents NOT INDEXED")
+        }
 
     def versions(self, paths: Iterable[str]) -> dict[str, tuple[str, FileTimes]]:
         """Return the digest and the times of the documents at some paths."""
         return {
             path: (digest, FileTimes(*times))
-            for path, digest, *times in self.fetch_in(f"SELECT path, digest, {_TIMES} FROM documents WHERE path IN ({{}})", list(paths))
+            for path, digest, *times in self.fetch_in(
+                f"SELECT path, digest, {_TIMES} FROM documents WHERE path IN ({{}})", list(paths)
+            )
         }
 
     def newest(self) -> float:
@@ -321,33 +478,52 @@ class Store(Database):
         return float(self.fetch("SELECT coalesce(max(modified), 0) FROM documents")[0][0])
 
     def keep_commits(self, days: Mapping[str, tuple[str, str]]) -> None:
-        """Keep the days of first and last commits, by path. A new commit of a document takes the place of the edits that were seen before it."""
+        """Keep the days of first and last commits, by path.
+
+        A new commit of a document takes the place of the edits that were seen before it.
+        """
         for path, _, edited, *known in self.fetch(f"SELECT path, {_TIMES} FROM documents"):
-            found = list(days.get(normalize("NFC", path), ("", "")))  # macOS may keep letters and accents apart
+            # macOS may keep letters and accents apart
+            found = list(days.get(normalize("NFC", path), ("", "")))
             if found != known:
                 is_new = found[1] not in ("", known[1])
                 values = (0.0 if is_new else edited, *found, path)
-                self.execute("UPDATE documents SET edited = ?, first_commit = ?, last_commit = ? WHERE path = ?", values)
+                self.execute(
+                    "UPDATE documents SET edited = ?, first_commit = ?, last_commit = ? WHERE "
+                    "path = ?",
+                    values,
+                )
 
     def give_up_dates(self) -> None:
-        """Take the commits of documents that nobody has looked for as unknown; leave the known days."""
-        self.execute("UPDATE documents SET first_commit = '', last_commit = '' WHERE last_commit IS NULL")
+        """Take the commits of documents that nobody has looked for as unknown; leave the known
+        days.
+        """
+        self.execute(
+            "UPDATE documents SET first_commit = '', last_commit = '' WHERE last_commit IS NULL"
+        )
 
     def undated(self) -> frozenset[str]:
         """Return the paths (NFC) of documents whose commits nobody has looked for."""
-        return frozenset(normalize("NFC", path) for (path,) in self.fetch("SELECT path FROM documents WHERE last_commit IS NULL"))
+        return frozenset(
+            normalize("NFC", path)
+            for (path,) in self.fetch("SELECT path FROM documents WHERE last_commit IS NULL")
+        )
 
     # -------------------------------------------------------------- vectors of the chunks' texts
 
     @property
     def vectors(self) -> VectorStore | None:
-        """The vectors of the index's model; None where there are none, or where they cannot be read: words answer alone then."""
+        """The vectors of the index's model; None where there are none, or where they cannot be
+        read: words answer alone then.
+        """
         fingerprint = self.meta("fingerprint")
         if not fingerprint:
             return None
         with self._lock:
             path = vector_file(self.path.parent.parent.with_name(VECTORS), fingerprint)
-            if self._vectors_are != _identity(path) or (self._vectors is None and not self._read_only):
+            if self._vectors_are != _identity(path) or (
+                self._vectors is None and not self._read_only
+            ):
                 self._open_vectors(path, fingerprint)
             return self._vectors
 
@@ -359,38 +535,58 @@ class Store(Database):
             try:
                 self._vectors = VectorStore(path, read_only=True)
             except IndexBusyError:
-                return  # another process has only just begun the file: whoever asks next looks again
+                # another process has only just begun the file: whoever asks next looks again
+                return
             except StorageError as error:
                 _LOG.warning("%s Until then words are searched alone.", error)
         self._vectors_are = _identity(path)
 
     def texts(self) -> set[bytes]:
-        """Return the digests of all texts that are embedded: of chunks, and of the words that `expand` chooses from."""
+        """Return the digests of all texts that are embedded: of chunks, and of the words that
+        `expand` chooses from.
+        """
         terms = json.loads(self.meta("vocabulary", "[]"))
-        return {key for (key,) in self.fetch("SELECT DISTINCT key FROM chunks")}.union(map(text_key, terms))
+        return {key for (key,) in self.fetch("SELECT DISTINCT key FROM chunks")}.union(
+            map(text_key, terms)
+        )
 
     def texts_among(self, keys: Collection[bytes], rows: Sequence[int] = ()) -> set[bytes]:
-        """Return which of these digests are of a chunk's text, looked for at the chunks of these row ids first."""
-        found = set(keys).intersection(key for (key,) in self.fetch_in("SELECT key FROM chunks WHERE id IN ({})", rows))
-        return found if len(found) == len(keys) else set(keys).intersection(key for (key,) in self.fetch("SELECT key FROM chunks"))
+        """Return which of these digests are of a chunk's text, looked for at the chunks of these
+        row ids first.
+        """
+        found = set(keys).intersection(
+            key for (key,) in self.fetch_in("SELECT key FROM chunks WHERE id IN ({})", rows)
+        )
+        if len(found) == len(keys):
+            return found
+        return set(keys).intersection(key for (key,) in self.fetch("SELECT key FROM chunks"))
 
     def pending(self) -> list[tuple[bytes, int]]:
-        """Return each text key without a vector, with one chunk that has it; newest documents first."""
+        """Return each text key without a vector, with one chunk that has it; newest documents
+        first.
+        """
         return each_once(self.lacking())
 
     def lacking(self) -> list[tuple[bytes, int]]:
         """Return text key and row id of each chunk without a vector; newest documents first."""
         vectors = self.vectors
         rows = self.fetch(
-            "SELECT c.key, c.id, d.modified, d.path, c.ordinal FROM chunks c JOIN documents d ON d.id = c.document WHERE c.id > ?",
+            "SELECT c.key, c.id, d.modified, d.path, c.ordinal FROM chunks c JOIN documents d "
+            "ON d.id = c.document WHERE c.id > ?",
             (self._embedded_to(vectors),),
         )
         held = vectors.held([row[0] for row in rows]) if rows and vectors else set()
-        return [(key, row) for key, row, *_ in sorted(rows, key=lambda r: (-r[2], r[3], r[4])) if key not in held]
+        return [
+            (key, row)
+            for key, row, *_ in sorted(rows, key=lambda r: (-r[2], r[3], r[4]))
+            if key not in held
+        ]
 
     @property
     def embedded_to(self) -> int:
-        """The row up to which each chunk has a vector: rows are never used twice, so that an edit looks at its own only."""
+        """The row up to which each chunk has a vector: rows are never used twice, so that an edit
+        looks at its own only.
+        """
         return self._embedded_to(self.vectors)
 
     def _embedded_to(self, vectors: VectorStore | None) -> int:
@@ -400,7 +596,8 @@ class Store(Database):
     def note_embedded(self) -> None:
         """Take note, in a transaction, that each chunk has a vector, if so."""
         vectors = self.vectors
-        mark = vectors.mark if vectors else ""  # before they are counted: who takes one away meanwhile changes it
+        # before they are counted: who takes one away meanwhile changes it
+        mark = vectors.mark if vectors else ""
         if mark and not self.pending():
             self.set_meta("embedded", f"{mark} {self.last_row}")
 
@@ -414,14 +611,24 @@ class Store(Database):
         return self._counted[1]
 
     def _count_lacking(self, vectors: VectorStore) -> int:
-        """Count the chunks without a vector; those that were looked up before are not again, unless a vector was taken away."""
-        mark, last = vectors.mark, vectors.last_row  # before the rest: what is added meanwhile is read the next time
-        rows = self.fetch("SELECT key, id FROM chunks WHERE id > ? ORDER BY id", (self._embedded_to(vectors),))
-        keys, seen = [key for key, _ in rows], self._lacking if self._lacking.mark == mark else _Lacking(mark)
+        """Count the chunks without a vector; those that were looked up before are not again, unless
+        a vector was taken away.
+        """
+        # before the rest: what is added meanwhile is read the next time
+        mark, last = vectors.mark, vectors.last_row
+        rows = self.fetch(
+            "SELECT key, id FROM chunks WHERE id > ? ORDER BY id", (self._embedded_to(vectors),)
+        )
+        keys, seen = (
+            [key for key, _ in rows],
+            self._lacking if self._lacking.mark == mark else _Lacking(mark),
+        )
         lacking = seen.keys - vectors.added_since(seen.last) if seen.keys else seen.keys
         new = [key for key, row in rows if row > seen.row]
         lacking |= set(new) - vectors.held(new)
-        self._lacking = _Lacking(mark, last, max(seen.row, rows[-1][1] if rows else 0), lacking.intersection(keys))
+        self._lacking = _Lacking(
+            mark, last, max(seen.row, rows[-1][1] if rows else 0), lacking.intersection(keys)
+        )
         return sum(map(lacking.__contains__, keys))
 
     def chunk_vectors(self, rows: Sequence[int]) -> dict[int, Vector]:
@@ -430,13 +637,21 @@ class Store(Database):
         return dict(zip(held, matrix, strict=True))
 
     def chunk_matrix(self, rows: Sequence[int]) -> tuple[list[int], Matrix]:
-        """Load the vectors of those of the chunks that have one: their row ids, and shape (row ids, dimensions)."""
-        parts = list(self._matrices(self.fetch_in("SELECT key, id FROM chunks WHERE id IN ({})", rows)))
+        """Load the vectors of those of the chunks that have one: their row ids, and shape (row ids,
+        dimensions).
+        """
+        parts = list(
+            self._matrices(self.fetch_in("SELECT key, id FROM chunks WHERE id IN ({})", rows))
+        )
         held = [row for part, _ in parts for row in part]
-        return held, np.concatenate([matrix for _, matrix in parts] or [np.zeros((0, 0), dtype=np.float32)])
+        return held, np.concatenate(
+            [matrix for _, matrix in parts] or [np.zeros((0, 0), dtype=np.float32)]
+        )
 
     def all_matrices(self) -> tuple[int, Iterator[tuple[list[int], Matrix]]]:
-        """Return how many chunks there are, and load the vectors of those that have one part by part, in any order."""
+        """Return how many chunks there are, and load the vectors of those that have one part by
+        part, in any order.
+        """
         chunks = self.fetch("SELECT key, id FROM chunks NOT INDEXED")
         vectors = self.vectors
         if vectors is None or vectors.count() > _SCAN_FACTOR * len(chunks):
@@ -444,7 +659,9 @@ class Store(Database):
         return len(chunks), self._matrices_as_they_lie(vectors, chunks)
 
     def _matrices(self, chunks: Sequence[Row]) -> Iterator[tuple[list[int], Matrix]]:
-        """Load the vectors of chunks (key and row id) part by part: of all of them together, float32 alone is four times what is stored."""
+        """Load the vectors of chunks (key and row id) part by part: of all of them together,
+        float32 alone is four times what is stored.
+        """
         vectors = self.vectors
         for start in range(0, len(chunks) if vectors else 0, KEYS_AT_ONCE):
             part = chunks[start : start + KEYS_AT_ONCE]
@@ -452,52 +669,101 @@ class Store(Database):
             if held := [(row, found[key]) for key, row in part if key in found]:
                 yield [row for row, _ in held], np.stack([vector for _, vector in held])
 
-    def _matrices_as_they_lie(self, vectors: VectorStore, chunks: Sequence[Row]) -> Iterator[tuple[list[int], Matrix]]:
-        """Load the vectors of chunks in the order of their file: to look each of them up costs as much again as all the rest."""
+    def _matrices_as_they_lie(
+        self, vectors: VectorStore, chunks: Sequence[Row]
+    ) -> Iterator[tuple[list[int], Matrix]]:
+        """Load the vectors of chunks in the order of their file: to look each of them up costs as
+        much again as all the rest.
+        """
         of: dict[bytes, int] = dict(chunks)
         for keys, matrix in vectors.scan():
             if needed := [n for n, key in enumerate(keys) if key in of]:
                 yield [of[keys[n]] for n in needed], matrix[needed]
-        yield from self._matrices([(key, row) for key, row in chunks if of[key] != row])  # those that share a text with another
+        # those that share a text with another
+        yield from self._matrices([(key, row) for key, row in chunks if of[key] != row])
 
     # -------------------------------------------------------------- links and problems
 
     def links(self, paths: Iterable[str] | None = None) -> list[tuple[str, int, Link]]:
-        """Return every link, or those in the documents at these paths, with its document's path and its ordinal there."""
-        sql = "SELECT d.path, l.ordinal, l.kind, l.target, l.fragment, l.text, l.line, l.resolved FROM links l JOIN documents d ON d.id = l.document"
-        rows = self.fetch(sql) if paths is None else self.fetch_in(f"{sql} WHERE d.path IN ({{}})", paths)
-        return sorted(((row[0], row[1], Link(LinkKind(row[2]), *row[3:])) for row in rows), key=lambda row: row[:2])
+        """Return every link, or those in the documents at these paths, with its document's path and
+        its ordinal there.
+        """
+        sql = (
+            "SELECT d.path, l.ordinal, l.kind, l.target, l.fragment, l.text, l.line, l.resolved "
+            "FROM links l JOIN documents d ON d.id = l.document"
+        )
+        rows = (
+            self.fetch(sql)
+            if paths is None
+            else self.fetch_in(f"{sql} WHERE d.path IN ({{}})", paths)
+        )
+        return sorted(
+            ((row[0], row[1], Link(LinkKind(row[2]), *row[3:])) for row in rows),
+            key=lambda row: row[:2],
+        )
 
     def links_to(self, path: str) -> list[tuple[str, Link]]:
-        """Return the links that lead to a document, with the paths of those that they stand in, by path and line."""
-        sql = "SELECT d.path, l.kind, l.target, l.fragment, l.text, l.line, l.resolved FROM links l JOIN documents d ON d.id = l.document"
-        rows = self.fetch(f"{sql} WHERE l.resolved = ? AND d.path <> ? ORDER BY d.path, l.line", (path, path))
+        """Return the links that lead to a document, with the paths of those that they stand in, by
+        path and line.
+        """
+        sql = (
+            "SELECT d.path, l.kind, l.target, l.fragment, l.text, l.line, l.resolved FROM links l "
+            "JOIN documents d ON d.id = l.document"
+        )
+        rows = self.fetch(
+            f"{sql} WHERE l.resolved = ? AND d.path <> ? ORDER BY d.path, l.line", (path, path)
+        )
         return [(row[0], Link(LinkKind(row[1]), *row[2:])) for row in rows]
 
     def resolve_link(self, path: str, ordinal: int, resolved: str | None) -> None:
         """Write where a link leads."""
         self.execute(
-            "UPDATE links SET resolved = ? WHERE ordinal = ? AND document = (SELECT id FROM documents WHERE path = ?)", (resolved, ordinal, path)
+            "UPDATE links SET resolved = ? WHERE ordinal = ? AND document = (SELECT id FROM "
+            "documents WHERE path = ?)",
+            (resolved, ordinal, path),
         )
 
     def linked_paths(self) -> dict[int, str]:
-        """Return the paths that each document's links lead to, as a JSON list by the document's row id; documents without links are missing."""
-        return dict(self.fetch("SELECT document, json_group_array(resolved) FROM links WHERE resolved <> '' GROUP BY document"))
+        """Return the paths that each document's links lead to, as a JSON list by the document's row
+        id; documents without links are missing.
+        """
+        return dict(
+            self.fetch(
+                "SELECT document, json_group_array(resolved) FROM links WHERE resolved <> '' "
+                "GROUP BY document"
+            )
+        )
 
     def problems(self) -> tuple[Problem, ...]:
         """Return what was reported about files, by path and line."""
-        return tuple(Problem(*row) for row in self.fetch("SELECT path, line, reason FROM problems ORDER BY path, line, reason"))
+        return tuple(
+            Problem(*row)
+            for row in self.fetch(
+                "SELECT path, line, reason FROM problems ORDER BY path, line, reason"
+            )
+        )
 
     def add_problems(self, problems: Iterable[Problem]) -> None:
         """Add reports about files."""
-        self.execute_many("INSERT INTO problems VALUES (?, ?, ?)", [(p.path, p.line, p.reason) for p in problems])
+        self.execute_many(
+            "INSERT INTO problems VALUES (?, ?, ?)", [(p.path, p.line, p.reason) for p in problems]
+        )
 
-    def replace_walk_problems(self, problems: Sequence[Problem], left: Collection[str] = ()) -> bool:
-        """Put what a walk reported in place of what the last one did about files that are no documents; tell whether it differs.
+    def replace_walk_problems(
+        self, problems: Sequence[Problem], left: Collection[str] = ()
+    ) -> bool:
+        """Put what a walk reported in place of what the last one did about files that are no
+        documents; tell whether it differs.
 
         Of those at the paths that it `left` what is known stays.
         """
-        known = {Problem(*row) for row in self.fetch("SELECT path, line, reason FROM problems WHERE path NOT IN (SELECT path FROM documents)")}
+        known = {
+            Problem(*row)
+            for row in self.fetch(
+                "SELECT path, line, reason FROM problems WHERE path NOT IN (SELECT path FROM "
+                "documents)"
+            )
+        }
         wanted = dict.fromkeys((*problems, *(problem for problem in known if problem.path in left)))
         if known == set(wanted):
             return False
@@ -513,7 +779,11 @@ def _sum(text: str) -> int:
 
 def _chunk_sum(row: Row) -> int:
     """Return the checksum of a chunk's heading path, text and key, in the order of _CHUNK."""
-    path, text, key = row[5].encode("utf-8", "surrogatepass"), row[8].encode("utf-8", "surrogatepass"), row[11]
+    path, text, key = (
+        row[5].encode("utf-8", "surrogatepass"),
+        row[8].encode("utf-8", "surrogatepass"),
+        row[11],
+    )
     return crc32(key, crc32(text, crc32(path)))
 
 
@@ -527,7 +797,9 @@ def _identity(path: Path) -> tuple[Path, int, int] | None:
 
 
 def _aliases(facts: str) -> tuple[str, ...]:
-    """Return the aliases among a document's facts; most have none: to read the facts of a thousand to find that out costs an edit 10 ms."""
+    """Return the aliases among a document's facts; most have none: to read the facts of a thousand
+    to find that out costs an edit 10 ms.
+    """
     return tuple(json.loads(facts).get("aliases", ())) if '"aliases": ' in facts else ()
 
 
@@ -542,23 +814,48 @@ def _signed(inode: int) -> int:
 
 
 def _place(text: str, of: str) -> tuple[int | None, int | None, str | None]:
-    """Return where a text stands in its section's, or the text itself; what comes after a NUL SQLite does not count."""
+    """Return where a text stands in its section's, or the text itself; what comes after a NUL
+    SQLite does not count.
+    """
     at = of.find(text) if "\0" not in of else -1
     return (at, len(text), None) if at >= 0 else (None, None, text)
 
 
 def _chunk_values(chunk: Chunk) -> tuple[Any, ...]:
     path = json.dumps(chunk.heading_path, ensure_ascii=False)
-    return (chunk.ordinal, chunk.section, chunk.kind, path, chunk.start_line, chunk.end_line, chunk.text, chunk.salience, chunk.language)
+    return (
+        chunk.ordinal,
+        chunk.section,
+        chunk.kind,
+        path,
+        chunk.start_line,
+        chunk.end_line,
+        chunk.text,
+        chunk.salience,
+        chunk.language,
+    )
 
 
 def _chunk(row: tuple[Any, ...]) -> Chunk:
     ordinal, section, kind, path, start, end, text, salience, language = row
-    return Chunk(ordinal, section, BlockKind(kind), tuple(json.loads(path)), start, end, text, salience, language)
+    return Chunk(
+        ordinal,
+        section,
+        BlockKind(kind),
+        tuple(json.loads(path)),
+        start,
+        end,
+        text,
+        salience,
+        language,
+    )
 
 
 def document_from_row(path: str, title: str, times: FileTimes, facts: str, folder: str) -> Document:
     """Build a document's record from its row."""
-    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(facts).items()}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in json.loads(facts).items()
+    }
     values["abbreviations"] = tuple(Abbreviation(*each) for each in values.get("abbreviations", ()))
     return Document(path=path, title=title, folder=folder, **times._asdict(), **values)

@@ -1,6 +1,8 @@
-"""What the folder looked like when nothing was left to do for its words: kept beside the store, believed only while that is untouched since.
+"""What the folder looked like when nothing was left to do for its words: kept beside the store,
+believed only while that is untouched since.
 
-Nothing depends on it: where it is missing, damaged or of another state of the store, the folder is walked and compared.
+Nothing depends on it: where it is missing, damaged or of another state of the store, the folder is
+walked and compared.
 """
 
 from __future__ import annotations
@@ -33,8 +35,12 @@ class UnchangedState:
 
 
 def store_facts(places: Places) -> Facts:
-    """Return what changes whenever somebody writes the store's file, or the log beside it; an empty log is none."""
-    return tuple(_facts(path) for path in (places.store, places.store.with_name(f"{places.store.name}-wal")))
+    """Return what changes whenever somebody writes the store's file, or the log beside it; an empty
+    log is none.
+    """
+    return tuple(
+        _facts(path) for path in (places.store, places.store.with_name(f"{places.store.name}-wal"))
+    )
 
 
 def _facts(path: Path) -> tuple[int, ...]:
@@ -42,24 +48,31 @@ def _facts(path: Path) -> tuple[int, ...]:
         found = path.stat()
     except OSError:
         return ()
-    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino) if found.st_size else ()
+    if not found.st_size:
+        return ()
+    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
 def read_unchanged(places: Places, read_as: str) -> UnchangedState | None:
-    """Return what was seen, where the index is now as it was then and whole as far as a glance tells.
+    """Return what was seen, where the index is now as it was then and whole as far as a glance
+    tells.
 
-    None where it is not, or where files would be found or read in another way now. Raises StorageError where the store cannot be read.
+    None where it is not, or where files would be found or read in another way now. Raises
+    StorageError where the store cannot be read.
     """
     state = _read(places.unchanged)
     if state is None or state.read_as != read_as or state.store != store_facts(places):
         return None
     with closing(Store(places.store, read_only=True)) as store, store.reading():
         is_same = store.generation == state.generation
-        return state if is_same and KeywordView(places.keyword).lacking(int(store.meta("words", "0"))) == 0 else None
+        if is_same and KeywordView(places.keyword).lacking(int(store.meta("words", "0"))) == 0:
+            return state
+        return None
 
 
 def write_unchanged(places: Places, state: UnchangedState) -> None:
-    """Keep what was seen; where that is refused, or the index was deleted meanwhile, the next run compares as if there were nothing.
+    """Keep what was seen; where that is refused, or the index was deleted meanwhile, the next run
+    compares as if there were nothing.
 
     No lock is held: of two that write the same file at once the checksum tells.
     """

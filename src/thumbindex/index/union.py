@@ -1,4 +1,6 @@
-"""Several folders' snapshots seen as one: ids begin with the folder's number, hits are merged by score, words are as rare as in all of them."""
+"""Several folders' snapshots seen as one: ids begin with the folder's number, hits are merged by
+score, words are as rare as in all of them.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ _CHUNK, _DOCUMENT = (1 << CHUNK_BITS) - 1, (1 << DOCUMENT_BITS) - 1
 
 
 def _split(ids: Sequence[ChunkId]) -> Iterator[tuple[int, list[int], list[ChunkId]]]:
-    """Yield each folder that chunks are of: its number, where in `ids` its chunks stand, and their ids in it."""
+    """Yield each folder that chunks are of: its number, where in `ids` its chunks stand, and their
+    ids in it.
+    """
     parts: dict[int, list[int]] = {}
     for at, n in enumerate(ids):
         parts.setdefault(n >> CHUNK_BITS, []).append(at)
@@ -94,7 +98,10 @@ def _own(document: DocumentId) -> tuple[int, DocumentId]:
 
 def _in_union(hits: Iterable[Hit], part: int) -> list[Hit]:
     """Give one folder's hits their ids in the union."""
-    return [replace(hit, chunk=_chunk(part, hit.chunk), document=_document(part, hit.document)) for hit in hits]
+    return [
+        replace(hit, chunk=_chunk(part, hit.chunk), document=_document(part, hit.document))
+        for hit in hits
+    ]
 
 
 def _merged(hits: Iterable[Hit], limit: int) -> tuple[Hit, ...]:
@@ -144,7 +151,8 @@ class UnionSelection(Selection):
         return UnionSelection([mine - yours for mine, yours in self._beside(other)])
 
     def _beside(self, other: Selection) -> Iterator[tuple[Selection, Selection]]:
-        return zip(self.parts, _parts_of(other, len(self.parts)), strict=True)  # type: ignore[arg-type]  # none of a selection's parts is None
+        # none of a selection's parts is None
+        return zip(self.parts, _parts_of(other, len(self.parts)), strict=True)  # type: ignore[arg-type]
 
 
 def _parts_of(within: Selection | None, count: int) -> Sequence[Selection | None]:
@@ -191,11 +199,19 @@ class UnionCatalog:
 
     def every_path(self) -> Iterator[tuple[DocumentId, str]]:
         """Yield the id and the path of every document."""
-        return ((_document(number, n), path) for number, part in enumerate(self._parts) for n, path in part.every_path())
+        return (
+            (_document(number, n), path)
+            for number, part in enumerate(self._parts)
+            for n, path in part.every_path()
+        )
 
     def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
         """Yield every document with its id."""
-        return ((_document(number, n), each) for number, part in enumerate(self._parts) for n, each in part.every_document())
+        return (
+            (_document(number, n), each)
+            for number, part in enumerate(self._parts)
+            for n, each in part.every_document()
+        )
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document that a chunk is part of."""
@@ -225,13 +241,19 @@ class UnionCatalog:
         """Load the parent of each chunk; those that are gone are missing."""
         return self._loaded(ids, lambda part: part.sections)
 
-    def _loaded(self, ids: Sequence[ChunkId], load: Callable[[Catalog], Callable[[Sequence[ChunkId]], Mapping[ChunkId, _T]]]) -> dict[ChunkId, _T]:
+    def _loaded(
+        self,
+        ids: Sequence[ChunkId],
+        load: Callable[[Catalog], Callable[[Sequence[ChunkId]], Mapping[ChunkId, _T]]],
+    ) -> dict[ChunkId, _T]:
         found = ((part, load(self._parts[part])(own)) for part, _, own in _split(ids))
         return {_chunk(part, n): record for part, records in found for n, record in records.items()}
 
     def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
         """Say where chunks stand."""
-        return tuple(place for part, _, own in sorted(_split(ids)) for place in self._parts[part].places(own))
+        return tuple(
+            place for part, _, own in sorted(_split(ids)) for place in self._parts[part].places(own)
+        )
 
     # -------------------------------------------------------------- which chunks and documents
 
@@ -240,7 +262,12 @@ class UnionCatalog:
         found = [part.select(filters) for part in self._parts]
         if all(each is None for each in found):
             return None
-        return UnionSelection([part.everything() if each is None else each for each, part in zip(found, self._parts, strict=True)])
+        return UnionSelection(
+            [
+                part.everything() if each is None else each
+                for each, part in zip(found, self._parts, strict=True)
+            ]
+        )
 
     def everything(self) -> Selection:
         """Return all chunks."""
@@ -249,12 +276,18 @@ class UnionCatalog:
     def only(self, chunks: Sequence[ChunkId]) -> Selection:
         """Return some chunks as a selection."""
         own = {part: ids for part, _, ids in _split(chunks)}
-        return UnionSelection([part.only(own.get(number, ())) for number, part in enumerate(self._parts)])
+        return UnionSelection(
+            [part.only(own.get(number, ())) for number, part in enumerate(self._parts)]
+        )
 
     def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
-        """Return every so manieth chunk of a selection: the counting goes on from folder to folder."""
+        """Return every so manieth chunk of a selection: the counting goes on from folder to
+        folder.
+        """
         found: list[ChunkId] = []
-        for number, (part, own) in enumerate(zip(self._parts, _parts_of(within, len(self._parts)), strict=True)):
+        for number, (part, own) in enumerate(
+            zip(self._parts, _parts_of(within, len(self._parts)), strict=True)
+        ):
             found += [_chunk(number, n) for n in part.every(step, own, start)]
             start = (start - (len(part) if own is None else len(own))) % step
         return found
@@ -264,7 +297,9 @@ class UnionCatalog:
         return UnionSelection([part.meeting(condition) for part in self._parts])
 
     def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
-        """Tell whether a document of any folder meets a condition that is none of the hidden ones."""
+        """Tell whether a document of any folder meets a condition that is none of the hidden
+        ones.
+        """
         return any(part.is_met(condition, hidden) for part in self._parts)
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
@@ -278,10 +313,16 @@ class UnionCatalog:
 
     def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         """Return the documents with a name of these letters."""
-        return [_document(number, n) for number, part in enumerate(self._parts) for n in part.named(letters, longest)]
+        return [
+            _document(number, n)
+            for number, part in enumerate(self._parts)
+            for n in part.named(letters, longest)
+        ]
 
     def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
-        """Return the abbreviations with one of these forms, and how many documents of all folders define each."""
+        """Return the abbreviations with one of these forms, and how many documents of all folders
+        define each.
+        """
         return sum((Counter(part.defined(forms)) for part in self._parts), Counter[Abbreviation]())
 
     # -------------------------------------------------------------- days
@@ -291,22 +332,36 @@ class UnionCatalog:
         """Between which days the documents lie."""
         found = [part.days for part in self._parts]
         first, written = ([each[at] for each in found if each[at]] for at in (0, 1))
-        return Days(min(filter(None, first), default=None), max(filter(None, written), default=None))
+        return Days(
+            min(filter(None, first), default=None), max(filter(None, written), default=None)
+        )
 
     def newest_day(self, last: date | None) -> date | None:
         """Return the latest day of a document, not later than `last`."""
         return max(filter(None, (part.newest_day(last) for part in self._parts)), default=None)
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
-        """Return the first chunk in a selection of each of its newest documents, and how many documents it has."""
-        found = [part.newest(own, limit) for part, own in zip(self._parts, _parts_of(within, len(self._parts)), strict=True)]
-        chunks = {self.document_of(n): n for number, (own, _) in enumerate(found) for n in (_chunk(number, each) for each in own)}
+        """Return the first chunk in a selection of each of its newest documents, and how many
+        documents it has.
+        """
+        found = [
+            part.newest(own, limit)
+            for part, own in zip(self._parts, _parts_of(within, len(self._parts)), strict=True)
+        ]
+        chunks = {
+            self.document_of(n): n
+            for number, (own, _) in enumerate(found)
+            for n in (_chunk(number, each) for each in own)
+        }
         ordered = newest_first(self.documents, chunks)
         return [chunks[n] for n in ordered[:limit]], sum(count for _, count in found)
 
     def undated(self, within: Selection | None) -> int:
         """Count the documents of a selection of which no day is known."""
-        return sum(part.undated(own) for part, own in zip(self._parts, _parts_of(within, len(self._parts)), strict=True))
+        return sum(
+            part.undated(own)
+            for part, own in zip(self._parts, _parts_of(within, len(self._parts)), strict=True)
+        )
 
 
 class UnionKeywordIndex:
@@ -316,21 +371,39 @@ class UnionKeywordIndex:
         self._parts, self._chunks = parts, chunks
         self.languages = frozenset[str]().union(*(part.languages for part in parts))
 
-    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, within: Selection | None = None) -> RankedList:
-        """Search each folder and merge by score; a word counts by its idf in all of them: in a folder of three notes none is rare.
+    def search(
+        self,
+        terms: Sequence[Term],
+        weights: KeywordWeights,
+        limit: int,
+        within: Selection | None = None,
+    ) -> RankedList:
+        """Search each folder and merge by score; a word counts by its idf in all of them: in a
+        folder of three notes none is rare.
 
-        How long texts usually are is each folder's own, and a document's score is corrected by the idf of chunks.
+        How long texts usually are is each folder's own, and a document's score is corrected by the
+        idf of chunks.
         """
-        held = [[len(self._holding_any(part, term, weights.fields)) for term in terms] for part in self._parts]
+        held = [
+            [len(self._holding_any(part, term, weights.fields)) for term in terms]
+            for part in self._parts
+        ]
         known = [idf(sum(counts), sum(self._chunks)) for counts in zip(*held, strict=True)]
         found = []
-        for part, chunks, counts, own in zip(self._parts, self._chunks, held, _parts_of(within, len(self._parts)), strict=True):
+        for part, chunks, counts, own in zip(
+            self._parts, self._chunks, held, _parts_of(within, len(self._parts)), strict=True
+        ):
             asked = [
-                replace(term, weight=term.weight * rarity / idf(count, chunks)) for term, rarity, count in zip(terms, known, counts, strict=True)
+                replace(term, weight=term.weight * rarity / idf(count, chunks))
+                for term, rarity, count in zip(terms, known, counts, strict=True)
             ]
             found.append(part.search(asked, weights, limit, own))
         hits = [hit for n, own in enumerate(found) for hit in _in_union(own.hits, n)]
-        documents = {_document(n, d): score for n, own in enumerate(found) for d, score in own.documents.items()}
+        documents = {
+            _document(n, d): score
+            for n, own in enumerate(found)
+            for d, score in own.documents.items()
+        }
         return RankedList(_merged(hits, limit), documents)
 
     @staticmethod
@@ -364,7 +437,9 @@ class UnionVectorIndex:
 
     def __init__(self, parts: Sequence[VectorIndex]) -> None:
         self._parts = parts
-        self._dimensions = max((part.vectors(()).shape[1] for part in parts if len(part)), default=1)
+        self._dimensions = max(
+            (part.vectors(()).shape[1] for part in parts if len(part)), default=1
+        )
 
     def __len__(self) -> int:
         """Count the chunks that have a vector."""
@@ -373,7 +448,15 @@ class UnionVectorIndex:
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         """Search each folder and merge by cosine."""
         asked = enumerate(zip(self._parts, _parts_of(within, len(self._parts)), strict=True))
-        return _merged((hit for n, (part, own) in asked if len(part) for hit in _in_union(part.search(query, limit, own), n)), limit)
+        return _merged(
+            (
+                hit
+                for n, (part, own) in asked
+                if len(part)
+                for hit in _in_union(part.search(query, limit, own), n)
+            ),
+            limit,
+        )
 
     def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
         """Ask each folder for its own; NaN for chunks that have no vector."""
@@ -410,17 +493,26 @@ class UnionLinkGraph:
 
 
 class UnionDuplicates(Duplicates):
-    """Duplicates over several: what one folder says again of another is found when it is asked for, not before."""
+    """Duplicates over several: what one folder says again of another is found when it is asked for,
+    not before.
+    """
 
     def __init__(self, parts: Sequence[Duplicates], catalogs: Sequence[Catalog]) -> None:
         self._parts, self._catalogs = parts, catalogs
 
     def repeated(self) -> Selection | None:
-        """Return the chunks that repeat another one of their document; None where there are none."""
+        """Return the chunks that repeat another one of their document; None where there are
+        none.
+        """
         found = [part.repeated() for part in self._parts]
         if all(each is None for each in found):
             return None
-        return UnionSelection([catalog.only(()) if each is None else each for each, catalog in zip(found, self._catalogs, strict=True)])
+        return UnionSelection(
+            [
+                catalog.only(()) if each is None else each
+                for each, catalog in zip(found, self._catalogs, strict=True)
+            ]
+        )
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         """Return how much chunks matter in their documents."""
@@ -432,7 +524,9 @@ class UnionDuplicates(Duplicates):
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
         """Return the chunks of its folder that say what this one says."""
         part = chunk >> CHUNK_BITS
-        return tuple(_chunk(part, other) for other in self._parts[part].copies(ChunkId(chunk & _CHUNK)))
+        return tuple(
+            _chunk(part, other) for other in self._parts[part].copies(ChunkId(chunk & _CHUNK))
+        )
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
         """Return what the owner decided of two chunks of one folder."""

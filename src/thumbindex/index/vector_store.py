@@ -1,4 +1,6 @@
-"""Vectors on disk, for all folders: one SQLite file a model, each vector under the digest of the exact text that was embedded."""
+"""Vectors on disk, for all folders: one SQLite file a model, each vector under the digest of the
+exact text that was embedded.
+"""
 
 from __future__ import annotations
 
@@ -23,32 +25,44 @@ from thumbindex.text import plural
 _LOG = logging.getLogger(__name__)
 
 STORED = np.dtype("i1")
-"""How a vector's numbers are kept: a quarter of float32's bytes, and a cosine that differs by three ten-thousandths."""
+"""How a vector's numbers are kept: a quarter of float32's bytes, and a cosine that differs by three
+ten-thousandths.
+"""
 
 _HIGHEST = 127
-"""What a vector's largest number is kept as. By how much all were multiplied need not be known again: the length of every vector is 1."""
+"""What a vector's largest number is kept as.
+
+By how much all were multiplied need not be known again: the length of every vector is 1.
+"""
 
 
 def packed(matrix: Matrix) -> npt.NDArray[np.int8]:
-    """Return vectors as they are stored, whatever their length; what was stored before becomes the same again.
+    """Return vectors as they are stored, whatever their length; what was stored before becomes the
+    same again.
 
-    Raises ModelError where a number is not finite: nothing can be near such a vector, and nobody would learn why.
+    Raises ModelError where a number is not finite: nothing can be near such a vector, and nobody
+    would learn why.
     """
     numbers = np.asarray(matrix, dtype=np.float32)
     largest = np.abs(numbers).max(axis=1, keepdims=True)
     if not np.isfinite(largest).all():
         raise ModelError(
-            "The model made a vector of numbers that are not finite, and nothing of that batch was kept."
-            " Name another model with `--set encode.embed.model=NAME`, or the other runtime with `--set encode.embed.runtime=` and `onnx` or `torch`."
+            "The model made a vector of numbers that are not finite, and nothing of that batch was "
+            "kept."
+            " Name another model with `--set encode.embed.model=NAME`, or the other runtime with "
+            "`--set encode.embed.runtime=` and `onnx` or `torch`."
         )
     largest[largest == 0] = 1
-    stored: npt.NDArray[np.int8] = np.rint(numbers / largest * _HIGHEST).astype(STORED)  # 127 / largest can be more than a float32 holds
+    # 127 / largest can be more than a float32 holds
+    stored: npt.NDArray[np.int8] = np.rint(numbers / largest * _HIGHEST).astype(STORED)
     return stored
 
 
 def unpacked(vectors: Sequence[bytes]) -> Matrix:
     """Return stored vectors as rows of length 1: shape (vectors, dimensions)."""
-    matrix = np.frombuffer(b"".join(vectors), dtype=STORED).astype(np.float32).reshape(len(vectors), -1)
+    matrix = (
+        np.frombuffer(b"".join(vectors), dtype=STORED).astype(np.float32).reshape(len(vectors), -1)
+    )
     lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
     units: Matrix = matrix / np.maximum(lengths, np.finfo(np.float32).tiny)
     return units
@@ -60,14 +74,20 @@ def vector_file(folder: Path, fingerprint: str) -> Path:
 
 
 class VectorStore(Database):
-    """The vectors of one model. Any number of processes may read and write it at once; what is there stays until nobody needs its text."""
+    """The vectors of one model.
+
+    Any number of processes may read and write it at once; what is there stays until nobody needs
+    its text.
+    """
 
     schema = "vectors.sql"
     version = 1
 
     @classmethod
     def open(cls, path: Path, fingerprint: str = "") -> VectorStore:
-        """Open a model's vectors to write; a file that is damaged is begun anew with the vectors that can be read of it."""
+        """Open a model's vectors to write; a file that is damaged is begun anew with the vectors
+        that can be read of it.
+        """
         with writing(path.parent):
             make_folder(path.parent)
         try:
@@ -97,11 +117,15 @@ class VectorStore(Database):
 
     @property
     def last_row(self) -> int:
-        """The row of the vector that was added last, as long as the `mark` stays; 0 where there is none."""
+        """The row of the vector that was added last, as long as the `mark` stays; 0 where there is
+        none.
+        """
         return int(self.fetch("SELECT coalesce(max(rowid), 0) FROM vectors")[0][0])
 
     def added_since(self, row: int) -> set[bytes]:
-        """Return the digests of the texts whose vectors were added after that of a row, as long as the `mark` stays."""
+        """Return the digests of the texts whose vectors were added after that of a row, as long as
+        the `mark` stays.
+        """
         return {key for (key,) in self.fetch("SELECT key FROM vectors WHERE rowid > ?", (row,))}
 
     def keys(self) -> set[bytes]:
@@ -113,9 +137,13 @@ class VectorStore(Database):
         return {key for (key,) in self.fetch_in("SELECT key FROM vectors WHERE key IN ({})", keys)}
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Vector]:
-        """Load vectors by the digests of their texts; those that are not there, or not as they were written, are missing."""
+        """Load vectors by the digests of their texts; those that are not there, or not as they were
+        written, are missing.
+        """
         rows = _whole(self.fetch_in("SELECT key, sum, vector FROM vectors WHERE key IN ({})", keys))
-        return dict(zip((row[0] for row in rows), unpacked([row[2] for row in rows]), strict=True)) if rows else {}
+        if not rows:
+            return {}
+        return dict(zip((row[0] for row in rows), unpacked([row[2] for row in rows]), strict=True))
 
     def scan(self) -> Iterator[tuple[list[bytes], Matrix]]:
         """Load all vectors part by part, in the order in which they lie."""
@@ -125,7 +153,10 @@ class VectorStore(Database):
 
     def _parts(self) -> Iterator[list[Row]]:
         last = 0
-        while part := self.fetch("SELECT key, sum, vector, rowid FROM vectors WHERE rowid > ? ORDER BY rowid LIMIT ?", (last, KEYS_AT_ONCE)):
+        while part := self.fetch(
+            "SELECT key, sum, vector, rowid FROM vectors WHERE rowid > ? ORDER BY rowid LIMIT ?",
+            (last, KEYS_AT_ONCE),
+        ):
             last = part[-1][3]
             yield part
 
@@ -133,7 +164,10 @@ class VectorStore(Database):
         """Keep vectors under the digests of their texts; one that is there already stays."""
         stored = [vector.tobytes() for vector in packed(matrix)]
         with self.transaction():
-            self.execute_many("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", zip(keys, checksums(keys, stored), stored, strict=True))
+            self.execute_many(
+                "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)",
+                zip(keys, checksums(keys, stored), stored, strict=True),
+            )
 
     def remove(self, keys: Collection[bytes]) -> None:
         """Take vectors away; whoever relies on them looks again."""
@@ -143,7 +177,10 @@ class VectorStore(Database):
                 self.set_meta("mark", secrets.token_hex(8))
 
     def damaged(self) -> set[bytes]:
-        """Return the keys of vectors that are not as they were written. Raises IndexDamagedError where the file does not hold together."""
+        """Return the keys of vectors that are not as they were written.
+
+        Raises IndexDamagedError where the file does not hold together.
+        """
         self.verify_pages()
         found: set[bytes] = set()
         for part in self._parts():
@@ -152,7 +189,9 @@ class VectorStore(Database):
 
 
 def mend_vectors(path: Path) -> str:
-    """Take damaged vectors away, so that their texts are embedded again; return what was done, in words, empty where nothing was."""
+    """Take damaged vectors away, so that their texts are embedded again; return what was done, in
+    words, empty where nothing was.
+    """
     if not path.exists():
         return ""
     try:
@@ -161,8 +200,13 @@ def mend_vectors(path: Path) -> str:
             store.remove(damaged)
     except IndexDamagedError as error:
         rebuild(path)
-        return f"{str(error).partition(': run')[0]}: what could be read of it was kept, the rest is embedded again."
-    return f"{path} had {plural(len(damaged), 'damaged vector')}: their texts are embedded again." if damaged else ""
+        return (
+            f"{str(error).partition(': run')[0]}: what could be read of it was kept, the rest is "
+            "embedded again."
+        )
+    if not damaged:
+        return ""
+    return f"{path} had {plural(len(damaged), 'damaged vector')}: their texts are embedded again."
 
 
 def drop_unfinished(folder: Path) -> None:
@@ -173,7 +217,9 @@ def drop_unfinished(folder: Path) -> None:
 
 
 def rebuild(path: Path) -> None:
-    """Put a new file in place of a damaged one, with the vectors that can still be read; nothing where another process has done so."""
+    """Put a new file in place of a damaged one, with the vectors that can still be read; nothing
+    where another process has done so.
+    """
     with writing(path.parent), FileLock(path.with_suffix(".lock")):
         try:
             with closing(VectorStore(path)) as store:
@@ -194,33 +240,52 @@ def rebuild(path: Path) -> None:
 
 
 def _readable(path: Path) -> Iterator[tuple[str, list[Row]]]:
-    """Yield the fingerprint, and the rows of a damaged file that can be read and are as they were written."""
+    """Yield the fingerprint, and the rows of a damaged file that can be read and are as they were
+    written.
+    """
     with suppress(StorageError), closing(VectorStore(path, read_only=True)) as old:
         ((last,),) = old.fetch("SELECT max(rowid) FROM vectors")
         for start in range(0, int(last or 0), KEYS_AT_ONCE):
             with suppress(StorageError):
-                rows = old.fetch("SELECT key, sum, vector FROM vectors WHERE rowid > ? AND rowid <= ?", (start, start + KEYS_AT_ONCE))
+                rows = old.fetch(
+                    "SELECT key, sum, vector FROM vectors WHERE rowid > ? AND rowid <= ?",
+                    (start, start + KEYS_AT_ONCE),
+                )
                 yield old.fingerprint, _whole(rows)
 
 
 def _whole(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows (key, checksum, vector) that are as they were written: most of the time all, at the price of one product."""
-    typed = [row for row in rows if isinstance(row[0], bytes) and isinstance(row[1], int) and isinstance(row[2], bytes)]
+    """Return the rows (key, checksum, vector) that are as they were written: most of the time all,
+    at the price of one product.
+    """
+    typed = [
+        row
+        for row in rows
+        if isinstance(row[0], bytes) and isinstance(row[1], int) and isinstance(row[2], bytes)
+    ]
     lengths = Counter((len(row[0]), len(row[2])) for row in typed).most_common(1)
     like = [row for row in typed if (len(row[0]), len(row[2])) == lengths[0][0]]
     if not like:
         return []
     keys, sums, vectors, *_ = zip(*like, strict=True)
-    return [row for row, expected, found in zip(like, sums, checksums(keys, vectors), strict=True) if expected == found]
+    return [
+        row
+        for row, expected, found in zip(like, sums, checksums(keys, vectors), strict=True)
+        if expected == found
+    ]
 
 
 def checksums(keys: Sequence[bytes], vectors: Sequence[bytes]) -> list[int]:
-    """Return a checksum of each vector with its key, all of one length. Words of eight bytes are added up, each with its own weight."""
+    """Return a checksum of each vector with its key, all of one length.
+
+    Words of eight bytes are added up, each with its own weight.
+    """
     joined = b"".join(map(bytes.__add__, keys, vectors))
     width = len(joined) // len(keys)
     padded = np.zeros((len(keys), -(-width // 8) * 8), dtype=np.uint8)
     padded[:, :width] = np.frombuffer(joined, dtype=np.uint8).reshape(len(keys), width)
     words = padded.view("<u8")
     weights = np.arange(1, 2 * words.shape[1], 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    sums: list[int] = ((words * weights).sum(axis=1, dtype=np.uint64) >> np.uint64(1)).tolist()  # SQLite's integers are signed
+    # SQLite's integers are signed
+    sums: list[int] = ((words * weights).sum(axis=1, dtype=np.uint64) >> np.uint64(1)).tolist()
     return sums

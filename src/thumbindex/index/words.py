@@ -1,4 +1,6 @@
-"""The index of words: BM25F over the columns of Whoosh's segments, and the writer that keeps them equal to the store's rows."""
+"""The index of words: BM25F over the columns of Whoosh's segments, and the writer that keeps them
+equal to the store's rows.
+"""
 
 from __future__ import annotations
 
@@ -21,25 +23,42 @@ from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
 from thumbindex.index.files import writing
 from thumbindex.index.segments import INDEX_NAME, Segment, SegmentWriter
 from thumbindex.index.selection import MaskSelection, mask_of
-from thumbindex.index.stamp import Stamp, clear, is_verified, read_at_commit, read_stamp, sweep, write_stamp
+from thumbindex.index.stamp import (
+    Stamp,
+    clear,
+    is_verified,
+    read_at_commit,
+    read_stamp,
+    sweep,
+    write_stamp,
+)
 from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, Pause, RankedList, Term
 from thumbindex.ports import KeywordWeights, Mask, Selection
 from thumbindex.text import words
 
 Stems = tuple[str, ...]
-"""Under what a word is kept: English's stem first, then that of each other language which the index holds; a form of code alone."""
+"""Under what a word is kept: English's stem first, then that of each other language which the index
+holds; a form of code alone.
+"""
 
 PHRASE_FIELDS = ("body", "headings", "title", "aliases")
 """Where the words of a phrase must stand."""
 
-NOWHERE = tuple(Column(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), whole) for whole in (False, True))
+NOWHERE = tuple(
+    Column(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), whole)
+    for whole in (False, True)
+)
 """The columns of words that stand nowhere: most do not in most fields."""
 
 COLUMNS_KEPT = 2_000
-"""Terms whose columns one snapshot keeps: composing one again from its segments' postings takes well under a millisecond."""
+"""Terms whose columns one snapshot keeps: composing one again from its segments' postings takes
+well under a millisecond.
+"""
 
 FEW_SEGMENTS, MOST_SEGMENTS = 3, 32
-"""Segments that are left alone when there is time to merge, for eleven slow a question by a fifth, and those from which on a commit merges some."""
+"""Segments that are left alone when there is time to merge, for eleven slow a question by a fifth,
+and those from which on a commit merges some.
+"""
 
 MERGED_AT_ONCE = 8
 """Segments that a commit merges at least, so that the next ones need not."""
@@ -49,18 +68,29 @@ ROWS: dict[Pause, int] = {"moment": 4_000, "while": 16_000, "leisure": 100_000}
 
 
 class TermColumns:
-    """Makes columns of the words that a question asks for, of whatever an index has by field and stem.
+    """Makes columns of the words that a question asks for, of whatever an index has by field and
+    stem.
 
-    `postings` gives a stem's column in a field, `phrase` the positions at which stems stand there one after the other.
+    `postings` gives a stem's column in a field, `phrase` the positions at which stems stand there
+    one after the other.
     """
 
-    def __init__(self, languages: Collection[str], postings: Callable[[str, str], Column], phrase: Callable[[str, Sequence[str]], Positions]) -> None:
+    def __init__(
+        self,
+        languages: Collection[str],
+        postings: Callable[[str, str], Column],
+        phrase: Callable[[str, Sequence[str]], Positions],
+    ) -> None:
         self._languages = sorted(languages)
         self._postings, self._phrase = postings, phrase
         self._columns: dict[tuple[str, tuple[Stems, ...]], Column] = {}
 
-    def of_terms(self, terms: Sequence[Term], fields: Collection[str]) -> Iterator[tuple[Term, dict[str, Column]]]:
-        """Yield each word of terms that is not yet among them, with the term that it is of and its columns by field."""
+    def of_terms(
+        self, terms: Sequence[Term], fields: Collection[str]
+    ) -> Iterator[tuple[Term, dict[str, Column]]]:
+        """Yield each word of terms that is not yet among them, with the term that it is of and its
+        columns by field.
+        """
         added = set()
         for term in terms:
             for own in self.analyzed(term.text, fields):
@@ -77,7 +107,9 @@ class TermColumns:
         return self._kept(name, [own], lambda: either([self._postings(name, each) for each in own]))
 
     def form(self, name: str, form: str) -> Column:
-        """Return the column of a word, or of words that stand one after the other; code is kept without places, and has no such."""
+        """Return the column of a word, or of words that stand one after the other; code is kept
+        without places, and has no such.
+        """
         found = self.analyzed(form, (name,))
         if len(found) == 1:
             return self.column(name, found[0])
@@ -99,12 +131,18 @@ class TermColumns:
     def _with_others(self, name: str, own: Stems, term: Term) -> Column:
         """Return a term's column, the postings of its other forms in it, each by its weight."""
         others = [(self.form(name, other.text), other.weight) for other in term.others]
-        return merged([(self.column(name, own), 1.0), *others]) if others else self.column(name, own)
+        if others:
+            return merged([(self.column(name, own), 1.0), *others])
+        return self.column(name, own)
 
     def _positions(self, name: str, phrase: Sequence[Stems]) -> Positions:
-        """Return where the chunks or documents stand that hold a phrase in a field: a text has one language for all of its words."""
+        """Return where the chunks or documents stand that hold a phrase in a field: a text has one
+        language for all of its words.
+        """
         most = max(map(len, phrase), default=0)
-        variants = {tuple(each[n] if n < len(each) else each[0] for each in phrase) for n in range(most)}
+        variants = {
+            tuple(each[n] if n < len(each) else each[0] for each in phrase) for n in range(most)
+        }
         found = [self._phrase(name, variant) for variant in variants]
         return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
@@ -119,25 +157,38 @@ class TermColumns:
 
 
 class _SegmentPostings:
-    """The postings of segments at a catalog's positions; `position` has one for each of their rows, -1 where it does not count."""
+    """The postings of segments at a catalog's positions; `position` has one for each of their rows,
+    -1 where it does not count.
+    """
 
-    def __init__(self, segments: Sequence[Segment], offsets: Sequence[int], position: Positions) -> None:
+    def __init__(
+        self, segments: Sequence[Segment], offsets: Sequence[int], position: Positions
+    ) -> None:
         self._parts, self._position = tuple(zip(segments, offsets, strict=False)), position
 
     def column(self, name: str, text: str) -> Column:
         """Make a term's column of its postings in all segments."""
         parts = ((offset, *segment.field(name).postings(text)) for segment, offset in self._parts)
-        found = [(offset + numbers, counts.astype(np.float32)) for offset, numbers, counts in parts if len(numbers)]
+        found = [
+            (offset + numbers, counts.astype(np.float32))
+            for offset, numbers, counts in parts
+            if len(numbers)
+        ]
         if not found:
             return NOWHERE[name in DOCUMENT_FIELDS]
         rows = self._position[np.concatenate([numbers for numbers, _ in found])]
         order = np.argsort(rows, kind="stable")
         order = order[rows[order] >= 0]
-        return Column(rows[order].astype(np.int32), np.concatenate([frequencies for _, frequencies in found])[order], whole=name in DOCUMENT_FIELDS)
+        return Column(
+            rows[order].astype(np.int32),
+            np.concatenate([frequencies for _, frequencies in found])[order],
+            whole=name in DOCUMENT_FIELDS,
+        )
 
     def phrase(self, name: str, phrase: Sequence[str]) -> Positions:
         """Return where terms stand one after the other."""
-        at: Positions = self._position[_joined([offset + segment.field(name).phrase_rows(phrase) for segment, offset in self._parts], np.int64)]
+        rows = [offset + segment.field(name).phrase_rows(phrase) for segment, offset in self._parts]
+        at: Positions = self._position[_joined(rows, np.int64)]
         return at[at >= 0]
 
 
@@ -162,11 +213,14 @@ class WhooshKeywordIndex:
         self._is_chunk = rows > 0
         self._position: Positions = np.full(len(rows), -1, dtype=np.int64)
         self._position[self._is_chunk] = catalog.chunk_positions(rows[self._is_chunk])
-        self._position[~self._is_chunk] = positions_of(catalog.document_rows, -rows[~self._is_chunk])
+        self._position[~self._is_chunk] = positions_of(
+            catalog.document_rows, -rows[~self._is_chunk]
+        )
         for (_, deleted), offset in zip(opened.segments, self._offsets, strict=False):
             self._position[offset + deleted] = -1
         self.languages = frozenset[str]().union(*(segment.languages for segment in self.segments))
-        postings = _SegmentPostings(self.segments, self._offsets, self._position)  # of its own: what refers to itself is not freed at once
+        # of its own: what refers to itself is not freed at once
+        postings = _SegmentPostings(self.segments, self._offsets, self._position)
         self._terms = TermColumns(self.languages, postings.column, postings.phrase)
         self._lengths: dict[str, Lengths] = {}
         self._words: Mapping[int, set[str]] | None = None
@@ -175,12 +229,26 @@ class WhooshKeywordIndex:
         """Count the chunks whose words are indexed."""
         return int(np.count_nonzero(self._is_chunk & (self._position >= 0)))
 
-    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, within: Selection | None = None) -> RankedList:
-        """Score chunks and documents by BM25F over the weighted fields; terms are ORed, phrases must match."""
+    def search(
+        self,
+        terms: Sequence[Term],
+        weights: KeywordWeights,
+        limit: int,
+        within: Selection | None = None,
+    ) -> RankedList:
+        """Score chunks and documents by BM25F over the weighted fields; terms are ORed, phrases
+        must match.
+        """
         mask = None if within is None else mask_of(within)
         with self._lock:
             documents = len(self._catalog.document_rows)
-            scorer = Scorer(self._catalog.document_ids, documents, Totals(len(self._catalog), documents), weights, self._length)
+            scorer = Scorer(
+                self._catalog.document_ids,
+                documents,
+                Totals(len(self._catalog), documents),
+                weights,
+                self._length,
+            )
             for term, columns in self._terms.of_terms(terms, weights.fields):
                 scorer.add(term.text, term.weight, columns)
             for term in terms:
@@ -190,17 +258,25 @@ class WhooshKeywordIndex:
         chunks, coverage, matched = scorer.best_chunks(limit, mask)
         hits = tuple(
             Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, score, terms_, share)
-            for rank, (n, score, share, terms_) in enumerate(zip(*chunks, coverage, matched, strict=True), 1)
+            for rank, (n, score, share, terms_) in enumerate(
+                zip(*chunks, coverage, matched, strict=True), 1
+            )
         )
         return RankedList(hits, {DocumentId(n): score for n, score in scorer.documents(mask)})
 
     def holding(self, text: str, fields: Collection[str]) -> Selection:
-        """Return the chunks that hold all words of a text, themselves or by their document, in any of the fields."""
+        """Return the chunks that hold all words of a text, themselves or by their document, in any
+        of the fields.
+        """
         found = []
         for word in self._terms.analyzed(text, fields):
             held = np.zeros(len(self._catalog), dtype=np.bool_)
             with self._lock:
-                columns = [column for name in fields if len((column := self._terms.column(name, word)).rows)]
+                columns = [
+                    column
+                    for name in fields
+                    if len((column := self._terms.column(name, word)).rows)
+                ]
             if whole := [column.rows for column in columns if column.whole]:
                 documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
                 documents[np.concatenate(whole)] = True
@@ -209,13 +285,17 @@ class WhooshKeywordIndex:
                 if not column.whole:
                     held[column.rows] = True
             found.append(held)
-        return self._selection(np.logical_and.reduce(found) if found else np.zeros(len(self._catalog), dtype=np.bool_))
+        return self._selection(
+            np.logical_and.reduce(found) if found else np.zeros(len(self._catalog), dtype=np.bool_)
+        )
 
     def _selection(self, mask: Mask) -> Selection:
         return MaskSelection(mask, self._catalog.document_ids)
 
     def holding_phrase(self, text: str) -> Selection:
-        """Return the chunks that hold a phrase in text or headings, or whose document does in its title or alias."""
+        """Return the chunks that hold a phrase in text or headings, or whose document does in its
+        title or alias.
+        """
         with self._lock:
             return self._selection(self._holding_phrase(text))
 
@@ -230,7 +310,9 @@ class WhooshKeywordIndex:
             return len(self._terms.form("body", text).rows)
 
     def words(self, lengths: range) -> Collection[str]:
-        """Return the word forms of these lengths; those of deleted chunks too, until their segment is merged."""
+        """Return the word forms of these lengths; those of deleted chunks too, until their segment
+        is merged.
+        """
         with self._lock:
             if self._words is None:
                 by_length: defaultdict[int, set[str]] = defaultdict(set)
@@ -240,7 +322,9 @@ class WhooshKeywordIndex:
             return [word for length in lengths for word in self._words.get(length, ())]
 
     def counted_words(self) -> Mapping[str, int]:
-        """Return every word form with the number of chunks that hold it; those of deleted ones count until their segment is merged."""
+        """Return every word form with the number of chunks that hold it; those of deleted ones
+        count until their segment is merged.
+        """
         counted: Counter[str] = Counter()
         for segment in self.segments:
             counted.update(segment.words)
@@ -250,11 +334,19 @@ class WhooshKeywordIndex:
         """Return a field's lengths in words, aligned with chunks or documents."""
         if name not in self._lengths:
             whole = name in DOCUMENT_FIELDS
-            lengths = np.zeros(len(self._catalog.document_rows if whole else self._catalog), dtype=np.float32)
+            lengths = np.zeros(
+                len(self._catalog.document_rows if whole else self._catalog), dtype=np.float32
+            )
             numbers = np.flatnonzero((self._position >= 0) & (self._is_chunk != whole))
-            lengths[self._position[numbers]] = _joined([segment.lengths(name) for segment in self.segments], np.float32)[numbers]
+            lengths[self._position[numbers]] = _joined(
+                [segment.lengths(name) for segment in self.segments], np.float32
+            )[numbers]
             ids = self._catalog.document_ids
-            self._lengths[name] = Lengths.of_documents(lengths) if whole else Lengths.of_chunks(lengths, ids, len(self._catalog.document_rows))
+            self._lengths[name] = (
+                Lengths.of_documents(lengths)
+                if whole
+                else Lengths.of_chunks(lengths, ids, len(self._catalog.document_rows))
+            )
         return self._lengths[name]
 
     def _holding_phrase(self, phrase: str) -> Mask:
@@ -268,15 +360,22 @@ class WhooshKeywordIndex:
 
 
 class KeywordView:
-    """The writer's side: keeps the index of words equal to the store's rows. For who holds the writer's lock, but for what only looks."""
+    """The writer's side: keeps the index of words equal to the store's rows.
+
+    For who holds the writer's lock, but for what only looks.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def lacking(self, generation: int) -> int | None:
-        """Count the rows that it still lacks of a generation of the store; None where it shows another one, or is damaged or not there."""
+        """Count the rows that it still lacks of a generation of the store; None where it shows
+        another one, or is damaged or not there.
+        """
         stamp = read_stamp(self.folder)
-        return stamp.behind if stamp and stamp.generation == generation and is_verified(self.folder) else None
+        if stamp and stamp.generation == generation and is_verified(self.folder):
+            return stamp.behind
+        return None
 
     def create(self) -> None:
         """Begin an empty index; it does not count until it is stamped."""
@@ -286,26 +385,50 @@ class KeywordView:
             TOC(Schema(), [], 0).write(FileStorage(str(self.folder)), INDEX_NAME)
 
     def write_stamp(self, generation: int, behind: int) -> None:
-        """Say that the index shows a generation of the store but for some rows; readers open it anew."""
+        """Say that the index shows a generation of the store but for some rows; readers open it
+        anew.
+        """
         contents = TOC.read(FileStorage(str(self.folder)), INDEX_NAME)
         names = [segment.make_filename(segment.COMPOUND_EXT) for segment in contents.segments]
-        write_stamp(self.folder, generation, behind, [TOC._filename(INDEX_NAME, contents.generation), *names])
+        write_stamp(
+            self.folder,
+            generation,
+            behind,
+            [TOC._filename(INDEX_NAME, contents.generation), *names],
+        )
         sweep(self.folder)
 
     def rows(self) -> Positions:
-        """Return the row ids that the index holds: chunks', and minus documents'; raise IndexDamagedError where there is no index of this version."""
-        held: Positions = _joined([np.delete(segment.row_ids, deleted) for segment, deleted in open_segments(self.folder).segments], np.int64)
+        """Return the row ids that the index holds: chunks', and minus documents'; raise
+        IndexDamagedError where there is no index of this version.
+        """
+        held: Positions = _joined(
+            [
+                np.delete(segment.row_ids, deleted)
+                for segment, deleted in open_segments(self.folder).segments
+            ],
+            np.int64,
+        )
         return held
 
-    def apply(self, removed: Sequence[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk, str]]) -> int:
-        """Remove rows and add rows (chunks' row ids with their documents' languages, minus documents' row ids), in one commit.
+    def apply(
+        self,
+        removed: Sequence[int],
+        documents: Iterable[tuple[int, Document]],
+        chunks: Iterable[tuple[int, Chunk, str]],
+    ) -> int:
+        """Remove rows and add rows (chunks' row ids with their documents' languages, minus
+        documents' row ids), in one commit.
 
-        Return how many were there to be removed. Raises IndexDamagedError before anything is written.
+        Return how many were there to be removed. Raises IndexDamagedError before anything is
+        written.
         """
         segments, gone = self._segments(), 0
         with writing(self.folder):
             for segment in segments if removed else ():
-                for number in np.flatnonzero(np.isin(Segment(self.folder, segment).row_ids, removed)).tolist():
+                for number in np.flatnonzero(
+                    np.isin(Segment(self.folder, segment).row_ids, removed)
+                ).tolist():
                     gone += not segment.is_deleted(number)
                     segment.delete_document(number)
             writer = SegmentWriter()
@@ -313,19 +436,23 @@ class KeywordView:
                 writer.add(row, document_words(document))
             for row, chunk, language in chunks:
                 writer.add(row, chunk_words(chunk, language))
-            # a merge costs five times as much as the commit of an edit: not while a text waits to be found, unless segments have become many
+            # a merge costs five times as much as the commit of an edit: not while a text waits to
+            # be found, unless segments have become many
             self._commit(writer, segments, _too_many(segments))
         return gone
 
     def merge(self, pause: Pause = "leisure") -> None:
-        """Merge small segments and those of which little is left, as many rows as there is time for.
+        """Merge small segments and those of which little is left, as many rows as there is time
+        for.
 
         The rows stay as they are, so that readers need not open it anew.
         """
         self._merge(lambda segments: _worth_merging(segments, ROWS[pause]))
 
     def merge_all(self) -> None:
-        """Write every segment anew that rows were removed from: their words are gone from the files then."""
+        """Write every segment anew that rows were removed from: their words are gone from the files
+        then.
+        """
         self._merge(lambda segments: [segment for segment in segments if segment.has_deletions()])
 
     def _merge(self, choose: Callable[[list[Any]], list[Any]]) -> None:
@@ -336,25 +463,45 @@ class KeywordView:
             self.write_stamp(shown.generation, shown.behind)
 
     def _commit(self, writer: SegmentWriter, segments: list[Any], merged: list[Any]) -> None:
-        """Write a segment of what is new and of some segments, and the table of contents. It counts when it is stamped."""
+        """Write a segment of what is new and of some segments, and the table of contents.
+
+        It counts when it is stamped.
+        """
         for segment in merged:
             writer.merge(Segment(self.folder, segment), segment.deleted_docs())
         storage = FileStorage(str(self.folder))
-        contents = [*(segment for segment in segments if segment not in merged), *writer.write(self.folder)]
-        TOC(Schema(), contents, TOC._latest_generation(storage, INDEX_NAME) + 1).write(storage, INDEX_NAME)
+        contents = [
+            *(segment for segment in segments if segment not in merged),
+            *writer.write(self.folder),
+        ]
+        TOC(Schema(), contents, TOC._latest_generation(storage, INDEX_NAME) + 1).write(
+            storage, INDEX_NAME
+        )
 
     def _segments(self) -> list[Any]:
-        """Return Whoosh's segments as the stamp names them, verified; an index without a stamp was begun just now and has none."""
-        return read_at_commit(self.folder, lambda stamp: _listed(self.folder, stamp)) if read_stamp(self.folder) else []
+        """Return Whoosh's segments as the stamp names them, verified; an index without a stamp was
+        begun just now and has none.
+        """
+        if not read_stamp(self.folder):
+            return []
+        return read_at_commit(self.folder, lambda stamp: _listed(self.folder, stamp))
 
 
 def open_segments(folder: Path, last: Iterable[Segment] = ()) -> OpenedSegments:
-    """Open the segments at the last commit, every byte verified, with the rows that are deleted in each; those of `last` stay open."""
+    """Open the segments at the last commit, every byte verified, with the rows that are deleted in
+    each; those of `last` stay open.
+    """
     held = {segment.id: segment for segment in last}
 
     def read(stamp: Stamp) -> OpenedSegments:
         found = _listed(folder, stamp)
-        opened = [(held.get(each.segment_id()) or Segment(folder, each), np.array([*each.deleted_docs()], dtype=np.int64)) for each in found]
+        opened = [
+            (
+                held.get(each.segment_id()) or Segment(folder, each),
+                np.array([*each.deleted_docs()], dtype=np.int64),
+            )
+            for each in found
+        ]
         return OpenedSegments(stamp, opened)
 
     return read_at_commit(folder, read)
@@ -362,7 +509,9 @@ def open_segments(folder: Path, last: Iterable[Segment] = ()) -> OpenedSegments:
 
 def _listed(folder: Path, stamp: Stamp) -> list[Any]:
     """Return the segments of the table of contents that a stamp names."""
-    (generation,) = (int(match[1]) for match in map(TOC._pattern(INDEX_NAME).match, stamp.files) if match)
+    (generation,) = (
+        int(match[1]) for match in map(TOC._pattern(INDEX_NAME).match, stamp.files) if match
+    )
     segments: list[Any] = TOC.read(FileStorage(str(folder)), INDEX_NAME, generation).segments
     return segments
 
@@ -373,13 +522,26 @@ def _joined(parts: Sequence[Any], kind: Any) -> Any:
 
 
 def _worth_merging(segments: list[Any], rows: int) -> list[Any]:
-    """Return the smallest of many segments, and those more than half of which was deleted: a new version of the parser replaces every row."""
+    """Return the smallest of many segments, and those more than half of which was deleted: a new
+    version of the parser replaces every row.
+    """
     small = _smallest(segments, rows) if len(segments) > FEW_SEGMENTS else []
-    return [*small, *(each for each in segments if each not in small and 2 * each.doc_count() < each.doc_count_all() and each.doc_count() <= rows)]
+    return [
+        *small,
+        *(
+            each
+            for each in segments
+            if each not in small
+            and 2 * each.doc_count() < each.doc_count_all()
+            and each.doc_count() <= rows
+        ),
+    ]
 
 
 def _too_many(segments: list[Any]) -> list[Any]:
-    """Return what a commit must merge for segments to stay few: several at once, so that it is seldom."""
+    """Return what a commit must merge for segments to stay few: several at once, so that it is
+    seldom.
+    """
     if len(segments) < MOST_SEGMENTS:
         return []
     rows, total = ROWS["moment"], sum(segment.doc_count() for segment in segments)
@@ -389,7 +551,8 @@ def _too_many(segments: list[Any]) -> list[Any]:
 
 
 def _smallest(segments: list[Any], rows: int) -> list[Any]:
-    """Return the segments that are worth merging: each row comes to a segment of twice the size, so that it is written anew a few times in all.
+    """Return the segments that are worth merging: each row comes to a segment of twice the size, so
+    that it is written anew a few times in all.
 
     What was deleted is left behind and costs nothing: a segment is as large as what is left of it.
     """

@@ -1,4 +1,6 @@
-"""The writer: applies what changed to the store in one transaction, brings the views up to it, and takes private notes out of every file."""
+"""The writer: applies what changed to the store in one transaction, brings the views up to it, and
+takes private notes out of every file.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,18 @@ from thumbindex.index.locks import locked
 from thumbindex.index.stamp import clear, make_durable
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.words import KeywordView, WhooshKeywordIndex, open_segments
-from thumbindex.model import Chunk, Decision, Document, FileState, FileTimes, Link, LinkKind, ParsedDocument, Pause, Problem
+from thumbindex.model import (
+    Chunk,
+    Decision,
+    Document,
+    FileState,
+    FileTimes,
+    Link,
+    LinkKind,
+    ParsedDocument,
+    Pause,
+    Problem,
+)
 from thumbindex.ports import Vector
 from thumbindex.text import text_key
 
@@ -33,20 +46,32 @@ GIT_FAILURE = "git_failure"
 """The fact that says why commits could not be read."""
 
 ORPHAN_FACTOR, FEW_VECTORS = 2, 1000
-"""Vectors without a text are kept for what may come back (a checkout, a sync), up to as many as there are with one, and a few in any case."""
+"""Vectors without a text are kept for what may come back (a checkout, a sync), up to as many as
+there are with one, and a few in any case.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """Files that were read and are private, by a digest of their path: their sizes, times and digests, so that they are not read each time."""
+    """Files that were read and are private, by a digest of their path: their sizes, times and
+    digests, so that they are not read each time.
+    """
 
     salt: str = ""
     files: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
 
-    def split(self, paths: Iterable[str]) -> tuple[dict[str, FileState], dict[str, Sequence[int | str]]]:
-        """Return the recorded states of the paths that are withheld, and the entries of files that are not among the paths."""
+    def split(
+        self, paths: Iterable[str]
+    ) -> tuple[dict[str, FileState], dict[str, Sequence[int | str]]]:
+        """Return the recorded states of the paths that are withheld, and the entries of files that
+        are not among the paths.
+        """
         marks = {self._mark(path): path for path in paths} if self.files else {}
-        known = {marks[mark]: _state(marks[mark], kept) for mark, kept in self.files.items() if mark in marks}
+        known = {
+            marks[mark]: _state(marks[mark], kept)
+            for mark, kept in self.files.items()
+            if mark in marks
+        }
         gone = {mark: kept for mark, kept in self.files.items() if mark not in marks}
         return known, gone
 
@@ -60,7 +85,8 @@ class Withheld:
         public: Iterable[str],
         gone: Mapping[str, Sequence[int | str]],
     ) -> Withheld:
-        """Return the list with new entries for private files, and without public files and those gone.
+        """Return the list with new entries for private files, and without public files and those
+        gone.
 
         An entry of `gone` stays if it has changed since it was read.
         """
@@ -85,7 +111,11 @@ def _state(path: str, kept: Sequence[int | str]) -> FileState:
 def read_withheld(store: Store) -> Withheld:
     """Return what is kept."""
     written = json.loads(store.meta(_FACT, "{}"))
-    return Withheld(written["salt"], {mark: tuple(kept) for mark, kept in written["files"].items()}) if written else Withheld()
+    if written:
+        return Withheld(
+            written["salt"], {mark: tuple(kept) for mark, kept in written["files"].items()}
+        )
+    return Withheld()
 
 
 def keep_withheld(store: Store, withheld: Withheld) -> None:
@@ -108,7 +138,11 @@ def forget_private(store: Store, paths: Sequence[str], *, is_new: bool = False) 
     from thumbindex.index.layout import forget_on_map
 
     places = Places(store.decisions_file.parent)
-    for forget in (partial(_forget_decisions, store), partial(forget_judged, places), partial(forget_on_map, places)):
+    for forget in (
+        partial(_forget_decisions, store),
+        partial(forget_judged, places),
+        partial(forget_on_map, places),
+    ):
         try:
             forget(paths)
         except StorageError as error:  # the owner's own file keeps no note from becoming private
@@ -124,7 +158,9 @@ def _forget_decisions(store: Store, paths: Sequence[str]) -> None:
     named = [
         (each.first, each.second)
         for each in store.decisions()
-        if {each.first, each.second} & texts or each.first_place.startswith(places) or each.second_place.startswith(places)
+        if {each.first, each.second} & texts
+        or each.first_place.startswith(places)
+        or each.second_place.startswith(places)
     ]
     if named:
         write_decisions(store.decisions_file, (), named)
@@ -143,7 +179,9 @@ CHUNKS_AT_ONCE = 500
 """Chunks in memory while a keyword view is written."""
 
 CHUNKS_A_COMMIT = 20_000
-"""Chunks that come to the keyword view with one commit; the rest comes later, so that no other writer waits for minutes."""
+"""Chunks that come to the keyword view with one commit; the rest comes later, so that no other
+writer waits for minutes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +191,23 @@ class Batch:
     documents: Sequence[tuple[FileState, ParsedDocument]] = ()
     removed: Sequence[str] = ()
     touched: Sequence[tuple[FileState, float]] = ()  # with the modified time in seconds
-    problems: Sequence[Problem] | None = None  # all there are about files that are no documents; None leaves them
+    # all there are about files that are no documents; None leaves them
+    problems: Sequence[Problem] | None = None
     last: bool = True  # links are resolved with the last batch of a run
-    seen: Mapping[str, FileState] | None = None  # state of each path when it was compared; None if no one else can have written
+    # state of each path when it was compared; None if no one else can have written
+    seen: Mapping[str, FileState] | None = None
     most: int = CHUNKS_A_COMMIT  # chunks that come to the keyword view at once
-    failed: Sequence[Problem] = ()  # about files of this batch, kept where `problems` does not say all
+    # about files of this batch, kept where `problems` does not say all
+    failed: Sequence[Problem] = ()
     left: frozenset[str] = frozenset()  # paths that were not looked at: what is known of them stays
     private: frozenset[str] = frozenset()  # of those removed: not a trace of them is to stay
     withheld: Sequence[FileState] = ()  # private files: nothing but their states is kept
-    gone: Mapping[str, Sequence[int | str]] = field(default_factory=dict)  # entries of withheld files that are not there any more
+    # entries of withheld files that are not there any more
+    gone: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)  # about the index, kept with it
-    newest: float = 0.0  # when the newest file that was known before was modified: what is later and new was written since; 0 where none was
+    # when the newest file that was known before was modified: what is later and new was written
+    # since; 0 where none was
+    newest: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +227,11 @@ class Writer:
 
     @classmethod
     @contextmanager
-    def open(cls, folder: Path, waiting: Callable[[], None] | None = None, edition: int = 0) -> Iterator[Writer]:
-        """Take the lock (waiting for another writer, calling `waiting` now and then) and open the store of the present edition, or of `edition`.
+    def open(
+        cls, folder: Path, waiting: Callable[[], None] | None = None, edition: int = 0
+    ) -> Iterator[Writer]:
+        """Take the lock (waiting for another writer, calling `waiting` now and then) and open the
+        store of the present edition, or of `edition`.
 
         What is damaged raises IndexDamagedError: `begin_anew` is for that.
         """
@@ -194,7 +241,10 @@ class Writer:
         with locked(places.lock, waiting):
             places = places.at(edition)
             if edition and not places.store.exists():
-                raise IndexGoneError(f"The index in {folder} was forgotten by another process while it was built anew: run it again.")
+                raise IndexGoneError(
+                    f"The index in {folder} was forgotten by another process while it was "
+                    "built anew: run it again."
+                )
             places.sweep(places.edition, being_built(places))
             with closing(open_store(places)) as store:
                 yield cls(places, store)
@@ -206,20 +256,33 @@ class Writer:
         with self.store.transaction():
             batch = _as_seen(batch, self.store)
             paths = [*batch.removed, *(state.path for state, _ in batch.documents)]
-            before = _Before(_names(self.store, paths), self.store.rows(paths), _leads(self.store, paths))
-            self.store.keep_replaced([] if batch.last else [state.path for state, _ in batch.documents])
+            before = _Before(
+                _names(self.store, paths), self.store.rows(paths), _leads(self.store, paths)
+            )
+            self.store.keep_replaced(
+                [] if batch.last else [state.path for state, _ in batch.documents]
+            )
             self._write(batch)
             stale = self.store.meta("links") == "stale" or before.names != _names(self.store, paths)
             if batch.last:
-                self._resolve_links(resolver, None if stale else {state.path for state, _ in batch.documents}, before.leads)
+                self._resolve_links(
+                    resolver,
+                    None if stale else {state.path for state, _ in batch.documents},
+                    before.leads,
+                )
             unresolved = not batch.last and bool(stale or batch.documents or batch.removed)
             self.store.set_meta("links", "stale" if unresolved else "resolved")
             for key, value in batch.facts.items():
                 self.store.set_meta(key, value)
             self.store.set_meta("words", str(self.store.generation + 1))
             now = self.store.rows(paths)
-            # written before the store's commit, and stamped right after it: between the two, searches find texts that are not there any more
-            behind = None if lacking is None else self._write_words(before.rows - now, now - before.rows, batch.most, lacking)
+            # written before the store's commit, and stamped right after it: between the two,
+            # searches find texts that are not there any more
+            behind = (
+                None
+                if lacking is None
+                else self._write_words(before.rows - now, now - before.rows, batch.most, lacking)
+            )
         if behind is None:
             behind = self.sync_keyword(batch.most)
         else:
@@ -227,9 +290,13 @@ class Writer:
         return Applied(given - _size(batch), behind)
 
     def _write_words(self, gone: set[int], new: set[int], most: int, lacking: int) -> int | None:
-        """Write what differs to the keyword view, for a stamp to count it; return how many rows it will lack, None where it is damaged."""
+        """Write what differs to the keyword view, for a stamp to count it; return how many rows it
+        will lack, None where it is damaged.
+        """
         try:
-            removed, left = self._put_rows(KeywordView(self.places.keyword), sorted(gone), sorted(new), most)
+            removed, left = self._put_rows(
+                KeywordView(self.places.keyword), sorted(gone), sorted(new), most
+            )
         except IndexDamagedError:
             return None
         return left + lacking - (len(gone) - removed)
@@ -241,13 +308,17 @@ class Writer:
         public = {*batch.removed, *(state.path for state, _ in batch.documents)} - withheld
         after = before.changed(batch.withheld, public, batch.gone)
         is_new = not after.files.keys() <= before.files.keys()
-        forget_private(self.store, [path for path in batch.removed if path in batch.private], is_new=is_new)
+        forget_private(
+            self.store, [path for path in batch.removed if path in batch.private], is_new=is_new
+        )
         if after != before:
             keep_withheld(self.store, after)
         versions = self._versions([state.path for state, _ in batch.documents])
         self.store.remove_documents(batch.removed)
         for state, parsed in batch.documents:
-            document = _with_history(parsed.document, state.digest, versions.get(state.path), batch.newest)
+            document = _with_history(
+                parsed.document, state.digest, versions.get(state.path), batch.newest
+            )
             self.store.add_document(state, replace(parsed, document=document))
         for state, modified in batch.touched:
             self.store.touch_document(state, modified)
@@ -257,15 +328,26 @@ class Writer:
             self.store.replace_walk_problems(batch.problems, batch.left)
 
     def _versions(self, paths: Sequence[str]) -> dict[str, tuple[str, FileTimes]]:
-        """Return what was known of documents: an index that is built anew takes that from the present one."""
+        """Return what was known of documents: an index that is built anew takes that from the
+        present one.
+        """
         known: dict[str, tuple[str, FileTimes]] = {}
         if self.store.meta(BUILDING) and self.places.edition != self.places.present:
-            with suppress(StorageError), closing(Store(self.places.at(self.places.present).store, read_only=True)) as present:
+            with (
+                suppress(StorageError),
+                closing(
+                    Store(self.places.at(self.places.present).store, read_only=True)
+                ) as present,
+            ):
                 known = present.versions(paths)
         return known | self.store.versions(paths)
 
-    def keep_commits(self, days: Mapping[str, tuple[str, str]] | None, commit: str, failure: str = "") -> None:
-        """Keep the days of the documents' commits, read at a commit; None where they were not read, perhaps for a `failure`: known ones stay."""
+    def keep_commits(
+        self, days: Mapping[str, tuple[str, str]] | None, commit: str, failure: str = ""
+    ) -> None:
+        """Keep the days of the documents' commits, read at a commit; None where they were not read,
+        perhaps for a `failure`: known ones stay.
+        """
         with self.store.transaction():
             if days is None:
                 self.store.give_up_dates()
@@ -274,12 +356,20 @@ class Writer:
             self.store.set_meta("commit", commit)
             self.store.set_meta(GIT_FAILURE, failure)
 
-    def _resolve_links(self, resolver: Callable[[Sequence[Document]], Resolve], only: set[str] | None, leads: Leads) -> None:
-        """Resolve the links of some documents; of all (None) where names came or went, else one that stood there before leads where it led."""
+    def _resolve_links(
+        self, resolver: Callable[[Sequence[Document]], Resolve], only: set[str] | None, leads: Leads
+    ) -> None:
+        """Resolve the links of some documents; of all (None) where names came or went, else one
+        that stood there before leads where it led.
+        """
         links = self.store.links(only)
         wanted = {(path, link.kind, link.target) for path, _, link in links}
         known = only is not None and wanted <= leads.keys()
-        resolve = (lambda link, path: leads[path, link.kind, link.target]) if known else resolver(self.store.names())
+        resolve = (
+            (lambda link, path: leads[path, link.kind, link.target])
+            if known
+            else resolver(self.store.names())
+        )
         for path, ordinal, link in links:
             resolved = resolve(link, path)
             if resolved != link.resolved:
@@ -295,31 +385,47 @@ class Writer:
 
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it."""
-        return WhooshKeywordIndex(open_segments(self.places.keyword), StoreCatalog(self.store, "")).counted_words()
+        return WhooshKeywordIndex(
+            open_segments(self.places.keyword), StoreCatalog(self.store, "")
+        ).counted_words()
 
     def catch_up(self, most: int = CHUNKS_A_COMMIT) -> int:
-        """Bring the keyword view some way further to the store, from whatever state it is in; return how many rows it still lacks."""
+        """Bring the keyword view some way further to the store, from whatever state it is in;
+        return how many rows it still lacks.
+        """
         lacking = KeywordView(self.places.keyword).lacking(self._words)
         if lacking is None:
-            with self.store.transaction():  # readers that have the old view open notice, and open the new one
+            # readers that have the old view open notice, and open the new one
+            with self.store.transaction():
                 self.store.set_meta("words", str(self.store.generation + 1))
         elif not lacking:
             return 0
         return self.sync_keyword(most)
 
     def sync_keyword(self, most: int = CHUNKS_A_COMMIT) -> int:
-        """Remove from the keyword view and add to it what differs from the store, at most so many chunks; return how many rows it still lacks."""
+        """Remove from the keyword view and add to it what differs from the store, at most so many
+        chunks; return how many rows it still lacks.
+        """
         view = KeywordView(self.places.keyword)
         _, behind = self._put_rows(view, *self._differing_rows(view), most)
         view.write_stamp(self._words, behind)
         return behind
 
-    def _put_rows(self, view: KeywordView, gone: Sequence[int], new: Sequence[int], most: int) -> tuple[int, int]:
+    def _put_rows(
+        self, view: KeywordView, gone: Sequence[int], new: Sequence[int], most: int
+    ) -> tuple[int, int]:
         """Return how many rows were there to be removed, and how many are left to be added."""
         known = self.store.documents([-row for row in new if row < 0])
-        documents = [(-row, document_from_row(path, title, times, facts, folder="")) for row, path, title, times, facts in known]
+        documents = [
+            (-row, document_from_row(path, title, times, facts, folder=""))
+            for row, path, title, times, facts in known
+        ]
         chunks = [row for row in new if row > 0]
-        removed = view.apply(gone, documents, self._read_chunks(chunks[:most])) if gone or documents or chunks else 0
+        removed = (
+            view.apply(gone, documents, self._read_chunks(chunks[:most]))
+            if gone or documents or chunks
+            else 0
+        )
         return removed, len(chunks[most:])
 
     @property
@@ -328,10 +434,12 @@ class Writer:
         return int(self.store.meta("words", "0"))
 
     def wipe(self) -> bool:
-        """Take what was forgotten as private out of the index's files, which a reader's open snapshot can put off; tell whether it is out.
+        """Take what was forgotten as private out of the index's files, which a reader's open
+        snapshot can put off; tell whether it is out.
 
-        Its vectors go where no other folder holds the text; what cannot be told of that now is owed. An edition that is not switched to yet
-        waits until it is: the present one still holds what is to go.
+        Its vectors go where no other folder holds the text; what cannot be told of that now is
+        owed. An edition that is not switched to yet waits until it is: the present one still holds
+        what is to go.
         """
         if is_wiped(self.store):
             return True
@@ -343,7 +451,8 @@ class Writer:
         else:
             clear(self.places.keyword)  # it is built anew
             self.catch_up()
-        make_durable(self.places.keyword)  # before that is taken note of: nobody would wipe again what a power cut brings back
+        # before that is taken note of: nobody would wipe again what a power cut brings back
+        make_durable(self.places.keyword)
         sweep_vectors(self.places.folder.parent)
         is_out = [self.places.sweep(being_built(self.places)), self.store.clean_log()]
         if all(is_out):
@@ -351,7 +460,9 @@ class Writer:
         return all(is_out)
 
     def merge_keyword(self, pause: Pause = "leisure") -> None:
-        """Make one of the keyword view's many small segments, which each edit adds to; one that is damaged, not there or not whole waits."""
+        """Make one of the keyword view's many small segments, which each edit adds to; one that is
+        damaged, not there or not whole waits.
+        """
         view = KeywordView(self.places.keyword)
         if view.lacking(self._words) == 0:
             view.merge(pause)
@@ -363,7 +474,9 @@ class Writer:
         return np.setdiff1d(held, wanted).tolist(), np.setdiff1d(wanted, held).tolist()
 
     def _held_rows(self, view: KeywordView) -> Positions:
-        """Return the rows that the view holds; one that is missing, damaged or of another version is begun anew."""
+        """Return the rows that the view holds; one that is missing, damaged or of another version
+        is begun anew.
+        """
         try:
             return view.rows()
         except IndexDamagedError:
@@ -374,17 +487,32 @@ class Writer:
         for start in range(0, len(rows), CHUNKS_AT_ONCE):
             part = rows[start : start + CHUNKS_AT_ONCE]
             languages = self.store.languages(part)
-            yield from ((row, chunk, languages.get(row, "")) for row, chunk in self.store.chunks(part).items())
+            yield from (
+                (row, chunk, languages.get(row, ""))
+                for row, chunk in self.store.chunks(part).items()
+            )
 
-    def keep_vectors(self, vectors: Mapping[bytes, Vector], rows: Sequence[int] = (), *, last: bool = False, words: str = "") -> None:
-        """Keep vectors of chunks' texts, and commit that they are there; with the last of those that were missing, take note that none is.
+    def keep_vectors(
+        self,
+        vectors: Mapping[bytes, Vector],
+        rows: Sequence[int] = (),
+        *,
+        last: bool = False,
+        words: str = "",
+    ) -> None:
+        """Keep vectors of chunks' texts, and commit that they are there; with the last of those
+        that were missing, take note that none is.
 
-        A text that went while it was embedded, as a private one does, gets none; `rows` are where the texts stood. Other texts than chunks' are
-        kept if the index's words are still those of `words`.
+        A text that went while it was embedded, as a private one does, gets none; `rows` are where
+        the texts stood. Other texts than chunks' are kept if the index's words are still those of
+        `words`.
         """
         if not (vectors and self.store.vectors):
             return
-        there = self.store.texts_among(vectors.keys(), rows) if not words else set(vectors) if words == self.store.meta("words", "0") else set()
+        if not words:
+            there = self.store.texts_among(vectors.keys(), rows)
+        else:
+            there = set(vectors) if words == self.store.meta("words", "0") else set()
         if kept := [key for key in vectors if key in there]:
             self.store.vectors.add(kept, np.stack([vectors[key] for key in kept]))
         with self.store.transaction():
@@ -392,13 +520,21 @@ class Writer:
                 self.store.note_embedded()
 
     def sweep_unused(self) -> None:
-        """Delete vectors that nobody needs, when they may have become more than those that somebody does."""
+        """Delete vectors that nobody needs, when they may have become more than those that somebody
+        does.
+        """
         vectors = self.store.vectors
-        if vectors and vectors.count() > ORPHAN_FACTOR * max(int(vectors.meta("swept", "0")), self.store.count_chunks(), FEW_VECTORS):
+        if not vectors:
+            return
+        count = vectors.count()
+        needed = max(int(vectors.meta("swept", "0")), self.store.count_chunks(), FEW_VECTORS)
+        if count > ORPHAN_FACTOR * needed:
             sweep_vectors(self.places.folder.parent)
 
     def decide(self, made: Iterable[Decision] = (), dropped: Iterable[tuple[str, str]] = ()) -> int:
-        """Keep what the owner decided, and forget what he takes back; return how much of that there was."""
+        """Keep what the owner decided, and forget what he takes back; return how much of that there
+        was.
+        """
         gone = write_decisions(self.store.decisions_file, made, dropped)
         with self.store.transaction():
             self.store.duplicates.note_change()
@@ -419,11 +555,17 @@ class _Before:
 
 
 def _as_seen(batch: Batch, store: Store) -> Batch:
-    """Leave out paths whose entry has changed since they were compared: another process was faster, and may have read a newer text."""
+    """Leave out paths whose entry has changed since they were compared: another process was faster,
+    and may have read a newer text.
+    """
     if batch.seen is None:
         return batch
     seen = batch.seen
-    paths = {*batch.removed, *(state.path for state, _ in (*batch.documents, *batch.touched)), *(state.path for state in batch.withheld)}
+    paths = {
+        *batch.removed,
+        *(state.path for state, _ in (*batch.documents, *batch.touched)),
+        *(state.path for state in batch.withheld),
+    }
     now = store.manifest(list(paths)) | read_withheld(store).of(paths)
     same = {path for path in paths if now.get(path) == seen.get(path)}
     return replace(
@@ -435,17 +577,26 @@ def _as_seen(batch: Batch, store: Store) -> Batch:
     )
 
 
-def _with_history(document: Document, digest: str, version: tuple[str, FileTimes] | None, newest: float) -> Document:
-    """Give a document what is known of its days. One whose text was another one was edited, at the time of its file unless that is an older one.
+def _with_history(
+    document: Document, digest: str, version: tuple[str, FileTimes] | None, newest: float
+) -> Document:
+    """Give a document what is known of its days.
 
-    So was a new one whose file is newer than the `newest` that was known: a folder's first index and what is copied with its times show no edit.
+    One whose text was another one was edited, at the time of its file unless that is an older one.
+
+    So was a new one whose file is newer than the `newest` that was known: a folder's first index
+    and what is copied with its times show no edit.
     """
     if version is None:
-        return replace(document, edited=document.modified) if 0 < newest < document.modified else document
+        if 0 < newest < document.modified:
+            return replace(document, edited=document.modified)
+        return document
     before, times = version
     last = document.modified if document.modified > times.modified else 0.0
     edited = times.edited if digest == before else last
-    return replace(document, edited=edited, first_commit=times.first_commit, last_commit=times.last_commit)
+    return replace(
+        document, edited=edited, first_commit=times.first_commit, last_commit=times.last_commit
+    )
 
 
 def _size(batch: Batch) -> int:

@@ -20,11 +20,24 @@ from thumbindex.corpus.walk import unmatched_globs
 from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
-from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.errors import (
+    IndexDamagedError,
+    ModelError,
+    StorageError,
+    UnknownFolderError,
+    UsageError,
+)
 from thumbindex.index.editions import delete_index, mend
 from thumbindex.index.locks import LOOK_SECONDS, is_held
 from thumbindex.index.writer import Writer
-from thumbindex.library.answering import Turns, answer, checked, checked_filters, folder_state, marked
+from thumbindex.library.answering import (
+    Turns,
+    answer,
+    checked,
+    checked_filters,
+    folder_state,
+    marked,
+)
 from thumbindex.library.citations import verify
 from thumbindex.library.duplicates import (
     all_duplicates,
@@ -38,9 +51,33 @@ from thumbindex.library.duplicates import (
     warnings,
 )
 from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder
-from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder, place_of, undo_tuned, write_tuned
-from thumbindex.library.freshness import News, announced, await_others, checked_wait, count_words, indexed_by, wait_until_fresh
-from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_dates, index_folders, is_up_to_date, open_directories
+from thumbindex.library.folders import (
+    Folder,
+    find_folders,
+    find_indexes,
+    opened_folder,
+    place_of,
+    undo_tuned,
+    write_tuned,
+)
+from thumbindex.library.freshness import (
+    News,
+    announced,
+    await_others,
+    checked_wait,
+    count_words,
+    indexed_by,
+    wait_until_fresh,
+)
+from thumbindex.library.indexing import (
+    Run,
+    Sizes,
+    holds_nothing,
+    index_dates,
+    index_folders,
+    is_up_to_date,
+    open_directories,
+)
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import (
     Note,
@@ -100,17 +137,23 @@ __all__ = ["LOOK_SECONDS", "Folder", "Library", "Note", "Sizes"]
 _LOG = logging.getLogger(__name__)
 
 MOST_BROWSED = 10_000
-"""Notes of a database that are listed for who takes a few: a list is of one moment, and cannot wait for who reads it."""
+"""Notes of a database that are listed for who takes a few: a list is of one moment, and cannot wait
+for who reads it.
+"""
 
 
 _Asked = ParamSpec("_Asked")
 _Told = TypeVar("_Told")
 
 
-def at_one_moment(method: Callable[Concatenate[Library, _Asked], _Told]) -> Callable[Concatenate[Library, _Asked], _Told]:
-    """Have all that a method of a library reads of a database be of one moment: no commit comes between two of its reads.
+def at_one_moment(
+    method: Callable[Concatenate[Library, _Asked], _Told],
+) -> Callable[Concatenate[Library, _Asked], _Told]:
+    """Have all that a method of a library reads of a database be of one moment: no commit comes
+    between two of its reads.
 
-    Where the database is lost meanwhile, the method is called again: it only reads, and keeps nothing.
+    Where the database is lost meanwhile, the method is called again: it only reads, and keeps
+    nothing.
     """
 
     @wraps(method)
@@ -121,11 +164,18 @@ def at_one_moment(method: Callable[Concatenate[Library, _Asked], _Told]) -> Call
 
 
 class Library:
-    """Some folders of Markdown, indexed and asked as one. Cheap to open; safe to ask from several threads."""
+    """Some folders of Markdown, indexed and asked as one.
+
+    Cheap to open; safe to ask from several threads.
+    """
 
     find_folders, place_of = staticmethod(find_folders), staticmethod(place_of)
     open_directories = staticmethod(open_directories)
-    ingestion_total, ingestion_in_words, ingestion_warnings = staticmethod(total), staticmethod(in_words), staticmethod(warnings)
+    ingestion_total, ingestion_in_words, ingestion_warnings = (
+        staticmethod(total),
+        staticmethod(in_words),
+        staticmethod(warnings),
+    )
 
     def __init__(
         self,
@@ -138,7 +188,10 @@ class Library:
     ) -> None:
         self.config = config
         patience = None if wait_for_models else PATIENCE_SECONDS
-        self._readers: tuple[Reader, ...] = (*(Reader(folder, patience) for folder in folders), *published)
+        self._readers: tuple[Reader, ...] = (
+            *(Reader(folder, patience) for folder in folders),
+            *published,
+        )
         self._embedder, self._reranker = embedder, reranker
         self._given = embedder is not None
         self._wait_for_models = wait_for_models
@@ -158,13 +211,16 @@ class Library:
         wait_for_models: bool = True,
         engine: str = "",
     ) -> Library:
-        """Open folders by path or configured name; with none, the configured ones, else the current folder.
+        """Open folders by path or configured name; with none, the configured ones, else the current
+        folder.
 
-        With `engine`, the address of a PostgreSQL database, folders are named that are published there, and those found there are opened: all of
-        them where none is named. A path is a folder on this machine, beside them. Raises EngineError.
+        With `engine`, the address of a PostgreSQL database, folders are named that are published
+        there, and those found there are opened: all of them where none is named. A path is a folder
+        on this machine, beside them. Raises EngineError.
 
-        The first query loads the index's model, and each one waits for the present generation; a server does not wait
-        (`wait_for_models=False`): it loads the model behind its answers, and answers from the last generation while it opens a large one.
+        The first query loads the index's model, and each one waits for the present generation; a
+        server does not wait (`wait_for_models=False`): it loads the model behind its answers, and
+        answers from the last generation while it opens a large one.
         """
         if isinstance(folders, str):
             raise UsageError(f"Folders are a list: Library.open([{folders!r}]).")
@@ -179,45 +235,80 @@ class Library:
         try:
             own = find_folders(config, folders, directory) if folders or not engine else ()
             found = [opened_folder(name, root, directory, config) for name, root in own]
-            if twice := {each.name for each in found} & {reader.folder.name for reader in published}:
-                raise UsageError(f"There are two folders {min(twice)!r}, one here and one that is published: give the one here another name.")
-            configs = [*(each.config for each in found), *(reader.folder.config for reader in published)]
-            return cls(found, configs[0] if len(configs) == 1 else config, embedder, reranker, wait_for_models, published)
+            names = {each.name for each in found}
+            if twice := names & {reader.folder.name for reader in published}:
+                raise UsageError(
+                    f"There are two folders {min(twice)!r}, one here and one that is "
+                    "published: give the one here another name."
+                )
+            configs = [
+                *(each.config for each in found),
+                *(reader.folder.config for reader in published),
+            ]
+            return cls(
+                found,
+                configs[0] if len(configs) == 1 else config,
+                embedder,
+                reranker,
+                wait_for_models,
+                published,
+            )
         except BaseException:
             for reader in published:
                 reader.close()
             raise
 
     @classmethod
-    def everywhere(cls, *, index: str | Path | None = None, config: Config | None = None, only: Sequence[str | Path] = ()) -> Library:
-        """Open every index in the index directory, those of folders that are gone too; `only` names some by folder path or name."""
+    def everywhere(
+        cls,
+        *,
+        index: str | Path | None = None,
+        config: Config | None = None,
+        only: Sequence[str | Path] = (),
+    ) -> Library:
+        """Open every index in the index directory, those of folders that are gone too; `only` names
+        some by folder path or name.
+        """
         config = config or load_config()
         found = find_indexes(str(index) if index is not None else config.index.directory, config)
         wanted = {str(one) for one in only} | {str(real_folder(one)) for one in only}
-        return cls([each for each in found if not only or wanted & {str(each.root), each.name}], config)
+        return cls(
+            [each for each in found if not only or wanted & {str(each.root), each.name}], config
+        )
 
     def remembering(self) -> Library:
-        """Return a library over the same open indexes that has each query embedded, and each passage scored with it, only once."""
+        """Return a library over the same open indexes that has each query embedded, and each
+        passage scored with it, only once.
+        """
         other = copy(self)
         other._embedder = RememberedQueries(self._embedder) if self._embedder else None
         other._reranker = RememberedScores(self._reranker) if self._reranker else None
         return other
 
     def only(self, names: Collection[str]) -> Library:
-        """Return a library over some of the same open folders, with the models that are there now: of the others nothing is to be had from it."""
+        """Return a library over some of the same open folders, with the models that are there now:
+        of the others nothing is to be had from it.
+        """
         other = copy(self)
         other._readers = tuple(reader for reader in self._readers if reader.folder.name in names)
-        if len(other._readers) == 1:  # as where it is opened alone: its own file and what was tuned for it hold
+        # as where it is opened alone: its own file and what was tuned for it hold
+        if len(other._readers) == 1:
             other.config = other._readers[0].folder.config
         return other
 
     def moment(self) -> AbstractContextManager[None]:
-        """Have what is read meanwhile of folders in a database be of one moment; folders on this machine need no such thing."""
+        """Have what is read meanwhile of folders in a database be of one moment; folders on this
+        machine need no such thing.
+        """
         published = self._published
         return published.moment() if published else nullcontext()
 
     def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
-        """Ask, at such a moment; where the database is lost meanwhile, all of it again at a new one, for a few seconds. Raises EngineError."""
+        """Ask, at such a moment; where the database is lost meanwhile, all of it again at a new
+        one, for a few seconds.
+
+        Raises EngineError.
+        """
         published = self._published
         return published.in_one_moment(ask) if published else ask()
 
@@ -247,14 +338,22 @@ class Library:
 
     @property
     def is_answering(self) -> bool:
-        """Tell whether every folder has words to search, as far as that is known without waiting for a database."""
+        """Tell whether every folder has words to search, as far as that is known without waiting
+        for a database.
+        """
         return all(reader.is_answering for reader in self._readers)
 
     def unmatched_private_globs(self) -> tuple[str, ...]:
-        """Return the user's private globs that match no note of any folder, open or configured; none if a folder is away."""
+        """Return the user's private globs that match no note of any folder, open or configured;
+        none if a folder is away.
+        """
         left: tuple[str, ...] = self.config.corpus.private.globs
         settings = dict.fromkeys(configured_roots(self.config).values(), self.config.corpus)
-        settings |= {each.folder.root: each.folder.config.corpus for each in self._readers if not each.is_published}
+        settings |= {
+            each.folder.root: each.folder.config.corpus
+            for each in self._readers
+            if not each.is_published
+        }
         for root, corpus in settings.items():
             left = unmatched_globs(left, root, corpus) if left and root.is_dir() else ()
         return left
@@ -271,28 +370,48 @@ class Library:
         """Tell whether there are vectors to search, and no model yet to ask them with."""
         if self._embedder is not None:
             return False
-        return self.in_one_moment(lambda: any(reader.indexed and folder_state(reader).vectors > 0 for reader in self._readers))
+
+        def has_vectors() -> bool:
+            return any(
+                reader.indexed and folder_state(reader).vectors > 0 for reader in self._readers
+            )
+
+        return self.in_one_moment(has_vectors)
 
     @property
     def without_model(self) -> str:
         """Say what follows for answers where a model could not be had."""
-        return "Passages are not reranked." if self.models_ready else "Answers come from words alone."
+        if not self.models_ready:
+            return "Answers come from words alone."
+        return "Passages are not reranked."
 
     def load_models(self) -> None:
-        """Load what queries need: the model that the indexes were made with. Without one, words alone are searched.
+        """Load what queries need: the model that the indexes were made with.
 
-        Called again it does nothing, unless the indexes have come to another model meanwhile. Raises ModelError.
+        Without one, words alone are searched.
+
+        Called again it does nothing, unless the indexes have come to another model meanwhile.
+        Raises ModelError.
         """
         with self._loading:
             made_with = self._made_with()
-            fitting = self._given or (self._embedder is not None and self._embedder.fingerprint in {fingerprint for _, fingerprint in made_with})
+            fitting = self._given or (
+                self._embedder is not None
+                and self._embedder.fingerprint in {fingerprint for _, fingerprint in made_with}
+            )
             name = min((name for name, _ in made_with if name), default="")
             if not fitting and name:
                 self._embedder = self.open_model(name)
             # A folder's own file holds where it is asked alone, as `only` has it.
-            wanting = [each for each in (self.config, *(reader.folder.config for reader in self._readers)) if each.query.runs("rerank")]
+            wanting = [
+                each
+                for each in (self.config, *(reader.folder.config for reader in self._readers))
+                if each.query.runs("rerank")
+            ]
             if self._reranker is None and self._embedder is not None and wanting:
-                self._reranker = open_reranker(wanting[0].encode.rerank, self._embedder, offline=offline())
+                self._reranker = open_reranker(
+                    wanting[0].encode.rerank, self._embedder, offline=offline()
+                )
 
     @at_one_moment
     def _made_with(self) -> set[tuple[str, str]]:
@@ -301,7 +420,9 @@ class Library:
         return {(store.meta("model"), store.meta("fingerprint")) for store in stores}
 
     def _models_for_query(self) -> None:
-        """Load the models with the first query where a query may wait for them; without them, words alone are searched."""
+        """Load the models with the first query where a query may wait for them; without them, words
+        alone are searched.
+        """
         if self._wait_for_models and self._embedder is None:
             try:
                 self.load_models()
@@ -310,7 +431,11 @@ class Library:
                 _LOG.warning("%s %s", error, self.without_model)
 
     def open_model(self, known: str) -> Embedder:
-        """Open the model that indexes are made with: the configured one, or the `known` one of an index where none is named. Raises ModelError."""
+        """Open the model that indexes are made with: the configured one, or the `known` one of an
+        index where none is named.
+
+        Raises ModelError.
+        """
         if self._given and self._embedder is not None:
             return self._embedder
         settings = self.config.encode.embed
@@ -324,9 +449,11 @@ class Library:
     # -------------------------------------------------------------- answering
 
     def answering_with(self, settings: QuerySettings) -> Library:
-        """Return a library over the same open indexes and models that answers with other settings; closing one closes both.
+        """Return a library over the same open indexes and models that answers with other settings;
+        closing one closes both.
 
-        A reranker that they turn on is loaded; `expand` needs a vocabulary, which is there where this library expands.
+        A reranker that they turn on is loaded; `expand` needs a vocabulary, which is there where
+        this library expands.
         """
         self._models_for_query()
         other = copy(self)
@@ -354,13 +481,16 @@ class Library:
         interrupted: Callable[[], bool] = lambda: False,
         attended: Callable[[], bool] = lambda: False,
     ) -> Answer:
-        """Answer from what is indexed now; indexes nothing. Documents at the paths `without` are left out, and so is what is found through them.
+        """Answer from what is indexed now; indexes nothing.
 
-        With `wait_fresh` (seconds, at most 60) whoever indexes is waited for until the words of all that is on disk now can be searched;
-        the answer comes when the time is up or `interrupted` says so, too, and its `freshness` tells what is missing. Where nobody has
-        indexed for three seconds, and `attended` does not say that somebody is about to, it comes then. Without it, a question of which
-        `interrupted` says so when its turn has come is not searched for, and the answer is empty. With `explain` each passage says
-        how it came to its place.
+        Documents at the paths `without` are left out, and so is what is found through them.
+
+        With `wait_fresh` (seconds, at most 60) whoever indexes is waited for until the words of all
+        that is on disk now can be searched; the answer comes when the time is up or `interrupted`
+        says so, too, and its `freshness` tells what is missing. Where nobody has indexed for three
+        seconds, and `attended` does not say that somebody is about to, it comes then. Without it, a
+        question of which `interrupted` says so when its turn has come is not searched for, and the
+        answer is empty. With `explain` each passage says how it came to its place.
         """
         self._known(folder)
         limit = self.config.query.limit if limit is None else limit
@@ -368,18 +498,28 @@ class Library:
         query = checked(Query(text, limit, filters, tuple(also), passage))
         wait = checked_wait(wait_fresh)
         readers = [reader for reader in self._readers if not folder or reader.folder.name in folder]
-        freshness = wait_until_fresh(readers, wait, progress or (lambda _: None), interrupted, attended) if wait else None
+        freshness = (
+            wait_until_fresh(readers, wait, progress or (lambda _: None), interrupted, attended)
+            if wait
+            else None
+        )
         if freshness:
             self.refresh()
         self._models_for_query()
         with self._turns:
             asked = () if interrupted() and not wait else self._readers
-            found = self.in_one_moment(lambda: answer(query, asked, self.config.query, self._embedder, self._reranker, explain=explain))
+            found = self.in_one_moment(
+                lambda: answer(
+                    query, asked, self.config.query, self._embedder, self._reranker, explain=explain
+                )
+            )
         return replace(found, freshness=freshness)
 
     @at_one_moment
     def marked(self, found: Answer) -> Answer:
-        """Return an answer of this library with `marks` in its passages: where the query's words stand, by their stems."""
+        """Return an answer of this library with `marks` in its passages: where the query's words
+        stand, by their stems.
+        """
         return marked(found, self._readers)
 
     def why(
@@ -396,13 +536,23 @@ class Library:
         since: date | None = None,
         until: date | None = None,
     ) -> Why:
-        """Tell why a note (`path#heading` too) is, or is not, among the answers to a question with this limit and these filters.
+        """Tell why a note (`path#heading` too) is, or is not, among the answers to a question with
+        this limit and these filters.
 
-        `glob` is what `query` takes as `path`. Indexes nothing, and takes longer than the question: retrievers are asked again without limits.
+        `glob` is what `query` takes as `path`. Indexes nothing, and takes longer than the question:
+        retrievers are asked again without limits.
         """
         self._known(folder)
         limit = self.config.query.limit if limit is None else limit
-        query = checked(Query(text, limit, Filters(tuple(folder), tuple(glob), tuple(tag), since, until), tuple(also), passage))
+        query = checked(
+            Query(
+                text,
+                limit,
+                Filters(tuple(folder), tuple(glob), tuple(tag), since, until),
+                tuple(also),
+                passage,
+            )
+        )
         self._models_for_query()
         engines = (self.config.query, self._embedder, self._reranker)
         with self._turns:
@@ -418,14 +568,21 @@ class Library:
         since: date | None = None,
         until: date | None = None,
     ) -> NoteList:
-        """List the notes that filters (those of `query`) let through, the newest first, without a question; indexes nothing."""
+        """List the notes that filters (those of `query`) let through, the newest first, without a
+        question; indexes nothing.
+        """
         self._known(folder)
         filters = checked_filters(Filters((), tuple(path), tuple(tag), since, until))
-        return list_notes(filters, [reader for reader in self._readers if not folder or reader.folder.name in folder])
+        return list_notes(
+            filters,
+            [reader for reader in self._readers if not folder or reader.folder.name in folder],
+        )
 
     @at_one_moment
     def orphans(self, *, path: Sequence[str] = (), tag: Sequence[str] = ()) -> NoteList:
-        """List the notes that no other note links to, of those that filters let through, the newest first."""
+        """List the notes that no other note links to, of those that filters let through, the newest
+        first.
+        """
         return list_orphans(checked_filters(Filters((), tuple(path), tuple(tag))), self._readers)
 
     @at_one_moment
@@ -435,9 +592,16 @@ class Library:
 
     @at_one_moment
     def read(
-        self, path: str, *, folder: str | None = None, heading: str | None = None, lines: tuple[int, int] | None = None, exact: bool = False
+        self,
+        path: str,
+        *,
+        folder: str | None = None,
+        heading: str | None = None,
+        lines: tuple[int, int] | None = None,
+        exact: bool = False,
     ) -> Excerpt:
-        """Return a document's lines: all of them, those under a heading (`path#heading` will do), or a range; of a citation the lines that it names.
+        """Return a document's lines: all of them, those under a heading (`path#heading` will do),
+        or a range; of a citation the lines that it names.
 
         With `exact` neither a citation nor a name is taken for the path.
         """
@@ -449,31 +613,48 @@ class Library:
         return read_excerpt(found, heading, lines)
 
     @at_one_moment
-    def read_each(self, places: Sequence[tuple[str, str | None]]) -> tuple[tuple[Excerpt, ...], Mapping[str, UsageError]]:
-        """Read several paths, each with its folder or None, as `read` does: what was read, each part once, and why others were not, by path."""
+    def read_each(
+        self, places: Sequence[tuple[str, str | None]]
+    ) -> tuple[tuple[Excerpt, ...], Mapping[str, UsageError]]:
+        """Read several paths, each with its folder or None, as `read` does: what was read, each
+        part once, and why others were not, by path.
+        """
         found, errors = dict[tuple[str, str, int, int], Excerpt](), dict[str, UsageError]()
         for path, folder in places:
             try:
                 excerpt = self.read(path, folder=folder)
-                found.setdefault((excerpt.folder, excerpt.path, excerpt.start_line, excerpt.end_line), excerpt)
+                found.setdefault(
+                    (excerpt.folder, excerpt.path, excerpt.start_line, excerpt.end_line), excerpt
+                )
             except UsageError as error:
                 errors[path] = error
         return tuple(found.values()), errors
 
     @at_one_moment
-    def outline(self, path: str | None = None, *, folder: str | None = None) -> tuple[OutlineEntry, ...]:
+    def outline(
+        self, path: str | None = None, *, folder: str | None = None
+    ) -> tuple[OutlineEntry, ...]:
         """Return a document's headings, the documents of a directory, or every document."""
         readers = self._within(folder)
         if path is None or path.strip("/") in {"", "."}:
             return outline_documents(readers)
         return outline_documents(readers, path) or outline_headings(find_cited(path, readers))
 
-    def browse(self, arrange: Callable[[Iterable[Document]], Iterable[Document]], *, folder: str | None = None) -> Iterator[OutlineEntry]:
-        """Yield documents, which come by folder and path, as they are arranged; the files of few more are looked at than are taken."""
+    def browse(
+        self,
+        arrange: Callable[[Iterable[Document]], Iterable[Document]],
+        *,
+        folder: str | None = None,
+    ) -> Iterator[OutlineEntry]:
+        """Yield documents, which come by folder and path, as they are arranged; the files of few
+        more are looked at than are taken.
+        """
         readers = self._within(folder)
         if not any(reader.is_published for reader in readers):
             return browse_documents(arrange, readers)
-        return self.in_one_moment(lambda: iter(list(islice(browse_documents(arrange, readers), MOST_BROWSED))))
+        return self.in_one_moment(
+            lambda: iter(list(islice(browse_documents(arrange, readers), MOST_BROWSED)))
+        )
 
     @at_one_moment
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> Related:
@@ -491,11 +672,13 @@ class Library:
         heading: str | None = None,
         lines: tuple[int, int] | None = None,
     ) -> NotePage:
-        """Return a note as HTML, as its file is now, with what stands around it; the lines, or those under a heading, are marked.
+        """Return a note as HTML, as its file is now, with what stands around it; the lines, or
+        those under a heading, are marked.
 
         `path` is exact. `note_address(path, heading)` and `tag_address(name)` say where links lead.
         """
-        from thumbindex.library.rendering import note_page  # with a parser and an escaper of HTML, that nobody else needs
+        # with a parser and an escaper of HTML, that nobody else needs
+        from thumbindex.library.rendering import note_page
 
         found = find_document(path, self._within(folder))
         if heading:
@@ -504,16 +687,23 @@ class Library:
         return note_page(found, note_address, tag_address, lines)
 
     @at_one_moment
-    def verify(self, text: str | Sequence[str], *, folder: str | None = None, is_near: bool = True) -> Verification:
-        """Tell of each citation in a text, with what it quotes, what became of it: there as quoted, moved, changed, gone, or never there.
+    def verify(
+        self, text: str | Sequence[str], *, folder: str | None = None, is_near: bool = True
+    ) -> Verification:
+        """Tell of each citation in a text, with what it quotes, what became of it: there as quoted,
+        moved, changed, gone, or never there.
 
-        The text is a draft answer, or several, each a citation with its quotation. Notes are read as they are on disk now.
-        Paths of this machine in it are looked at only for one who `is_near`: on it.
+        The text is a draft answer, or several, each a citation with its quotation. Notes are read
+        as they are on disk now. Paths of this machine in it are looked at only for one who
+        `is_near`: on it.
         """
         return verify([text] if isinstance(text, str) else text, self._within(folder), is_near)
 
     def count_tokens(self, text: str) -> int:
-        """Count a text's tokens: never less than the tokenizer of the bundled model does. Raises ModelError where that is not installed."""
+        """Count a text's tokens: never less than the tokenizer of the bundled model does.
+
+        Raises ModelError where that is not installed.
+        """
         return self._token_counter(text)
 
     @cached_property
@@ -522,32 +712,50 @@ class Library:
 
     @at_one_moment
     def note_tokens(self, passages: Sequence[Passage]) -> dict[tuple[str, str], int]:
-        """Return about how many tokens the whole notes have that passages stand in, by folder and path."""
+        """Return about how many tokens the whole notes have that passages stand in, by folder and
+        path.
+        """
         return note_tokens(passages, self._readers, self.count_tokens)
 
     def refresh(self, folder: Sequence[str] = ()) -> None:
-        """Open the indexes, of some folders or of all, as they are now: what another process has written meanwhile is found."""
+        """Open the indexes, of some folders or of all, as they are now: what another process has
+        written meanwhile is found.
+        """
         for reader in self._readers:
             if not folder or reader.folder.name in folder:
                 reader.refresh()
 
     @at_one_moment
     def news(self) -> News:
-        """Return one who tells, each time it looks, what came, went and changed since it looked last."""
+        """Return one who tells, each time it looks, what came, went and changed since it looked
+        last.
+        """
         return News(self._readers)
 
     @at_one_moment
     def notes(self) -> tuple[Note, ...]:
-        """Return what the indexed notes say of each other: titles, headings, descriptions and links."""
+        """Return what the indexed notes say of each other: titles, headings, descriptions and
+        links.
+        """
         return read_notes(self.opened)
 
     def up_to_date(self) -> bool:
-        """Tell whether `index` would find nothing to do for the words of any folder; nothing is written. Raises StorageError, UnknownFolderError."""
+        """Tell whether `index` would find nothing to do for the words of any folder; nothing is
+        written.
+
+        Raises StorageError, UnknownFolderError.
+        """
         return all(reader.is_published or is_up_to_date(reader.folder) for reader in self._readers)
 
     def away(self) -> tuple[str, ...]:
-        """Name the folders that have an index and are not there now, or hold nothing, as the place of a drive that is not mounted does."""
-        return tuple(each.folder.name for each in self._readers if not each.is_published and each.indexed and holds_nothing(each.folder.root))
+        """Name the folders that have an index and are not there now, or hold nothing, as the place
+        of a drive that is not mounted does.
+        """
+        return tuple(
+            each.folder.name
+            for each in self._readers
+            if not each.is_published and each.indexed and holds_nothing(each.folder.root)
+        )
 
     @at_one_moment
     def words_known(self) -> tuple[Progress, ...]:
@@ -558,10 +766,14 @@ class Library:
     def status(self) -> tuple[FolderStatus, ...]:
         """Return the state of each folder's index."""
         found, database = [(reader, status_of(reader)) for reader in self._readers], self.database()
-        return tuple(replace(status, database=database) if reader.is_published else status for reader, status in found)
+        return tuple(
+            replace(status, database=database) if reader.is_published else status
+            for reader, status in found
+        )
 
     def database(self) -> DatabaseStatus | None:
-        """Tell which server answers of the database that folders are published to, and how; None where all folders lie on this machine.
+        """Tell which server answers of the database that folders are published to, and how; None
+        where all folders lie on this machine.
 
         The database is asked once, and that it does not answer is told, too.
         """
@@ -575,22 +787,33 @@ class Library:
 
     @property
     def lag(self) -> float:
-        """How many seconds what is read is behind what was published, where that is much and was heard of lately; nothing is asked."""
+        """How many seconds what is read is behind what was published, where that is much and was
+        heard of lately; nothing is asked.
+        """
         published = self._published
         return published.lag() if published else 0.0
 
     @at_one_moment
     def map(self, folder: str) -> NoteMap:
-        """Return the map of a folder: where its notes lie, how they are linked, and what is near and not linked."""
+        """Return the map of a folder: where its notes lie, how they are linked, and what is near
+        and not linked.
+        """
         from thumbindex.library.map import note_map  # only where one is asked for
 
         self._known([folder])
         return next(note_map(reader) for reader in self._within(folder))
 
     def lay_out(
-        self, folder: Sequence[str] = (), *, interrupted: Callable[[], bool] = lambda: False, is_asked: bool = False, is_first: bool = True
+        self,
+        folder: Sequence[str] = (),
+        *,
+        interrupted: Callable[[], bool] = lambda: False,
+        is_asked: bool = False,
+        is_first: bool = True,
     ) -> bool:
-        """Lay maps out where much has changed since; tell whether one was. Raises UsageError where it `is_asked` for and cannot be done.
+        """Lay maps out where much has changed since; tell whether one was.
+
+        Raises UsageError where it `is_asked` for and cannot be done.
 
         Without `is_first` only those that have been laid out before.
         """
@@ -598,11 +821,16 @@ class Library:
 
         self._known(folder)
         chosen = [reader for reader in self._readers if not folder or reader.folder.name in folder]
-        return sum(lay_out(reader, interrupted, is_asked=is_asked, is_first=is_first) for reader in chosen) > 0
+        laid_out = [
+            lay_out(reader, interrupted, is_asked=is_asked, is_first=is_first) for reader in chosen
+        ]
+        return any(laid_out)
 
     @at_one_moment
     def growth(self) -> tuple[Growth, ...]:
-        """Return of each folder what its notes are by month and language, and how its index grew."""
+        """Return of each folder what its notes are by month and language, and how its index
+        grew.
+        """
         from thumbindex.library.growth import growth_of  # as above
 
         return tuple(growth_of(reader) for reader in self._readers)
@@ -618,7 +846,11 @@ class Library:
 
     @at_one_moment
     def states(self) -> Mapping[str, IndexState]:
-        """Return how much each folder's index holds, by name; one that cannot be read now is left out. Cheaper than `status`."""
+        """Return how much each folder's index holds, by name; one that cannot be read now is left
+        out.
+
+        Cheaper than `status`.
+        """
         found = {}
         for reader in self._readers:
             try:
@@ -628,7 +860,9 @@ class Library:
         return found
 
     def _within(self, folder: str | None) -> tuple[Reader, ...]:
-        return self._readers if folder is None else tuple(r for r in self._readers if r.folder.name in self._known([folder]))
+        if folder is None:
+            return self._readers
+        return tuple(r for r in self._readers if r.folder.name in self._known([folder]))
 
     def _known(self, folders: Sequence[str]) -> Sequence[str]:
         names = [reader.folder.name for reader in self._readers]
@@ -637,20 +871,29 @@ class Library:
                 raise UnknownFolderError(f"No folder {folder!r} here: there is {', '.join(names)}.")
         return folders
 
-    # -------------------------------------------------------------- duplicates, and what the owner decides of them
+    # ------------------------------------------------------------------ duplicates, and what the ow
 
     @at_one_moment
     def duplicates(self, folder: Sequence[str] = (), *, grey: bool = False) -> DuplicatesFound:
-        """Return the clusters of one text, with `grey` those too of which the owner has to decide, and what of the decisions has lapsed."""
+        """Return the clusters of one text, with `grey` those too of which the owner has to decide,
+        and what of the decisions has lapsed.
+        """
         readers = self._with_index(folder)
         return without_hidden_texts(all_duplicates(readers, grey=grey), readers)
 
-    def decide(self, cluster: str, verdict: Verdict, note: str = "", *, folder: Sequence[str] = ()) -> Cluster:
-        """Decide of all texts of a cluster, by its id, that they are the same or stay apart; return it as it is then."""
+    def decide(
+        self, cluster: str, verdict: Verdict, note: str = "", *, folder: Sequence[str] = ()
+    ) -> Cluster:
+        """Decide of all texts of a cluster, by its id, that they are the same or stay apart; return
+        it as it is then.
+        """
         return decide(self._deciding(folder), cluster, verdict, note)
 
     def undo(self, cluster: str, *, folder: Sequence[str] = ()) -> Cluster:
-        """Take back what was decided of a cluster; return it as it is then. Raises UsageError where nothing was decided."""
+        """Take back what was decided of a cluster; return it as it is then.
+
+        Raises UsageError where nothing was decided.
+        """
         return decide(self._deciding(folder), cluster, None)
 
     @at_one_moment
@@ -659,21 +902,33 @@ class Library:
         return decisions_as_json(self._with_index(folder))
 
     def import_decisions(self, exported: Any, folder: Sequence[str] = ()) -> int:
-        """Keep decisions that were exported, over those about the same texts; return how many. Raises UsageError where one is no decision.
+        """Keep decisions that were exported, over those about the same texts; return how many.
 
-        Each goes to the folders that hold both texts; one about texts that no folder holds goes to all, and is listed as lapsed.
+        Raises UsageError where one is no decision.
+
+        Each goes to the folders that hold both texts; one about texts that no folder holds goes to
+        all, and is listed as lapsed.
         """
         return keep_decisions(self._deciding(folder), exported)
 
     def judge_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[Judgment, ...]:
-        """Judge pairs of texts that are in no index, by the configured model and guards. Raises ModelError."""
+        """Judge pairs of texts that are in no index, by the configured model and guards.
+
+        Raises ModelError.
+        """
         return judge_texts(pairs, self.open_model(""), self.config)
 
     def _deciding(self, folder: Sequence[str]) -> list[Reader]:
-        """Return the folders whose decisions are kept here. Raises UsageError where that is none: those of a database are its builders'."""
+        """Return the folders whose decisions are kept here.
+
+        Raises UsageError where that is none: those of a database are its builders'.
+        """
         chosen = self._with_index(folder)
         if chosen and all(reader.is_published for reader in chosen):
-            raise UsageError(f"{chosen[0].folder.name} is published from another place: decide there, and it is published with the decision.")
+            raise UsageError(
+                f"{chosen[0].folder.name} is published from another place: decide there, and "
+                "it is published with the decision."
+            )
         return [reader for reader in chosen if not reader.is_published]
 
     def _with_index(self, folder: Sequence[str]) -> list[Reader]:
@@ -681,20 +936,23 @@ class Library:
         chosen = [reader for reader in self._readers if not folder or reader.folder.name in folder]
         for reader in chosen:
             if not reader.indexed:
-                raise UsageError(f"There is no index of {reader.folder.root}: run `thumbindex index` first.")
+                raise UsageError(
+                    f"There is no index of {reader.folder.root}: run `thumbindex index` first."
+                )
         return chosen
 
-    # -------------------------------------------------------------- what the owner judges of answers
+    # ------------------------------------------------------------------ what the owner judges of an
 
     @at_one_moment
     def judgments(self) -> Judgments:
         """Return what the owner judges of the answers of these folders."""
-        # Imported here, as what else the page alone asks for: a server without it loads nothing of that.
+        # Imported here, as what else the page alone asks for: a server without it loads nothing of
+        # that.
         from thumbindex.library.judged import Judgments
 
         return Judgments(self._readers)
 
-    # -------------------------------------------------------------- keeping the indexes up to the disk
+    # ------------------------------------------------------------------ keeping the indexes up to t
 
     def index(
         self,
@@ -708,11 +966,14 @@ class Library:
         sizes: Sizes = "all",
         after_others: bool = False,
     ) -> IndexReport:
-        """Bring the indexes up to the disk; another process that writes is waited for, and what is damaged or of an earlier schema is repaired.
+        """Bring the indexes up to the disk; another process that writes is waited for, and what is
+        damaged or of an earlier schema is repaired.
 
-        `interrupted` is asked between two batches: where it says so, the rest is left for the next call. `sizes` leaves large files
-        to another call, or takes only those. With `after_others` a run of another process is waited for, and only what it leaves is done.
-        `verify` compares every file's digest, and reads the index whole. Raises ModelError where no model can be had: the words are kept by then.
+        `interrupted` is asked between two batches: where it says so, the rest is left for the next
+        call. `sizes` leaves large files to another call, or takes only those. With `after_others` a
+        run of another process is waited for, and only what it leaves is done. `verify` compares
+        every file's digest, and reads the index whole. Raises ModelError where no model can be had:
+        the words are kept by then.
         """
         folders = self._chosen(folder)
         show = progress or (lambda _: None)
@@ -734,7 +995,10 @@ class Library:
         try:
             return index_folders(folders, run, self.open_model)
         except IndexDamagedError as error:
-            raise IndexDamagedError(f"{error} It was rebuilt a moment ago: the disk may be failing, choose another one with --index.") from error
+            raise IndexDamagedError(
+                f"{error} It was rebuilt a moment ago: the disk may be failing, choose "
+                "another one with --index."
+            ) from error
 
     def embed(
         self,
@@ -744,7 +1008,8 @@ class Library:
         interrupted: Callable[[], bool] = lambda: False,
         dates_only: bool = False,
     ) -> tuple[str, ...]:
-        """Give commits' dates and vectors to what has none, without comparing notes with the disk; `dates_only` leaves vectors to others.
+        """Give commits' dates and vectors to what has none, without comparing notes with the disk;
+        `dates_only` leaves vectors to others.
 
         Texts that are there twice are for `find_duplicates`, or for the next `index`.
         Return what had to be repaired, in words: its notes are to be read anew.
@@ -763,27 +1028,36 @@ class Library:
         return ()
 
     def find_duplicates(self, folder: Sequence[str] = ()) -> Generator[None]:
-        """Find texts that are there twice among those that have got their vectors, as `index` does, a little whenever the next step is asked for.
+        """Find texts that are there twice among those that have got their vectors, as `index` does,
+        a little whenever the next step is asked for.
 
-        A step takes some hundredths of a second, in notes of megabytes some tenths. Whoever stops in the middle loses the documents at hand. It is
-        at its end at once where nothing is new.
+        A step takes some hundredths of a second, in notes of megabytes some tenths. Whoever stops
+        in the middle loses the documents at hand. It is at its end at once where nothing is new.
         """
         for each in self._chosen(folder):
             yield from find_duplicates(each)
 
     def merge(self, folder: Sequence[str] = (), *, pause: Pause = "leisure") -> None:
-        """Make fewer segments of the keyword indexes, to which each edit adds one, as far as the pause allows in which that is done."""
+        """Make fewer segments of the keyword indexes, to which each edit adds one, as far as the
+        pause allows in which that is done.
+        """
         for each in self._chosen(folder):
             with Writer.open(each.places.folder) as writer:
                 writer.merge_keyword(pause)
 
     def _chosen(self, folder: Sequence[str]) -> list[Folder]:
-        return [each.folder for each in self._readers if not each.is_published and (not self._known(folder) or each.folder.name in folder)]
+        return [
+            each.folder
+            for each in self._readers
+            if not each.is_published and (not self._known(folder) or each.folder.name in folder)
+        ]
 
     def repair(self, folder: Sequence[str] = ()) -> tuple[str, ...]:
-        """Read the indexes whole, and begin what is damaged or of another schema anew; vectors that are damaged are taken away.
+        """Read the indexes whole, and begin what is damaged or of another schema anew; vectors that
+        are damaged are taken away.
 
-        Return what was done, in words. The next `index` reads the notes; it asks the model only for vectors that were lost.
+        Return what was done, in words. The next `index` reads the notes; it asks the model only for
+        vectors that were lost.
         """
         self._known(folder)
         done = []
@@ -795,7 +1069,9 @@ class Library:
         return tuple(filter(None, done))
 
     def keep_tuned(self, tuned: Tuned) -> None:
-        """Keep what tuning found beside the index of each of these folders, in place of what was found before."""
+        """Keep what tuning found beside the index of each of these folders, in place of what was
+        found before.
+        """
         for folder in self.opened:
             write_tuned(folder.places, tuned)
 
@@ -805,16 +1081,33 @@ class Library:
 
     def watched(self) -> tuple[str, ...]:
         """Return the names of the folders that a server watches, and whose indexes it keeps."""
-        return tuple(reader.folder.name for reader in self._readers if not reader.is_published and is_held(reader.folder.places.watch))
+        return tuple(
+            reader.folder.name
+            for reader in self._readers
+            if not reader.is_published and is_held(reader.folder.places.watch)
+        )
 
     def being_indexed(self) -> Mapping[str, int]:
-        """Return the names of the folders that another process indexes just now, each with that process's number."""
-        return {reader.folder.name: pid for reader in self._readers if not reader.is_published and (pid := indexed_by(reader.folder.places.folder))}
+        """Return the names of the folders that another process indexes just now, each with that
+        process's number.
+        """
+        return {
+            reader.folder.name: pid
+            for reader in self._readers
+            if not reader.is_published and (pid := indexed_by(reader.folder.places.folder))
+        }
 
     def forget(self) -> tuple[FolderStatus, ...]:
-        """Delete these folders' indexes; the notes are not touched. Raises IndexBusyError where another process is writing."""
+        """Delete these folders' indexes; the notes are not touched.
+
+        Raises IndexBusyError where another process is writing.
+        """
         own = [reader for reader in self._readers if not reader.is_published]
-        gone = tuple(status for status in [status_of(reader) for reader in own] if Path(status.location).is_dir())
+        gone = tuple(
+            status
+            for status in [status_of(reader) for reader in own]
+            if Path(status.location).is_dir()
+        )
         for reader in own:
             reader.close()
             delete_index(reader.folder.places)
@@ -830,5 +1123,10 @@ class Library:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()

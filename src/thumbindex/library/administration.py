@@ -11,13 +11,20 @@ from thumbindex.index.postgres.doctor import Check, PublishedFolder
 
 
 def migrate(url: str, shard: int = 0) -> tuple[int, int]:
-    """Make the tables, anew where they are of an earlier version; return that which was there, 0 for none, and that which is. Raises EngineError."""
+    """Make the tables, anew where they are of an earlier version; return that which was there, 0
+    for none, and that which is.
+
+    Raises EngineError.
+    """
     with closing(Engine(url, writes=True)) as engine:
         return engine.migrate(shard), engine.version()
 
 
 def attach_shard(url: str, server: str) -> int:
-    """Have a hub read the folders of a foreign server of its database; return the shard's number. Raises EngineError, UsageError."""
+    """Have a hub read the folders of a foreign server of its database; return the shard's number.
+
+    Raises EngineError, UsageError.
+    """
     with closing(Engine(url, writes=True)) as engine:
         return shards.attach(engine, server)
 
@@ -29,6 +36,9 @@ def published_folders(url: str) -> tuple[PublishedFolder, ...]:
 
 
 def examine_engine(url: str) -> Iterator[Check]:
-    """Yield what is well and what is not of a database, one thing after another. Raises EngineError for an address that is none."""
+    """Yield what is well and what is not of a database, one thing after another.
+
+    Raises EngineError for an address that is none.
+    """
     with closing(Engine(url)) as engine:
         yield from doctor.examine(engine)

@@ -1,4 +1,6 @@
-"""Answer a question: the folders' snapshots as one, and the pipeline over them; questions take turns."""
+"""Answer a question: the folders' snapshots as one, and the pipeline over them; questions take
+turns.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,18 @@ from thumbindex.library.folders import Folder
 from thumbindex.library.reader import OpenedIndex, Reader
 from thumbindex.library.reading import hidden_now, with_shown_names, with_true_places
 from thumbindex.model import Answer, ChunkId, Filters, IndexState, Query
-from thumbindex.ports import CHUNK_BITS, Cosines, Documents, Embedder, Matrix, Reranker, Selection, Snapshot, Vector, VectorIndex
+from thumbindex.ports import (
+    CHUNK_BITS,
+    Cosines,
+    Documents,
+    Embedder,
+    Matrix,
+    Reranker,
+    Selection,
+    Snapshot,
+    Vector,
+    VectorIndex,
+)
 from thumbindex.process import CLIENT
 from thumbindex.query.explain import explained
 from thumbindex.query.parents import place_of_chunk
@@ -33,7 +46,9 @@ from thumbindex.query.understand import as_searched
 from thumbindex.settings import LONGEST_PHRASING, LONGEST_QUERY, MOST_REWORDINGS, QuerySettings
 
 AT_ONCE = 2
-"""Questions that are answered at once: one computes in Python while another one's vectors are multiplied outside of it."""
+"""Questions that are answered at once: one computes in Python while another one's vectors are
+multiplied outside of it.
+"""
 
 
 class Turns:
@@ -59,7 +74,12 @@ class Turns:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         with self._lock:
             self._hand_on()
 
@@ -87,14 +107,20 @@ class Turns:
 
 
 BEST = 20
-"""Of what each retriever finds: what was replaced among these is asked for again, in a moment, on the next snapshot."""
+"""Of what each retriever finds: what was replaced among these is asked for again, in a moment, on
+the next snapshot.
+"""
 
 ATTEMPTS = 3
-"""How often a question is asked where texts that it found were replaced meanwhile: in a vault that never rests, an answer comes all the same."""
+"""How often a question is asked where texts that it found were replaced meanwhile: in a vault that
+never rests, an answer comes all the same.
+"""
 
 
 class _Attempt(NamedTuple):
-    """An answer, the search that it came of, the documents of the snapshot that was searched, and what was open of each folder."""
+    """An answer, the search that it came of, the documents of the snapshot that was searched, and
+    what was open of each folder.
+    """
 
     found: Answer
     search: Search
@@ -103,18 +129,40 @@ class _Attempt(NamedTuple):
 
 
 def answer(
-    query: Query, readers: Sequence[Reader], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, *, explain: bool = False
+    query: Query,
+    readers: Sequence[Reader],
+    settings: QuerySettings,
+    embedder: Embedder | None,
+    reranker: Reranker | None,
+    *,
+    explain: bool = False,
 ) -> Answer:
-    """Ask the folders' snapshots as one and write down what the answer stood on; with `explain`, how each passage came to its place."""
-    readers = [reader for reader in readers if not query.filters.folder or reader.folder.name in query.filters.folder]
-    opened: Mapping[Reader, OpenedIndex] = {reader: reader.opened() for reader in readers if reader.indexed}
-    found, search, documents, opened = _attempt(query, opened, settings, embedder, reranker, explain)
-    named = None if explain or _is_about_all(search) else _named_places(search, documents, list(opened))
+    """Ask the folders' snapshots as one and write down what the answer stood on; with `explain`,
+    how each passage came to its place.
+    """
+    readers = [
+        reader
+        for reader in readers
+        if not query.filters.folder or reader.folder.name in query.filters.folder
+    ]
+    opened: Mapping[Reader, OpenedIndex] = {
+        reader: reader.opened() for reader in readers if reader.indexed
+    }
+    found, search, documents, opened = _attempt(
+        query, opened, settings, embedder, reranker, explain
+    )
+    named = (
+        None if explain or _is_about_all(search) else _named_places(search, documents, list(opened))
+    )
     if named is None or hidden_now(named, readers):
         asked = without_hidden(query, opened)
         # of newer snapshots anew: they may hold other notes that may not be shown
-        found = _attempt(asked, opened, settings, embedder, reranker, explain, without_hidden).found if asked.filters.hidden else found
-    return replace(found, passages=with_true_places(found.passages, list(opened))) if any(each.also_in for each in found.passages) else found
+        if asked.filters.hidden:
+            again = _attempt(asked, opened, settings, embedder, reranker, explain, without_hidden)
+            found = again.found
+    if any(each.also_in for each in found.passages):
+        return replace(found, passages=with_true_places(found.passages, list(opened)))
+    return found
 
 
 def without_hidden(query: Query, opened: Mapping[Reader, OpenedIndex]) -> Query:
@@ -125,18 +173,33 @@ def without_hidden(query: Query, opened: Mapping[Reader, OpenedIndex]) -> Query:
 
 
 def _is_about_all(search: Search) -> bool:
-    """Tell whether an answer says something of notes that it does not name: how many there are, or that some note meets a filter."""
+    """Tell whether an answer says something of notes that it does not name: how many there are, or
+    that some note meets a filter.
+    """
     filters = search.query.filters
-    if search.undated or search.unmet or search.listed is not None or any(each.excludes for each in search.conditions) or len(filters.path) > 1:
+    if (
+        search.undated
+        or search.unmet
+        or search.listed is not None
+        or any(each.excludes for each in search.conditions)
+        or len(filters.path) > 1
+    ):
         return True
     return not search.passages and bool(search.conditions or filters.tag or filters.path)
 
 
-def _named_places(search: Search, documents: Documents, readers: Sequence[Reader]) -> Iterator[tuple[str, str]]:
-    """Yield the notes, by folder and path, that an answer names or that took a place in it; what a stage dropped is named without its folder."""
+def _named_places(
+    search: Search, documents: Documents, readers: Sequence[Reader]
+) -> Iterator[tuple[str, str]]:
+    """Yield the notes, by folder and path, that an answer names or that took a place in it; what a
+    stage dropped is named without its folder.
+    """
     for each in search.passages:
         yield each.folder, each.path
-        yield from ((place.folder, place.path) for place in (*each.also_in, *(other.place for other in each.disagrees)))
+        yield from (
+            (place.folder, place.path)
+            for place in (*each.also_in, *(other.place for other in each.disagrees))
+        )
     for n in {*search.named, *search.of_time, *(each.document for each in search.candidates)}:
         yield documents[n].folder, documents[n].path
     yield from ((reader.folder.name, each.path) for each in search.dropped for reader in readers)
@@ -151,12 +214,16 @@ def _attempt(
     explain: bool,
     on_newer: Callable[[Query, Mapping[Reader, OpenedIndex]], Query] = lambda query, _: query,
 ) -> _Attempt:
-    """Ask, and ask again on newer snapshots, the query put so for them, where a commit has replaced the best texts meanwhile."""
+    """Ask, and ask again on newer snapshots, the query put so for them, where a commit has replaced
+    the best texts meanwhile.
+    """
     for _ in range(ATTEMPTS):
         attempt = _answer(query, opened, settings, embedder, reranker, explain)
         if not _lacks_its_best(attempt.search, list(opened.values())):
             break
-        newer = {reader: reader.newer(each) if each.lost else each for reader, each in opened.items()}
+        newer = {
+            reader: reader.newer(each) if each.lost else each for reader, each in opened.items()
+        }
         if all(newer[reader] is each for reader, each in opened.items()):
             break
         opened, query = newer, on_newer(query, newer)
@@ -164,43 +231,95 @@ def _attempt(
 
 
 def _lacks_its_best(search: Search, opened: Sequence[OpenedIndex]) -> bool:
-    """Tell whether a commit has replaced what a retriever found among its best: of what came later none would be shown."""
-    best = {hit.chunk for name in RETRIEVERS if name in search.lists for hit in search.lists[name].hits[: max(BEST, search.query.limit)]}
-    return any(number << CHUNK_BITS | n in best for number, each in enumerate(opened) for n in each.lost)
+    """Tell whether a commit has replaced what a retriever found among its best: of what came later
+    none would be shown.
+    """
+    best = {
+        hit.chunk
+        for name in RETRIEVERS
+        if name in search.lists
+        for hit in search.lists[name].hits[: max(BEST, search.query.limit)]
+    }
+    return any(
+        number << CHUNK_BITS | n in best for number, each in enumerate(opened) for n in each.lost
+    )
 
 
 def _answer(
-    query: Query, readers: Mapping[Reader, OpenedIndex], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, explain: bool
+    query: Query,
+    readers: Mapping[Reader, OpenedIndex],
+    settings: QuerySettings,
+    embedder: Embedder | None,
+    reranker: Reranker | None,
+    explain: bool,
 ) -> _Attempt:
     opened = list(readers.values())
     state = _total([_state(each, embedder) for each in opened])
     if not opened:
         nothing = Search(query, query.text)
-        return _Attempt(Answer(query.text, None, nothing.kind, False, 0.0, "low", (), (), state), nothing, {}, readers)
-    tools, seen = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
-    watch = (lambda stage, search: seen.append((stage, search))) if explain else (lambda stage, search: None)
+        return _Attempt(
+            Answer(query.text, None, nothing.kind, False, 0.0, "low", (), (), state),
+            nothing,
+            {},
+            readers,
+        )
+    tools = tools_over(opened, settings, embedder, reranker)
+    seen: list[tuple[str, Search]] = []
+
+    def watch(stage: str, search: Search) -> None:
+        if explain:
+            seen.append((stage, search))
+
     asked = replace(query, text=as_indexed(query.text, [reader.folder for reader in readers]))
     search, trace = run(without_folder(asked, len(opened)), tools, time.perf_counter, watch)
     passages = search.passages if search.answerable else ()
     corrected = as_searched(search, passages)
     passages = explained(passages, seen, tools) if explain else passages
-    found = Answer(query.text, corrected, search.kind, bool(passages), search.confidence, search.confidence_level, passages, trace, state)
+    found = Answer(
+        query.text,
+        corrected,
+        search.kind,
+        bool(passages),
+        search.confidence,
+        search.confidence_level,
+        passages,
+        trace,
+        state,
+    )
     documents = tools.snapshot.catalog.documents
     unmet = with_shown_names(search.unmet, tools.snapshot.catalog, list(readers))
-    terms = () if search.listed is not None else tuple(term for each in search.ways for term in (*each.terms, *each.identifiers))
+    ways = search.ways if search.listed is None else ()
+    terms = tuple(term for way in ways for term in (*way.terms, *way.identifiers))
     nearest = tuple(place_of_chunk(each, tools.snapshot.catalog) for each in search.nearest)
-    found = replace(found, filters=search.conditions, unmet=unmet, undated=search.undated, listed=search.listed, terms=terms, nearest=nearest)
+    found = replace(
+        found,
+        filters=search.conditions,
+        unmet=unmet,
+        undated=search.undated,
+        listed=search.listed,
+        terms=terms,
+        nearest=nearest,
+    )
     return _Attempt(found, search, documents, readers)
 
 
 def marked(found: Answer, readers: Sequence[Reader]) -> Answer:
     """Return an answer whose passages say where the words stand that were looked up."""
-    languages = frozenset[str]().union(*(reader.opened().snapshot.keyword.languages for reader in readers if reader.indexed))
-    return replace(found, passages=tuple(replace(each, marks=marks(each.text, found.terms, languages)) for each in found.passages))
+    languages = frozenset[str]().union(
+        *(reader.opened().snapshot.keyword.languages for reader in readers if reader.indexed)
+    )
+    return replace(
+        found,
+        passages=tuple(
+            replace(each, marks=marks(each.text, found.terms, languages)) for each in found.passages
+        ),
+    )
 
 
 def as_indexed(text: str, folders: Sequence[Folder]) -> str:
-    """Return the path in an index for a query that is, whole, an absolute path or a `file:` address inside a folder of it; else the query."""
+    """Return the path in an index for a query that is, whole, an absolute path or a `file:` address
+    inside a folder of it; else the query.
+    """
     typed = text.strip()
     if not typed.startswith(("/", "~/", "file://")) and not PureWindowsPath(typed).is_absolute():
         return text
@@ -214,9 +333,17 @@ def as_indexed(text: str, folders: Sequence[Folder]) -> str:
     return next((f"{name}/{path}" for name, path in inside if path not in {typed, ""}), text)
 
 
-def tools_over(opened: Sequence[OpenedIndex], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None) -> Tools:
+def tools_over(
+    opened: Sequence[OpenedIndex],
+    settings: QuerySettings,
+    embedder: Embedder | None,
+    reranker: Reranker | None,
+) -> Tools:
     """Return what stages need to ask some folders' snapshots as one."""
-    made_by = embedder.fingerprint if embedder else next((each.fingerprint for each in opened if each.fingerprint), "")
+    if embedder:
+        made_by = embedder.fingerprint
+    else:
+        made_by = next((each.fingerprint for each in opened if each.fingerprint), "")
     snapshots = [usable(each.snapshot, each.fingerprint, made_by) for each in opened]
     return Tools(unite(snapshots), settings, embedder, reranker)
 
@@ -226,12 +353,24 @@ def checked(query: Query) -> Query:
     if not query.text.strip():
         raise UsageError("The query is empty: say what to look for.")
     if len(query.text) > LONGEST_QUERY:
-        raise UsageError(f"The query has {len(query.text):,} characters, more than 10,000 characters: ask for less.")
+        raise UsageError(
+            f"The query has {len(query.text):,} characters, more than 10,000 characters: ask "
+            "for less."
+        )
     if len(query.also) > MOST_REWORDINGS:
-        raise UsageError(f"also has {len(query.also)} rewordings, more than {MOST_REWORDINGS}: give the best of them.")
-    for name, text in (*(("A rewording in also", each) for each in query.also), ("The passage", query.passage)):
+        raise UsageError(
+            f"also has {len(query.also)} rewordings, more than {MOST_REWORDINGS}: give the "
+            "best of them."
+        )
+    for name, text in (
+        *(("A rewording in also", each) for each in query.also),
+        ("The passage", query.passage),
+    ):
         if len(text) > LONGEST_PHRASING:
-            raise UsageError(f"{name} has {len(text):,} characters, more than {LONGEST_PHRASING:,}: a sentence or two will do.")
+            raise UsageError(
+                f"{name} has {len(text):,} characters, more than {LONGEST_PHRASING:,}: a "
+                "sentence or two will do."
+            )
     if query.limit < 1:
         raise UsageError(f"limit is {query.limit}: ask for at least 1 passage.")
     return replace(query, filters=checked_filters(query.filters))
@@ -240,11 +379,15 @@ def checked(query: Query) -> Query:
 def checked_filters(filters: Filters) -> Filters:
     """Return filters that can be met; raise UsageError for those that cannot."""
     if filters.since and filters.until and filters.since > filters.until:
-        raise UsageError(f"since {filters.since} is later than until {filters.until}: no day lies between them.")
+        raise UsageError(
+            f"since {filters.since} is later than until {filters.until}: no day lies between them."
+        )
     globs = tuple(glob.removeprefix("./") for glob in filters.path)
     for glob in globs:
         if not glob.strip("/ ") or glob.startswith("!"):
-            raise UsageError(f"path {glob!r} matches no document: give a glob such as guides/** or *.md.")
+            raise UsageError(
+                f"path {glob!r} matches no document: give a glob such as guides/** or *.md."
+            )
     return replace(filters, path=globs)
 
 
@@ -264,8 +407,11 @@ def _total(states: Sequence[IndexState]) -> IndexState:
 def _state(opened: OpenedIndex, embedder: Embedder | None) -> IndexState:
     """Count what a snapshot holds; vectors that another model made do not count."""
     snapshot, chunks = opened.snapshot, len(opened.snapshot.catalog)
-    vectors = len(snapshot.vector) if embedder is None or embedder.fingerprint == opened.fingerprint else 0
-    return IndexState(opened.documents, chunks, vectors, chunks - vectors, opened.model, snapshot.generation)
+    is_same_model = embedder is None or embedder.fingerprint == opened.fingerprint
+    vectors = len(snapshot.vector) if is_same_model else 0
+    return IndexState(
+        opened.documents, chunks, vectors, chunks - vectors, opened.model, snapshot.generation
+    )
 
 
 def folder_state(reader: Reader, embedder: Embedder | None = None) -> IndexState:
@@ -274,13 +420,21 @@ def folder_state(reader: Reader, embedder: Embedder | None = None) -> IndexState
         return IndexState(0, 0, 0, 0, "", 0)
     store = reader.store
     documents, chunks, vectors = store.counts()
-    vectors = vectors if embedder is None or embedder.fingerprint == store.meta("fingerprint") else 0
-    return IndexState(documents, chunks, vectors, chunks - vectors, store.meta("model"), store.generation)
+    vectors = (
+        vectors if embedder is None or embedder.fingerprint == store.meta("fingerprint") else 0
+    )
+    return IndexState(
+        documents, chunks, vectors, chunks - vectors, store.meta("model"), store.generation
+    )
 
 
 def usable(snapshot: Snapshot, fingerprint: str, made_by: str) -> Snapshot:
-    """Take the vectors out where another model made them than the one that is asked: cosines between models mean nothing."""
-    return snapshot if fingerprint == made_by else replace(snapshot, vector=NoVectors(), vocabulary=None)
+    """Take the vectors out where another model made them than the one that is asked: cosines
+    between models mean nothing.
+    """
+    if fingerprint == made_by:
+        return snapshot
+    return replace(snapshot, vector=NoVectors(), vocabulary=None)
 
 
 def without_folder(query: Query, folders: int) -> Query:

@@ -1,4 +1,6 @@
-"""Check citations against the notes as they are now: find them in a text with what they quote, and say of each what became of it."""
+"""Check citations against the notes as they are now: find them in a text with what they quote, and
+say of each what became of it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,15 @@ from thumbindex.library.reader import Reader
 from thumbindex.library.reading import Found, sections_now, shown, text_now, with_digests
 from thumbindex.model import CitationCheck, CitationState, Section, Verification
 from thumbindex.settings import LONGEST_DRAFT
-from thumbindex.text import SCHEME, address_of, bare_name, line_range, one_line, read_address, text_digest
+from thumbindex.text import (
+    SCHEME,
+    address_of,
+    bare_name,
+    line_range,
+    one_line,
+    read_address,
+    text_digest,
+)
 
 MOST_CITATIONS = 200
 """That one call checks: an answer has some dozens at most."""
@@ -35,7 +45,9 @@ _MOST_READ = 5_000_000
 """Characters of notes that one call reads word for word: a few seconds' work."""
 
 _MOST_SEARCHES = 150
-"""For texts that are not where they were cited, three a quotation at most: a few seconds' work in a large vault."""
+"""For texts that are not where they were cited, three a quotation at most: a few seconds' work in a
+large vault.
+"""
 
 _NAMESAKES = 5
 """Notes of one path or name in which a quotation is looked for."""
@@ -47,16 +59,24 @@ _SEARCHED = 20
 """Notes that are read for a text which is not where it was cited."""
 
 _PHRASE = 6
-"""Words of a quotation that lead to the notes that may hold it: a whole one may go over the end of a chunk."""
+"""Words of a quotation that lead to the notes that may hold it: a whole one may go over the end of
+a chunk.
+"""
 
 _FEW = 3
-"""Words from which on a text in quotes is taken for a quotation where no citation stands right beside it."""
+"""Words from which on a text in quotes is taken for a quotation where no citation stands right
+beside it.
+"""
 
 _LIKE, _ALIKE = 0.6, 0.8
-"""The least share of a quotation's words for what comes nearest to be what became of it: at all, and before the same words in another note."""
+"""The least share of a quotation's words for what comes nearest to be what became of it: at all,
+and before the same words in another note.
+"""
 
 _BEFORE, _PATH_WORDS, _HEADING = 260, 20, 300
-"""Characters and words that are looked at before a file's ending for its path, and characters behind it for a heading."""
+"""Characters and words that are looked at before a file's ending for its path, and characters
+behind it for a heading.
+"""
 
 _HEADING_WORDS = 20
 """Of a text behind a path that may be its heading."""
@@ -65,7 +85,7 @@ _TEXT_SHOWN = 300
 """Characters of what a note says in place of a quotation."""
 
 
-# ------------------------------------------------------------------ citations and quotations in a text
+# ------------------------------------------------------------------ citations and quotations in a t
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +104,9 @@ class Cited:
 
     @property
     def is_link(self) -> bool:
-        """Tell whether it names a note and no passage: within a quotation it is what the quoted note says."""
+        """Tell whether it names a note and no passage: within a quotation it is what the quoted
+        note says.
+        """
         return not self.lines and not self.digest
 
 
@@ -96,7 +118,10 @@ class Quoted:
     cited: tuple[Cited, ...]
 
 
-_LINES = re.compile(r",?[ \u00a0]?\(?lines? ([1-9]\d{0,8})(?:[-–]([1-9]\d{0,8}))?\)?|:([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?(?![\w:])")
+_LINES = re.compile(
+    r",?[ \u00a0]?\(?lines? ([1-9]\d{0,8})(?:[-–]([1-9]\d{0,8}))?\)?"
+    r"|:([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?(?![\w:])"
+)
 _ANCHOR = re.compile(
     r"(?P<address>(?:thumbindex|obsidian|vscode|file)://[^\s<>\"'`()\[\]|]+)"
     r"|\[\[(?P<wiki>[^\[\]\n]{1,300})\]\]"
@@ -112,7 +137,10 @@ _FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.M)
 _STARTS = re.compile(r"(?<=[\s`\"“”„«»()\[\]<>*|:,;—])(?=[^\s`\"“”„«»()\[\]<>*|:,;—])")
 _UNIT = re.compile(r"[ \t]*(?:[-*+][ \t]|\d{1,3}[.)][ \t]|#{1,6}[ \t]|\||$)")
 _QUOTE_LINE = re.compile(r"[ \t]*>[ \t]?(?:\[![\w-]+\][+-]?[ \t]?)?")
-_IN_QUOTES = re.compile(r"“([^“”]{1,5000})”|„([^„“”]{1,5000})[“”]|«([^«»]{1,5000})»|(?<![^\W_])\"([^\"]{1,5000})\"(?![^\W_])")
+_IN_QUOTES = re.compile(
+    r"“([^“”]{1,5000})”|„([^„“”]{1,5000})[“”]|«([^«»]{1,5000})»"
+    r"|(?<![^\W_])\"([^\"]{1,5000})\"(?![^\W_])"
+)
 _BESIDE = re.compile(r"[\s()\[\]<>*_:;,.`—–-]{0,12}")
 
 
@@ -121,8 +149,14 @@ class Names:
 
     def __init__(self, readers: Sequence[Reader], is_near: bool = True) -> None:
         self._readers, self._is_near = readers, is_near
-        self._known, self._found = dict[tuple[str, bool], bool](), dict[tuple[str, str], list[Found]]()
-        self._by_path, self._by_name = defaultdict[str, list[Found]](list), defaultdict[str, list[Found]](list)
+        self._known, self._found = (
+            dict[tuple[str, bool], bool](),
+            dict[tuple[str, str], list[Found]](),
+        )
+        self._by_path, self._by_name = (
+            defaultdict[str, list[Found]](list),
+            defaultdict[str, list[Found]](list),
+        )
         self.folders = {reader.folder.name for reader in readers}
         for reader in readers:
             if reader.indexed:
@@ -141,47 +175,74 @@ class Names:
         return self._known[name, is_path]
 
     def find(self, cited: Cited) -> Sequence[Found]:
-        """Return the notes that a citation may name, of those that may be shown now, the first few; a path comes before a name."""
+        """Return the notes that a citation may name, of those that may be shown now, the first few;
+        a path comes before a name.
+        """
         key = cited.path, cited.folder
         if key not in self._found:
-            self._found[key] = next(filter(None, (self._shown(cited, is_path) for is_path in (True, False))), [])
+            self._found[key] = next(
+                filter(None, (self._shown(cited, is_path) for is_path in (True, False))), []
+            )
         return self._found[key]
 
     def _shown(self, cited: Cited, is_path: bool) -> list[Found]:
-        some = {(each.document.folder, each.document.path): each for each in self._meant(cited.path, cited.folder, is_path)}
-        return [some[each.folder, each.path] for each in islice(shown((each.document for each in some.values()), self._readers), _NAMESAKES)]
+        some = {
+            (each.document.folder, each.document.path): each
+            for each in self._meant(cited.path, cited.folder, is_path)
+        }
+        documents = shown((each.document for each in some.values()), self._readers)
+        return [some[each.folder, each.path] for each in islice(documents, _NAMESAKES)]
 
     def _meant(self, name: str, folder: str, is_path: bool) -> Iterator[Found]:
         own, path = self.place(name)
         key, folder = _key(path), folder or own
-        some = (self._by_path.get(key) or self._from_above(key)) if is_path else self._by_name.get(key.rpartition("/")[2], [])
-        return (each for each in some if (is_path or _is_end(key, _key(each.document.path))) and (not folder or each.document.folder == folder))
+        if is_path:
+            some = self._by_path.get(key) or self._from_above(key)
+        else:
+            some = self._by_name.get(key.rpartition("/")[2], [])
+        return (
+            each
+            for each in some
+            if (is_path or _is_end(key, _key(each.document.path)))
+            and (not folder or each.document.folder == folder)
+        )
 
     def _from_above(self, key: str) -> list[Found]:
-        """Return the notes of a path that begins above their folder, as a terminal shows it: `notes/a.md` is `a.md` in the folder `notes`."""
+        """Return the notes of a path that begins above their folder, as a terminal shows it:
+        `notes/a.md` is `a.md` in the folder `notes`.
+        """
         found = list[Found]()
         for reader in self._readers:
-            written = [f"/{reader.folder.name}", *([reader.folder.root.as_posix()] if self._is_near else [])]
+            written = [
+                f"/{reader.folder.name}",
+                *([reader.folder.root.as_posix()] if self._is_near else []),
+            ]
             roots = [each.casefold() for each in written]
             for cut in (n for n, letter in enumerate(key) if letter == "/"):
                 if any(each.endswith(f"/{key[:cut]}") for each in roots):
-                    found += (each for each in self._by_path.get(key[cut + 1 :], ()) if each.reader is reader)
+                    found += (
+                        each
+                        for each in self._by_path.get(key[cut + 1 :], ())
+                        if each.reader is reader
+                    )
         return found
 
     def place(self, path: str) -> tuple[str, str]:
-        """Return the folder of an absolute path and the path in it; of any other path, and for one who is not on this machine, no folder."""
+        """Return the folder of an absolute path and the path in it; of any other path, and for one
+        who is not on this machine, no folder.
+        """
         written = path.replace("\\", "/")
-        inside = [
-            (len(root), reader.folder.name, written[len(root) :])
-            for reader in self._readers
-            if self._is_near
-            for root in (reader.folder.root.as_posix().rstrip("/") + "/",)
-            if written.startswith(root) and len(written) > len(root)
-        ]
+        inside = []
+        for reader in self._readers if self._is_near else ():
+            root = reader.folder.root.as_posix().rstrip("/") + "/"
+            if written.startswith(root) and len(written) > len(root):
+                inside.append((len(root), reader.folder.name, written[len(root) :]))
         return max(inside)[1:] if inside else ("", path)
 
     def in_vault(self, vault: str, file: str) -> str:
-        """Return the absolute path of a file that is named in an Obsidian vault, which is a folder of ours or lies around one."""
+        """Return the absolute path of a file that is named in an Obsidian vault, which is a folder
+        of ours or lies around one.
+        """
         for reader in self._readers if self._is_near else ():
             for each in (reader.folder.root, *reader.folder.root.parents):
                 if each.name == vault:
@@ -202,7 +263,9 @@ def _is_end(name: str, path: str) -> bool:
 
 
 def citations_in(text: str, names: Names) -> list[Cited]:
-    """Return the citations in a text, in order: as answers write them, addresses, and links to notes."""
+    """Return the citations in a text, in order: as answers write them, addresses, and links to
+    notes.
+    """
     found, end = list[Cited](), 0
     fences = [match.start() for match in _FENCE.finditer(text)]
     for match in _ANCHOR.finditer(text):
@@ -214,7 +277,8 @@ def citations_in(text: str, names: Names) -> list[Cited]:
         elif kind == "wiki":
             cited = _wikilink(match, fences, names)
         elif kind == "target":
-            is_same = found and match.start() - found[-1].end <= 1 and end == found[-1].end  # its text is a citation already
+            # its text is a citation already
+            is_same = found and match.start() - found[-1].end <= 1 and end == found[-1].end
             cited = None if is_same else _target(match, names)
         else:
             cited = _written(text, match, end, names, is_file=kind == "file")
@@ -226,15 +290,26 @@ def citations_in(text: str, names: Names) -> list[Cited]:
 
 
 def _wikilink(match: re.Match[str], fences: Sequence[int], names: Names) -> Cited | None:
-    """Read a wikilink; None for one that leads to no note and is shown as notes about links do: in code, as an embed, to a file of another kind."""
+    """Read a wikilink; None for one that leads to no note and is shown as notes about links do: in
+    code, as an embed, to a file of another kind.
+    """
     text, at = match.string, match.start()
     path, _, heading = match["wiki"].partition("|")[0].rstrip("\\").partition("#")
     path = path.strip()
-    is_code = bisect_left(fences, at) % 2 == 1 or text.count("`", text.rfind("\n", 0, at) + 1, at) % 2 == 1
+    is_code = (
+        bisect_left(fences, at) % 2 == 1
+        or text.count("`", text.rfind("\n", 0, at) + 1, at) % 2 == 1
+    )
     is_shown = is_code or text.startswith("!", max(0, at - 1)) or _OTHER_FILE.search(path)
     if not path or (is_shown and not names.knows(path) and not names.knows(path, is_path=False)):
         return None
-    return Cited(at, match.end(), match[0], path, heading="" if heading.startswith("^") else heading.rpartition("#")[2])
+    return Cited(
+        at,
+        match.end(),
+        match[0],
+        path,
+        heading="" if heading.startswith("^") else heading.rpartition("#")[2],
+    )
 
 
 def _target(match: re.Match[str], names: Names) -> Cited | None:
@@ -243,9 +318,13 @@ def _target(match: re.Match[str], names: Names) -> Cited | None:
     if re.match(r"[a-z][a-z0-9+.-]*:", target, re.I):
         return _linked(match.string, match.start("target"), target, names, match.end())
     path, _, heading = (unquote(each) for each in target.partition("#"))
-    if not path or (not names.knows(path) and not re.search(r"\.(?:md|markdown|mdx)\Z", path, re.I)):
+    if not path or (
+        not names.knows(path) and not re.search(r"\.(?:md|markdown|mdx)\Z", path, re.I)
+    ):
         return None
-    return Cited(match.start(), match.end(), path + (f"#{heading}" if heading else ""), path, heading=heading)
+    return Cited(
+        match.start(), match.end(), path + (f"#{heading}" if heading else ""), path, heading=heading
+    )
 
 
 def _linked(text: str, start: int, link: str, names: Names, end: int | None = None) -> Cited | None:
@@ -253,7 +332,11 @@ def _linked(text: str, start: int, link: str, names: Names, end: int | None = No
     end = start + len(link) if end is None else end
     if link.startswith(SCHEME):
         address = read_address(link)
-        return Cited(start, end, link, address.path, address.folder, address.heading, None, address.digest) if address else None
+        if not address:
+            return None
+        return Cited(
+            start, end, link, address.path, address.folder, address.heading, None, address.digest
+        )
     try:
         parts = urlsplit(link)
     except ValueError:
@@ -264,24 +347,46 @@ def _linked(text: str, start: int, link: str, names: Names, end: int | None = No
         path, _, heading = place.partition("#")
         folder, path = names.place(path)
         return Cited(start, end, link, path, folder, heading.rpartition("#")[2]) if path else None
-    if parts.scheme not in {"vscode", "file"} or (parts.scheme == "vscode" and parts.netloc != "file"):
+    if parts.scheme not in {"vscode", "file"} or (
+        parts.scheme == "vscode" and parts.netloc != "file"
+    ):
         return None
     path, line = unquote(parts.path), None
-    if parts.scheme == "vscode" and (numbered := re.fullmatch(r"(.+):([1-9]\d{0,8})(?::\d+)?", path)):
+    if parts.scheme == "vscode" and (
+        numbered := re.fullmatch(r"(.+):([1-9]\d{0,8})(?::\d+)?", path)
+    ):
         path, line = numbered[1], (int(numbered[2]), int(numbered[2]))
     path = path[1:] if re.match(r"/[A-Za-z]:/", path) else path
     folder, path = names.place(path)
-    return Cited(start, end, link, path, folder, unquote(parts.fragment), line) if path.strip("/") else None
+    if not path.strip("/"):
+        return None
+    return Cited(start, end, link, path, folder, unquote(parts.fragment), line)
 
 
-def _written(text: str, match: re.Match[str], done: int, names: Names, is_file: bool) -> Cited | None:
-    """Read a path (`path#heading`, too) that ends with a file's ending, or a note's name before its lines; the longest that is known."""
+def _written(
+    text: str, match: re.Match[str], done: int, names: Names, is_file: bool
+) -> Cited | None:
+    """Read a path (`path#heading`, too) that ends with a file's ending, or a note's name before its
+    lines; the longest that is known.
+    """
     end = match.end() if is_file else match.start()
     low = max(done, end - _BEFORE, text.rfind("\n", 0, end) + 1)
     before = text[low:end]
     starts = [0, *(each.start() for each in _STARTS.finditer(before))][-_PATH_WORDS:]
-    forms = [(start, *before[start:].partition("#")[::2]) for start in starts if before[start : start + 1].strip()]
-    known = next(((start, path, heading) for is_path in (True, False) for start, path, heading in forms if names.knows(path, is_path)), None)
+    forms = [
+        (start, *before[start:].partition("#")[::2])
+        for start in starts
+        if before[start : start + 1].strip()
+    ]
+    known = next(
+        (
+            (start, path, heading)
+            for is_path in (True, False)
+            for start, path, heading in forms
+            if names.knows(path, is_path)
+        ),
+        None,
+    )
     if known is None:
         if not forms or (not is_file and not forms[-1][2]):
             return None
@@ -289,13 +394,24 @@ def _written(text: str, match: re.Match[str], done: int, names: Names, is_file: 
         enclosed = max(before.rfind(each) for each in '`("“[<') + 1
         known = next((each for each in forms if each[0] == enclosed and enclosed), known)
     start, path, heading = known
-    named = next((each for each in names.folders if text[:low].endswith(f"{each}: ") or before[:start].endswith(f"{each}: ")), "")
+    named = next(
+        (
+            each
+            for each in names.folders
+            if text[:low].endswith(f"{each}: ") or before[:start].endswith(f"{each}: ")
+        ),
+        "",
+    )
     begin, loose = low + start, False
     if is_file and text[end : end + 1] == "#":
         tail = text[end + 1 : end + 1 + _HEADING].partition("\n")[0]
         cut = re.search(r",?[ \u00a0]\(?lines? [1-9]", tail)
         loose = cut is None
-        heading = tail[: cut.start()] if cut else tail[: next((n for n, each in enumerate(tail) if each in _HARD), len(tail))]
+        if cut:
+            heading = tail[: cut.start()]
+        else:
+            stop = next((n for n, each in enumerate(tail) if each in _HARD), len(tail))
+            heading = tail[:stop]
         end += 1 + len(heading) if cut else 1
     written = text[begin:end] + (heading if loose else "")
     return Cited(begin, end, written, path, named, heading.strip(), is_loose=loose)
@@ -311,12 +427,25 @@ def _with_lines(text: str, cited: Cited) -> Cited:
         return cited
     opened = match[0].count("(") >= match[0].count(")")
     end = match.end() if opened else match.end() - 1
-    return replace(cited, end=end, written=cited.written + text[cited.end : end], lines=(first, last), is_loose=False)
+    return replace(
+        cited,
+        end=end,
+        written=cited.written + text[cited.end : end],
+        lines=(first, last),
+        is_loose=False,
+    )
 
 
 def outside_quotations(text: str, cited: Sequence[Cited]) -> list[Cited]:
-    """Return the citations in a text without the links that a quotation has in it; a line of a block quote that is a link alone is its source."""
-    spans = [(*match.span(), False) for start, end, is_block in _units(text) if not is_block for match in _IN_QUOTES.finditer(text, start, end)]
+    """Return the citations in a text without the links that a quotation has in it; a line of a
+    block quote that is a link alone is its source.
+    """
+    spans = [
+        (*match.span(), False)
+        for start, end, is_block in _units(text)
+        if not is_block
+        for match in _IN_QUOTES.finditer(text, start, end)
+    ]
     spans = sorted([*spans, *(each for each in _units(text) if each[2])])
     starts, kept = [start for start, *_ in spans], list[Cited]()
     for each in cited:
@@ -353,8 +482,12 @@ def quotations_in(text: str, cited: Sequence[Cited]) -> list[Quoted]:
     return found
 
 
-def _in_quotes(text: str, start: int, end: int, own: Sequence[Cited], before: tuple[Cited, ...]) -> Iterator[Quoted]:
-    """Yield what stands in quotes in a part of a text with the citations around it, the likeliest first; else those before that part."""
+def _in_quotes(
+    text: str, start: int, end: int, own: Sequence[Cited], before: tuple[Cited, ...]
+) -> Iterator[Quoted]:
+    """Yield what stands in quotes in a part of a text with the citations around it, the likeliest
+    first; else those before that part.
+    """
     starts = [each.start for each in own]
     for match in _IN_QUOTES.finditer(text, start, end):
         first, last = match.span()
@@ -365,14 +498,20 @@ def _in_quotes(text: str, start: int, end: int, own: Sequence[Cited], before: tu
         is_beside = bool(behind) and _BESIDE.fullmatch(text[last : behind[0].start]) is not None
         is_led = bool(ahead) and _BESIDE.fullmatch(text[ahead[0].end : first]) is not None
         quoted = next(each for each in match.groups() if each)
-        if quoted.strip() and (is_beside or is_led or sum(map(len, quotation_parts(quoted))) >= _FEW):
-            enclosed = is_beside and text[last : behind[0].start].rstrip(" *_`").endswith(("(", "[", "—", "–", "-"))
+        if quoted.strip() and (
+            is_beside or is_led or sum(map(len, quotation_parts(quoted))) >= _FEW
+        ):
+            enclosed = is_beside and text[last : behind[0].start].rstrip(" *_`").endswith(
+                ("(", "[", "—", "–", "-")
+            )
             near = (*behind, *ahead) if enclosed or not ahead else (*ahead, *behind)
             yield Quoted(quoted, near or before)
 
 
 def _units(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield the parts of a text within which a quotation and its citation stand: paragraphs, items, and block quotes, which are told apart."""
+    """Yield the parts of a text within which a quotation and its citation stand: paragraphs, items,
+    and block quotes, which are told apart.
+    """
     start, at, kind = 0, 0, False
     for line in text.splitlines(keepends=True):
         is_block = line.lstrip(" \t").startswith(">")
@@ -391,7 +530,10 @@ def _block_text(text: str, start: int, end: int, own: Sequence[Cited]) -> str:
     for each in own:
         kept, at = kept + text[at : each.start].rstrip(" ([—–-"), each.end
         at += len(text[at:end]) - len(text[at:end].lstrip(")]"))
-    lines = [line[mark.end() :] if (mark := _QUOTE_LINE.match(line)) else line for line in (kept + text[at:end]).splitlines()]
+    lines = [
+        line[mark.end() :] if (mark := _QUOTE_LINE.match(line)) else line
+        for line in (kept + text[at:end]).splitlines()
+    ]
     quoted = "\n".join(lines).strip()
     return quoted[1:-1] if len(quoted) > 2 and quoted[0] in '"“' and quoted[-1] in '"”' else quoted
 
@@ -419,38 +561,86 @@ class _Note:
         return sections_now(self.found)
 
     def meant_by(self, lines: tuple[int, int]) -> tuple[int, int]:
-        """Return the lines that a citation means: those it names; of one alone, as `query` prints it, the passage that it is part of."""
+        """Return the lines that a citation means: those it names; of one alone, as `query` prints
+        it, the passage that it is part of.
+        """
         if lines[0] != lines[1]:
             return lines
-        return next(((each.start_line, each.end_line) for each in self.sections if each.start_line <= lines[0] <= each.end_line), lines)
+        return next(
+            (
+                (each.start_line, each.end_line)
+                for each in self.sections
+                if each.start_line <= lines[0] <= each.end_line
+            ),
+            lines,
+        )
 
     def under(self, cited: Cited) -> tuple[int, int] | None:
-        """Return the lines under the heading that is cited, as a link may write it: the one that is nearest to the lines, of several."""
+        """Return the lines under the heading that is cited, as a link may write it: the one that is
+        nearest to the lines, of several.
+        """
         wanted, first = bare_name(cited.heading), cited.lines[0] if cited.lines else 0
+        if not wanted:
+            return None
         found = [
-            (line, next((other - 1 for depth, _, other in self.headings[n + 1 :] if depth <= level), self.total))
-            for n, (level, name, line) in enumerate(self.headings)
-            if wanted and bare_name(name) == wanted
+            (line, self._last_line_under(n))
+            for n, (_, name, line) in enumerate(self.headings)
+            if bare_name(name) == wanted
         ]
-        title = [(1, self.total)] if wanted and bare_name(self.found.document.title) == wanted else []
-        return min(found or title, key=lambda each: max(each[0] - first, first - each[1], 0), default=None)
+        if not found and bare_name(self.found.document.title) == wanted:
+            return (1, self.total)
+        return min(
+            found, key=lambda lines: max(lines[0] - first, first - lines[1], 0), default=None
+        )
+
+    def _last_line_under(self, n: int) -> int:
+        """Return the last line of the part under the nth heading."""
+        level = self.headings[n][0]
+        following = (line for depth, _, line in self.headings[n + 1 :] if depth <= level)
+        return next(following, self.total + 1) - 1
 
     def with_heading(self, cited: Cited) -> Cited:
-        """Return a citation whose heading goes on with words of the text with that alone: the longest one that there is, else one word."""
+        """Return a citation whose heading goes on with words of the text with that alone: the
+        longest one that there is, else one word.
+        """
         words = cited.heading.split()[:_HEADING_WORDS]
-        known = {bare_name(name) for _, name, _ in self.headings} | {bare_name(self.found.document.title)}
+        known = {bare_name(name) for _, name, _ in self.headings} | {
+            bare_name(self.found.document.title)
+        }
         counts = [n for n in range(len(words), 0, -1) if bare_name(" ".join(words[:n])) in known]
         heading = " ".join(words[: counts[0] if counts else 1]).rstrip(".,;:!?")
-        return replace(cited, heading=heading, written=f"{cited.written.partition('#')[0]}#{heading}", is_loose=False)
+        return replace(
+            cited,
+            heading=heading,
+            written=f"{cited.written.partition('#')[0]}#{heading}",
+            is_loose=False,
+        )
 
     def place(self, lines: tuple[int, int], is_new: bool) -> dict[str, str | int]:
-        """Name some lines of it: their citation and, where that is new, the address of the passage that they are part of."""
+        """Name some lines of it: their citation and, where that is new, the address of the passage
+        that they are part of.
+        """
         document = self.found.document
-        heading = next((name for level, name, line in reversed(self.headings) if line <= lines[0] and (level > 1 or name != document.title)), "")
-        within = next((each for each in self.sections if each.start_line <= lines[0] <= each.end_line), None) if is_new else None
+        heading = next(
+            (
+                name
+                for level, name, line in reversed(self.headings)
+                if line <= lines[0] and (level > 1 or name != document.title)
+            ),
+            "",
+        )
+        address = ""
+        if is_new:
+            within = next(
+                (each for each in self.sections if each.start_line <= lines[0] <= each.end_line),
+                None,
+            )
+            digest = text_digest(within.text) if within else ""
+            address = address_of(document.folder, document.path, heading, digest)
+        cited = f"{document.path}#{heading}" if heading else document.path
         return {
-            "now": one_line(f"{document.path}{f'#{heading}' if heading else ''} ({line_range(*lines)})"),
-            "address": address_of(document.folder, document.path, heading, text_digest(within.text) if within else "") if is_new else "",
+            "now": one_line(f"{cited} ({line_range(*lines)})"),
+            "address": address,
             "folder": document.folder,
             "path": document.path,
             "start_line": lines[0],
@@ -477,8 +667,13 @@ class _Check:
 
     @cached_property
     def _with_digest(self) -> dict[str, tuple[Found, Section]]:
-        """The passages that have the digests which are cited, wherever they stand: the indexes are looked through once."""
-        return {text_digest(section.text): (found, section) for found, section in with_digests(self._digests, self._readers)}
+        """The passages that have the digests which are cited, wherever they stand: the indexes are
+        looked through once.
+        """
+        return {
+            text_digest(section.text): (found, section)
+            for found, section in with_digests(self._digests, self._readers)
+        }
 
     def check(self, cited: Cited, quotation: str = "") -> CitationCheck:
         """Say what became of what a citation is given for."""
@@ -489,13 +684,23 @@ class _Check:
         return replace(found, citation=cited.written, quotation=quotation)
 
     def choose(self, some: Sequence[Cited], quotation: str) -> Cited:
-        """Return the citation that a quotation belongs to: the first one whose note has its words, else the likeliest."""
+        """Return the citation that a quotation belongs to: the first one whose note has its words,
+        else the likeliest.
+        """
         parts = quotation_parts(quotation) if len(some) > 1 else ()
-        return next((each for each in some[:_TRIED] if parts and self._note_with(each, parts)), some[0])
+        return next(
+            (each for each in some[:_TRIED] if parts and self._note_with(each, parts)), some[0]
+        )
 
     def _note_with(self, cited: Cited, parts: Sequence[Sequence[str]]) -> _Note | None:
-        """Return the first of the notes that a citation may name which has the words of a quotation."""
-        return next((each for each in self._noted(cited) if find_quotation(parts, each.words)), None) if parts else None
+        """Return the first of the notes that a citation may name which has the words of a
+        quotation.
+        """
+        if not parts:
+            return None
+        return next(
+            (each for each in self._noted(cited) if find_quotation(parts, each.words)), None
+        )
 
     def _noted(self, cited: Cited) -> Iterator[_Note]:
         return filter(None, map(self._note, self._names.find(cited)))
@@ -528,18 +733,28 @@ class _Check:
         if cited.lines and cited.lines[0] > note.total:
             return _none(cited, f"the note has {note.total} lines")
         if cited.lines and cited.lines[1] > note.total:
-            return _found("changed", note, (cited.lines[0], note.total), f"the note has {note.total} lines")
+            return _found(
+                "changed", note, (cited.lines[0], note.total), f"the note has {note.total} lines"
+            )
         if cited.digest:
-            return _found("changed", note, lines or (1, note.total), "its text is not what it was when it was cited")
+            return _found(
+                "changed",
+                note,
+                lines or (1, note.total),
+                "its text is not what it was when it was cited",
+            )
         if lines and cited.lines and not _overlap(lines, cited.lines):
             return _found("moved", note, lines, "its heading stands on other lines")
         return _found("there", note, cited.lines or lines or (1, max(1, note.total)))
 
     def _by_digest(self, cited: Cited, note: _Note | None) -> CitationCheck | None:
-        """Find a passage by the digest of its text: in the note that is cited, else in another one."""
+        """Find a passage by the digest of its text: in the note that is cited, else in another
+        one.
+        """
         if not cited.digest:
             return None
-        own = next((each for each in note.sections if text_digest(each.text) == cited.digest), None) if note else None
+        sections = note.sections if note else ()
+        own = next((each for each in sections if text_digest(each.text) == cited.digest), None)
         if note and own:
             lines = own.start_line, own.end_line
             if cited.lines and not _overlap(lines, cited.lines):
@@ -547,12 +762,18 @@ class _Check:
             return _found("there", note, lines)
         if moved := self._with_digest.get(cited.digest):
             there = self._note(moved[0])
-            return _found("moved", there, (moved[1].start_line, moved[1].end_line), "to another note") if there else None
+            if not there:
+                return None
+            return _found(
+                "moved", there, (moved[1].start_line, moved[1].end_line), "to another note"
+            )
         return None
 
     # -------------------------------------------------------------- with one
 
-    def _quoted(self, cited: Cited, note: _Note | None, parts: Sequence[Sequence[str]]) -> CitationCheck:
+    def _quoted(
+        self, cited: Cited, note: _Note | None, parts: Sequence[Sequence[str]]
+    ) -> CitationCheck:
         if note and (spans := find_quotation(parts, note.words)):
             return self._in_note(cited, note, spans)
         near = nearest_words(parts, note.words) if note else None
@@ -565,38 +786,65 @@ class _Check:
                 return _found("moved", each, each.words.span_lines(spans[0]), "to another note")
         if note and near and near[1] >= _LIKE:
             return _changed(note, parts, near[0])
-        others = [(each, span, share) for each in elsewhere for span, share in filter(None, [nearest_words(parts, each.words)])]
+        others = [
+            (each, span, share)
+            for each in elsewhere
+            for span, share in filter(None, [nearest_words(parts, each.words)])
+        ]
         best = max(others, key=lambda each: each[2], default=None)
         if note is None and best and best[2] >= _ALIKE:
             return replace(_changed(best[0], parts, best[1]), reason="in another note")
-        return _none(cited, "the note says nothing like it" if note else "no note has this path, and none says it")
+        return _none(
+            cited,
+            "the note says nothing like it" if note else "no note has this path, and none says it",
+        )
 
     def _in_note(self, cited: Cited, note: _Note, spans: Sequence[Span]) -> CitationCheck:
-        """Say where in its note a quotation stands: where it was cited, or on other lines, or under another heading."""
+        """Say where in its note a quotation stands: where it was cited, or on other lines, or under
+        another heading.
+        """
         lines = [note.words.span_lines(each) for each in spans]
         under = self._meant_by_heading(cited, note)
-        at_heading = [each for each in lines if not cited.heading or any(_overlap(each, some) for some in under)]
+        at_heading = [
+            each
+            for each in lines
+            if not cited.heading or any(_overlap(each, some) for some in under)
+        ]
         meant = note.meant_by(cited.lines) if cited.lines and not cited.heading else cited.lines
         at_lines = [each for each in lines if not meant or _overlap(each, meant)]
         if both := [each for each in at_heading if each in at_lines]:
             return _found("there", note, both[0])
         if cited.lines and at_lines and any(_overlap(cited.lines, some) for some in under):
-            return _found("there", note, at_lines[0])  # a passage of several short parts is cited with the heading of one of them
+            # a passage of several short parts is cited with the heading of one of them
+            return _found("there", note, at_lines[0])
         best = (at_heading or at_lines or lines)[0]
         return _found("moved", note, best, "to other lines" if at_heading else "to another heading")
 
     def _meant_by_heading(self, cited: Cited, note: _Note) -> list[tuple[int, int]]:
-        """Return the lines that a heading stands for: those under it, and, where no lines are cited, the passage that it is part of."""
+        """Return the lines that a heading stands for: those under it, and, where no lines are
+        cited, the passage that it is part of.
+        """
         own = note.under(cited) if cited.heading else None
         if own is None:
             return []
-        parts = [(each.start_line, each.end_line) for each in note.sections if _overlap((own[0], own[0]), (each.start_line, each.end_line))]
+        parts = [
+            (each.start_line, each.end_line)
+            for each in note.sections
+            if _overlap((own[0], own[0]), (each.start_line, each.end_line))
+        ]
         return [own] if cited.lines or not cited.digest else [own, *parts]
 
-    def _elsewhere(self, cited: Cited, parts: Sequence[Sequence[str]], note: _Note | None) -> Iterator[_Note]:
-        """Yield other notes that may have the words of a quotation: that with its digest, and those with some of its words in a row."""
-        seen = {(note.found.document.folder, note.found.document.path)} if note else set[tuple[str, str]]()
-        if cited.digest and (moved := self._with_digest.get(cited.digest)) and (there := self._note(moved[0])):
+    def _elsewhere(
+        self, cited: Cited, parts: Sequence[Sequence[str]], note: _Note | None
+    ) -> Iterator[_Note]:
+        """Yield other notes that may have the words of a quotation: that with its digest, and those
+        with some of its words in a row.
+        """
+        seen = set[tuple[str, str]]()
+        if note:
+            seen.add((note.found.document.folder, note.found.document.path))
+        moved = self._with_digest.get(cited.digest) if cited.digest else None
+        if moved and (there := self._note(moved[0])):
             seen.add((there.found.document.folder, there.found.document.path))
             yield there
         words = max(parts, key=len)
@@ -622,7 +870,9 @@ class _Check:
                 held = snapshot.keyword.holding_phrase(phrase)
                 ids = dict.fromkeys(map(snapshot.catalog.document_of, held.first(len(held))))
                 documents = {snapshot.catalog.documents[n].path: n for n in ids}
-                for each in islice(shown((snapshot.catalog.documents[n] for n in ids), [reader]), _SEARCHED):
+                for each in islice(
+                    shown((snapshot.catalog.documents[n] for n in ids), [reader]), _SEARCHED
+                ):
                     yield Found(reader, snapshot, documents[each.path], each)
 
 
@@ -630,13 +880,20 @@ def _overlap(first: tuple[int, int], second: tuple[int, int]) -> bool:
     return first[0] <= second[1] and second[0] <= first[1]
 
 
-def _found(state: CitationState, note: _Note, lines: tuple[int, int], reason: str = "") -> CitationCheck:
-    return CitationCheck("", "", state, reason, **note.place(lines, state != "there"))  # type: ignore[arg-type]  # a place names fields of the record
+def _found(
+    state: CitationState, note: _Note, lines: tuple[int, int], reason: str = ""
+) -> CitationCheck:
+    # a place names fields of the record
+    return CitationCheck("", "", state, reason, **note.place(lines, state != "there"))  # type: ignore[arg-type]
 
 
 def _changed(note: _Note, parts: Sequence[Sequence[str]], span: Span) -> CitationCheck:
     lines = note.words.span_lines(span)
-    return replace(_found("changed", note, lines), text=note.shown(lines), differs=words_apart(parts, note.words, span))
+    return replace(
+        _found("changed", note, lines),
+        text=note.shown(lines),
+        differs=words_apart(parts, note.words, span),
+    )
 
 
 def _none(cited: Cited, why: str) -> CitationCheck:
@@ -645,12 +902,17 @@ def _none(cited: Cited, why: str) -> CitationCheck:
 
 
 def verify(texts: Sequence[str], readers: Sequence[Reader], is_near: bool = True) -> Verification:
-    """Check the citations in some texts against the notes as they are now. Raises UsageError for what is longer than an answer.
+    """Check the citations in some texts against the notes as they are now.
+
+    Raises UsageError for what is longer than an answer.
 
     Paths of this machine are looked at only for one who `is_near`: on it.
     """
     if (size := sum(map(len, texts))) > LONGEST_DRAFT:
-        raise UsageError(f"The text has {size:,} characters, more than {LONGEST_DRAFT:,}: verify a part of it at a time.")
+        raise UsageError(
+            f"The text has {size:,} characters, more than {LONGEST_DRAFT:,}: verify a part of "
+            "it at a time."
+        )
     names = Names(readers, is_near)
     wanted, uncited = list[tuple[int, tuple[Cited, ...], str]](), 0
     for number, text in enumerate(texts):

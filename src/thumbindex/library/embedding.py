@@ -58,10 +58,14 @@ class RememberedQueries(Embedder):
         return self._known[text]
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
-        """Return queries' vectors; those that were not asked for before are embedded side by side."""
+        """Return queries' vectors; those that were not asked for before are embedded side by
+        side.
+        """
         fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
         self._known.update(zip(fresh, self._embedder.embed_queries(fresh), strict=True))
-        return np.array([self._known[text] for text in texts], dtype=np.float32).reshape(len(texts), self.dimensions)
+        return np.array([self._known[text] for text in texts], dtype=np.float32).reshape(
+            len(texts), self.dimensions
+        )
 
     def embed_tokens(self, text: str) -> Matrix:
         """Return one vector a token."""
@@ -93,17 +97,23 @@ class RememberedScores(Reranker):
         new = [text for text in dict.fromkeys(passages) if (query, text) not in self._known]
         if new:
             scores = self._reranker.score(query, new)
-            self._known.update({(query, text): score for text, score in zip(new, scores, strict=True)})
+            self._known.update(
+                {(query, text): score for text, score in zip(new, scores, strict=True)}
+            )
         return [self._known[query, text] for text in passages]
 
 
 OpenEmbedder = Callable[[str], Embedder]
-"""Opens the model that the configuration asks for; the argument is the one that the index was made with, or empty."""
+"""Opens the model that the configuration asks for; the argument is the one that the index was made
+with, or empty.
+"""
 
 PART, PART_OF_SEVERAL = 8, 32
-"""Texts a thread between two looks whether words are due: some tenths of a second for the one thread of a server's child, no slower than more.
+"""Texts a thread between two looks whether words are due: some tenths of a second for the one
+thread of a server's child, no slower than more.
 
-Several threads are started anew for each part, and wait for each other at its end: they are given more.
+Several threads are started anew for each part, and wait for each other at its end: they are given
+more.
 """
 
 Pending = Sequence[tuple[bytes, int]]
@@ -139,16 +149,30 @@ class Taken(NamedTuple):
     truncated: int  # those that the model saw only in part
 
 
-def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Progress], None], interrupted: Callable[[], bool]) -> Embedded:
-    """Embed what is pending, newest files first; a model is opened only when something is. `interrupted` leaves the rest for the next call."""
+def embed_folder(
+    folder: Folder,
+    open_embedder: OpenEmbedder,
+    tell: Callable[[Progress], None],
+    interrupted: Callable[[], bool],
+) -> Embedded:
+    """Embed what is pending, newest files first; a model is opened only when something is.
+
+    `interrupted` leaves the rest for the next call.
+    """
     task = begin_embedding(folder, open_embedder)
     if isinstance(task, Embedded):
         return task
     done = asked = truncated = 0
     while left := task.pending[done:]:
         group = left[: folder.config.encode.embed.batch]
-        taken = embed_group(folder, task.embedder, group, last=len(group) == len(left), interrupted=interrupted)
-        done, asked, truncated = done + taken.texts, asked + taken.asked, truncated + taken.truncated
+        taken = embed_group(
+            folder, task.embedder, group, last=len(group) == len(left), interrupted=interrupted
+        )
+        done, asked, truncated = (
+            done + taken.texts,
+            asked + taken.asked,
+            truncated + taken.truncated,
+        )
         tell(Progress(folder.name, "vectors", done, len(task.pending)))
         if taken.texts < len(group) or (done < len(task.pending) and interrupted()):
             return Embedded(asked, task.had, truncated, is_whole=False)
@@ -156,14 +180,22 @@ def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Pr
 
 
 def begin_embedding(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
-    """Decide on the model and find what has no vector of it; where nothing is left to do, say so without opening one."""
+    """Decide on the model and find what has no vector of it; where nothing is left to do, say so
+    without opening one.
+    """
     settings = folder.config.encode.embed
     setting = f"{settings.model} {settings.runtime}"
     with Writer.open(folder.places.folder) as writer:
         store = writer.store
         known = store.meta("model")
-        wanted = bool(known) and (store.meta("model_setting") == setting or (settings.model in {"auto", known} and settings.runtime == "auto"))
-        lacking, seen = store.lacking() if wanted else [], (writer.places.edition, store.generation, store.meta("fingerprint"))
+        wanted = bool(known) and (
+            store.meta("model_setting") == setting
+            or (settings.model in {"auto", known} and settings.runtime == "auto")
+        )
+        lacking, seen = (
+            store.lacking() if wanted else [],
+            (writer.places.edition, store.generation, store.meta("fingerprint")),
+        )
         if wanted and not lacking and not _vocabulary_due(folder, writer):
             if store.embedded_to < store.last_row:
                 with store.transaction():
@@ -171,18 +203,39 @@ def begin_embedding(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embed
             finish_sweep(folder.places.folder.parent)
             return Embedded(0, store.count_chunks())
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
-    with Writer.open(folder.places.folder) as writer:  # opening a model takes seconds, in which others go on
-        is_same = wanted and seen == (writer.places.edition, writer.store.generation, embedder.fingerprint)
-        writer.note("fingerprint", embedder.fingerprint, dimensions=str(embedder.dimensions), model=embedder.name, model_setting=setting)
+    # opening a model takes seconds, in which others go on
+    with Writer.open(folder.places.folder) as writer:
+        now = (writer.places.edition, writer.store.generation, embedder.fingerprint)
+        is_same = wanted and seen == now
+        writer.note(
+            "fingerprint",
+            embedder.fingerprint,
+            dimensions=str(embedder.dimensions),
+            model=embedder.name,
+            model_setting=setting,
+        )
         lacking = lacking if is_same else writer.store.lacking()
         return Task(embedder, each_once(lacking), writer.store.count_chunks() - len(lacking))
 
 
-def embed_group(folder: Folder, embedder: Embedder, group: Pending, *, last: bool = False, interrupted: Callable[[], bool] = lambda: False) -> Taken:
-    """Embed one batch, or as much of it as there is time for, and commit that; chunks that went meanwhile are passed over."""
+def embed_group(
+    folder: Folder,
+    embedder: Embedder,
+    group: Pending,
+    *,
+    last: bool = False,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Taken:
+    """Embed one batch, or as much of it as there is time for, and commit that; chunks that went
+    meanwhile are passed over.
+    """
     with Writer.open(folder.places.folder) as writer:
         chunks = writer.store.chunks([row for _, row in group])
-    found = ((key, embedded_text(chunk.heading_path, chunk.text)) for key, row in group if (chunk := chunks.get(row)))
+    found = (
+        (key, embedded_text(chunk.heading_path, chunk.text))
+        for key, row in group
+        if (chunk := chunks.get(row))
+    )
     # an index that was built anew meanwhile has other texts at these rows
     standing = {key: text for key, text in found if text_key(text) == key}
     texts: list[str] = []
@@ -198,13 +251,16 @@ def embed_group(folder: Folder, embedder: Embedder, group: Pending, *, last: boo
         texts += there.values()
     with Writer.open(folder.places.folder) as writer:
         writer.keep_vectors(vectors, [row for _, row in group], last=last and taken == len(group))
-        if taken < len(group):  # where notes change faster than the model reads, no run comes to its end
+        # where notes change faster than the model reads, no run comes to its end
+        if taken < len(group):
             writer.sweep_unused()
     return Taken(taken, len(texts), embedder.count_truncated(texts))
 
 
 def _finish(folder: Folder, embedder: Embedder) -> int:
-    """Embed the vocabulary where `expand` is on and it is due; return the texts that were embedded for it."""
+    """Embed the vocabulary where `expand` is on and it is due; return the texts that were embedded
+    for it.
+    """
     with Writer.open(folder.places.folder) as writer:
         writer.sweep_unused()
         terms = frequent_words(folder, writer) if _vocabulary_due(folder, writer) else None
@@ -214,12 +270,20 @@ def _finish(folder: Folder, embedder: Embedder) -> int:
         asked += embed_missing(folder, embedder, {text_key(term): term for term in terms}, words)
         with Writer.open(folder.places.folder) as writer:
             if words == writer.store.meta("words", "0"):  # else a word may be of a text that went
-                writer.note("vocabulary", json.dumps(terms, ensure_ascii=False), vocabulary_of=_vocabulary_of(folder, writer, embedder.fingerprint))
+                writer.note(
+                    "vocabulary",
+                    json.dumps(terms, ensure_ascii=False),
+                    vocabulary_of=_vocabulary_of(folder, writer, embedder.fingerprint),
+                )
     return asked
 
 
-def embed_missing(folder: Folder, embedder: Embedder, texts: Mapping[bytes, str], words: str) -> int:
-    """Embed those of the texts, by key, that have no vector yet, and commit them while the index's words are still these; return how many."""
+def embed_missing(
+    folder: Folder, embedder: Embedder, texts: Mapping[bytes, str], words: str
+) -> int:
+    """Embed those of the texts, by key, that have no vector yet, and commit them while the index's
+    words are still these; return how many.
+    """
     with closing(Store(folder.places.store, read_only=True)) as store:
         known = store.vectors.held(list(texts)) if store.vectors else set()
     new = [key for key in texts if key not in known]
@@ -243,7 +307,9 @@ def _vocabulary_of(folder: Folder, writer: Writer, fingerprint: str) -> str:
 def frequent_words(folder: Folder, writer: Writer) -> list[str]:
     """Return the most frequent words, which `expand` chooses from."""
     words = writer.words()
-    return sorted((w for w in words if len(w) >= 3), key=lambda w: (-words[w], w))[: folder.config.query.expand.vocabulary]
+    return sorted((w for w in words if len(w) >= 3), key=lambda w: (-words[w], w))[
+        : folder.config.query.expand.vocabulary
+    ]
 
 
 def groups(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

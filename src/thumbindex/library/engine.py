@@ -1,4 +1,6 @@
-"""Folders in PostgreSQL: published by a builder, and opened for reading by any number of servers."""
+"""Folders in PostgreSQL: published by a builder, and opened for reading by any number of
+servers.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,30 @@ from typing import Any, TypeVar
 from thumbindex.config import NOWHERE, with_tuned
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, decode_seen, digest_of, read_bytes
-from thumbindex.errors import ConfigError, EngineError, EngineLostError, IndexBusyError, ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.errors import (
+    ConfigError,
+    EngineError,
+    EngineLostError,
+    IndexBusyError,
+    ModelError,
+    StorageError,
+    UnknownFolderError,
+    UsageError,
+)
 from thumbindex.index.files import Places
 from thumbindex.index.postgres import queue
 from thumbindex.index.postgres.database import Engine, Session
 from thumbindex.index.postgres.ids import FolderState
-from thumbindex.index.postgres.publish import INCARNATION, Published, Publisher, Tell, drop_folder, index_vectors, new_incarnation, sweep_folders
+from thumbindex.index.postgres.publish import (
+    INCARNATION,
+    Published,
+    Publisher,
+    Tell,
+    drop_folder,
+    index_vectors,
+    new_incarnation,
+    sweep_folders,
+)
 from thumbindex.index.postgres.publish import Load as Load
 from thumbindex.index.postgres.snapshot import PublishedIndex, open_published, read_folders
 from thumbindex.index.postgres.store import PublishedStore
@@ -47,13 +67,17 @@ BEAT_SECONDS = 1.0
 """How often a builder says that what it published is what there is."""
 
 COLLECT_SECONDS, LONGEST_COLLECT_SECONDS = 1.0, 30.0
-"""How often a builder asks for vectors that workers have made: the pause is as long as the last publication took, and within these."""
+"""How often a builder asks for vectors that workers have made: the pause is as long as the last
+publication took, and within these.
+"""
 
 HEAL_SECONDS = 60.0
 """How often it asks, where none have come, whether all that it waits for is in the queue."""
 
 MOST_BEGUN = 3
-"""How often a question is begun whose connection is lost again and again: it may be what ends the server."""
+"""How often a question is begun whose connection is lost again and again: it may be what ends the
+server.
+"""
 
 AGAIN_SECONDS = 0.1
 """Before it is asked again."""
@@ -71,7 +95,9 @@ _Told = TypeVar("_Told")
 
 
 class PublishedFolders:
-    """The folders that a database holds, as one process reads them: its connections, and what it keeps between questions."""
+    """The folders that a database holds, as one process reads them: its connections, and what it
+    keeps between questions.
+    """
 
     def __init__(self, url: str, exact: int = EXACT) -> None:
         self.engine = Engine(url)
@@ -84,7 +110,9 @@ class PublishedFolders:
 
     @contextmanager
     def moment(self) -> Iterator[None]:
-        """Have all that this thread reads be of one moment; inside another moment it is that one's."""
+        """Have all that this thread reads be of one moment; inside another moment it is that
+        one's.
+        """
         if getattr(self._here, "session", None) is not None:
             yield
             return
@@ -101,7 +129,11 @@ class PublishedFolders:
                 self._here.session = self._here.opened = None
 
     def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
-        """Ask, at one moment; where its connection is lost, or a standby ends it, ask all of it again, at a new one. Raises EngineError."""
+        """Ask, at one moment; where its connection is lost, or a standby ends it, ask all of it
+        again, at a new one.
+
+        Raises EngineError.
+        """
         if getattr(self._here, "session", None) is not None:
             return ask()  # whoever began this moment asks again
         begun = 0
@@ -116,7 +148,9 @@ class PublishedFolders:
             time.sleep(AGAIN_SECONDS)
 
     def status(self) -> DatabaseStatus:
-        """Tell which server answers, how far it is behind, and what was asked since this process began; that none answers is told, too."""
+        """Tell which server answers, how far it is behind, and what was asked since this process
+        began; that none answers is told, too.
+        """
         if getattr(self._here, "session", None) is not None:
             return self.engine.status(self.session)
         try:
@@ -126,12 +160,16 @@ class PublishedFolders:
             return self.engine.status()
 
     def lag(self) -> float:
-        """Return how many seconds the server is behind that answered last, where that is worth a word; nothing is asked."""
+        """Return how many seconds the server is behind that answered last, where that is worth a
+        word; nothing is asked.
+        """
         seconds = self.engine.lag(within=LAG_KNOWN_SECONDS)
         return seconds if seconds >= LAGGING_SECONDS else 0.0
 
     def is_there(self, name: str) -> bool:
-        """Tell whether a folder was published, and the database to be had, when that was asked last."""
+        """Tell whether a folder was published, and the database to be had, when that was asked
+        last.
+        """
         return self._is_up and any(state.name == name for state in self._states)
 
     def states(self) -> list[FolderState]:
@@ -152,12 +190,17 @@ class PublishedFolders:
             return found
 
     def open(self, name: str) -> PublishedIndex:
-        """Open a folder as of this moment. Raises UnknownFolderError where it is not published any more."""
+        """Open a folder as of this moment.
+
+        Raises UnknownFolderError where it is not published any more.
+        """
         session, opened = self.session, self._here.opened
         if name not in opened:
             state = next((each for each in self.states() if each.name == name), None)
             if state is None:
-                raise UnknownFolderError(f"The folder {name} is not published to {self.engine.where} any more.")
+                raise UnknownFolderError(
+                    f"The folder {name} is not published to {self.engine.where} any more."
+                )
             with self._guard:
                 kept = self._kept.setdefault((state.folder, state.epoch), Kept(state.folder))
             opened[name] = open_published(session, state, kept, self._exact)
@@ -169,7 +212,9 @@ class PublishedFolders:
         """The session of this moment."""
         session: Session | None = getattr(self._here, "session", None)
         if session is None:
-            raise RuntimeError("A published folder is read outside of a moment: see Library.moment.")
+            raise RuntimeError(
+                "A published folder is read outside of a moment: see Library.moment."
+            )
         return session
 
     def close(self) -> None:
@@ -178,7 +223,10 @@ class PublishedFolders:
 
 
 class PublishedReader(Reader):
-    """One published folder, open for reading. What it gives is of the moment that its library asks in."""
+    """One published folder, open for reading.
+
+    What it gives is of the moment that its library asks in.
+    """
 
     is_published = True
 
@@ -193,11 +241,14 @@ class PublishedReader(Reader):
 
     @property
     def is_answering(self) -> bool:
-        """Tell whether the folder was there when the database was asked last; it is not asked now."""
+        """Tell whether the folder was there when the database was asked last; it is not asked
+        now.
+        """
         return self.folders.is_there(self.folder.name)
 
     @property
-    def store(self) -> PublishedStore:  # type: ignore[override]  # the part of a store that those ask who only read
+    # the part of a store that those ask who only read
+    def store(self) -> PublishedStore:  # type: ignore[override]
         """What the folder's store tells, as of this moment."""
         return self.opened().store
 
@@ -222,7 +273,9 @@ class PublishedReader(Reader):
         return self.folders.status() if is_asked else self.folders.engine.status()
 
     def mark(self) -> str:
-        """Return what tells the publication of this moment from every other: a generation comes again of an index that was built anew."""
+        """Return what tells the publication of this moment from every other: a generation comes
+        again of an index that was built anew.
+        """
         state = self.opened().state
         return f"{state.folder} {state.generation} {state.mark}"
 
@@ -236,9 +289,16 @@ class PublishedReader(Reader):
         return self.folders.engine.where
 
     def confirmed(self) -> tuple[float, float]:
-        """Return the database's time, and when the folder was published or confirmed last, as of this moment."""
-        sql = "SELECT extract(epoch FROM now())::float8, extract(epoch FROM published)::float8 FROM folders WHERE is_current AND name = %s"
-        ((now, published),) = self.in_one_moment(lambda: self.folders.session.fetch(sql, (self.folder.name,))) or ((0.0, 0.0),)
+        """Return the database's time, and when the folder was published or confirmed last, as of
+        this moment.
+        """
+        sql = (
+            "SELECT extract(epoch FROM now())::float8, extract(epoch FROM published)::float8 FROM "
+            "folders WHERE is_current AND name = %s"
+        )
+        ((now, published),) = self.in_one_moment(
+            lambda: self.folders.session.fetch(sql, (self.folder.name,))
+        ) or ((0.0, 0.0),)
         return float(now), float(published)
 
     def published_text(self, path: str) -> str | None:
@@ -261,10 +321,14 @@ class PublishedReader(Reader):
         self.folders.close()
 
 
-def open_published_folders(url: str, config: Config, names: Sequence[str | Path]) -> tuple[tuple[PublishedReader, ...], list[str | Path]]:
-    """Open the folders that are published to a database: those that are named, all where none is; return them, and the names of others.
+def open_published_folders(
+    url: str, config: Config, names: Sequence[str | Path]
+) -> tuple[tuple[PublishedReader, ...], list[str | Path]]:
+    """Open the folders that are published to a database: those that are named, all where none is;
+    return them, and the names of others.
 
-    Others are folders of this machine, by path or configured name. Raises EngineError; UnknownFolderError for a name that is of neither.
+    Others are folders of this machine, by path or configured name. Raises EngineError;
+    UnknownFolderError for a name that is of neither.
     """
     folders = PublishedFolders(url)
     try:
@@ -277,19 +341,32 @@ def open_published_folders(url: str, config: Config, names: Sequence[str | Path]
     return readers, others
 
 
-def _opened_by_name(folders: PublishedFolders, config: Config, names: Sequence[str | Path]) -> tuple[tuple[PublishedReader, ...], list[str | Path]]:
+def _opened_by_name(
+    folders: PublishedFolders, config: Config, names: Sequence[str | Path]
+) -> tuple[tuple[PublishedReader, ...], list[str | Path]]:
     folders.engine.check()
     there = {state.name: state for state in folders.states()}
     if not there and not names:
         where = folders.engine.where
-        raise UnknownFolderError(f"Nothing is published to {where} yet: `thumbindex engine publish --folder DIR` does it, then start this again.")
+        raise UnknownFolderError(
+            f"Nothing is published to {where} yet: `thumbindex engine publish --folder DIR` "
+            "does it, then start this again."
+        )
     others = [name for name in names if str(name) not in there]
     for name in others:
         if str(name) not in config.folders and not Path(name).expanduser().exists():
             where, known = folders.engine.where, ", ".join(there) or "none"
-            raise UnknownFolderError(f"No folder {str(name)!r} is published to {where}, and there is none here: published there is {known}.")
-    wanted = [there[str(name)] for name in names if str(name) in there] if names else list(there.values())
-    readers = tuple(PublishedReader(_folder_of(state, config), folders) for state in sorted(wanted, key=lambda each: each.name))
+            raise UnknownFolderError(
+                f"No folder {str(name)!r} is published to {where}, and there is none here: "
+                f"published there is {known}."
+            )
+    wanted = list(there.values())
+    if names:
+        wanted = [there[str(name)] for name in names if str(name) in there]
+    readers = tuple(
+        PublishedReader(_folder_of(state, config), folders)
+        for state in sorted(wanted, key=lambda each: each.name)
+    )
     return readers, others
 
 
@@ -309,7 +386,8 @@ def _folder_of(state: FolderState, config: Config) -> Folder:
 class Publishing:
     """Publishes some folders' indexes whenever they have changed.
 
-    With what opens a model, texts without a vector are put into the queue for workers, and their vectors are collected as they come.
+    With what opens a model, texts without a vector are put into the queue for workers, and their
+    vectors are collected as they come.
     """
 
     def __init__(
@@ -325,16 +403,23 @@ class Publishing:
         try:
             self.engine.check()
             if self.engine.shard() is None:
-                raise EngineError(f"{self.engine.where} is a hub, and holds no folder of its own: publish to one of its shards.")
+                raise EngineError(
+                    f"{self.engine.where} is a hub, and holds no folder of its own: publish "
+                    "to one of its shards."
+                )
         except BaseException:
             self.engine.close()
             raise
-        self._folders = [_PublishedFolder(each, self.engine, open_embedder, self._load) for each in folders]
+        self._folders = [
+            _PublishedFolder(each, self.engine, open_embedder, self._load) for each in folders
+        ]
 
     def look(self) -> tuple[Published, ...]:
-        """Publish what has changed since the last look, or collect what has come; of a folder that fails the others do not wait.
+        """Publish what has changed since the last look, or collect what has come; of a folder that
+        fails the others do not wait.
 
-        Raises StorageError or ModelError where one failed and none was published, else `failure` has it: the next look tries again.
+        Raises StorageError or ModelError where one failed and none was published, else `failure`
+        has it: the next look tries again.
         """
         self.failure, found = None, list[Published]()
         for each in self._folders:
@@ -347,21 +432,29 @@ class Publishing:
         return tuple(found)
 
     def waiting(self) -> tuple[Progress, ...]:
-        """Tell of each folder that waits for workers how many of its texts have come back since this began."""
+        """Tell of each folder that waits for workers how many of its texts have come back since
+        this began.
+        """
         return tuple(progress for each in self._folders if (progress := each.waiting()))
 
     @property
     def is_settled(self) -> bool:
-        """Tell whether all that there is was published when that was looked at last, and no vector is waited for."""
+        """Tell whether all that there is was published when that was looked at last, and no vector
+        is waited for.
+        """
         return all(each.is_settled for each in self._folders)
 
     @property
     def holds_private(self) -> bool:
-        """Return whether a folder was not published because its index holds a note that is private now."""
+        """Return whether a folder was not published because its index holds a note that is private
+        now.
+        """
         return any(each.holds_private for each in self._folders)
 
     def tidy(self) -> None:
-        """Make the indexes that large folders need, and delete what was published of stores that are no more."""
+        """Make the indexes that large folders need, and delete what was published of stores that
+        are no more.
+        """
         index_vectors(self.engine, self._load.exact)
         sweep_folders(self.engine)
         queue.sweep(self.engine)
@@ -376,7 +469,9 @@ class Publishing:
 class _PublishedFolder:
     """One folder on its way into the database."""
 
-    def __init__(self, folder: Folder, engine: Engine, open_embedder: OpenEmbedder | None, load: Load) -> None:
+    def __init__(
+        self, folder: Folder, engine: Engine, open_embedder: OpenEmbedder | None, load: Load
+    ) -> None:
         self._folder, self._engine, self._open_embedder = folder, engine, open_embedder
         self._publisher = Publisher(engine, folder.name, self._text, load)
         self._store: Store | None = None
@@ -384,18 +479,25 @@ class _PublishedFolder:
         self.holds_private = False
         self._identity: tuple[int, int] | None = None
         self._beat_at = 0.0
-        self._wanted: Mapping[bytes, int] = {}  # what is waited for: a chunk's row by the digest of its text
+        # what is waited for: a chunk's row by the digest of its text
+        self._wanted: Mapping[bytes, int] = {}
         self._number = 0  # of the folder in the database
         self._came = 0  # vectors, since this began
         self._collect_at = self._heal_at = 0.0
 
     def look(self) -> Published | None:
-        """Publish the index where it has changed and is whole; a text that is just being taken in comes with the next look."""
+        """Publish the index where it has changed and is whole; a text that is just being taken in
+        comes with the next look.
+        """
         places = self._folder.places.at()
         if not places.store.exists():
             return None
         store = self._opened_store(places)
-        if self._opened is not None and self._opened.is_current(store, places) and store.meta(INCARNATION):
+        if (
+            self._opened is not None
+            and self._opened.is_current(store, places)
+            and store.meta(INCARNATION)
+        ):
             self._beat()
             if self._wanted and time.monotonic() >= self._collect_at:
                 self._collect(self._opened.fingerprint)
@@ -409,9 +511,17 @@ class _PublishedFolder:
                 self._fetch(begin_embedding(self._folder, self._open_embedder))
             began = time.monotonic()
             published = self._publish(store, places)
-            self._collect_at = time.monotonic() + min(max(COLLECT_SECONDS, time.monotonic() - began), LONGEST_COLLECT_SECONDS)
-            if self._open_embedder and self._opened is not None and not self._wanted and self._opened.is_current(store, places):
-                deque(find_duplicates(self._folder), maxlen=0)  # what it finds comes with the next look
+            self._collect_at = time.monotonic() + min(
+                max(COLLECT_SECONDS, time.monotonic() - began), LONGEST_COLLECT_SECONDS
+            )
+            if (
+                self._open_embedder
+                and self._opened is not None
+                and not self._wanted
+                and self._opened.is_current(store, places)
+            ):
+                # what it finds comes with the next look
+                deque(find_duplicates(self._folder), maxlen=0)
         except BaseException:
             self._publisher.forget()
             self._opened = None
@@ -420,14 +530,22 @@ class _PublishedFolder:
 
     @property
     def is_settled(self) -> bool:
-        """Tell whether what there was at the last look is published, and no vector is waited for; where there is no index, nothing is awaited."""
+        """Tell whether what there was at the last look is published, and no vector is waited for;
+        where there is no index, nothing is awaited.
+        """
         if self._store is None:
             return True
-        return self._opened is not None and not self._wanted and self._opened.is_current(self._store, self._folder.places.at())
+        return (
+            self._opened is not None
+            and not self._wanted
+            and self._opened.is_current(self._store, self._folder.places.at())
+        )
 
     def waiting(self) -> Progress | None:
         """Tell how many vectors have come of those that were waited for; None where none is."""
-        return Progress(self._folder.name, "vectors", self._came, self._came + len(self._wanted)) if self._wanted else None
+        if not self._wanted:
+            return None
+        return Progress(self._folder.name, "vectors", self._came, self._came + len(self._wanted))
 
     def _publish(self, store: Store, places: Places) -> Published | None:
         with store.reading():
@@ -440,59 +558,94 @@ class _PublishedFolder:
             if self.holds_private:  # the index forgets it first
                 return None
             wanted = dict(store.pending()) if self._open_embedder and opened.fingerprint else {}
-            published = self._publisher.publish(opened, store, self._facts(), partial(self._enqueue, opened, wanted))
+            published = self._publisher.publish(
+                opened, store, self._facts(), partial(self._enqueue, opened, wanted)
+            )
         self._opened, self._wanted, self._beat_at = opened, wanted, time.monotonic() + BEAT_SECONDS
         return published
 
     def _finds_private(self, paths: Sequence[str], store: Store) -> bool:
-        """Return whether a note became private since it was indexed. One that is only gone does no harm."""
+        """Return whether a note became private since it was indexed.
+
+        One that is only gone does no harm.
+        """
         hidden = hidden_paths(self._folder, paths, store)
-        return any(self._folder.config.closed or is_private_now(self._folder, path) for path in hidden)
+        return any(
+            self._folder.config.closed or is_private_now(self._folder, path) for path in hidden
+        )
 
     # -------------------------------------------------------------- vectors that workers make
 
-    def _enqueue(self, opened: Opened, wanted: Mapping[bytes, int], session: Session, number: int) -> None:
-        """Have the folder want just these texts, in the transaction that publishes it: what went or became private leaves the queue with that."""
+    def _enqueue(
+        self, opened: Opened, wanted: Mapping[bytes, int], session: Session, number: int
+    ) -> None:
+        """Have the folder want just these texts, in the transaction that publishes it: what went or
+        became private leaves the queue with that.
+        """
 
         def texts_of(keys: Sequence[bytes]) -> Mapping[bytes, str]:
             chunks = opened.catalog.store.chunks([wanted[key] for key in keys])
-            return {key: embedded_text(chunk.heading_path, chunk.text) for key in keys if (chunk := chunks.get(wanted[key]))}
+            return {
+                key: embedded_text(chunk.heading_path, chunk.text)
+                for key in keys
+                if (chunk := chunks.get(wanted[key]))
+            }
 
         self._number = number
         queue.want(session, number, (opened.fingerprint, opened.model), list(wanted), texts_of)
 
     def _fetch(self, task: Task | Embedded) -> None:
-        """Take the vectors that published folders have of texts which lack one here: what was embedded once is not embedded again."""
-        new = {key: row for key, row in task.pending if key not in self._wanted} if isinstance(task, Task) else {}
-        if new and isinstance(task, Task):
+        """Take the vectors that published folders have of texts which lack one here: what was
+        embedded once is not embedded again.
+        """
+        if not isinstance(task, Task):
+            return
+        new = {key: row for key, row in task.pending if key not in self._wanted}
+        if new:
             fingerprint = task.embedder.fingerprint
             with self._engine.question() as session:
                 for part in queue.find_vectors(session, fingerprint, list(new)):
                     self._keep(part, new, fingerprint)
 
     def _collect(self, fingerprint: str) -> None:
-        """Keep the vectors that have come. They leave the queue with the publication that follows: at no time are they in neither."""
+        """Keep the vectors that have come.
+
+        They leave the queue with the publication that follows: at no time are they in neither.
+        """
         now, came, last = time.monotonic(), set[bytes](), b""
         while part := self._came_after(last, fingerprint):
-            self._keep(dict(zip(part, unpacked(list(part.values())), strict=True)), self._wanted, fingerprint)
+            self._keep(
+                dict(zip(part, unpacked(list(part.values())), strict=True)),
+                self._wanted,
+                fingerprint,
+            )
             came.update(part)
             last = max(part)
         with self._engine.question() as session:
-            is_lacking = not came and now >= self._heal_at and queue.lacks_texts(session, self._number)
+            is_lacking = (
+                not came and now >= self._heal_at and queue.lacks_texts(session, self._number)
+            )
         self._came += len(came)
-        self._wanted = {} if is_lacking else {key: row for key, row in self._wanted.items() if key not in came}
+        self._wanted = (
+            {} if is_lacking else {key: row for key, row in self._wanted.items() if key not in came}
+        )
         self._opened = None if is_lacking else self._opened  # all is asked for anew
         self._heal_at = now + HEAL_SECONDS if came or now >= self._heal_at else self._heal_at
         self._collect_at = now + COLLECT_SECONDS
 
     def _came_after(self, last: bytes, fingerprint: str) -> dict[bytes, bytes]:
-        """Return some vectors that have come, by digest, behind one: each time in a moment of its own, since the disk's writer is waited for."""
+        """Return some vectors that have come, by digest, behind one: each time in a moment of its
+        own, since the disk's writer is waited for.
+        """
         with self._engine.question() as session:
             return queue.collect(session, self._number, fingerprint, last)
 
-    def _keep(self, vectors: Mapping[bytes, Vector], rows: Mapping[bytes, int], fingerprint: str) -> None:
+    def _keep(
+        self, vectors: Mapping[bytes, Vector], rows: Mapping[bytes, int], fingerprint: str
+    ) -> None:
         with Writer.open(self._folder.places.folder) as writer:
-            if writer.store.meta("fingerprint") == fingerprint:  # else another model was chosen meanwhile
+            # else another model was chosen meanwhile
+            if writer.store.meta("fingerprint") == fingerprint:
                 writer.keep_vectors(vectors, [rows[key] for key in vectors if key in rows])
 
     # -------------------------------------------------------------- what is published
@@ -504,7 +657,11 @@ class _PublishedFolder:
         if self._store is None or identity != self._identity:
             if self._store is not None:
                 self._store.close()
-            self._store, self._identity, self._opened = Store(places.store, read_only=True), identity, None
+            self._store, self._identity, self._opened = (
+                Store(places.store, read_only=True),
+                identity,
+                None,
+            )
             self._publisher.forget()  # a backup may have been put back
         return self._store
 
@@ -515,10 +672,16 @@ class _PublishedFolder:
         except ConfigError:
             tuned = None
         about = folder.config.about.get(folder.name, "")
-        return {"tuned": dict(tuned.settings) if tuned else {}, "about": about, "origin": text_digest(f"{node()} {folder.root}")}
+        return {
+            "tuned": dict(tuned.settings) if tuned else {},
+            "about": about,
+            "origin": text_digest(f"{node()} {folder.root}"),
+        }
 
     def _text(self, path: str) -> str | None:
-        """Return a note's text where its file is still the one that was indexed, and may be shown."""
+        """Return a note's text where its file is still the one that was indexed, and may be
+        shown.
+        """
         corpus = self._folder.config.corpus
         data = read_bytes(self._folder.root, path, corpus)
         if isinstance(data, Problem) or is_private_text(path, decode(path, data)[0], corpus):
@@ -528,7 +691,8 @@ class _PublishedFolder:
 
     def _beat(self) -> None:
         if time.monotonic() >= self._beat_at:
-            if not self._publisher.beat():  # somebody has forgotten the folder: it is published anew
+            # somebody has forgotten the folder: it is published anew
+            if not self._publisher.beat():
                 self._publisher.forget()
                 self._opened = None
             self._beat_at = time.monotonic() + BEAT_SECONDS
@@ -542,23 +706,34 @@ class _PublishedFolder:
 def _is_whole(store: Store, places: Places) -> bool:
     """Tell whether the words show all that the store holds."""
     stamp = read_stamp(places.keyword)
-    return stamp is not None and not stamp.behind and stamp.generation >= int(store.meta("words", "0"))
+    return (
+        stamp is not None and not stamp.behind and stamp.generation >= int(store.meta("words", "0"))
+    )
 
 
-def publish_folders(folders: Sequence[Folder], url: str, tell: Tell = lambda progress: None) -> tuple[Published, ...]:
-    """Publish the indexes of some folders as they are now; return those that had changed. Raises EngineError, IndexBusyError, UsageError.
+def publish_folders(
+    folders: Sequence[Folder], url: str, tell: Tell = lambda progress: None
+) -> tuple[Published, ...]:
+    """Publish the indexes of some folders as they are now; return those that had changed.
+
+    Raises EngineError, IndexBusyError, UsageError.
 
     `tell` hears how a first load goes.
     """
     lacking = [each.name for each in folders if not each.places.store.exists()]
     if lacking:
-        raise UsageError(f"There is no index of {', '.join(lacking)} yet: `thumbindex index` makes one.")
+        raise UsageError(
+            f"There is no index of {', '.join(lacking)} yet: `thumbindex index` makes one."
+        )
     with closing(Publishing(folders, url, load=Load(tell))) as publishing:
         done = publishing.look()
         if publishing.failure:
             raise publishing.failure
         if publishing.holds_private:
-            raise IndexBusyError("A note became private since it was indexed: run `thumbindex index`, then publish again.")
+            raise IndexBusyError(
+                "A note became private since it was indexed: run `thumbindex index`, then "
+                "publish again."
+            )
         publishing.tidy()
     return done
 
@@ -568,9 +743,17 @@ def forget_folder(url: str, name: str) -> bool:
     with closing(Engine(url, writes=True)) as engine:
         engine.check()
         if engine.shard() is None:
-            raise EngineError(f"{engine.where} is a hub, and holds no folder of its own: forget {name!r} at its shard.")
+            raise EngineError(
+                f"{engine.where} is a hub, and holds no folder of its own: forget {name!r} at "
+                "its shard."
+            )
         with engine.question() as session:
-            numbers = [number for (number,) in session.fetch("SELECT folder FROM folders WHERE name = %s", (name,))]
+            numbers = [
+                number
+                for (number,) in session.fetch(
+                    "SELECT folder FROM folders WHERE name = %s", (name,)
+                )
+            ]
         for number in numbers:
             drop_folder(engine, number, name)
     return bool(numbers)

@@ -1,4 +1,6 @@
-"""A folder that is indexed: the place of its index, its configuration, and the settings that tuning found for it."""
+"""A folder that is indexed: the place of its index, its configuration, and the settings that tuning
+found for it.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,25 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from thumbindex.config import FOLDER_FILE, configured_roots, folder_names, resolve_folders, with_folder_file, with_tuned
+from thumbindex.config import (
+    FOLDER_FILE,
+    configured_roots,
+    folder_names,
+    resolve_folders,
+    with_folder_file,
+    with_tuned,
+)
 from thumbindex.errors import ConfigError
 from thumbindex.index.editions import indexed_root
-from thumbindex.index.files import Places, index_location, index_parent, refuse_network_drive, sync_folder, write_whole, writing
+from thumbindex.index.files import (
+    Places,
+    index_location,
+    index_parent,
+    refuse_network_drive,
+    sync_folder,
+    write_whole,
+    writing,
+)
 from thumbindex.index.locks import locked
 from thumbindex.model import Problem, Tuned
 from thumbindex.settings import Config
@@ -23,30 +40,48 @@ _LOG = logging.getLogger(__name__)
 _FORMAT = 1
 
 FileFacts = tuple[tuple[int, ...], ...]
-"""Mode, inode, size and times of a file, and of the file that it is a symlink to; empty if there is none."""
+"""Mode, inode, size and times of a file, and of the file that it is a symlink to; empty if there is
+none.
+"""
 
 
 def tuned_config(config: Config, places: Places) -> Config:
-    """Return the configuration with what tuning found for the folder at `places`; a damaged file is told of, and changes nothing."""
+    """Return the configuration with what tuning found for the folder at `places`; a damaged file is
+    told of, and changes nothing.
+    """
     if not config.query.tuned:
         return config
     try:
         tuned = read_tuned(places)
         return with_tuned(config, tuned.settings, str(places.tuned)) if tuned else config
     except ConfigError as error:
-        _LOG.warning("%s The defaults are used; `thumbindex tune` writes it anew, `thumbindex tune --undo` deletes it.", error)
+        _LOG.warning(
+            "%s The defaults are used; `thumbindex tune` writes it anew, `thumbindex tune "
+            "--undo` deletes it.",
+            error,
+        )
         return config
 
 
 def read_tuned(places: Places) -> Tuned | None:
-    """Return what was found for a folder, None where it was never tuned; raise ConfigError where the file cannot be read."""
+    """Return what was found for a folder, None where it was never tuned; raise ConfigError where
+    the file cannot be read.
+    """
     try:
         found = json.loads(places.tuned.read_bytes())
-        tuned = Tuned(dict(found["settings"]), str(found["reason"]), str(found["made"]), str(found["model"]), dict(found["evidence"]))
+        tuned = Tuned(
+            dict(found["settings"]),
+            str(found["reason"]),
+            str(found["made"]),
+            str(found["model"]),
+            dict(found["evidence"]),
+        )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{places.tuned}: what was tuned cannot be read ({type(error).__name__}).") from error
+        raise ConfigError(
+            f"{places.tuned}: what was tuned cannot be read ({type(error).__name__})."
+        ) from error
     if found.get("format") != _FORMAT:
         raise ConfigError(f"{places.tuned}: what was tuned is of another version.")
     return tuned
@@ -55,7 +90,11 @@ def read_tuned(places: Places) -> Tuned | None:
 def write_tuned(places: Places, tuned: Tuned) -> None:
     """Keep what was found, in place of what was found before."""
     found = {"format": _FORMAT, "made": tuned.made, "model": tuned.model, "reason": tuned.reason}
-    text = json.dumps({**found, "settings": tuned.settings, "evidence": tuned.evidence}, ensure_ascii=False, indent=1)
+    text = json.dumps(
+        {**found, "settings": tuned.settings, "evidence": tuned.evidence},
+        ensure_ascii=False,
+        indent=1,
+    )
     with locked(places.lock):
         write_whole(places.tuned, f"{text}\n", durable=True)
 
@@ -78,7 +117,8 @@ class Folder:
     root: Path  # absolute, symlinks resolved
     places: Places
     config: Config  # with the folder's own `thumbindex.toml`, and what was tuned for it, taken in
-    users: Config | None = None  # the user's configuration alone; None if the folder's own file is not read again
+    # the user's configuration alone; None if the folder's own file is not read again
+    users: Config | None = None
     own_file: FileFacts = ()  # of the folder's own file when it was read
 
     @property
@@ -91,16 +131,27 @@ class Folder:
 def with_present_privacy(folder: Folder) -> Folder:
     """Return the folder with what its own file keeps private now, if that file has changed.
 
-    What it kept private before stays so: an editor may have taken the file away just to write it anew.
+    What it kept private before stays so: an editor may have taken the file away just to write it
+    anew.
     """
     facts = _facts_of_own_file(folder.root)
     if folder.users is None or facts == folder.own_file:
         return folder
     now, before = with_folder_file(folder.users, folder.root), folder.config.corpus
     kept = (glob for glob in before.private.globs if not glob.startswith("!"))
-    globs, tags = (*now.corpus.private.globs, *kept), (*now.corpus.private.tags, *before.private.tags)
-    private = replace(before.private, globs=tuple(dict.fromkeys(globs)), tags=tuple(dict.fromkeys(tags)))
-    config = replace(folder.config, corpus=replace(before, private=private), closed=now.closed, problem=now.problem)
+    globs, tags = (
+        (*now.corpus.private.globs, *kept),
+        (*now.corpus.private.tags, *before.private.tags),
+    )
+    private = replace(
+        before.private, globs=tuple(dict.fromkeys(globs)), tags=tuple(dict.fromkeys(tags))
+    )
+    config = replace(
+        folder.config,
+        corpus=replace(before, private=private),
+        closed=now.closed,
+        problem=now.problem,
+    )
     return replace(folder, config=config, own_file=facts)
 
 
@@ -110,7 +161,9 @@ def _facts_of_own_file(root: Path) -> FileFacts:
     for look in (os.lstat, os.stat):
         with suppress(OSError):
             facts = look(root / FOLDER_FILE)
-            found.append((facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns))
+            found.append(
+                (facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+            )
     return tuple(found)
 
 
@@ -121,36 +174,59 @@ def place_of(directory: str, root: Path) -> Places:
     return Places(location)
 
 
-def find_folders(config: Config, names: Sequence[str | Path], directory: str) -> tuple[tuple[str, Path], ...]:
-    """Return name and absolute root of each folder; one that is away just now will do where it has an index.
+def find_folders(
+    config: Config, names: Sequence[str | Path], directory: str
+) -> tuple[tuple[str, Path], ...]:
+    """Return name and absolute root of each folder; one that is away just now will do where it has
+    an index.
 
-    Of the configured folders, which nobody named now, those that are not there are told of and left out. Raises UnknownFolderError for one that
-    was named, or where none is left.
+    Of the configured folders, which nobody named now, those that are not there are told of and left
+    out. Raises UnknownFolderError for one that was named, or where none is left.
     """
 
     def is_indexed(root: Path) -> bool:
         return place_of(directory, root).store.exists()
 
     roots = configured_roots(config)
-    missing = [name for name, root in roots.items() if not names and not root.is_dir() and not is_indexed(root)]
+    missing = [
+        name
+        for name, root in roots.items()
+        if not names and not root.is_dir() and not is_indexed(root)
+    ]
     if 0 < len(missing) < len(roots):
         for name in missing:
-            _LOG.warning("Going on without %s: there is no folder %s; check its path in the configuration's [folders].", name, roots[name])
-        config = replace(config, folders={name: path for name, path in config.folders.items() if name not in missing})
+            _LOG.warning(
+                "Going on without %s: there is no folder %s; check its path in the "
+                "configuration's [folders].",
+                name,
+                roots[name],
+            )
+        config = replace(
+            config,
+            folders={name: path for name, path in config.folders.items() if name not in missing},
+        )
     return resolve_folders(config, names, is_indexed)
 
 
 def opened_folder(name: str, root: Path, directory: str, config: Config) -> Folder:
-    """Return a folder with the configuration that holds for it: what tuning found instead of defaults, then its own file over the user's."""
+    """Return a folder with the configuration that holds for it: what tuning found instead of
+    defaults, then its own file over the user's.
+    """
     places, own_file = place_of(directory, root), _facts_of_own_file(root)
-    folder = Folder(name, root, places, tuned_config(with_folder_file(config, root), places), config, own_file)
+    folder = Folder(
+        name, root, places, tuned_config(with_folder_file(config, root), places), config, own_file
+    )
     if folder.config.problem:
-        _LOG.warning("The folder %s is served without its own file: %s", name, folder.config.problem)
+        _LOG.warning(
+            "The folder %s is served without its own file: %s", name, folder.config.problem
+        )
     return folder
 
 
 def find_indexes(directory: str, config: Config) -> tuple[Folder, ...]:
-    """Return the folders whose indexes lie in the index directory, by name, whether the folders are still there or not."""
+    """Return the folders whose indexes lie in the index directory, by name, whether the folders are
+    still there or not.
+    """
     parent = index_parent(directory)
     places = [Places(place) for place in sorted(parent.iterdir())] if parent.is_dir() else []
     found = {root: each for each in places if (root := indexed_root(each)) is not None}

@@ -1,4 +1,6 @@
-"""Index: from the files on disk to a committed generation; what changed is read, its words are kept, then its vectors."""
+"""Index: from the files on disk to a committed generation; what changed is read, its words are
+kept, then its vectors.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,40 @@ from pathlib import Path
 from typing import Literal
 
 from thumbindex.config import with_folder_file
-from thumbindex.corpus.git import Days, Repository, find_repository, find_work_tree, has_no_commit, read_days, read_tracked
+from thumbindex.corpus.git import (
+    Days,
+    Repository,
+    find_repository,
+    find_work_tree,
+    has_no_commit,
+    read_days,
+    read_tracked,
+)
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import LONGEST_PATH, decode, digest_of, read_bytes, read_digest
-from thumbindex.corpus.walk import FolderChanges, FolderDigests, Names, find_changes, is_private_place, is_unchanged, walk
+from thumbindex.corpus.walk import (
+    FolderChanges,
+    FolderDigests,
+    Names,
+    find_changes,
+    is_private_place,
+    is_unchanged,
+    walk,
+)
 from thumbindex.errors import IndexBusyError, IndexGoneError, StorageError, UnknownFolderError
 from thumbindex.index.editions import BUILDING, next_edition, present_words, switch
 from thumbindex.index.files import Places
 from thumbindex.index.locks import locked
 from thumbindex.index.store import Store, digests
-from thumbindex.index.unchanged import Facts, UnchangedState, read_unchanged, store_facts, write_unchanged
+from thumbindex.index.unchanged import (
+    Facts,
+    UnchangedState,
+    read_unchanged,
+    store_facts,
+    write_unchanged,
+)
 from thumbindex.index.words import KeywordView
 from thumbindex.index.writer import (
     CHUNKS_A_COMMIT,
@@ -50,18 +74,25 @@ class Known:
     manifest: Mapping[str, FileState]
     corpus: str  # how the files were cut
     problems: frozenset[Problem]  # about files that are no documents
-    is_settled: bool  # links are resolved, the keyword view shows every row, and nothing is left to be wiped
+    # links are resolved, the keyword view shows every row, and nothing is left to be wiped
+    is_settled: bool
     generation: int  # in which all this was so
-    withheld: Withheld = field(default_factory=Withheld)  # files that were read and are private: nothing else is kept of them
-    newest: float = 0.0  # when the newest of the files was modified, in seconds; 0 where there is none
+    # files that were read and are private: nothing else is kept of them
+    withheld: Withheld = field(default_factory=Withheld)
+    # when the newest of the files was modified, in seconds; 0 where there is none
+    newest: float = 0.0
 
     def is_complete(self, problems: Sequence[Problem]) -> bool:
-        """Tell whether nothing is left to do for words where no file differs: problems as they were, nothing left undone."""
+        """Tell whether nothing is left to do for words where no file differs: problems as they
+        were, nothing left undone.
+        """
         return self.is_settled and self.problems == set(problems)
 
 
 def read_known(places: Places) -> Known:
-    """Read it without the writer's lock; raises StorageError where there is no index, or none that can be read."""
+    """Read it without the writer's lock; raises StorageError where there is no index, or none that
+    can be read.
+    """
     with closing(Store(places.store, read_only=True)) as store:
         return known_of(store, places)
 
@@ -70,52 +101,92 @@ def known_of(store: Store, places: Places) -> Known:
     """Read it from an open store."""
     with store.reading():
         manifest = store.manifest()
-        problems = frozenset(problem for problem in store.problems() if problem.path not in manifest)
+        problems = frozenset(
+            problem for problem in store.problems() if problem.path not in manifest
+        )
         shown = KeywordView(places.keyword).lacking(int(store.meta("words", "0"))) == 0
-        settled = shown and store.meta("links") == "resolved" and is_wiped(store) and store.meta("corpus") != "" and not store.meta(BUILDING)
-        return Known(manifest, store.meta("corpus"), problems, settled, store.generation, read_withheld(store), store.newest())
+        settled = (
+            shown
+            and store.meta("links") == "resolved"
+            and is_wiped(store)
+            and store.meta("corpus") != ""
+            and not store.meta(BUILDING)
+        )
+        return Known(
+            manifest,
+            store.meta("corpus"),
+            problems,
+            settled,
+            store.generation,
+            read_withheld(store),
+            store.newest(),
+        )
 
 
-def open_directories(folders: Sequence[tuple[str, Path]], config: Config) -> dict[Path, Callable[[str], bool]]:
+def open_directories(
+    folders: Sequence[tuple[str, Path]], config: Config
+) -> dict[Path, Callable[[str], bool]]:
     """Return for each folder what tells whether a directory of its first level may be named."""
-    return {root: partial(_may_be_named, os.path.realpath(root), with_folder_file(config, root)) for _, root in folders}
+    return {
+        root: partial(_may_be_named, os.path.realpath(root), with_folder_file(config, root))
+        for _, root in folders
+    }
 
 
 def _may_be_named(root: str, config: Config, name: str) -> bool:
     return not (config.closed or is_private_place(root, name, config.corpus, {}))
 
 
-def split_private(comparison: FolderChanges, private: Mapping[str, FileState]) -> tuple[FolderChanges, tuple[FileState, ...]]:
-    """Split off the files that are private and as they were; one of them that was changed is as good as new."""
+def split_private(
+    comparison: FolderChanges, private: Mapping[str, FileState]
+) -> tuple[FolderChanges, tuple[FileState, ...]]:
+    """Split off the files that are private and as they were; one of them that was changed is as
+    good as new.
+    """
     if not private:
         return comparison, ()
     changes = comparison.changes
     again = {*changes.added, *changes.changed}
-    same = tuple(state for state in comparison.states if state.path in private and state.path not in again)
+    same = tuple(
+        state for state in comparison.states if state.path in private and state.path not in again
+    )
     added = tuple(sorted({*changes.added, *(path for path in changes.changed if path in private)}))
     changed = tuple(path for path in changes.changed if path not in private)
-    changes = replace(changes, added=added, changed=changed, unchanged=changes.unchanged - len(same))
-    return replace(comparison, changes=changes, touched=tuple(path for path in comparison.touched if path not in private)), same
+    changes = replace(
+        changes, added=added, changed=changed, unchanged=changes.unchanged - len(same)
+    )
+    return replace(
+        comparison,
+        changes=changes,
+        touched=tuple(path for path in comparison.touched if path not in private),
+    ), same
 
 
-def without_private(problems: Sequence[Problem], private: Iterable[FileState]) -> tuple[Problem, ...]:
+def without_private(
+    problems: Sequence[Problem], private: Iterable[FileState]
+) -> tuple[Problem, ...]:
     """Leave out what a walk says of symlinks to private notes."""
     paths = tuple(f" -> {state.path}" for state in private)
     return tuple(problem for problem in problems if not (paths and problem.path.endswith(paths)))
 
 
 def is_private_now(folder: Folder, path: str) -> bool:
-    """Tell whether a file of the folder is private as it is now, whatever the index knows of it; one that cannot be read says nothing."""
+    """Tell whether a file of the folder is private as it is now, whatever the index knows of it;
+    one that cannot be read says nothing.
+    """
     settings = folder.config.corpus
     if lies_private(folder, path):
         return True
-    data = read_bytes(folder.root, path, settings) if path.lower().endswith(settings.extensions) else b""
+    has_text = path.lower().endswith(settings.extensions)
+    data = read_bytes(folder.root, path, settings) if has_text else b""
     return not isinstance(data, Problem) and is_private_text(path, decode(path, data)[0], settings)
 
 
 def lies_private(folder: Folder, path: str, names: Names | None = None) -> bool:
     """Return whether a glob keeps a path private, or any place that its symlinks lead to."""
-    return is_private_place(str(folder.root), path, folder.config.corpus, {} if names is None else names)
+    return is_private_place(
+        str(folder.root), path, folder.config.corpus, {} if names is None else names
+    )
 
 
 WALK_VERSION = 3
@@ -123,7 +194,8 @@ WALK_VERSION = 3
 
 
 def count_unchanged(folder: Folder, cutting: str) -> int | None:
-    """Return how many files are indexed where the folder and the index are as they were when nothing was left to do; None where they may not be.
+    """Return how many files are indexed where the folder and the index are as they were when
+    nothing was left to do; None where they may not be.
 
     `cutting` is what decides how a file is cut.
     """
@@ -131,38 +203,58 @@ def count_unchanged(folder: Folder, cutting: str) -> int | None:
         state = read_unchanged(folder.places, _read_as(folder, cutting))
     except StorageError:
         return None  # whoever compares tells what is wrong with it
-    if state is None or not is_unchanged(folder.root, folder.config.corpus, FolderDigests(state.salt, dict(state.folders))):
+    if state is None or not is_unchanged(
+        folder.root, folder.config.corpus, FolderDigests(state.salt, dict(state.folders))
+    ):
         return None
     return state.files
 
 
-def note_unchanged(folder: Folder, cutting: str, digests: FolderDigests, files: int, generation: int, store: Facts) -> None:
-    """Keep what a walk saw that found nothing to do; `store` is what the store's file was before it was compared with, in that generation."""
-    write_unchanged(folder.places, UnchangedState(_read_as(folder, cutting), digests.salt, digests.folders, files, generation, store))
+def note_unchanged(
+    folder: Folder, cutting: str, digests: FolderDigests, files: int, generation: int, store: Facts
+) -> None:
+    """Keep what a walk saw that found nothing to do; `store` is what the store's file was before it
+    was compared with, in that generation.
+    """
+    write_unchanged(
+        folder.places,
+        UnchangedState(
+            _read_as(folder, cutting), digests.salt, digests.folders, files, generation, store
+        ),
+    )
 
 
 def _read_as(folder: Folder, cutting: str) -> str:
-    return text_key(f"{WALK_VERSION} {cutting} {folder.config.corpus!r}").hex()  # names in globs may be private
+    # names in globs may be private
+    return text_key(f"{WALK_VERSION} {cutting} {folder.config.corpus!r}").hex()
 
 
 FIRST_BYTES, MOST_BYTES = 128 * 1024, 1024 * 1024
-"""Text that is committed at once: little at first, so that a new vault answers early, then twice as much each time, so that a commit's own cost
-does not count, up to what is parsed and written in three seconds: servers open in a moment what came with it, and searches wait for that."""
+"""Text that is committed at once: little at first, so that a new vault answers early, then twice as
+much each time, so that a commit's own cost does not count, up to what is parsed and written in
+three seconds: servers open in a moment what came with it, and searches wait for that.
+"""
 
 LARGE_BYTES = 1024 * 1024
 """From this size on a file comes last and alone: ten of these take as long as a thousand notes."""
 
 CHUNKS_A_SLICE = 500
-"""Chunks of a large file that come to the keyword view with one commit, in half a second; others get their turn in between."""
+"""Chunks of a large file that come to the keyword view with one commit, in half a second; others
+get their turn in between.
+"""
 
 MOMENT_SECONDS = 0.01
 """Between two looks at files that cannot be read."""
 
 GONE_SECONDS = 0.03
-"""Between two looks at what is gone: who saves by removing and writing anew may be held up between the two."""
+"""Between two looks at what is gone: who saves by removing and writing anew may be held up between
+the two.
+"""
 
 TURN_SECONDS = 0.2
-"""Between two slices: longer than another process that waits for the lock sleeps between two attempts."""
+"""Between two slices: longer than another process that waits for the lock sleeps between two
+attempts.
+"""
 
 FILE_BYTES = 512
 """What a file costs beside its text, in bytes of text."""
@@ -171,10 +263,14 @@ WAITING_SECONDS = 1.0
 """After this long without the writer's lock the user is told."""
 
 ROUNDS = 3
-"""Comparisons of one run, where another process writes the same files: what is left then is its work."""
+"""Comparisons of one run, where another process writes the same files: what is left then is its
+work.
+"""
 
 REBUILD_ROUNDS = 10
-"""Comparisons while an index is built anew; after the first they find only what changed meanwhile."""
+"""Comparisons while an index is built anew; after the first they find only what changed
+meanwhile.
+"""
 
 PARSE_VERSION = 10
 """Changes when the same file would be cut or read another way: every file is read again."""
@@ -190,8 +286,11 @@ class Run:
     rebuild: bool = False
     verify: bool = False
     tell: Callable[[Progress], None] = lambda progress: None
-    interrupted: Callable[[], bool] = lambda: False  # asked between two batches: what is left is left for the next run
-    sizes: Sizes = "all"  # which files are read: "small" leaves the large ones, and the words that they still owe, for a run that takes "large"
+    # asked between two batches: what is left is left for the next run
+    interrupted: Callable[[], bool] = lambda: False
+    # which files are read: "small" leaves the large ones, and the words that they still owe, for a
+    # run that takes "large"
+    sizes: Sizes = "all"
     first_bytes: int = FIRST_BYTES
 
 
@@ -200,10 +299,12 @@ class Kept:
     """What became of the files that were to be read."""
 
     failed: tuple[Problem, ...] = ()
-    passed_over: int = 0  # paths that another process has written meanwhile, or taken away with the index
+    # paths that another process has written meanwhile, or taken away with the index
+    passed_over: int = 0
     left: frozenset[str] = frozenset()  # paths of the files that are left for another run
     behind: bool = False  # words of files that are read are left for another run
-    private: tuple[FileState, ...] = ()  # of the files that were read those that turned out to be private
+    # of the files that were read those that turned out to be private
+    private: tuple[FileState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +314,13 @@ class Listing:
     problems: tuple[Problem, ...]
     modified: Mapping[str, float]  # by path, seconds
     withheld: tuple[FileState, ...] = ()  # files that are known to be private, as they are now
-    recorded: Mapping[str, FileState] = field(default_factory=dict)  # recorded state of each withheld file that is still there
+    # recorded state of each withheld file that is still there
+    recorded: Mapping[str, FileState] = field(default_factory=dict)
     restated: tuple[FileState, ...] = ()  # withheld files with the same text and other facts
-    gone: Mapping[str, Sequence[int | str]] = field(default_factory=dict)  # entries of withheld files that are not there any more
-    digests: FolderDigests | None = None  # by what the next look can tell that a walk would find the same
+    # entries of withheld files that are not there any more
+    gone: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
+    # by what the next look can tell that a walk would find the same
+    digests: FolderDigests | None = None
     store: Facts = ()  # what the store's file was before all this was compared with it
 
 
@@ -224,24 +328,45 @@ _NOTHING = IndexReport(0, 0, 0, 0, (), 0, 0, 0, 0, 0, 0, 0.0, 0)
 
 
 def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedder) -> IndexReport:
-    """Bring folders' indexes up to the disk: the words of all of them first, then vectors. Raises ModelError with the words kept.
+    """Bring folders' indexes up to the disk: the words of all of them first, then vectors.
+
+    Raises ModelError with the words kept.
 
     Where `forget` takes an index away meanwhile, it is made again.
     """
     reports = [_made_again(folder, run, lambda report: report) for folder in folders]
     if run.sizes == "all":
-        reports = [_made_again(folder, run, partial(_finish_words, folder, run), report) for folder, report in zip(folders, reports, strict=True)]
+        reports = [
+            _made_again(folder, run, partial(_finish_words, folder, run), report)
+            for folder, report in zip(folders, reports, strict=True)
+        ]
     if not run.words_only:
         vectors = partial(index_vectors, run=run, open_embedder=open_embedder)
-        reports = [_made_again(folder, run, partial(vectors, folder), report) for folder, report in zip(folders, reports, strict=True)]
+        reports = [
+            _made_again(folder, run, partial(vectors, folder), report)
+            for folder, report in zip(folders, reports, strict=True)
+        ]
     total = _NOTHING  # where all folders are published from elsewhere, there is nothing to do
     for report in reports:
-        total = replace(total, **{f.name: getattr(total, f.name) + getattr(report, f.name) for f in fields(IndexReport)})
+        total = replace(
+            total,
+            **{
+                f.name: getattr(total, f.name) + getattr(report, f.name)
+                for f in fields(IndexReport)
+            },
+        )
     return total
 
 
-def _made_again(folder: Folder, run: Run, step: Callable[[IndexReport], IndexReport], report: IndexReport | None = None) -> IndexReport:
-    """Take a step of a run over a folder whose words are indexed; where `forget` took the index away meanwhile, they are indexed again first."""
+def _made_again(
+    folder: Folder,
+    run: Run,
+    step: Callable[[IndexReport], IndexReport],
+    report: IndexReport | None = None,
+) -> IndexReport:
+    """Take a step of a run over a folder whose words are indexed; where `forget` took the index
+    away meanwhile, they are indexed again first.
+    """
     for _ in range(ROUNDS - 1):
         try:
             return step(report or index_words(folder, run))
@@ -260,7 +385,9 @@ def _finish_words(folder: Folder, run: Run, report: IndexReport) -> IndexReport:
 
 
 def index_dates(folder: Folder, run: Run) -> None:
-    """Keep the days on which git has each note, read again when another commit is checked out or somebody's note was not looked for."""
+    """Keep the days on which git has each note, read again when another commit is checked out or
+    somebody's note was not looked for.
+    """
     repository, own = find_repository(folder.root), folder.places.made / "git"
     commit = repository.commit if repository else ""
     is_known, undated, failure = _known_dates(folder, repository)
@@ -284,14 +411,17 @@ def index_dates(folder: Folder, run: Run) -> None:
 
 
 def _known_dates(folder: Folder, repository: Repository | None) -> tuple[bool, frozenset[str], str]:
-    """Return whether the days of the present commit are known, the notes that nobody has looked for, and what went wrong the last time."""
+    """Return whether the days of the present commit are known, the notes that nobody has looked
+    for, and what went wrong the last time.
+    """
     with closing(Store(folder.places.store, read_only=True)) as store, store.reading():
         is_known = store.meta("commit") == (repository.commit if repository else "")
         return is_known, store.undated() if repository else frozenset(), store.meta(GIT_FAILURE)
 
 
 def is_up_to_date(folder: Folder) -> bool:
-    """Tell whether a run over a folder would find nothing to do for its words and dates; nothing is written.
+    """Tell whether a run over a folder would find nothing to do for its words and dates; nothing is
+    written.
 
     Raises StorageError where the index cannot be read, UnknownFolderError where the folder is gone.
     """
@@ -305,18 +435,28 @@ def is_up_to_date(folder: Folder) -> bool:
 
 
 def problem_of_dates(folder: Folder, store: Store) -> str:
-    """Say why the days of commits are unknown, where the folder lies in a work tree; empty where they are read, or will be."""
+    """Say why the days of commits are unknown, where the folder lies in a work tree; empty where
+    they are read, or will be.
+    """
     tree, repository = find_work_tree(folder.root), find_repository(folder.root)
     if tree and not repository and not has_no_commit(tree):
-        return "the days of the commits are unknown: the repository is not laid out as git does it, and is not read"
-    failure = store.meta(GIT_FAILURE) if repository and store.meta("commit") == repository.commit else ""
-    return f"the days of the commits are unknown: {failure}; the next commit is tried again" if failure else ""
+        return (
+            "the days of the commits are unknown: the repository is not laid out as git does it, "
+            "and is not read"
+        )
+    failure = (
+        store.meta(GIT_FAILURE) if repository and store.meta("commit") == repository.commit else ""
+    )
+    if not failure:
+        return ""
+    return f"the days of the commits are unknown: {failure}; the next commit is tried again"
 
 
 def index_words(folder: Folder, run: Run) -> IndexReport:
     """Compare, read what differs, and keep its words; again where another process was faster."""
     began = time.perf_counter()
-    run = replace(run, rebuild=run.rebuild and not folder.config.closed)  # what is not taken in now must not be lost
+    # what is not taken in now must not be lost
+    run = replace(run, rebuild=run.rebuild and not folder.config.closed)
     files = None if run.verify or run.rebuild else count_unchanged(folder, cutting(folder))
     if files is not None:
         return _report(folder, Changes((), (), (), files), Kept(), time.perf_counter() - began)
@@ -333,39 +473,71 @@ def index_words(folder: Folder, run: Run) -> IndexReport:
     return _report(folder, comparison.changes, kept, time.perf_counter() - began)
 
 
-def _keep(folder: Folder, run: Run, comparison: FolderChanges, listing: Listing, known: Known) -> Kept:
+def _keep(
+    folder: Folder, run: Run, comparison: FolderChanges, listing: Listing, known: Known
+) -> Kept:
     if listing.digests and _is_done(comparison, listing, known):
-        note_unchanged(folder, cutting(folder), listing.digests, comparison.changes.unchanged, known.generation, listing.store)
+        note_unchanged(
+            folder,
+            cutting(folder),
+            listing.digests,
+            comparison.changes.unchanged,
+            known.generation,
+            listing.store,
+        )
     return keep_words(folder, comparison, listing, known, run)
 
 
 def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: float) -> IndexReport:
-    """Read every file anew into the next edition of the index, and switch to it when it is complete: until then the present one answers.
+    """Read every file anew into the next edition of the index, and switch to it when it is
+    complete: until then the present one answers.
 
-    A run that is interrupted is gone on with by the next one, unless that is to rebuild all in any case.
+    A run that is interrupted is gone on with by the next one, unless that is to rebuild all in any
+    case.
     """
-    edition = next_edition(folder.places.folder, lambda store: not run.rebuild and store.meta("corpus") == cutting(folder))
+    edition = next_edition(
+        folder.places.folder,
+        lambda store: not run.rebuild and store.meta("corpus") == cutting(folder),
+    )
     beside = replace(folder, places=folder.places.at(edition))
     run_beside = replace(run, rebuild=False, verify=False, sizes="all")
     for _ in range(REBUILD_ROUNDS):  # until the present edition took nothing in meanwhile
         words = present_words(folder.places.folder)
         kept = _keep(beside, run_beside, *compare(beside, run_beside))
-        is_complete = not (kept.left or kept.passed_over or kept.behind) and switch(folder.places.folder, edition, words)
+        is_complete = not (kept.left or kept.passed_over or kept.behind) and switch(
+            folder.places.folder, edition, words
+        )
         if is_complete or kept.left:
             break
     if not (is_complete or kept.left):
         if folder.places.present + 1 != edition or not beside.places.store.exists():
-            raise IndexGoneError(f"The index in {folder.places.folder} was forgotten by another process while it was built anew: run it again.")
-        raise IndexBusyError(f"The index in {folder.places.folder} changes faster than it is built anew: run it again when the notes rest.")
+            raise IndexGoneError(
+                f"The index in {folder.places.folder} was forgotten by another process while "
+                "it was built anew: run it again."
+            )
+        raise IndexBusyError(
+            f"The index in {folder.places.folder} changes faster than it is built anew: run "
+            "it again when the notes rest."
+        )
     if is_complete:
         with open_writer(folder, run) as writer:
             writer.wipe()
     read = {*changes.added, *changes.changed, *known.manifest}.difference(changes.removed)
     again = tuple(sorted(read & known.manifest.keys()))
-    report = _report(beside, replace(changes, changed=again, unchanged=0), kept, time.perf_counter() - began)
+    report = _report(
+        beside, replace(changes, changed=again, unchanged=0), kept, time.perf_counter() - began
+    )
     if run.rebuild or not is_complete:
         return report
-    return replace(report, mended=(f"The index in {folder.places.folder} was made with other settings: it was built anew from the notes.",))
+    return replace(
+        report,
+        mended=(
+            (
+                f"The index in {folder.places.folder} was made with other settings: it was built "
+                "anew from the notes."
+            ),
+        ),
+    )
 
 
 def _is_cut_otherwise(folder: Folder, known: Known) -> bool:
@@ -377,10 +549,14 @@ def _is_done(comparison: FolderChanges, listing: Listing, known: Known) -> bool:
     changes = comparison.changes
     is_same = not (changes.added or changes.changed or changes.removed or comparison.touched)
     same = not (listing.restated or listing.gone)
-    return is_same and same and known.is_complete(without_private(listing.problems, listing.withheld))
+    return (
+        is_same and same and known.is_complete(without_private(listing.problems, listing.withheld))
+    )
 
 
-def index_vectors(folder: Folder, report: IndexReport, *, run: Run, open_embedder: OpenEmbedder) -> IndexReport:
+def index_vectors(
+    folder: Folder, report: IndexReport, *, run: Run, open_embedder: OpenEmbedder
+) -> IndexReport:
     """Embed what has no vector yet, find what is there twice, and add that to a report."""
     began, edition = time.perf_counter(), folder.places.present
     done = embed_folder(folder, open_embedder, run.tell, run.interrupted)
@@ -389,11 +565,19 @@ def index_vectors(folder: Folder, report: IndexReport, *, run: Run, open_embedde
             break
     with open_writer(folder, run) as writer:
         # what an edit waits behind is short: large merges wait for a run that finds nothing to do
-        writer.merge_keyword("while" if report.added or report.changed or report.removed or done.asked else "leisure")
-        generation, is_forgotten = writer.store.generation, report.chunks > 0 and _is_forgotten(writer.store)
-    if is_forgotten or edition != writer.places.edition:  # another process took the index away, or built it anew
+        writer.merge_keyword(
+            "while" if report.added or report.changed or report.removed or done.asked else "leisure"
+        )
+        generation, is_forgotten = (
+            writer.store.generation,
+            report.chunks > 0 and _is_forgotten(writer.store),
+        )
+    # another process took the index away, or built it anew
+    if is_forgotten or edition != writer.places.edition:
         run = replace(run, rebuild=False)
-        again = index_vectors(folder, index_words(folder, run), run=run, open_embedder=open_embedder)
+        again = index_vectors(
+            folder, index_words(folder, run), run=run, open_embedder=open_embedder
+        )
         known = _NOTHING if is_forgotten else report
         return replace(
             again,
@@ -406,11 +590,21 @@ def index_vectors(folder: Folder, report: IndexReport, *, run: Run, open_embedde
             truncated=done.truncated + again.truncated,
         )
     seconds = round(report.seconds + time.perf_counter() - began, 3)
-    return replace(report, embedded=done.asked, reused=done.reused, truncated=done.truncated, seconds=seconds, generation=generation)
+    return replace(
+        report,
+        embedded=done.asked,
+        reused=done.reused,
+        truncated=done.truncated,
+        seconds=seconds,
+        generation=generation,
+    )
 
 
-def compare(folder: Folder, run: Run, known: Known | None = None) -> tuple[FolderChanges, Listing, Known]:
-    """Walk the folder and find out what differs from the index; files are read only where their facts differ.
+def compare(
+    folder: Folder, run: Run, known: Known | None = None
+) -> tuple[FolderChanges, Listing, Known]:
+    """Walk the folder and find out what differs from the index; files are read only where their
+    facts differ.
 
     Without `known`, what the index knows is read; where it cannot be read, it is mended.
     """
@@ -421,11 +615,16 @@ def compare(folder: Folder, run: Run, known: Known | None = None) -> tuple[Folde
     paths = [state.path for state in states]
     private, gone = known.withheld.split(paths)
     comparison = find_changes(
-        {**known.manifest, **private}, states, lambda path: read_digest(folder.root, path, folder.config.corpus), now_ns=now, verify=run.verify
+        {**known.manifest, **private},
+        states,
+        lambda path: read_digest(folder.root, path, folder.config.corpus),
+        now_ns=now,
+        verify=run.verify,
     )
     comparison, withheld = split_private(comparison, private)
     restated = tuple(state for state in withheld if state != private[state.path])
-    # What is missing now and taken back may be missing again when somebody looks next: that must not pass for what is known.
+    # What is missing now and taken back may be missing again when somebody looks next: that must
+    # not pass for what is known.
     digests = None if comparison.changes.removed or folder.config.closed else walked.digests
     modified = {state.path: state.mtime_ns / 1e9 for state in states}
     listing = Listing(problems, modified, withheld, private, restated, gone, digests, store)
@@ -443,28 +642,47 @@ def _without_withheld(comparison: FolderChanges, listing: Listing, known: Known)
 
 
 def hold_back(folder: Folder, comparison: FolderChanges) -> FolderChanges:
-    """Take nothing in where the folder's own file may keep more private than can be read: what is new is left, what was changed goes."""
+    """Take nothing in where the folder's own file may keep more private than can be read: what is
+    new is left, what was changed goes.
+    """
     changes = comparison.changes
     if not folder.config.closed:
         return comparison
-    return replace(comparison, changes=replace(changes, added=(), changed=(), removed=(*changes.removed, *changes.changed)))
+    return replace(
+        comparison,
+        changes=replace(
+            changes, added=(), changed=(), removed=(*changes.removed, *changes.changed)
+        ),
+    )
 
 
 def gone_for_good(comparison: FolderChanges, folder: Folder) -> FolderChanges:
-    """Take back removals of what a second walk finds: who saves or checks out may remove a file just before he writes it anew."""
+    """Take back removals of what a second walk finds: who saves or checks out may remove a file
+    just before he writes it anew.
+    """
     if not comparison.changes.removed:
         return comparison
     time.sleep(GONE_SECONDS)
     there = {state.path for state in walk(folder.root, folder.config.corpus).files}
-    return replace(comparison, changes=replace(comparison.changes, removed=tuple(path for path in comparison.changes.removed if path not in there)))
+    return replace(
+        comparison,
+        changes=replace(
+            comparison.changes,
+            removed=tuple(path for path in comparison.changes.removed if path not in there),
+        ),
+    )
 
 
 def refuse_empty(root: Path, documents: int) -> None:
-    """Raise UnknownFolderError where a folder holds nothing at all: so does the place of a drive that is not mounted, whose notes are not gone."""
+    """Raise UnknownFolderError where a folder holds nothing at all: so does the place of a drive
+    that is not mounted, whose notes are not gone.
+    """
     if holds_nothing(root):
         raise UnknownFolderError(
-            f"The folder {root} is empty, but the index has {plural(documents, 'document')} of it: nothing is deleted, "
-            "a drive that is not mounted looks so. Where it was emptied on purpose, `thumbindex index --rebuild` takes it as it is."
+            f"The folder {root} is empty, but the index has {plural(documents, 'document')} of it: "
+            "nothing is deleted, "
+            "a drive that is not mounted looks so. Where it was emptied on purpose, `thumbindex "
+            "index --rebuild` takes it as it is."
         )
 
 
@@ -478,7 +696,9 @@ def holds_nothing(root: Path) -> bool:
 
 
 def _known(folder: Folder, run: Run) -> Known:
-    """Read what the index knows; where there is none that can be read, the writer makes or mends it."""
+    """Read what the index knows; where there is none that can be read, the writer makes or mends
+    it.
+    """
     try:
         return read_known(folder.places)
     except StorageError:
@@ -487,15 +707,24 @@ def _known(folder: Folder, run: Run) -> Known:
 
 
 def keep_unlisted(comparison: FolderChanges, listing: Listing) -> FolderChanges:
-    """Take back removals under folders that could not be listed: what cannot be seen is not gone."""
+    """Take back removals under folders that could not be listed: what cannot be seen is not
+    gone.
+    """
     problems = {problem.path for problem in listing.problems}
     hidden = ("",) if "." in problems else tuple(f"{path.rstrip('/')}/" for path in problems)
-    removed = tuple(path for path in comparison.changes.removed if path not in problems and not path.startswith(hidden))
+    removed = tuple(
+        path
+        for path in comparison.changes.removed
+        if path not in problems and not path.startswith(hidden)
+    )
     return replace(comparison, changes=replace(comparison.changes, removed=removed))
 
 
-def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, known: Known, run: Run) -> Kept:
-    """Read what is new or changed and commit it, a group at a time: moved files first, then the newest; the removed go with the first group.
+def keep_words(
+    folder: Folder, comparison: FolderChanges, listing: Listing, known: Known, run: Run
+) -> Kept:
+    """Read what is new or changed and commit it, a group at a time: moved files first, then the
+    newest; the removed go with the first group.
 
     The writer's lock is held for the commits alone, not while files are read and parsed.
     """
@@ -504,7 +733,9 @@ def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, know
     first = Batch()
     if run.sizes != "large":
         touched = _touched(comparison, listing)
-        first = Batch((), comparison.changes.removed, touched, withheld=listing.restated, gone=listing.gone)
+        first = Batch(
+            (), comparison.changes.removed, touched, withheld=listing.restated, gone=listing.gone
+        )
     is_idle = not (groups or first.removed or first.touched or first.withheld or first.gone)
     if is_idle and known.is_complete(without_private(listing.problems, listing.withheld)):
         return Kept(left=left)
@@ -516,37 +747,67 @@ def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, know
         kept = replace(kept, failed=(*kept.failed, *failed), private=(*kept.private, *private))
         done, last = done + len(group), number >= len(groups)
         withheld = (*listing.withheld, *kept.private)
-        problems = (*without_private(listing.problems, withheld), *kept.failed) if last and run.sizes != "large" else None
+        problems: tuple[Problem, ...] | None = None
+        if last and run.sizes != "large":
+            problems = (*without_private(listing.problems, withheld), *kept.failed)
         hidden = frozenset(state.path for state in private).union(
-            path for path in first.removed if path in withheld_paths or lies_private(folder, path, names)
+            path
+            for path in first.removed
+            if path in withheld_paths or lies_private(folder, path, names)
         )
-        removed = (*first.removed, *gone, *(problem.path for problem in failed), *hidden.difference(first.removed))
-        batch = Batch(documents, removed, first.touched, problems, last, seen, _most(group), failed, left)
-        facts = {"corpus": cutting(folder), "root": str(folder.root)} if last or not known.manifest else {}
-        facts |= {BUILDING: ""} if last and not left else {}
-        newest = known.newest if run.sizes != "large" else 0.0  # large ones are left for later: they may be older than the index
-        batch = replace(batch, private=hidden, withheld=(*first.withheld, *private), gone=first.gone, facts=facts, newest=newest)
+        removed = (
+            *first.removed,
+            *gone,
+            *(problem.path for problem in failed),
+            *hidden.difference(first.removed),
+        )
+        batch = Batch(
+            documents, removed, first.touched, problems, last, seen, _most(group), failed, left
+        )
+        facts: dict[str, str] = {}
+        if last or not known.manifest:
+            facts |= {"corpus": cutting(folder), "root": str(folder.root)}
+        if last and not left:
+            facts |= {BUILDING: ""}
+        # large ones are left for later: they may be older than the index
+        newest = known.newest if run.sizes != "large" else 0.0
+        batch = replace(
+            batch,
+            private=hidden,
+            withheld=(*first.withheld, *private),
+            gone=first.gone,
+            facts=facts,
+            newest=newest,
+        )
         with open_writer(folder, run) as writer:
             if (known.corpus or number > 1) and _is_forgotten(writer.store):
                 return replace(kept, passed_over=kept.passed_over + len(documents))
-            applied = writer.apply(batch, lambda documents: LinkResolver.of(documents, folder.root.name).resolve)
+            applied = writer.apply(
+                batch, lambda documents: LinkResolver.of(documents, folder.root.name).resolve
+            )
             writer.wipe()
         first, kept = Batch(), replace(kept, passed_over=kept.passed_over + applied.passed_over)
         run.tell(Progress(folder.name, "words", done, total))
         if not last and run.interrupted():
-            return replace(kept, left=left.union(state.path for group in groups[number:] for state in group))
+            return replace(
+                kept, left=left.union(state.path for group in groups[number:] for state in group)
+            )
     if applied.behind and run.sizes != "small":
         applied = _catch_up(folder, run)
     return replace(kept, behind=bool(applied.behind))
 
 
 def _is_forgotten(store: Store) -> bool:
-    """Tell whether `forget` took the index away in the middle of a run: what is there then is empty, and has not even begun."""
+    """Tell whether `forget` took the index away in the middle of a run: what is there then is
+    empty, and has not even begun.
+    """
     return not store.meta("corpus")
 
 
 def _catch_up(folder: Folder, run: Run) -> Applied:
-    """Bring the words that are still owed to the keyword view, a slice a commit, with a turn for others before each."""
+    """Bring the words that are still owed to the keyword view, a slice a commit, with a turn for
+    others before each.
+    """
     behind = 1
     while behind and not run.interrupted():
         time.sleep(TURN_SECONDS)
@@ -556,28 +817,40 @@ def _catch_up(folder: Folder, run: Run) -> Applied:
     return Applied(0, behind)
 
 
-def _groups(comparison: FolderChanges, listing: Listing, run: Run, indexed: Mapping[str, FileState]) -> tuple[list[list[FileState]], list[FileState]]:
-    """Return the files that are to be read, newest first, in groups that grow, large ones last and alone; and those that are left.
+def _groups(
+    comparison: FolderChanges, listing: Listing, run: Run, indexed: Mapping[str, FileState]
+) -> tuple[list[list[FileState]], list[FileState]]:
+    """Return the files that are to be read, newest first, in groups that grow, large ones last and
+    alone; and those that are left.
 
-    A file that was moved kept its time, and would come last; but its old place goes with the first group, and until it comes it is nowhere.
+    A file that was moved kept its time, and would come last; but its old place goes with the first
+    group, and until it comes it is nowhere.
     """
     changes = comparison.changes
     wanted, added = {*changes.added, *changes.changed}, frozenset(changes.added)
     old = {indexed[path].inode for path in changes.removed if path in indexed}
 
     def order(state: FileState) -> tuple[bool, float, str]:
-        return not (state.path in added and state.inode in old), -listing.modified[state.path], state.path
+        return (
+            not (state.path in added and state.inode in old),
+            -listing.modified[state.path],
+            state.path,
+        )
 
     states = sorted((state for state in comparison.states if state.path in wanted), key=order)
     large = [[state] for state in states if state.size >= LARGE_BYTES]
     small = list(growing([state for state in states if state.size < LARGE_BYTES], run.first_bytes))
     if run.sizes == "large":
         return large, [state for group in small for state in group]
-    return (small, [state for (state,) in large]) if run.sizes == "small" else ([*small, *large], [])
+    if run.sizes == "small":
+        return (small, [state for (state,) in large])
+    return ([*small, *large], [])
 
 
 def growing(states: Iterable[FileState], first: int) -> Iterator[list[FileState]]:
-    """Yield groups of files with at least `first` bytes of text, then with twice as many each time."""
+    """Yield groups of files with at least `first` bytes of text, then with twice as many each
+    time.
+    """
     group: list[FileState] = []
     size = 0
     for state in states:
@@ -620,7 +893,9 @@ def _waiting(folder: Folder, run: Run) -> Callable[[], None]:
 def _read(
     folder: Folder, states: Sequence[FileState], listing: Listing
 ) -> tuple[list[tuple[FileState, ParsedDocument]], list[Problem], list[str], list[FileState]]:
-    """Return the documents, what could not be read, what went since the folder was walked (no problem to anybody), and what is private."""
+    """Return the documents, what could not be read, what went since the folder was walked (no
+    problem to anybody), and what is private.
+    """
     documents: list[tuple[FileState, ParsedDocument]] = []
     private: list[FileState] = []
     failed: list[Problem] = []
@@ -631,24 +906,36 @@ def _read(
         elif isinstance(data, Problem):
             failed.append(data)
         else:
-            parsed = parse_document(state.path, data, folder.config.corpus, listing.modified[state.path])
+            parsed = parse_document(
+                state.path, data, folder.config.corpus, listing.modified[state.path]
+            )
             if parsed.private:
                 private.append(replace(state, digest=digest_of(data)))
                 continue
-            documents.append((replace(state, digest=digest_of(data)), replace(parsed, keys=digests(parsed))))
+            documents.append(
+                (replace(state, digest=digest_of(data)), replace(parsed, keys=digests(parsed)))
+            )
     return documents, failed, gone, private
 
 
 def _is_listed(path: Path) -> bool:
-    """Tell whether a file is there still, or, where its path is too long to be looked up (Windows), among the names in its folder."""
+    """Tell whether a file is there still, or, where its path is too long to be looked up (Windows),
+    among the names in its folder.
+    """
     try:
-        return os.path.lexists(path) or (len(str(path)) > LONGEST_PATH and path in path.parent.iterdir())
+        return os.path.lexists(path) or (
+            len(str(path)) > LONGEST_PATH and path in path.parent.iterdir()
+        )
     except OSError:
         return False
 
 
-def _read_all(folder: Folder, states: Sequence[FileState]) -> Iterator[tuple[FileState, bytes | Problem]]:
-    """Yield what is in each file; those that cannot be read are tried once more, after a moment, for the same reason."""
+def _read_all(
+    folder: Folder, states: Sequence[FileState]
+) -> Iterator[tuple[FileState, bytes | Problem]]:
+    """Yield what is in each file; those that cannot be read are tried once more, after a moment,
+    for the same reason.
+    """
     again: list[FileState] = []
     for state in states:
         data = read_bytes(folder.root, state.path, folder.config.corpus)
@@ -657,7 +944,9 @@ def _read_all(folder: Folder, states: Sequence[FileState]) -> Iterator[tuple[Fil
         else:
             yield state, data
     time.sleep(MOMENT_SECONDS if again else 0.0)
-    yield from ((state, read_bytes(folder.root, state.path, folder.config.corpus)) for state in again)
+    yield from (
+        (state, read_bytes(folder.root, state.path, folder.config.corpus)) for state in again
+    )
 
 
 def cutting(folder: Folder) -> str:

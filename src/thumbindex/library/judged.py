@@ -10,7 +10,7 @@ from typing import Any
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.index.judged import change_judged, keep_run, read_judged, read_runs, set_lines
 from thumbindex.library.reader import Reader
-from thumbindex.library.reading import find_document, hidden_now
+from thumbindex.library.reading import find_document, hidden_paths_now
 from thumbindex.model import Judged, JudgedPlace
 from thumbindex.text import query_id
 
@@ -25,16 +25,30 @@ class Judgments:
         self._readers = {reader.folder.name: reader for reader in readers}
 
     def all(self) -> Mapping[str, tuple[Judged, ...]]:
-        """Return by folder what was judged, the oldest first; of notes that are gone or private now nothing."""
+        """Return by folder what was judged, the oldest first; of notes that are gone or private now
+        nothing.
+        """
         return {name: _shown(reader) for name, reader in self._readers.items()}
 
     def of(self, query: str) -> Mapping[str, Judged]:
-        """Return what was judged of a question, by folder; folders where nobody has judged it are left out. Raises StorageError."""
-        id_ = query_id(query)
-        return {name: each for name, reader in self._readers.items() for each in read_judged(reader.folder.places) if query_id(each.query) == id_}
+        """Return what was judged of a question, by folder; folders where nobody has judged it are
+        left out.
 
-    def judge(self, query: str, path: str, heading: str, grade: int | None, *, folder: str, kind: str = "") -> Judged:
-        """Keep what a passage is to a question (2 answers, 1 helps, 0 does not), or with None take that back; return what is judged of it then.
+        Raises StorageError.
+        """
+        id_ = query_id(query)
+        return {
+            name: each
+            for name, reader in self._readers.items()
+            for each in read_judged(reader.folder.places)
+            if query_id(each.query) == id_
+        }
+
+    def judge(
+        self, query: str, path: str, heading: str, grade: int | None, *, folder: str, kind: str = ""
+    ) -> Judged:
+        """Keep what a passage is to a question (2 answers, 1 helps, 0 does not), or with None take
+        that back; return what is judged of it then.
 
         Raises UnknownPathError for a note that is not there, or may not be shown.
         """
@@ -47,14 +61,25 @@ class Judgments:
 
         def change(judged: list[Judged]) -> list[Judged]:
             before, others = _parted(judged, query, kind)
-            rest = tuple(each for each in before.places if (each.path, each.heading) != (path, heading))
-            now = replace(before, places=rest if grade is None else (*rest, place), nothing=before.nothing and not grade, made=_now())
+            rest = tuple(
+                each for each in before.places if (each.path, each.heading) != (path, heading)
+            )
+            now = replace(
+                before,
+                places=rest if grade is None else (*rest, place),
+                nothing=before.nothing and not grade,
+                made=_now(),
+            )
             return [*others, now]
 
         return _of(change_judged(reader.folder.places, change), query, kind)
 
-    def judge_nothing(self, query: str, *, folder: str, kind: str = "", holds_nothing: bool = True) -> Judged:
-        """Keep that no note answers a question, over what was judged of its passages, or take that back: then they count again."""
+    def judge_nothing(
+        self, query: str, *, folder: str, kind: str = "", holds_nothing: bool = True
+    ) -> Judged:
+        """Keep that no note answers a question, over what was judged of its passages, or take that
+        back: then they count again.
+        """
 
         def change(judged: list[Judged]) -> list[Judged]:
             before, others = _parted(judged, query, kind)
@@ -67,7 +92,9 @@ class Judgments:
         change_judged(self._in(folder).folder.places, lambda judged: _parted(judged, query, "")[1])
 
     def set_of(self, folder: str) -> str:
-        """Return the questions of a folder that some note answers, as `eval` and `tune` read them: an object a line."""
+        """Return the questions of a folder that some note answers, as `eval` and `tune` read them:
+        an object a line.
+        """
         return "".join(f"{line}\n" for line in set_lines(_shown(self._in(folder))))
 
     def runs(self, folder: str) -> tuple[dict[str, Any], ...]:
@@ -89,13 +116,19 @@ def _shown(reader: Reader) -> tuple[Judged, ...]:
     found = read_judged(reader.folder.places)
     paths = {place.path for each in found for place in each.places}
     known = set(reader.store.manifest(paths)) if paths and reader.indexed else set()
-    hidden = {path for _, path in hidden_now(((reader.folder.name, path) for path in known), [reader])}
-    shown = (replace(each, places=tuple(one for one in each.places if one.path in known - hidden)) for each in found)
+    hidden = hidden_paths_now(known, reader)
+    shown = (
+        replace(each, places=tuple(one for one in each.places if one.path in known - hidden))
+        for each in found
+    )
     return tuple(each for each in shown if each.places or each.nothing)
 
 
 def _parted(judged: Sequence[Judged], query: str, kind: str) -> tuple[Judged, list[Judged]]:
-    """Return what was judged of a question, and of the others. Raises UsageError for an empty one."""
+    """Return what was judged of a question, and of the others.
+
+    Raises UsageError for an empty one.
+    """
     if not query.strip():
         raise UsageError("The question is empty: there is nothing to judge.")
     own, id_ = _of(judged, query.strip(), kind), query_id(query)
@@ -104,7 +137,9 @@ def _parted(judged: Sequence[Judged], query: str, kind: str) -> tuple[Judged, li
 
 def _of(judged: Sequence[Judged], query: str, kind: str) -> Judged:
     id_ = query_id(query)
-    return next((each for each in judged if query_id(each.query) == id_), Judged(query, kind, (), False, ""))
+    return next(
+        (each for each in judged if query_id(each.query) == id_), Judged(query, kind, (), False, "")
+    )
 
 
 def _now() -> str:

@@ -1,4 +1,6 @@
-"""The map of a folder: where each note lies by its meaning, how they are linked, and what is near and not linked."""
+"""The map of a folder: where each note lies by its meaning, how they are linked, and what is near
+and not linked.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,16 @@ from thumbindex.library.duplicates import all_duplicates
 from thumbindex.library.plane import can_lay_out, unit
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import hidden_now, open_documents
-from thumbindex.model import ChunkId, Document, DocumentId, MapNote, NearPair, NoteMap, day_of, iso_day
+from thumbindex.model import (
+    ChunkId,
+    Document,
+    DocumentId,
+    MapNote,
+    NearPair,
+    NoteMap,
+    day_of,
+    iso_day,
+)
 from thumbindex.ports import Matrix, Snapshot
 from thumbindex.process import environment
 
@@ -29,7 +40,9 @@ MOST_NOTES = 20_000
 """Notes of a map: of a larger folder the newest are shown."""
 
 NEAREST = 5
-"""Notes that each one is compared with for what is near and not linked, and at whose mean a new one is set."""
+"""Notes that each one is compared with for what is near and not linked, and at whose mean a new one
+is set.
+"""
 
 LEAST_COSINE = 0.55
 """Of two notes that are told of as near: below it most pairs have only their subject in common."""
@@ -69,7 +82,9 @@ def note_map(reader: Reader) -> NoteMap:
     means = _means(snapshot, [ids[each.path] for each in documents if each.path in ids])
     with_vector = [each.path for each in documents if each.path in ids]
     layout = read_layout(reader.folder.places)
-    places = _places(layout, dict(zip(with_vector, means, strict=True)), reader.store.meta("fingerprint"))
+    places = _places(
+        layout, dict(zip(with_vector, means, strict=True)), reader.store.meta("fingerprint")
+    )
     links = tuple(
         sorted(
             (shown[each.path], shown[target])
@@ -82,10 +97,20 @@ def note_map(reader: Reader) -> NoteMap:
     notes = tuple(_note(*each, places.get(each[0].path)) for each in _counted(documents, links))
     near = tuple(
         NearPair(shown[a], shown[b], cosine)
-        for a, b, cosine in _near_pairs(reader, snapshot, documents, with_vector, means, links, shown)
+        for a, b, cosine in _near_pairs(
+            reader, snapshot, documents, with_vector, means, links, shown
+        )
         if a in shown and b in shown
     )
-    return NoteMap(name, notes, links, near[:MOST_NEAR], left_out, _missing(places, means), len(near[MOST_NEAR:]))
+    return NoteMap(
+        name,
+        notes,
+        links,
+        near[:MOST_NEAR],
+        left_out,
+        _missing(places, means),
+        len(near[MOST_NEAR:]),
+    )
 
 
 def _newest(documents: Sequence[Document]) -> list[Document]:
@@ -95,7 +120,9 @@ def _newest(documents: Sequence[Document]) -> list[Document]:
     return sorted(documents, key=lambda each: iso_day(day_of(each)), reverse=True)[:MOST_NOTES]
 
 
-def _counted(documents: Sequence[Document], links: Sequence[tuple[int, int]]) -> list[tuple[Document, int, int]]:
+def _counted(
+    documents: Sequence[Document], links: Sequence[tuple[int, int]]
+) -> list[tuple[Document, int, int]]:
     out, into = [0] * len(documents), [0] * len(documents)
     for source, target in links:
         out[source] += 1
@@ -105,7 +132,17 @@ def _counted(documents: Sequence[Document], links: Sequence[tuple[int, int]]) ->
 
 def _note(document: Document, out: int, into: int, place: tuple[float, float] | None) -> MapNote:
     x, y = place or (None, None)
-    return MapNote(document.path, document.title, x, y, out, into, document.tags, iso_day(day_of(document)), document.language)
+    return MapNote(
+        document.path,
+        document.title,
+        x,
+        y,
+        out,
+        into,
+        document.tags,
+        iso_day(day_of(document)),
+        document.language,
+    )
 
 
 def _missing(places: Mapping[str, tuple[float, float]], means: Matrix) -> str:
@@ -116,15 +153,22 @@ def _missing(places: Mapping[str, tuple[float, float]], means: Matrix) -> str:
         return "There are no vectors yet: places come from what notes mean."
     if not can_lay_out():
         return f"Places need scikit-learn: {install_with('map')}."
-    return "The map is not laid out yet: `thumbindex map` does it now, a server with the page does it at rest where no other one indexes."
+    return (
+        "The map is not laid out yet: `thumbindex map` does it now, a server with the page does "
+        "it at rest where no other one indexes."
+    )
 
 
 def _means(snapshot: Snapshot, ids: Sequence[DocumentId]) -> Matrix:
-    """Return the mean of each document's vectors at unit length, shape (n, d); NaN where it has none yet."""
+    """Return the mean of each document's vectors at unit length, shape (n, d); NaN where it has
+    none yet.
+    """
     rows = []
     size = 1
     for document in ids:
-        vectors = snapshot.vector.vectors([ChunkId(n) for n in snapshot.catalog.chunk_ids(document)])
+        vectors = snapshot.vector.vectors(
+            [ChunkId(n) for n in snapshot.catalog.chunk_ids(document)]
+        )
         vectors = vectors[~np.isnan(vectors).any(axis=1)] if len(vectors) else vectors
         mean = vectors.mean(axis=0) if len(vectors) else None
         length = float(np.linalg.norm(mean)) if mean is not None else 0.0
@@ -138,11 +182,15 @@ def _means(snapshot: Snapshot, ids: Sequence[DocumentId]) -> Matrix:
 
 
 def _digest(mean: npt.NDArray[np.float32]) -> str:
-    return hashlib.blake2b(np.round(mean, 3).astype(np.float16).tobytes(), digest_size=_DIGEST).hexdigest()
+    return hashlib.blake2b(
+        np.round(mean, 3).astype(np.float16).tobytes(), digest_size=_DIGEST
+    ).hexdigest()
 
 
 def _places(layout: Layout, means: Mapping[str, Any], model: str) -> dict[str, tuple[float, float]]:
-    """Return where notes lie: those that were laid out where they did, new ones at the mean of their nearest that were."""
+    """Return where notes lie: those that were laid out where they did, new ones at the mean of
+    their nearest that were.
+    """
     if layout.model != model:
         return {}
     known = [path for path in means if path in layout.places and not np.isnan(means[path]).any()]
@@ -172,12 +220,15 @@ def _near_pairs(
     links: Sequence[tuple[int, int]],
     shown: Mapping[str, int],
 ) -> list[tuple[str, str, float]]:
-    """Return notes that are among each other's nearest and not linked either way, the nearest first.
+    """Return notes that are among each other's nearest and not linked either way, the nearest
+    first.
 
-    Left out are pairs between which a link would say nothing: copies, translations, and pages that differ in a number, as releases do.
+    Left out are pairs between which a link would say nothing: copies, translations, and pages that
+    differ in a number, as releases do.
     """
     key = (str(reader.folder.places.store), snapshot.generation, reader.store.meta("fingerprint"))
-    with _guard:  # seconds for a large folder: whoever asks meanwhile waits instead of doing the same
+    # seconds for a large folder: whoever asks meanwhile waits instead of doing the same
+    with _guard:
         kept = _near.get(key)
         if kept is None:
             _near[key] = kept = _computed(reader, documents, paths, means, links, shown)
@@ -187,7 +238,12 @@ def _near_pairs(
 
 
 def _computed(
-    reader: Reader, documents: Sequence[Document], paths: Sequence[str], means: Matrix, links: Sequence[tuple[int, int]], shown: Mapping[str, int]
+    reader: Reader,
+    documents: Sequence[Document],
+    paths: Sequence[str],
+    means: Matrix,
+    links: Sequence[tuple[int, int]],
+    shown: Mapping[str, int],
 ) -> list[tuple[str, str, float]]:
     has_vector = ~np.isnan(means).any(axis=1)
     rows = np.flatnonzero(has_vector)
@@ -204,12 +260,17 @@ def _computed(
             for other in others:
                 its = shown[paths[rows[other]]]
                 cosine = float(cosines[at, other])
-                if own != its and LEAST_COSINE <= cosine < SAME_COSINE and frozenset((own, its)) not in tied:
+                if (
+                    own != its
+                    and LEAST_COSINE <= cosine < SAME_COSINE
+                    and frozenset((own, its)) not in tied
+                ):
                     found[min(own, its), max(own, its)] = cosine
     return [
         (documents[a].path, documents[b].path, round(cosine, 4))
         for (a, b), cosine in sorted(found.items(), key=lambda each: (-each[1], each[0]))
-        if _is_worth_a_link(documents[a], documents[b]) and frozenset((documents[a].path, documents[b].path)) not in copies
+        if _is_worth_a_link(documents[a], documents[b])
+        and frozenset((documents[a].path, documents[b].path)) not in copies
     ]
 
 
@@ -237,16 +298,25 @@ def _copies(reader: Reader) -> set[frozenset[str]]:
 # ------------------------------------------------------------------ laying it out
 
 
-def lay_out(reader: Reader, interrupted: Callable[[], bool] = lambda: False, *, is_asked: bool = False, is_first: bool = True) -> bool:
-    """Lay the map of a folder out where much has changed since, in a process of its own; tell whether that was done.
+def lay_out(
+    reader: Reader,
+    interrupted: Callable[[], bool] = lambda: False,
+    *,
+    is_asked: bool = False,
+    is_first: bool = True,
+) -> bool:
+    """Lay the map of a folder out where much has changed since, in a process of its own; tell
+    whether that was done.
 
-    What was laid out before keeps its sides: the new places are turned so that notes lie where they did, as far as they can. Raises UsageError
-    where it `is_asked` for and scikit-learn is missing. Without `is_first` nothing is done where none was laid out before.
+    What was laid out before keeps its sides: the new places are turned so that notes lie where they
+    did, as far as they can. Raises UsageError where it `is_asked` for and scikit-learn is missing.
+    Without `is_first` nothing is done where none was laid out before.
     """
     if not reader.indexed:
         return False
     layout = read_layout(reader.folder.places)
-    if not (is_first or layout.places):  # it takes a process of 100 MB, and a minute of a core for thousands of notes
+    # it takes a process of 100 MB, and a minute of a core for thousands of notes
+    if not (is_first or layout.places):
         return False
     if not can_lay_out():
         if is_asked:
@@ -257,7 +327,8 @@ def lay_out(reader: Reader, interrupted: Callable[[], bool] = lambda: False, *, 
     paths = [each.path for each in _newest(open_documents([reader])) if each.path in ids]
     means = _means(snapshot, [ids[path] for path in paths])
     kept = [n for n in range(len(paths)) if not np.isnan(means[n]).any()]
-    if not kept or (len(kept) < len(paths) and not is_asked):  # vectors are still coming: a map of half the notes would move soon
+    # vectors are still coming: a map of half the notes would move soon
+    if not kept or (len(kept) < len(paths) and not is_asked):
         return False
     digests = {paths[n]: _digest(means[n]) for n in kept}
     changed = sum(layout.digests.get(path) != digest for path, digest in digests.items())
@@ -269,15 +340,27 @@ def lay_out(reader: Reader, interrupted: Callable[[], bool] = lambda: False, *, 
     names = [paths[n] for n in kept]
     places = dict(zip(names, _turned(laid, names, layout).tolist(), strict=True))
     own = reader.folder.places
-    with locked(own.lock):  # what became private while this took its time is forgotten under the same lock
-        known = set(reader.store.manifest(names)) - {path for _, path in hidden_now(((reader.folder.name, path) for path in names), [reader])}
+    # what became private while this took its time is forgotten under the same lock
+    with locked(own.lock):
+        known = set(reader.store.manifest(names)) - {
+            path for _, path in hidden_now(((reader.folder.name, path) for path in names), [reader])
+        }
         kept_places = {path: (x, y) for path, (x, y) in places.items() if path in known}
-        keep_layout(own, Layout(model, kept_places, {path: digest for path, digest in digests.items() if path in known}))
+        keep_layout(
+            own,
+            Layout(
+                model,
+                kept_places,
+                {path: digest for path, digest in digests.items() if path in known},
+            ),
+        )
     return True
 
 
 def _turned(laid: Matrix, paths: Sequence[str], before: Layout) -> Matrix:
-    """Turn and mirror places so that notes lie as near as can be to where they lay before (orthogonal Procrustes; Schönemann 1966)."""
+    """Turn and mirror places so that notes lie as near as can be to where they lay before
+    (orthogonal Procrustes; Schönemann 1966).
+    """
     common = [n for n, path in enumerate(paths) if path in before.places]
     if len(common) < 2:
         return laid
@@ -288,10 +371,14 @@ def _turned(laid: Matrix, paths: Sequence[str], before: Layout) -> Matrix:
 
 
 def _in_a_process(vectors: Matrix, interrupted: Callable[[], bool]) -> Matrix | None:
-    """Lay vectors out in a process of low priority on one core; None where that is interrupted, or fails."""
+    """Lay vectors out in a process of low priority on one core; None where that is interrupted, or
+    fails.
+    """
     command = [sys.executable, "-P", "-m", "thumbindex.library.plane"]
     given = {**environment(), "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=given) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=given
+    ) as process:
         assert process.stdin is not None, "it was asked for"
         written: list[bytes] = []
 
@@ -302,7 +389,10 @@ def _in_a_process(vectors: Matrix, interrupted: Callable[[], bool]) -> Matrix | 
         reading = threading.Thread(target=read, daemon=True)
         reading.start()
         try:
-            process.stdin.write(f"{vectors.shape[0]} {vectors.shape[1]}\n".encode() + np.ascontiguousarray(vectors, dtype=np.float32).tobytes())
+            process.stdin.write(
+                f"{vectors.shape[0]} {vectors.shape[1]}\n".encode()
+                + np.ascontiguousarray(vectors, dtype=np.float32).tobytes()
+            )
             process.stdin.flush()
         except OSError:  # it has ended already: there is nothing to be read
             return None
@@ -314,4 +404,8 @@ def _in_a_process(vectors: Matrix, interrupted: Callable[[], bool]) -> Matrix | 
             time.sleep(0)
         process.stdin.close()
     data = written[0] if written else b""
-    return np.frombuffer(data, dtype=np.float32).reshape(-1, 2) if len(data) == 8 * len(vectors) else None
+    return (
+        np.frombuffer(data, dtype=np.float32).reshape(-1, 2)
+        if len(data) == 8 * len(vectors)
+        else None
+    )

@@ -1,6 +1,8 @@
-"""The door to scikit-learn: vectors laid out in the plane so that what is near stays near (t-SNE; van der Maaten & Hinton 2008).
+"""The door to scikit-learn: vectors laid out in the plane so that what is near stays near (t-SNE;
+van der Maaten & Hinton 2008).
 
-Run as a program it reads vectors on standard input and writes places on standard output: what takes seconds is done beside a server, not in it.
+Run as a program it reads vectors on standard input and writes places on standard output: what takes
+seconds is done beside a server, not in it.
 """
 
 from __future__ import annotations
@@ -32,29 +34,39 @@ def can_lay_out() -> bool:
 
 
 def plane(vectors: Matrix) -> Matrix:
-    """Return places from -1 to 1, shape (n, 2), of unit vectors, shape (n, d); the same for the same."""
+    """Return places from -1 to 1, shape (n, 2), of unit vectors, shape (n, d); the same for the
+    same.
+    """
     count = len(vectors)
     if count < FEWEST:
         angles = 2 * np.pi * np.arange(count) / max(1, count)
-        return np.asarray(0.7 * np.stack([np.cos(angles), np.sin(angles)], axis=1), dtype=np.float32)
+        return np.asarray(
+            0.7 * np.stack([np.cos(angles), np.sin(angles)], axis=1), dtype=np.float32
+        )
     # Imported here: a server, and a command that finds the map laid out, do without its 60 MB.
     from sklearn.manifold import TSNE
 
     moved = vectors + np.random.default_rng(0).normal(0, _JITTER, vectors.shape)
     perplexity = min(_PERPLEXITY, (count - 1) / 3)
-    tsne: Any = TSNE(2, perplexity=perplexity, init="pca", metric="cosine", random_state=0, n_jobs=1)
+    tsne: Any = TSNE(
+        2, perplexity=perplexity, init="pca", metric="cosine", random_state=0, n_jobs=1
+    )
     return unit(np.asarray(tsne.fit_transform(moved.astype(np.float32)), dtype=np.float32))
 
 
 def unit(places: Matrix) -> Matrix:
-    """Return places around 0, nearly all of them from -1 to 1; those that lie far out are brought in."""
+    """Return places around 0, nearly all of them from -1 to 1; those that lie far out are brought
+    in.
+    """
     centered = places - np.median(places, axis=0)
     reach = float(np.quantile(np.abs(centered), 0.99)) or 1.0
     return np.asarray(np.clip(centered / reach, -1.1, 1.1) / 1.1, dtype=np.float32)
 
 
 def main() -> int:
-    """Read the numbers of rows and columns in a line and the vectors behind it; write the places."""
+    """Read the numbers of rows and columns in a line and the vectors behind it; write the
+    places.
+    """
     with suppress(OSError, AttributeError):
         os.nice(15)
     rows, columns = map(int, sys.stdin.buffer.readline().split())

@@ -1,4 +1,6 @@
-"""One folder's index, open for reading: its snapshot follows the generation, opened by one thread, behind the answers where they must not wait."""
+"""One folder's index, open for reading: its snapshot follows the generation, opened by one thread,
+behind the answers where they must not wait.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,19 @@ from thumbindex.ports import Snapshot
 PATIENCE_SECONDS = 0.05
 """How long a server's query waits for a newer snapshot before it answers from the one there is.
 
-An edit in a vault of a thousand notes is opened in less and so seen at once; of ten thousand files that change at once, no query waits for all."""
+An edit in a vault of a thousand notes is opened in less and so seen at once; of ten thousand files
+that change at once, no query waits for all.
+"""
 
 COMMIT_SECONDS = 0.5
-"""How long a newer snapshot is waited for where a commit has replaced the best texts that a search found: an edit takes a tenth of it, a commit of
-a thousand notes and opening it not more."""
+"""How long a newer snapshot is waited for where a commit has replaced the best texts that a search
+found: an edit takes a tenth of it, a commit of a thousand notes and opening it not more.
+"""
 
 FIRST_SECONDS = 2.0
-"""How long the first snapshot waits for a commit's second half, where a process is writing it: there is none before it that could stand."""
+"""How long the first snapshot waits for a commit's second half, where a process is writing it:
+there is none before it that could stand.
+"""
 
 _POLL_SECONDS = 0.005
 
@@ -75,11 +82,14 @@ class PendingSnapshot:
 
 
 class Reader:
-    """One folder's index, open for reading. A search that runs keeps the snapshot with which it began.
+    """One folder's index, open for reading.
 
-    Without `patience` (seconds) a snapshot is always the present one: who has just indexed finds it. With it, an older one is given
-    where opening the present one takes longer. Between the two commits of a batch, the store's and the keyword view's, there is
-    nothing to open yet, whoever asks: the last snapshot stands.
+    A search that runs keeps the snapshot with which it began.
+
+    Without `patience` (seconds) a snapshot is always the present one: who has just indexed finds
+    it. With it, an older one is given where opening the present one takes longer. Between the two
+    commits of a batch, the store's and the keyword view's, there is nothing to open yet, whoever
+    asks: the last snapshot stands.
     """
 
     is_published = False
@@ -93,7 +103,8 @@ class Reader:
         self._places, self._path = folder.places, folder.places.store  # of the edition that is open
         self._opened: Opened | None = None
         self._opening: PendingSnapshot | None = None
-        self._awaited: tuple[tuple[int, str], float] = ((-1, ""), 0.0)  # by `newer`: after which snapshot, and until when
+        # by `newer`: after which snapshot, and until when
+        self._awaited: tuple[tuple[int, str], float] = ((-1, ""), 0.0)
         self._lock = threading.RLock()
 
     @property
@@ -106,12 +117,18 @@ class Reader:
 
     @property
     def indexed(self) -> bool:
-        """Tell whether there are words to search: on disk, damaged or not, or, while their view is built anew, in the snapshot that is open."""
-        return bool(stamp_text(self.folder.places.keyword)) or (self._opened is not None and self.folder.places.store.exists())
+        """Tell whether there are words to search: on disk, damaged or not, or, while their view is
+        built anew, in the snapshot that is open.
+        """
+        return bool(stamp_text(self.folder.places.keyword)) or (
+            self._opened is not None and self.folder.places.store.exists()
+        )
 
     @property
     def store(self) -> Store:
-        """The store, opened when it is first needed, and anew where the index was forgotten, or built anew beside it."""
+        """The store, opened when it is first needed, and anew where the index was forgotten, or
+        built anew beside it.
+        """
         with self._lock:
             places = self.folder.places.at()
             if places != self._places:
@@ -126,11 +143,16 @@ class Reader:
             return self._store
 
     def snapshot(self) -> Snapshot:
-        """Return the index as it is now, or as it was a moment ago where this reader has patience."""
+        """Return the index as it is now, or as it was a moment ago where this reader has
+        patience.
+        """
         return self.opened().snapshot
 
     def opened(self) -> OpenedIndex:
-        """Return the snapshot with what it is a snapshot of. Raises what opening it raised; the next call tries again."""
+        """Return the snapshot with what it is a snapshot of.
+
+        Raises what opening it raised; the next call tries again.
+        """
         return self.on_disk()
 
     def on_disk(self) -> Opened:
@@ -151,7 +173,9 @@ class Reader:
         return ask()
 
     def database(self, *, is_asked: bool = True) -> DatabaseStatus | None:
-        """Tell of the database that the folder lies in, and ask it who answers; None where it lies in none."""
+        """Tell of the database that the folder lies in, and ask it who answers; None where it lies
+        in none.
+        """
         return None
 
     def mark(self) -> str:
@@ -168,7 +192,9 @@ class Reader:
         return str(self.folder.places.folder)
 
     def confirmed(self) -> tuple[float, float]:
-        """Return what time it is where the folder is published, and when it was published or confirmed last, in seconds since the epoch."""
+        """Return what time it is where the folder is published, and when it was published or
+        confirmed last, in seconds since the epoch.
+        """
         return 0.0, 0.0
 
     def published_text(self, path: str) -> str | None:
@@ -180,7 +206,8 @@ class Reader:
         return ()
 
     def newer(self, opened: OpenedIndex) -> OpenedIndex:
-        """Return a newer snapshot than one whose texts were replaced under a search; the same where none comes in a moment.
+        """Return a newer snapshot than one whose texts were replaced under a search; the same where
+        none comes in a moment.
 
         The moment is one for all who ask: in a storm, those who come later wait no more.
         """
@@ -215,42 +242,57 @@ class Reader:
                 found = self._present()
                 if isinstance(found, Opened):
                     return found
-                wait([found.opened], None if until is None or found.last is None else max(until - time.monotonic(), 0.0))
+                remaining = None
+                if until is not None and found.last is not None:
+                    remaining = max(until - time.monotonic(), 0.0)
+                wait([found.opened], remaining)
                 if found.last is not None and not found.opened.done():
                     return found.last
                 newest = found.opened.result()
             except StorageError:
                 if self.folder.places.present == edition:
                     raise
-                continue  # an edition that was built anew took the place of this one, which was deleted while it was opened
+                # an edition that was built anew took the place of this one, which was deleted while
+                # it was opened
+                continue
             if is_second:
                 return newest
-            is_second = True  # the first opening may have been under way, and have missed what is there now
+            # the first opening may have been under way, and have missed what is there now
+            is_second = True
 
     def _present(self) -> Opened | PendingSnapshot:
         """Return the snapshot there is, or what opens a newer one where there is one to open."""
         with self._lock:
             store, places = self.store, self._places
             opened = self._opened
-            if opened is not None and (opened.is_current(store, places) or not shows_words(store, places)):
-                return opened  # while an index is built anew and shows nothing yet, the old one stands
+            if opened is not None and (
+                opened.is_current(store, places) or not shows_words(store, places)
+            ):
+                # while an index is built anew and shows nothing yet, the old one stands
+                return opened
             if self._opening is None or self._opening.store is not store:
                 self._opening = PendingSnapshot(store, places, opened, Future())
                 try:
-                    threading.Thread(target=self._open, args=(self._opening,), name="snapshot", daemon=True).start()
+                    threading.Thread(
+                        target=self._open, args=(self._opening,), name="snapshot", daemon=True
+                    ).start()
                 except RuntimeError:  # no thread is to be had just now
                     self._opening = None
                     raise
             return self._opening
 
     def _open(self, opening: PendingSnapshot) -> None:
-        """Open the present snapshot, through a connection of its own: queries load texts meanwhile."""
+        """Open the present snapshot, through a connection of its own: queries load texts
+        meanwhile.
+        """
         try:
             now = Store(opening.store.path, read_only=True)
             try:
                 opened = self._open_from(now, opening, opening.last)
                 until = time.monotonic() + FIRST_SECONDS
-                while opening.last is None and not opened.whole and self._shown(opening, now, until):
+                while (
+                    opening.last is None and not opened.whole and self._shown(opening, now, until)
+                ):
                     opened = self._open_from(now, opening, opened)
             finally:
                 now.close()
@@ -264,12 +306,21 @@ class Reader:
 
     def _open_from(self, now: Store, opening: PendingSnapshot, last: Opened | None) -> Opened:
         expand = self.folder.config.query.runs("expand")
-        return open_snapshot(opening.store, opening.places, self.folder.name, expand=expand, last=last, now=now)
+        return open_snapshot(
+            opening.store, opening.places, self.folder.name, expand=expand, last=last, now=now
+        )
 
     def _shown(self, opening: PendingSnapshot, now: Store, until: float) -> bool:
-        """Wait for the second half of a commit that a process is writing; tell whether it is there."""
+        """Wait for the second half of a commit that a process is writing; tell whether it is
+        there.
+        """
         places = opening.places
-        while not (shown := shows_words(now, places)) and self._opening is opening and is_writing(places.lock) and time.monotonic() < until:
+        while (
+            not (shown := shows_words(now, places))
+            and self._opening is opening
+            and is_writing(places.lock)
+            and time.monotonic() < until
+        ):
             time.sleep(_POLL_SECONDS)
         return shown and time.monotonic() < until
 

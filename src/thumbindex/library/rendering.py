@@ -1,4 +1,6 @@
-"""A note as a page: its text as HTML, who links to it and in which words, what leads nowhere, what is near, and what lies around it."""
+"""A note as a page: its text as HTML, who links to it and in which words, what leads nowhere, what
+is near, and what lies around it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from thumbindex.corpus.html import render_note
 from thumbindex.errors import UnknownPathError
 from thumbindex.library.reader import Reader
-from thumbindex.library.reading import Found, changed_now, hidden_now, nearest_documents, text_now
+from thumbindex.library.reading import (
+    Found,
+    changed_now,
+    hidden_paths_now,
+    nearest_documents,
+    text_now,
+)
 from thumbindex.model import Backlink, BrokenLink, DocumentId, Link, NotePage, Related
 from thumbindex.ports import Documents
 
@@ -29,8 +37,16 @@ NoteAddress = Callable[[str, str], str]
 """Takes the path of a note and a heading, which may be empty, and returns where it is shown."""
 
 
-def note_page(found: Found, note_address: NoteAddress, tag_address: Callable[[str], str], lines: tuple[int, int] | None) -> NotePage:
-    """Return a note as its file is now, with what the index knows around it. Notes that may not be shown are nowhere in it."""
+def note_page(
+    found: Found,
+    note_address: NoteAddress,
+    tag_address: Callable[[str], str],
+    lines: tuple[int, int] | None,
+) -> NotePage:
+    """Return a note as its file is now, with what the index knows around it.
+
+    Notes that may not be shown are nowhere in it.
+    """
     reader, snapshot, own, document = found.reader, found.snapshot, found.id, found.document
     text = text_now(reader, document.path)
     documents, graph = snapshot.catalog.documents, snapshot.graph
@@ -38,9 +54,18 @@ def note_page(found: Found, note_address: NoteAddress, tag_address: Callable[[st
     sources = reader.store.links_to(document.path)
     near = nearest_documents(snapshot, own, 2 * _NEAR)
     around = _around(own, lambda n: (*graph.linked(n), *graph.linking(n)))
-    asked = {link.resolved for link in links if link.resolved} | {path for path, _ in sources} | {documents[n].path for n, _ in near}
-    hidden = {path for _, path in hidden_now(((reader.folder.name, path) for path in asked | {documents[n].path for n in around}), [reader])}
-    resolved = {link.target: link.resolved for link in links if link.resolved and link.resolved not in hidden}
+    paths = (
+        {link.resolved for link in links if link.resolved}
+        | {path for path, _ in sources}
+        | {documents[n].path for n, _ in near}
+        | {documents[n].path for n in around}
+    )
+    hidden = hidden_paths_now(paths, reader)
+    resolved = {
+        link.target: link.resolved
+        for link in links
+        if link.resolved and link.resolved not in hidden
+    }
 
     def link_address(link: Link) -> str | None:
         target = resolved.get(link.target) if link.target else document.path
@@ -48,34 +73,48 @@ def note_page(found: Found, note_address: NoteAddress, tag_address: Callable[[st
 
     linked = [n for n in graph.linked(own) if documents[n].path not in hidden]
     linking = [n for n in graph.linking(own) if documents[n].path not in hidden]
-    similar = [(documents[n].path, round(cosine, 4)) for n, cosine in near if documents[n].path not in hidden]
+    similar = [
+        (documents[n].path, round(cosine, 4))
+        for n, cosine in near
+        if documents[n].path not in hidden
+    ]
     tied = {documents[n].path for n in (*linked, *linking)}
     nodes = [n for n in around if n == own or documents[n].path not in hidden]
     shown = nodes[:MOST_NEIGHBORS]
     places = {n: at for at, n in enumerate(shown)}
-    broken = [link for link in links if not link.resolved or link.resolved in hidden]
+    folder, path = reader.folder.name, document.path
+    broken = sorted(
+        (link for link in links if not link.resolved or link.resolved in hidden),
+        key=lambda link: link.line,
+    )
+    related = Related(
+        folder,
+        path,
+        tuple(documents[n].path for n in linked),
+        tuple(documents[n].path for n in linking),
+        tuple(sorted({link.target for link in broken})),
+        tuple(similar[:_NEAR]),
+    )
+    open_sources = [(source, link) for source, link in sources if source not in hidden]
+    unlinked = [(other, cosine) for other, cosine in similar if other not in tied]
+    edges = [
+        (places[n], places[other]) for n in shown for other in graph.linked(n) if other in places
+    ]
     return NotePage(
-        folder=reader.folder.name,
-        path=document.path,
+        folder=folder,
+        path=path,
         document=document,
-        rendered=render_note(document.path, text, link_address, tag_address, lines, document.title),
-        related=Related(
-            reader.folder.name,
-            document.path,
-            tuple(documents[n].path for n in linked),
-            tuple(documents[n].path for n in linking),
-            tuple(sorted({link.target for link in broken})),
-            tuple(similar[:_NEAR]),
-        ),
-        titles={each.path: each.title for each in (*(documents[n] for n in (*linked, *linking, *shown)), *(documents[n] for n, _ in near))},
-        backlinks=tuple(_backlinks([each for each in sources if each[0] not in hidden], reader, _titles(documents, linking))),
+        rendered=render_note(path, text, link_address, tag_address, lines, document.title),
+        related=related,
+        titles=_titles(documents, [*linked, *linking, *shown, *(n for n, _ in near)]),
+        backlinks=tuple(_backlinks(open_sources, reader, _titles(documents, linking))),
         broken=tuple(
-            BrokenLink(reader.folder.name, document.path, each.line, each.kind, each.target, each.fragment, each.text)
-            for each in sorted(broken, key=lambda link: link.line)
+            BrokenLink(folder, path, link.line, link.kind, link.target, link.fragment, link.text)
+            for link in broken
         ),
-        unlinked=tuple((path, cosine) for path, cosine in similar if path not in tied)[:_NEAR],
+        unlinked=tuple(unlinked[:_NEAR]),
         neighbors=tuple(documents[n].path for n in shown),
-        edges=tuple((places[n], places[other]) for n in shown for other in graph.linked(n) if other in places),
+        edges=tuple(edges),
         neighbors_left=len(nodes) - len(shown),
     )
 
@@ -84,7 +123,9 @@ def _titles(documents: Documents, ids: Collection[DocumentId]) -> Mapping[str, s
     return {documents[n].path: documents[n].title for n in ids}
 
 
-def _around(own: DocumentId, near: Callable[[DocumentId], Sequence[DocumentId]]) -> list[DocumentId]:
+def _around(
+    own: DocumentId, near: Callable[[DocumentId], Sequence[DocumentId]]
+) -> list[DocumentId]:
     """Return the documents up to two links away, the nearest first, by their order."""
     found = {own: 0}
     for distance in (1, 2):
@@ -94,11 +135,17 @@ def _around(own: DocumentId, near: Callable[[DocumentId], Sequence[DocumentId]])
     return list(found)
 
 
-def _backlinks(sources: Sequence[tuple[str, Link]], reader: Reader, titles: Mapping[str, str]) -> Iterator[Backlink]:
-    """Yield the links to a note with the lines that they stand in; of a note that has changed since it was indexed no line can be told."""
+def _backlinks(
+    sources: Sequence[tuple[str, Link]], reader: Reader, titles: Mapping[str, str]
+) -> Iterator[Backlink]:
+    """Yield the links to a note with the lines that they stand in; of a note that has changed since
+    it was indexed no line can be told.
+    """
     taken = sources[:MOST_BACKLINKS]
     read = list(dict.fromkeys(path for path, _ in taken))[:_MOST_READ]
-    changed = {path for _, path in changed_now(((reader.folder.name, path) for path in read), [reader])}
+    changed = {
+        path for _, path in changed_now(((reader.folder.name, path) for path in read), [reader])
+    }
     rows: dict[str, list[str]] = {}
     for path in read:
         if path not in changed:
@@ -108,4 +155,9 @@ def _backlinks(sources: Sequence[tuple[str, Link]], reader: Reader, titles: Mapp
                 continue
     for path, link in taken:
         text = rows.get(path, [])[link.line - 1 : link.line]
-        yield Backlink(path, titles.get(path, path), link.line, text[0].strip()[:_LONGEST_SENTENCE] if text else "")
+        yield Backlink(
+            path,
+            titles.get(path, path),
+            link.line,
+            text[0].strip()[:_LONGEST_SENTENCE] if text else "",
+        )

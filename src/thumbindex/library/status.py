@@ -1,4 +1,6 @@
-"""Status of one folder's index: how large and complete it is, who writes it, what is wrong; and the health of its model."""
+"""Status of one folder's index: how large and complete it is, who writes it, what is wrong; and the
+health of its model.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from datetime import datetime
 from pathlib import Path
 
 from thumbindex.encode.models import AUTO, BUNDLED, BUNDLED_HASHES, find_model
-from thumbindex.errors import ConfigError, IndexBusyError, IndexDamagedError, IndexTooNewError, ModelError, StorageError
+from thumbindex.errors import (
+    ConfigError,
+    IndexBusyError,
+    IndexDamagedError,
+    IndexTooNewError,
+    ModelError,
+    StorageError,
+)
 from thumbindex.index.editions import damage
 from thumbindex.index.files import size_of
 from thumbindex.index.locks import is_writing
@@ -44,27 +53,38 @@ class ModelHealth:
 
 
 def examine_model(name: str) -> ModelHealth:
-    """Find a model on this machine, network or not, and compare its files with every digest that is known; raise ModelError."""
+    """Find a model on this machine, network or not, and compare its files with every digest that is
+    known; raise ModelError.
+    """
     # A cache that is empty remembers no digests: the files themselves are read.
-    with tempfile.TemporaryDirectory(prefix="thumbindex-doctor-", ignore_cleanup_errors=True) as cache:
+    with tempfile.TemporaryDirectory(
+        prefix="thumbindex-doctor-", ignore_cleanup_errors=True
+    ) as cache:
         card = find_model(name, offline=True, cache=Path(cache))
     verified = len(BUNDLED_HASHES) if card.name == BUNDLED else verify_named(card.folder)
     return ModelHealth(card.name, card.folder, card.dimensions, verified)
 
 
 def verify_named(folder: Path) -> int:
-    """Compare the files of a folder in the hub's cache with the digests that they are named by; return how many have one, raise ModelError."""
+    """Compare the files of a folder in the hub's cache with the digests that they are named by;
+    return how many have one, raise ModelError.
+    """
     links = [path for path in sorted(folder.rglob("*")) if path.is_symlink() and path.is_file()]
     named = [path for path in links if len(path.resolve().name) == _SHA256]
     for path in named:
         with path.open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != path.resolve().name:
-                raise ModelError(f"{path} is not the file that was published: delete {path.resolve()} and fetch the model again.")
+                raise ModelError(
+                    f"{path} is not the file that was published: delete {path.resolve()} and "
+                    "fetch the model again."
+                )
     return len(named)
 
 
 def is_whole(folder: Folder) -> bool:
-    """Read a folder's index whole and tell whether there is nothing to mend; raise StorageError where it cannot be read at all."""
+    """Read a folder's index whole and tell whether there is nothing to mend; raise StorageError
+    where it cannot be read at all.
+    """
     return not damage(folder.places)
 
 
@@ -81,7 +101,9 @@ _FAILURES = {
 
 
 def _written(store: Path) -> Iterator[float]:
-    """Yield when an SQLite file and its log were written: what is committed stands in the log at first."""
+    """Yield when an SQLite file and its log were written: what is committed stands in the log at
+    first.
+    """
     for path in (store, store.with_name(f"{store.name}-wal")):
         with suppress(OSError):
             yield path.stat().st_mtime
@@ -110,11 +132,25 @@ def _published_status(reader: Reader) -> FolderStatus:
 
 
 def status_of(reader: Reader) -> FolderStatus:
-    """Return the state of one folder's index; a damaged one says so and hides none of the others."""
+    """Return the state of one folder's index; a damaged one says so and hides none of the
+    others.
+    """
     if reader.is_published and reader.indexed:
         return _published_status(reader)
     if reader.is_published:  # somebody has forgotten it since this was opened
-        return FolderStatus(reader.folder.name, reader.place, reader.place, False, 0, _NOTHING, (), 0, 0, writing=False, updated="")
+        return FolderStatus(
+            reader.folder.name,
+            reader.place,
+            reader.place,
+            False,
+            0,
+            _NOTHING,
+            (),
+            0,
+            0,
+            writing=False,
+            updated="",
+        )
     folder, places = reader.folder, reader.folder.places
     state, problems, links, failure, size, updated = _NOTHING, folder.problems, (0, 0), "", 0, ""
     ingestion: tuple[IngestionCounts, ...] = ()
@@ -123,22 +159,37 @@ def status_of(reader: Reader) -> FolderStatus:
     if reader.indexed:
         size = size_of(places.folder)
         with suppress(ValueError):  # gone meanwhile
-            updated = datetime.fromtimestamp(max(_written(places.store))).astimezone().isoformat(timespec="seconds")
+            updated = (
+                datetime.fromtimestamp(max(_written(places.store)))
+                .astimezone()
+                .isoformat(timespec="seconds")
+            )
         try:
-            links, is_stale = reader.store.link_counts(), reader.store.meta("links") == "stale"  # until a run has read its last file
+            # until a run has read its last file
+            links, is_stale = reader.store.link_counts(), reader.store.meta("links") == "stale"
             state, problems = folder_state(reader), (*folder.problems, *reader.store.problems())
             if said := problem_of_dates(folder, reader.store):
                 problems += (Problem(".git", None, said),)
             flagged = flags_of(reader.store.flagged())
-            ingestion = counted(reader.store.duplicates.ingested_by_type()) if folder.config.index.ingest.metrics and state.vectors else ()
+            ingestion = (
+                counted(reader.store.duplicates.ingested_by_type())
+                if folder.config.index.ingest.metrics and state.vectors
+                else ()
+            )
         except StorageError as error:
-            state, problems, links = _NOTHING, (*folder.problems, Problem(str(places.store), None, str(error))), (0, 0)
+            state, problems, links = (
+                _NOTHING,
+                (*folder.problems, Problem(str(places.store), None, str(error))),
+                (0, 0),
+            )
             failure = _FAILURES.get(type(error), "unreadable")
     tuned = None
     try:
         tuned = read_tuned(places)
     except ConfigError as error:
-        problems += (Problem(str(places.tuned), None, f"{error} The defaults are used: tune it anew."),)
+        problems += (
+            Problem(str(places.tuned), None, f"{error} The defaults are used: tune it anew."),
+        )
     progress = progress_of(folder)
     writing = progress is not None or is_writing(places.lock)
     return FolderStatus(

@@ -1,4 +1,6 @@
-"""Why a note is not among the answers: not on disk, left out, not indexed yet, kept out by a filter, or what the pipeline did with it."""
+"""Why a note is not among the answers: not on disk, left out, not indexed yet, kept out by a
+filter, or what the pipeline did with it.
+"""
 
 from __future__ import annotations
 
@@ -27,25 +29,42 @@ Sought = tuple[Reader, str]
 """A folder, and a path in it (`path#heading` too)."""
 
 
-def why(path: str, query: Query, readers: Sequence[Reader], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None) -> Why:
-    """Tell what became of a note when a question was asked, or why it is not in the index; the folders that the query names come first.
+def why(
+    path: str,
+    query: Query,
+    readers: Sequence[Reader],
+    settings: QuerySettings,
+    embedder: Embedder | None,
+    reranker: Reranker | None,
+) -> Why:
+    """Tell what became of a note when a question was asked, or why it is not in the index; the
+    folders that the query names come first.
 
-    A path goes before what is the name of a note, as `read` takes it. Raises UnknownPathError where there is no such file and no note of that
-    name, UsageError where several are meant or it has no such heading.
+    A path goes before what is the name of a note, as `read` takes it. Raises UnknownPathError where
+    there is no such file and no note of that name, UsageError where several are meant or it has no
+    such heading.
     """
     sought = places_of(path, readers)
     if not sought:
         roots = ", ".join(str(reader.folder.root) for reader in readers)
-        return _unindexed(query, "", path, f"it lies outside the folders that are searched: {roots}")
+        return _unindexed(
+            query, "", path, f"it lies outside the folders that are searched: {roots}"
+        )
     named = [each for each in sought if each[0].folder.name in query.filters.folder]
     found = _indexed(named) or _indexed(sought)
     if found is not None:
         return _in_index(found, query, readers, settings, embedder, reranker)
-    owned = ((reader, own) for reader, wanted in (*named, *sought) for own in (wanted, wanted.partition("#")[0]))
+    owned = (
+        (reader, own)
+        for reader, wanted in (*named, *sought)
+        for own in (wanted, wanted.partition("#")[0])
+    )
     there = [(reader, own) for reader, own in owned if own and _is_there(reader, own)]
     if not any((reader.folder.root / own).is_file() for reader, own in there):
         try:
-            return _in_index(find_cited(path, readers), query, readers, settings, embedder, reranker)
+            return _in_index(
+                find_cited(path, readers), query, readers, settings, embedder, reranker
+            )
         except UnknownPathError:
             if not there:
                 raise
@@ -54,13 +73,17 @@ def why(path: str, query: Query, readers: Sequence[Reader], settings: QuerySetti
 
 
 def _is_there(reader: Reader, path: str) -> bool:
-    """Tell whether the folder itself has an entry at a path, that is not private: what lies behind a symlink out of it is nobody's business."""
+    """Tell whether the folder itself has an entry at a path, that is not private: what lies behind
+    a symlink out of it is nobody's business.
+    """
     if reader.is_published:
         return False
     entry = reader.folder.root / path
     try:
         below = Path(os.path.realpath(entry.parent))
-        there = (below == reader.folder.root or reader.folder.root in below.parents) and os.path.lexists(entry)
+        there = (
+            below == reader.folder.root or reader.folder.root in below.parents
+        ) and os.path.lexists(entry)
     except (OSError, ValueError):  # a NUL, or a name longer than any
         return False
     return there and not is_private_now(reader.folder, path)
@@ -90,7 +113,10 @@ def _indexed(sought: Sequence[Sought]) -> Found | None:
             continue
     if len(found) > 1:
         names = ", ".join(each.reader.folder.name for each in found)
-        raise UsageError(f"{found[0].document.path!r} is in several folders ({names}): say which one with `folder`.")
+        raise UsageError(
+            f"{found[0].document.path!r} is in several folders ({names}): say which one with "
+            "`folder`."
+        )
     return found[0] if found else None
 
 
@@ -102,7 +128,9 @@ def _unindexed(query: Query, folder: str, path: str, reason: str) -> Why:
 
 
 def reason_of(reader: Reader, path: str) -> str:
-    """Say why a file of a folder is not in its index: a rule leaves it out, it cannot be read, or nobody has indexed it yet."""
+    """Say why a file of a folder is not in its index: a rule leaves it out, it cannot be read, or
+    nobody has indexed it yet.
+    """
     folder = reader.folder
     try:
         left_out = why_left_out(folder.root, path, folder.config.corpus)
@@ -115,20 +143,44 @@ def reason_of(reader: Reader, path: str) -> str:
     if folder.config.closed:
         return folder.config.problem
     data = read_bytes(folder.root, path, folder.config.corpus)
-    reasons = [data.reason] if isinstance(data, Problem) else [each.reason for each in reader.store.problems() if each.path == path]
-    return reasons[0] if reasons else "the index does not know it yet: a server that runs takes it in by itself, else `thumbindex index` does"
+    if isinstance(data, Problem):
+        return data.reason
+    reasons = (each.reason for each in reader.store.problems() if each.path == path)
+    return next(
+        reasons,
+        "the index does not know it yet: a server that runs takes it in by itself, else "
+        "`thumbindex index` does",
+    )
 
 
 # ------------------------------------------------------------------ in the index
 
 
 def _in_index(
-    found: Found, query: Query, readers: Sequence[Reader], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None
+    found: Found,
+    query: Query,
+    readers: Sequence[Reader],
+    settings: QuerySettings,
+    embedder: Embedder | None,
+    reranker: Reranker | None,
 ) -> Why:
     name, path, names = found.reader.folder.name, found.document.path, query.filters.folder
     if names and name not in names:
-        return Why(query.text, None, name, path, "", "filtered", "", f"the filter `folder` asks for {', '.join(names)}; it is in {name}")
-    folders = {reader: reader.opened() for reader in readers if reader.indexed and (not names or reader.folder.name in names)}
+        return Why(
+            query.text,
+            None,
+            name,
+            path,
+            "",
+            "filtered",
+            "",
+            f"the filter `folder` asks for {', '.join(names)}; it is in {name}",
+        )
+    folders = {
+        reader: reader.opened()
+        for reader in readers
+        if reader.indexed and (not names or reader.folder.name in names)
+    }
     query, opened = without_hidden(query, folders), list(folders.values())
     tools, steps = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
     folder = next(number for number, reader in enumerate(folders) if reader.folder.name == name)
@@ -136,22 +188,41 @@ def _in_index(
     if document is None:
         raise UnknownPathError(f"No document {path!r} in the index.")
     wanted = chunks_under(found.fragment, DocumentId(folder << DOCUMENT_BITS | document), tools)
-    answer, _ = run(without_folder(query, len(opened)), tools, time.perf_counter, lambda stage, search: steps.append((stage, search)))
-    return replace(fate_of(found.document, found.fragment or "", wanted, steps, answer, tools), query=query.text, notes=notes_on(found))
+    answer, _ = run(
+        without_folder(query, len(opened)),
+        tools,
+        time.perf_counter,
+        lambda stage, search: steps.append((stage, search)),
+    )
+    return replace(
+        fate_of(found.document, found.fragment or "", wanted, steps, answer, tools),
+        query=query.text,
+        notes=notes_on(found),
+    )
 
 
 def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> list[ChunkId]:
-    """Return a document's chunks, or those that stand under a heading; raise UsageError where there is no such heading."""
+    """Return a document's chunks, or those that stand under a heading; raise UsageError where there
+    is no such heading.
+    """
     ids = [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(document)]
     if heading is None:
         return ids
     chunks, wanted = tools.snapshot.catalog.chunks(ids), heading.lstrip("#").strip().casefold()
     forms = (wanted, wanted.rpartition(BELOW)[2])  # it may be written below others
-    found = next((own for form in forms if (own := [n for n in ids if n in chunks and form in map(str.casefold, chunks[n].heading_path)])), [])
+    above = {n: [name.casefold() for name in chunk.heading_path] for n, chunk in chunks.items()}
+    found: list[ChunkId] = []
+    for form in forms:
+        found = found or [n for n in ids if form in above.get(n, ())]
     if not found:
-        headings = list(dict.fromkeys(name for chunk in chunks.values() for name in chunk.heading_path))
+        headings = list(
+            dict.fromkeys(name for chunk in chunks.values() for name in chunk.heading_path)
+        )
         near = get_close_matches(heading, headings, n=3, cutoff=0.4) or headings[:3]
-        raise UsageError(f"{tools.snapshot.catalog.documents[document].path} has no text under a heading {heading!r}. Nearest: {', '.join(near)}.")
+        raise UsageError(
+            f"{tools.snapshot.catalog.documents[document].path} has no text under a heading "
+            f"{heading!r}. Nearest: {', '.join(near)}."
+        )
     return found
 
 
@@ -169,5 +240,12 @@ def notes_on(found: Found) -> tuple[str, ...]:
     if left_out:
         return (f"the next run of indexing leaves it out: {left_out}",)
     indexed = found.reader.store.manifest([path])
-    differs = find_changes(indexed, [state_of(path, facts)], lambda each: read_digest(folder.root, each, corpus), now_ns=time.time_ns()).changes
-    return ("the file was changed since it was indexed: what is told is of what was read then",) if differs.changed else ()
+    differs = find_changes(
+        indexed,
+        [state_of(path, facts)],
+        lambda each: read_digest(folder.root, each, corpus),
+        now_ns=time.time_ns(),
+    ).changes
+    if not differs.changed:
+        return ()
+    return ("the file was changed since it was indexed: what is told is of what was read then",)

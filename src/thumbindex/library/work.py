@@ -1,4 +1,6 @@
-"""Embed the texts that builders have put into a database's queue: any number of workers, each on any machine."""
+"""Embed the texts that builders have put into a database's queue: any number of workers, each on
+any machine.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,13 @@ class Worked:
 
 
 class Worker:
-    """Takes texts that wait for a vector, a few of each model at a time, and keeps their vectors; what it cannot embed it leaves to others."""
+    """Takes texts that wait for a vector, a few of each model at a time, and keeps their vectors;
+    what it cannot embed it leaves to others.
+    """
 
-    def __init__(self, url: str, open_model: Callable[[str], Embedder], say: Callable[[str], object]) -> None:
+    def __init__(
+        self, url: str, open_model: Callable[[str], Embedder], say: Callable[[str], object]
+    ) -> None:
         self._engine = Engine(url, writes=True)
         self._open_model, self._say = open_model, say
         self._models: dict[str, Embedder] = {}  # by name
@@ -47,7 +53,10 @@ class Worker:
             raise
 
     def look(self) -> int:
-        """Embed a few texts of each model that has any; return how many. Raises StorageError: then these wait again, and the next look takes them."""
+        """Embed a few texts of each model that has any; return how many.
+
+        Raises StorageError: then these wait again, and the next look takes them.
+        """
         with self._engine.question() as session:
             models = queue.waiting_models(session)
         return sum(self._embed(fingerprint, name) for fingerprint, name in models)
@@ -75,21 +84,34 @@ class Worker:
             with queue.take(self._engine, fingerprint, TEXTS_AT_ONCE) as taken:
                 if taken.texts:
                     vectors = packed(embedder.embed_passages(list(taken.texts.values())))
-                    taken.keep({key: vector.tobytes() for key, vector in zip(taken.texts, vectors, strict=True)})
+                    taken.keep(
+                        {
+                            key: vector.tobytes()
+                            for key, vector in zip(taken.texts, vectors, strict=True)
+                        }
+                    )
         except ModelError as error:
-            self._refuse(fingerprint, f"Texts of the model {one_line(name)} are left to other workers: {error}")
+            self._refuse(
+                fingerprint,
+                f"Texts of the model {one_line(name)} are left to other workers: {error}",
+            )
             return 0
         self._embedded += len(taken.texts)
         return len(taken.texts)
 
     def _opened(self, fingerprint: str, name: str) -> Embedder:
-        """Return the model, opened before texts are taken: that may take minutes. Raises ModelError where it is not the one that is meant."""
+        """Return the model, opened before texts are taken: that may take minutes.
+
+        Raises ModelError where it is not the one that is meant.
+        """
         if name not in self._models:
             self._models[name] = self._open_model(name)
         if self._models[name].fingerprint != fingerprint:
             raise ModelError(
-                f"here it gives other vectors ({self._models[name].fingerprint}) than those that are wanted ({fingerprint})."
-                " Give this worker the builder's version of thumbindex, `encode.embed.runtime` and files of the model."
+                f"here it gives other vectors ({self._models[name].fingerprint}) than those that "
+                f"are wanted ({fingerprint})."
+                " Give this worker the builder's version of thumbindex, `encode.embed.runtime` and "
+                "files of the model."
             )
         return self._models[name]
 
@@ -101,5 +123,7 @@ class Worker:
 
 
 def configured_models(settings: EmbedSettings) -> Callable[[str], Embedder]:
-    """Return what opens a model by name, with the runtime and the number of threads that are configured."""
+    """Return what opens a model by name, with the runtime and the number of threads that are
+    configured.
+    """
     return lambda name: open_embedder(replace(settings, model=name), offline=offline())

@@ -1,6 +1,8 @@
-"""The filters that people type in a query, as `tag:x`, `#x`, `path:x`, `title:x`, `"a phrase"` and `-word`; and what comes near an unknown one.
+"""The filters that people type in a query, as `tag:x`, `#x`, `path:x`, `title:x`, `"a phrase"` and
+`-word`; and what comes near an unknown one.
 
-An ordinary question is left alone: what no note meets, what code looks like, and what stands in backquotes or on several lines is read as words.
+An ordinary question is left alone: what no note meets, what code looks like, and what stands in
+backquotes or on several lines is read as words.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ _PROSE = 4
 
 
 class Typed(NamedTuple):
-    """A query as its filters are read: what is left to search for, what narrows it, and what no note meets."""
+    """A query as its filters are read: what is left to search for, what narrows it, and what no
+    note meets.
+    """
 
     text: str
     conditions: tuple[Condition, ...] = ()
@@ -60,7 +64,8 @@ class _Mark(NamedTuple):
 
 
 def read_filters(text: str, snapshot: Snapshot, hidden: Collection[tuple[str, str]] = ()) -> Typed:
-    """Read the filters that are typed in a query; one that is, whole, a note's name has none, nor has text of several lines.
+    """Read the filters that are typed in a query; one that is, whole, a note's name has none, nor
+    has text of several lines.
 
     What notes meet is asked of those alone that are not hidden (folder and path).
     """
@@ -70,13 +75,22 @@ def read_filters(text: str, snapshot: Snapshot, hidden: Collection[tuple[str, st
     taken = [mark for mark in marks if mark.condition in asked and mark.condition not in phrases]
     catalog, keyword = snapshot.catalog, snapshot.keyword
     called = documents_called(text.strip(), catalog) if taken else {}
-    if any(not claim.spelled and is_shown(catalog.documents[n], hidden) for n, claim in called.items()):
+    if any(
+        not claim.spelled and is_shown(catalog.documents[n], hidden) for n, claim in called.items()
+    ):
         return Typed(text)
     seen = catalog.select(Filters(hidden=frozenset(hidden))) if hidden else None
     others = _without(text, taken)
     alone = not words(others)
-    near = {each: None if each.field == "words" or catalog.is_met(each, hidden) else catalog.near(each.field, each.value) for each in asked}
-    read, idle, unmet = list[_Mark](), list[_Mark](), list[Unmet]()  # an idle one leaves out nothing
+
+    def nearest(condition: Condition) -> tuple[str, ...] | None:
+        if condition.field == "words" or catalog.is_met(condition, hidden):
+            return None
+        return catalog.near(condition.field, condition.value)
+
+    near = {condition: nearest(condition) for condition in asked}
+    # an idle one leaves out nothing
+    read, idle, unmet = list[_Mark](), list[_Mark](), list[Unmet]()
     for mark in taken:
         each, names = mark.condition, near[mark.condition]
         if each.field == "words":
@@ -91,28 +105,49 @@ def read_filters(text: str, snapshot: Snapshot, hidden: Collection[tuple[str, st
         read += [] if as_words else [mark]
     taken = [*read, *idle] if read or not alone else []
     held = [_among(keyword.holding_phrase(each.value), seen) for each in phrases]
-    unmet += [Unmet("words", each.value, as_words=True) for each, found in zip(phrases, held, strict=True) if not found]
+    unmet += [
+        Unmet("words", each.value, as_words=True)
+        for each, found in zip(phrases, held, strict=True)
+        if not found
+    ]
     together = phrases if held and _all_of(held) else []
     rest = _without(text, taken) if taken else text
-    conditions = dict.fromkeys(mark.condition for mark in sorted([*taken, *(mark for mark in marks if mark.condition in together)]))
-    return Typed(rest if words(rest) else "" if conditions else text, tuple(conditions), tuple(dict.fromkeys(unmet)))
+    conditions = dict.fromkeys(
+        mark.condition
+        for mark in sorted([*taken, *(mark for mark in marks if mark.condition in together)])
+    )
+    return Typed(
+        rest if words(rest) else "" if conditions else text,
+        tuple(conditions),
+        tuple(dict.fromkeys(unmet)),
+    )
 
 
 def _marks(text: str) -> Iterator[_Mark]:
     for match in _TYPED.finditer(text):
         excludes, phrase, value = bool(match["minus"]), match["phrase"], match["value"] or ""
-        value, end = (value.rstrip(_AFTER), match.end() - len(value) + len(value.rstrip(_AFTER))) if value else (value, match.end())
+        bare = value.rstrip(_AFTER)
+        is_words = phrase or (excludes and _WORD.fullmatch(bare))
+        end = match.end() - len(value) + len(bare)
+        value = phrase or bare
         field: FilterField | None = None
         if match["hash"] or (match["field"] or "").lower() == "tag":
-            tag = _TAG.fullmatch(phrase or value)
-            field, value = ("tag", tag[1].strip("/")) if tag and tag[1].strip("0123456789/-_") else (None, "")
+            tag = _TAG.fullmatch(value)
+            if tag and tag[1].strip("0123456789/-_"):
+                field, value = "tag", tag[1].strip("/")
         elif match["field"]:
-            value = phrase or value
-            field = _FIELDS[match["field"].lower()] if words(value) and not value.startswith("//") else None
-        elif phrase or (excludes and _WORD.fullmatch(value)):
-            field, value = ("words", phrase or value) if words(phrase or value) and not _CODE.search(phrase or "") else (None, "")
+            if words(value) and not value.startswith("//"):
+                field = _FIELDS[match["field"].lower()]
+        elif is_words and words(value) and not _CODE.search(phrase or ""):
+            field = "words"
         if field:
-            yield _Mark(match.start(), end, Condition(field, value, excludes), bool(match["hash"]), bool(phrase))
+            yield _Mark(
+                match.start(),
+                end,
+                Condition(field, value, excludes),
+                bool(match["hash"]),
+                bool(phrase),
+            )
 
 
 _FIELDS: Mapping[str, FilterField] = {"path": "path", "file": "file", "title": "title"}
@@ -127,7 +162,9 @@ def _without(text: str, marks: Sequence[_Mark]) -> str:
 def _is_held(mark: _Mark, keyword: KeywordIndex, seen: Selection | None) -> bool:
     """Tell whether some note has what stands behind a dash."""
     value = mark.condition.value
-    return bool(_among(keyword.holding_phrase(value) if mark.is_quoted else keyword.holding(value, KEYWORD_FIELDS), seen))
+    if mark.is_quoted:
+        return bool(_among(keyword.holding_phrase(value), seen))
+    return bool(_among(keyword.holding(value, KEYWORD_FIELDS), seen))
 
 
 def _all_of(held: Sequence[Selection]) -> Selection:
@@ -143,8 +180,12 @@ def _among(held: Selection, seen: Selection | None) -> Selection:
 
 
 def _is_flag(text: str, mark: _Mark, keyword: KeywordIndex) -> bool:
-    """Tell whether a word behind a dash is one of a command line: another flag stands beside it, or a note has it with its dash."""
-    return not mark.is_quoted and (_has_flag(text) or bool(keyword.holding(f"-{fold(mark.condition.value)}", ("code",))))
+    """Tell whether a word behind a dash is one of a command line: another flag stands beside it, or
+    a note has it with its dash.
+    """
+    return not mark.is_quoted and (
+        _has_flag(text) or bool(keyword.holding(f"-{fold(mark.condition.value)}", ("code",)))
+    )
 
 
 def _has_flag(text: str) -> bool:
@@ -153,14 +194,20 @@ def _has_flag(text: str) -> bool:
 
 def _is_prose(text: str, others: str) -> bool:
     """Tell whether no token of a query, filters aside, looks like code."""
-    return not (_has_flag(text) or _CODE.search(others) or any("/" in token or "`" in token or is_identifier(token) for token in tokens(others)))
+    return not (
+        _has_flag(text)
+        or _CODE.search(others)
+        or any("/" in token or "`" in token or is_identifier(token) for token in tokens(others))
+    )
 
 
 # ------------------------------------------------------------------ which chunks they let through
 
 
 def select(conditions: Sequence[Condition], snapshot: Snapshot) -> Selection | None:
-    """Return the chunks that conditions let through, None where there are none: a phrase must stand in the chunk, all others are about its note."""
+    """Return the chunks that conditions let through, None where there are none: a phrase must stand
+    in the chunk, all others are about its note.
+    """
     within: Selection | None = None
     for each in conditions:
         if each.field != "words":
@@ -170,22 +217,38 @@ def select(conditions: Sequence[Condition], snapshot: Snapshot) -> Selection | N
         else:
             held = snapshot.keyword.holding_phrase(each.value)
             held = held.of_documents() if each.excludes else held
-        within = (snapshot.catalog.everything() if within is None else within) - held if each.excludes else both(within, held)
+        if each.excludes:
+            within = (snapshot.catalog.everything() if within is None else within) - held
+        else:
+            within = both(within, held)
     return within
 
 
-def listed(within: Selection | None, limit: int, catalog: Catalog) -> tuple[tuple[Candidate, ...], int]:
-    """Return the first chunk of each of the newest documents of a selection, and how many documents there are in all."""
+def listed(
+    within: Selection | None, limit: int, catalog: Catalog
+) -> tuple[tuple[Candidate, ...], int]:
+    """Return the first chunk of each of the newest documents of a selection, and how many documents
+    there are in all.
+    """
     best, count = catalog.newest(within, limit)
     chunks = catalog.chunks(best)
-    return tuple(Candidate(n, catalog.document_of(n), chunks[n], 1.0) for n in best if n in chunks), count
+    return tuple(
+        Candidate(n, catalog.document_of(n), chunks[n], 1.0) for n in best if n in chunks
+    ), count
 
 
 def undated(filters: Filters, conditions: Sequence[Condition], snapshot: Snapshot) -> int:
-    """Count the documents that only `since` or `until` leaves out, because no day of theirs is known."""
+    """Count the documents that only `since` or `until` leaves out, because no day of theirs is
+    known.
+    """
     if filters.since is None and filters.until is None:
         return 0
-    return snapshot.catalog.undated(both(snapshot.catalog.select(replace(filters, since=None, until=None)), select(conditions, snapshot)))
+    return snapshot.catalog.undated(
+        both(
+            snapshot.catalog.select(replace(filters, since=None, until=None)),
+            select(conditions, snapshot),
+        )
+    )
 
 
 def is_shown(document: Document, hidden: Collection[tuple[str, str]]) -> bool:
@@ -201,8 +264,18 @@ def both(first: Selection | None, second: Selection | None) -> Selection | None:
 # ------------------------------------------------------------------ what no note meets
 
 
-def unmet_arguments(filters: Filters, near: Callable[[FilterField, str], tuple[str, ...]], is_met: Callable[[Filters], bool]) -> tuple[Unmet, ...]:
+def unmet_arguments(
+    filters: Filters,
+    near: Callable[[FilterField, str], tuple[str, ...]],
+    is_met: Callable[[Filters], bool],
+) -> tuple[Unmet, ...]:
     """Return the tags and globs of arguments that no note has, with what comes near them."""
-    asked: list[tuple[FilterField, str, Filters]] = [("tag", tag.lstrip("#"), Filters(tag=(tag,), hidden=filters.hidden)) for tag in filters.tag]
+    asked: list[tuple[FilterField, str, Filters]] = [
+        ("tag", tag.lstrip("#"), Filters(tag=(tag,), hidden=filters.hidden)) for tag in filters.tag
+    ]
     asked += [("path", glob, Filters(path=(glob,), hidden=filters.hidden)) for glob in filters.path]
-    return tuple(Unmet(field, value, near(field, value)) for field, value, one in dict.fromkeys(asked) if not is_met(one))
+    return tuple(
+        Unmet(field, value, near(field, value))
+        for field, value, one in dict.fromkeys(asked)
+        if not is_met(one)
+    )

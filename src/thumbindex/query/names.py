@@ -1,6 +1,8 @@
-"""Stage names: a query that is, whole, a note's path, file name, title, alias or link brings that note first; so does a heading of few notes.
+"""Stage names: a query that is, whole, a note's path, file name, title, alias or link brings that
+note first; so does a heading of few notes.
 
-A query in which a day or a month stands brings the notes that are called so first, as long as nothing bears it as a name.
+A query in which a day or a month stands brings the notes that are called so first, as long as
+nothing bears it as a name.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ MOST_NOTES = 3
 """Notes that have one heading: of a commoner one nobody says which is meant."""
 
 FEW_WORDS = 2
-"""So many more of a query's words, function words and the day aside, another note may hold, and the note of the day still comes first."""
+"""So many more of a query's words, function words and the day aside, another note may hold, and the
+note of the day still comes first.
+"""
 
 PREFIX = 2
 """How a note's name is spelled that only begins with what is asked for."""
@@ -34,7 +38,9 @@ MOST_ASKED = 12
 """Words of a query of which it is looked up which notes hold them."""
 
 MOST_UNDER = 2_000
-"""Chunks under headings with a query's words, of which the headings are read: beyond these the words are common ones."""
+"""Chunks under headings with a query's words, of which the headings are read: beyond these the
+words are common ones.
+"""
 
 MOST_SIGNS = 6
 """Signs of a short name that may be left out; of a long one a quarter may be signs."""
@@ -54,20 +60,30 @@ _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]+(?=\d)")
 _SIGN = re.compile(r"(?<=[^\W_])[+#]+(?!\w)")
 _LANGUAGE = re.compile(r"(?<!\w)\w#$")  # C#
 _LINE = re.compile(r"^[ \t>]*#{1,6}[ \t]+(\S.*)$", re.M)
-_ORDER = {NameKind.PATH: 0, NameKind.FILE: 1, NameKind.TITLE: 2, NameKind.ALIAS: 2, NameKind.HEADING: 3}
+_ORDER = {
+    NameKind.PATH: 0,
+    NameKind.FILE: 1,
+    NameKind.TITLE: 2,
+    NameKind.ALIAS: 2,
+    NameKind.HEADING: 3,
+}
 
 
 class Reference(NamedTuple):
-    """What a query may refer to: a note by its name or path, and a heading in it; one of the two may be empty."""
+    """What a query may refer to: a note by its name or path, and a heading in it; one of the two
+    may be empty.
+    """
 
     name: str
     heading: str = ""
 
 
 def names(search: Search, tools: Tools) -> Search:
-    """Put the notes first that bear the query as their name: each by its best chunk, or its beginning where nothing found it.
+    """Put the notes first that bear the query as their name: each by its best chunk, or its
+    beginning where nothing found it.
 
-    A note of the day or month in the query comes first without being its name: how well it answers is weighed as of any other note.
+    A note of the day or month in the query comes first without being its name: how well it answers
+    is weighed as of any other note.
     """
     named = {**_headings(search, tools), **search.named}
     claims = named or _few(search.of_time)
@@ -76,55 +92,85 @@ def names(search: Search, tools: Tools) -> Search:
     best: dict[DocumentId, Candidate] = {}
     for each in search.candidates:
         best.setdefault(each.document, each)
-    ordered = sorted(claims, key=lambda n: (claims[n][:3] if named else (), -best[n].score if n in best else 0.0, n))
-    shown = {chunk: claims[n].kind if named else None for n in ordered if (chunk := _chunk_of(n, claims[n], best.get(n), search, tools)) is not None}
+    ordered = sorted(
+        claims,
+        key=lambda n: (claims[n][:3] if named else (), -best[n].score if n in best else 0.0, n),
+    )
+    shown = {
+        chunk: claims[n].kind if named else None
+        for n in ordered
+        if (chunk := _chunk_of(n, claims[n], best.get(n), search, tools)) is not None
+    }
     shown = dict(list(shown.items())[: max(tools.settings.fuse.limit, 3 * search.query.limit)])
     by_id = {each.id: each for each in search.candidates}
     chunks = tools.snapshot.catalog.chunks([n for n in shown if n not in by_id])
     of = tools.snapshot.catalog.document_of
     by_id |= {n: Candidate(n, of(n), chunk, 1.0) for n, chunk in chunks.items()}
-    first = [replace(by_id[n], score=1.0, name_kind=kind) for n, kind in shown.items() if n in by_id]
-    return replace(search, candidates=(*first, *(each for each in search.candidates if each.id not in shown)))
+    first = [
+        replace(by_id[n], score=1.0, name_kind=kind) for n, kind in shown.items() if n in by_id
+    ]
+    return replace(
+        search, candidates=(*first, *(each for each in search.candidates if each.id not in shown))
+    )
 
 
 def _few(of_time: Mapping[DocumentId, Claim]) -> Mapping[DocumentId, Claim]:
-    """Return the notes of a time, else those that are called as it is, else none: of many nobody says which is meant."""
+    """Return the notes of a time, else those that are called as it is, else none: of many nobody
+    says which is meant.
+    """
     ways = (of_time, {n: claim for n, claim in of_time.items() if claim.spelled < PREFIX})
     return next((way for way in ways if len(way) <= MOST_NOTES), {})
 
 
 def _asks_of_time(search: Search, tools: Tools) -> bool:
-    """Tell whether a query asks of its day or month: unless a note that was found holds clearly more of its other words than those of that time do.
+    """Tell whether a query asks of its day or month: unless a note that was found holds clearly
+    more of its other words than those of that time do.
 
     Of the contract that was signed in a month the month's note says nothing.
     """
     keyword = tools.snapshot.keyword
     stops = stops_of(search.text, keyword.languages)
-    asked = [word for word in dict.fromkeys(words(without_time(fold_line(search.text)))) if stops.get(word, 1.0)][:MOST_ASKED]
-    holding = [keyword.holding(word, KEYWORD_FIELDS) for word in asked]
+    others_asked = dict.fromkeys(words(without_time(fold_line(search.text))))
+    asked = [word for word in others_asked if stops.get(word, 1.0)]
+    holding = [keyword.holding(word, KEYWORD_FIELDS) for word in asked[:MOST_ASKED]]
 
     def held(document: DocumentId) -> int:
         chunks = chunks_of(document, tools)
         return sum(bool(each.among(chunks).any()) for each in holding if each)
 
-    others = dict.fromkeys(each.document for each in search.candidates if each.document not in search.of_time)
-    return max(map(held, islice(others, MOST_NOTES)), default=0) <= FEW_WORDS + max(map(held, search.of_time), default=0)
+    others = dict.fromkeys(
+        each.document for each in search.candidates if each.document not in search.of_time
+    )
+    held_by_others = max(map(held, islice(others, MOST_NOTES)), default=0)
+    return held_by_others <= FEW_WORDS + max(map(held, search.of_time), default=0)
 
 
-def split_named(candidates: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
-    """Return the candidates that bear the query as their name, which stand first, and the others."""
-    count = next((at for at, each in enumerate(candidates) if each.name_kind is None), len(candidates))
+def split_named(
+    candidates: Sequence[Candidate],
+) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
+    """Return the candidates that bear the query as their name, which stand first, and the
+    others.
+    """
+    count = next(
+        (at for at, each in enumerate(candidates) if each.name_kind is None), len(candidates)
+    )
     return tuple(candidates[:count]), tuple(candidates[count:])
 
 
-def _chunk_of(document: DocumentId, claim: Claim, best: Candidate | None, search: Search, tools: Tools) -> ChunkId | None:
+def _chunk_of(
+    document: DocumentId, claim: Claim, best: Candidate | None, search: Search, tools: Tools
+) -> ChunkId | None:
     """Return which chunk of a note is shown; None where the filters let none through."""
     if claim.chunk is not None:
         return claim.chunk
     catalog = tools.snapshot.catalog
     ids = search.findable(chunks_of(document, tools))
     if claim.heading:
-        under = (n for n, above in catalog.headings(ids).items() if any(spelled(claim.heading, each) is not None for each in above[1:]))
+        under = (
+            n
+            for n, above in catalog.headings(ids).items()
+            if any(spelled(claim.heading, each) is not None for each in above[1:])
+        )
         if (found := next(under, None)) is not None:
             return found
     return best.id if best else next(iter(ids), None)
@@ -134,15 +180,25 @@ def _chunk_of(document: DocumentId, claim: Claim, best: Candidate | None, search
 
 
 def documents_called(name: str, catalog: Catalog) -> dict[DocumentId, Claim]:
-    """Return the documents that bear a name, or lie at it as at a path, each with its best claim: names of the same letters are looked at."""
+    """Return the documents that bear a name, or lie at it as at a path, each with its best claim:
+    names of the same letters are looked at.
+    """
     parts = [part for part in _ABOVE.sub("", name.replace("\\", "/")).split("/") if part]
     last = parts[-1] if parts else ""
     forms = {name, last, last.rpartition(".")[0] or last}
     letters = {form: bare_name(form) for form in forms}
-    found = sorted({n for form, key in letters.items() for n in catalog.named(key, len(form) + len(key) // 3 + MOST_SIGNS)})
+    found = sorted(
+        {
+            n
+            for form, key in letters.items()
+            for n in catalog.named(key, len(form) + len(key) // 3 + MOST_SIGNS)
+        }
+    )
     if len(found) > MOST_ALIKE:
         whole = "/".join(parts).casefold()
-        found = [n for n in found if catalog.documents[n].path.casefold().startswith(whole)] + found[:MOST_ALIKE]
+        found = [
+            n for n in found if catalog.documents[n].path.casefold().startswith(whole)
+        ] + found[:MOST_ALIKE]
     claims = ((n, min(_claims(catalog.documents[n], name, parts), default=None)) for n in found)
     return {n: claim for n, claim in claims if claim}
 
@@ -156,19 +212,31 @@ def _claims(document: Document, name: str, parts: Sequence[str]) -> Iterator[Cla
     own = (*document.folder.split("/"), *path)
     files = own[-1], _stem(own[-1])
     if 0 < len(parts) <= len(own) and (len(parts) > 1 or len(path) == 1):
-        above = [spelled(typed, part) for typed, part in zip(parts[:-1], own[-len(parts) : -1], strict=True)]
+        above = [
+            spelled(typed, part)
+            for typed, part in zip(parts[:-1], own[-len(parts) : -1], strict=True)
+        ]
         for last in (spelled(parts[-1], file) for file in files):
             if last is not None and None not in above:
-                yield Claim(max((last, *(each or 0 for each in above))), 0, max(0, len(path) - len(parts)), NameKind.PATH)
+                yield Claim(
+                    max((last, *(each or 0 for each in above))),
+                    0,
+                    max(0, len(path) - len(parts)),
+                    NameKind.PATH,
+                )
     called = [(NameKind.FILE, each) for each in files if len(parts) == 1]
-    called += [(NameKind.TITLE, document.title), *((NameKind.ALIAS, each) for each in document.aliases)]
+    called += [
+        (NameKind.TITLE, document.title),
+        *((NameKind.ALIAS, each) for each in document.aliases),
+    ]
     for kind, each in called:
         if (same := spelled(parts[0] if kind is NameKind.FILE else name, each)) is not None:
             yield Claim(same, _ORDER[kind], 0, kind)
 
 
 def spelled(typed: str, name: str) -> int | None:
-    """Tell whether a text is a name: 0 as it is written but for its case, 1 but for accents and punctuation, too; None where it is another one.
+    """Tell whether a text is a name: 0 as it is written but for its case, 1 but for accents and
+    punctuation, too; None where it is another one.
 
     Names that differ in what stands between digits are two (1.11, 1.1.1), as are C, C++ and C#.
     """
@@ -186,7 +254,9 @@ def _written(text: str) -> str:
 
 
 def references(text: str) -> tuple[Reference, ...]:
-    """Return what a query may refer to: the note of a link, with or without a heading; else the text itself, and the file before a `#`."""
+    """Return what a query may refer to: the note of a link, with or without a heading; else the
+    text itself, and the file before a `#`.
+    """
     text = text.strip()
     wikilink, link = _WIKILINK.fullmatch(text), _LINK.fullmatch(text)
     if wikilink is not None:
@@ -194,30 +264,50 @@ def references(text: str) -> tuple[Reference, ...]:
     elif link is not None:
         text = unquote(_LINK_TITLE.sub("", link[1].strip()).strip().strip("<>").strip())
     name, _, heading = (part.strip() for part in text.partition("#"))
-    is_open = name and not heading and text.endswith("#") and len(name) >= FEWEST_OPEN and not _LANGUAGE.search(text)
-    with_heading = is_open or (heading and (wikilink or link or _FILE.search(name)))  # "C# basics" is no heading of C
-    return (Reference(text), Reference(name, heading.rpartition("#")[2].strip())) if with_heading else (Reference(text),)
+    is_open = (
+        name
+        and not heading
+        and text.endswith("#")
+        and len(name) >= FEWEST_OPEN
+        and not _LANGUAGE.search(text)
+    )
+    # "C# basics" is no heading of C
+    with_heading = is_open or (heading and (wikilink or link or _FILE.search(name)))
+    if with_heading:
+        return (Reference(text), Reference(name, heading.rpartition("#")[2].strip()))
+    return (Reference(text),)
 
 
 def documents_named(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
-    """Return the documents whose path, file name, title, alias or link a text is, whole, each with its best claim."""
+    """Return the documents whose path, file name, title, alias or link a text is, whole, each with
+    its best claim.
+    """
     found: dict[DocumentId, Claim] = {}
     for name, heading in references(text):
         for document, claim in documents_called(name, catalog).items():
-            found[document] = min(claim._replace(heading=heading), found.get(document, claim._replace(heading=heading)))
+            found[document] = min(
+                claim._replace(heading=heading),
+                found.get(document, claim._replace(heading=heading)),
+            )
     return found
 
 
 def notes_of_time(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
-    """Return the documents that are called as the one day or month is of which a text speaks: `2026-01-31`, `2026_01_31`, `2026-01`, `2026 January`.
+    """Return the documents that are called as the one day or month is of which a text speaks:
+    `2026-01-31`, `2026_01_31`, `2026-01`, `2026 January`.
 
     Of a day those, too, whose file names begin with it (`2026-01-31 Team meeting.md`).
     """
     folded = fold_line(text)
     if (day := only_day(folded)) is not None:
         iso = day[0].isoformat()
-        claims = _called([iso, *(iso.replace("-", sign) for sign in ("_", ".", "")), day[1]], catalog)
-        for n in {catalog.document_of(n) for n in catalog.every(1, catalog.meeting(Condition("file", f"{iso}*")))}:
+        claims = _called(
+            [iso, *(iso.replace("-", sign) for sign in ("_", ".", "")), day[1]], catalog
+        )
+        for n in {
+            catalog.document_of(n)
+            for n in catalog.every(1, catalog.meeting(Condition("file", f"{iso}*")))
+        }:
             if not catalog.documents[n].path.rpartition("/")[2][len(iso) :][:1].isdigit():
                 claims.setdefault(n, Claim(PREFIX, _ORDER[NameKind.FILE], 0, NameKind.FILE))
         return claims
@@ -226,46 +316,66 @@ def notes_of_time(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
 
 
 def _called(names: Iterable[str], catalog: Catalog) -> dict[DocumentId, Claim]:
-    return {n: claim for name in dict.fromkeys(names) for n, claim in documents_called(name, catalog).items()}
+    return {
+        n: claim
+        for name in dict.fromkeys(names)
+        for n, claim in documents_called(name, catalog).items()
+    }
 
 
 # ------------------------------------------------------------------ which headings
 
 
 def _headings(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
-    """Return the notes with a heading that the query is, where they are few, each with the first chunk under it that may be found.
+    """Return the notes with a heading that the query is, where they are few, each with the first
+    chunk under it that may be found.
 
     Where none has it, a heading in an example of code is looked for (`# Login`) in what was found.
     """
     catalog = tools.snapshot.catalog
-    asked = [each.heading if not each.name else each.name for each in references(search.query.text) if not (each.name and each.heading)]
+    asked = [
+        each.heading if not each.name else each.name
+        for each in references(search.query.text)
+        if not (each.name and each.heading)
+    ]
     under: dict[int, dict[DocumentId, list[ChunkId]]] = {0: {}, 1: {}}
     for text in asked:
         headed = catalog.headings(_under_words(text, search.within, tools))
         every = {heading for above in headed.values() for heading in above[1:]}
         meant = {heading: how for heading in every if (how := spelled(text, heading)) is not None}
         for n, above in headed.items():
-            if (same := min((meant[each] for each in above[1:] if each in meant), default=None)) is not None:
-                under[same].setdefault(catalog.document_of(n), []).append(n)
+            if ways := [meant[each] for each in above[1:] if each in meant]:
+                under[min(ways)].setdefault(catalog.document_of(n), []).append(n)
     if not (under[0] or under[1]):
         letters = set(map(bare_name, asked))
         for each in search.candidates:
-            lines = _LINE.findall(each.chunk.text) if "# " in each.chunk.text or "#\t" in each.chunk.text else ()
-            if any(bare_name(line) in letters and any(spelled(text, line) is not None for text in asked) for line in lines):
+            body = each.chunk.text
+            lines = _LINE.findall(body) if "# " in body or "#\t" in body else ()
+            if any(
+                bare_name(line) in letters
+                and any(spelled(text, line) is not None for text in asked)
+                for line in lines
+            ):
                 under[1].setdefault(each.document, []).append(each.id)
     found = under[0] or under[1]
     if len(found) > MOST_NOTES:
         return {}
     same = 0 if under[0] else 1
-    return {document: Claim(same, _ORDER[NameKind.HEADING], 0, NameKind.HEADING, chunk=ids[0]) for document, ids in found.items()}
+    return {
+        document: Claim(same, _ORDER[NameKind.HEADING], 0, NameKind.HEADING, chunk=ids[0])
+        for document, ids in found.items()
+    }
 
 
 def _under_words(text: str, within: Selection | None, tools: Tools) -> Sequence[ChunkId]:
-    """Return the chunks that may be found under headings with all words of a text, those aside that no heading has; none where they are many."""
+    """Return the chunks that may be found under headings with all words of a text, those aside that
+    no heading has; none where they are many.
+    """
     held: Selection | None = None
     found = set(words(text))
     asked = {word for word in found if len(word) > 1} or found  # "team s" is "team's"
-    for word in sorted(asked, key=lambda each: (-len(each), each)):  # long ones are rare: mostly the first two leave nothing
+    # long ones are rare: mostly the first two leave nothing
+    for word in sorted(asked, key=lambda each: (-len(each), each)):
         if holding := tools.snapshot.keyword.holding(word, ("headings",)):
             before = within if held is None else held
             held = holding if before is None else before & holding

@@ -1,4 +1,6 @@
-"""Stage parents: chunks become the sections that hold them, each once, with the chunk that matched marked."""
+"""Stage parents: chunks become the sections that hold them, each once, with the chunk that matched
+marked.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,41 @@ import numpy as np
 
 from thumbindex.compare.likeness import BY_LETTERS, similarity, worth_reading
 from thumbindex.compare.tokens import comparable
-from thumbindex.model import BlockKind, Candidate, ChunkId, Disagreement, Document, Passage, Place, Section, created_on, day_modified, day_of, iso_day
+from thumbindex.model import (
+    BlockKind,
+    Candidate,
+    ChunkId,
+    Disagreement,
+    Document,
+    Passage,
+    Place,
+    Section,
+    created_on,
+    day_modified,
+    day_of,
+    iso_day,
+)
 from thumbindex.ports import Catalog
 from thumbindex.query.copies import greedy, told_apart, with_partners
 from thumbindex.query.stage import Search, Tools
 
 _LEVELS = {
-    0: frozenset("draft wip unfinished stub idea todo outdated deprecated obsolete rejected".split()),
-    1: frozenset({"review", "in review", "in-review", "reviewing", "proposed", "proposal", "pending", "unapproved", "not approved"}),
+    0: frozenset(
+        "draft wip unfinished stub idea todo outdated deprecated obsolete rejected".split()
+    ),
+    1: frozenset(
+        {
+            "review",
+            "in review",
+            "in-review",
+            "reviewing",
+            "proposed",
+            "proposal",
+            "pending",
+            "unapproved",
+            "not approved",
+        }
+    ),
     3: frozenset("approved final published done accepted released stable active current".split()),
 }
 _UNKNOWN = 2
@@ -38,22 +67,31 @@ class SharedFacts:
 
 
 def facts(documents: Sequence[Document]) -> SharedFacts:
-    """Return the earliest day of creation, the most conservative status, and the owner who was active last."""
+    """Return the earliest day of creation, the most conservative status, and the owner who was
+    active last.
+    """
     statuses = [status for each in documents if (status := approval_of(each))]
     owned = [each for each in documents if owner_of(each)]
+    owner = ""
+    if owned:
+        owner = owner_of(max(owned, key=lambda each: (day_of(each) or date.min, each.edited)))
     return SharedFacts(
         created=iso_day(min(filter(None, map(created_on, documents)), default=None)),
         status=min(statuses, key=level, default=""),
-        owner=owner_of(max(owned, key=lambda each: (day_of(each) or date.min, each.edited))) if owned else "",
+        owner=owner,
     )
 
 
 def approval_of(document: Document) -> str:
-    """Return how far a document is approved, by front matter's `status`, `approved` and `draft`; the most conservative, empty where none says."""
+    """Return how far a document is approved, by front matter's `status`, `approved` and `draft`;
+    the most conservative, empty where none says.
+    """
     said = [_word(_field(document, "status"))]
     approved, draft = _field(document, "approved"), _field(document, "draft")
     if approved is not None:
-        said.append("approved" if _word(approved) not in {"false", "no", "off", "0", ""} else "review")
+        said.append(
+            "approved" if _word(approved) not in {"false", "no", "off", "0", ""} else "review"
+        )
     if draft is not None and _word(draft) in _YES:
         said.append("draft")
     return min(filter(None, said), key=level, default="")
@@ -68,11 +106,20 @@ def owner_of(document: Document) -> str:
     """Return front matter's `owner`, else its author."""
     owner = _field(document, "owner")
     names = owner if isinstance(owner, list) else [owner]
-    return ", ".join(" ".join(str(each.get("name", "") if isinstance(each, Mapping) else each).split()) for each in names if each) or document.author
+    return (
+        ", ".join(
+            " ".join(str(each.get("name", "") if isinstance(each, Mapping) else each).split())
+            for each in names
+            if each
+        )
+        or document.author
+    )
 
 
 def _field(document: Document, name: str) -> Any:
-    return next((value for key, value in document.front_matter.items() if key.lower() == name), None)
+    return next(
+        (value for key, value in document.front_matter.items() if key.lower() == name), None
+    )
 
 
 def _word(value: Any) -> str:
@@ -91,63 +138,116 @@ Families = dict[_Key, list[Candidate]]
 """The children of each section, best first, in the order of the best."""
 
 
-def as_families(candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog) -> Families:
-    """Gather children by their sections; one without is alone, and one of which a copy stands in a better section comes with that."""
+def as_families(
+    candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog
+) -> Families:
+    """Gather children by their sections; one without is alone, and one of which a copy stands in a
+    better section comes with that.
+    """
     families: Families = {}
     for each in candidates:
         own, *others = (_key_of(n, sections, catalog) for n in (each.id, *each.also_in))
-        shown = [] if own in families or each.disagrees or each.name_kind else [key for key in others if key in families]
-        families.setdefault(shown[0] if shown else own, []).append(each)
+        key = own
+        if own not in families and not each.disagrees and not each.name_kind:
+            key = next((other for other in others if other in families), own)
+        families.setdefault(key, []).append(each)
     return families
 
 
-def in_larger(families: Families, sections: Mapping[ChunkId, Section], catalog: Catalog) -> Families:
-    """Show what is wholly a part of a larger section that was found, too, with that one, in the better one's place."""
+def in_larger(
+    families: Families, sections: Mapping[ChunkId, Section], catalog: Catalog
+) -> Families:
+    """Show what is wholly a part of a larger section that was found, too, with that one, in the
+    better one's place.
+    """
     found: Families = {}
     left = dict(families)
     while left:
         key = next(iter(left))
         family = left.pop(key)
-        copies = {_key_of(n, sections, catalog): (child, n) for child in reversed(family) for n in reversed(child.also_in)}
+        copies = {
+            _key_of(n, sections, catalog): (child, n)
+            for child in reversed(family)
+            for n in reversed(child.also_in)
+        }
         parts = () if family[0].name_kind else copies
-        larger = next((other for other in parts if other in left and _is_part(family, left[other], copies[other][1], sections, catalog)), None)
+        larger = next(
+            (
+                other
+                for other in parts
+                if other in left
+                and _is_part(family, left[other], copies[other][1], sections, catalog)
+            ),
+            None,
+        )
         if larger is None:
             found[key] = family
         else:
             child, copy = copies[larger]
             moved = _in_place_of(child, copy, catalog)
-            found[larger] = [*moved, *left.pop(larger), *(each for each in family if not moved or each is not child)]
+            found[larger] = [
+                *moved,
+                *left.pop(larger),
+                *(each for each in family if not moved or each is not child),
+            ]
     return found
 
 
-def _is_part(family: Sequence[Candidate], others: Sequence[Candidate], copy: ChunkId, sections: Mapping[ChunkId, Section], catalog: Catalog) -> bool:
-    """Tell whether a family's section stands in that of others, where a child has a copy: word for word, or each of its chunks as a copy.
+def _is_part(
+    family: Sequence[Candidate],
+    others: Sequence[Candidate],
+    copy: ChunkId,
+    sections: Mapping[ChunkId, Section],
+    catalog: Catalog,
+) -> bool:
+    """Tell whether a family's section stands in that of others, where a child has a copy: word for
+    word, or each of its chunks as a copy.
 
     Word for word it does so whatever else the larger one says that disagrees with a third.
     """
     section, larger = sections.get(family[0].id), sections.get(copy)
     if section is None or larger is None or any(each.disagrees for each in family):
         return False
-    part, whole = (" ".join(comparable(_HEADINGS.sub("", each.text))[0].split()) for each in (section, larger))
+    part, whole = (
+        " ".join(comparable(_HEADINGS.sub("", each.text))[0].split()) for each in (section, larger)
+    )
     if part and part in whole:
         return True
     if any(each.disagrees for each in others):
         return False
     own = catalog.sections([ChunkId(n) for n in catalog.chunk_ids(family[0].document)])
     key = _key_of(copy, sections, catalog)
-    copied = {child.id for child in family if any(_key_of(n, sections, catalog) == key for n in child.also_in)}
-    return len(part) < len(whole) and all(n in copied for n, each in own.items() if each.ordinal == section.ordinal)
+    copied = {
+        child.id
+        for child in family
+        if any(_key_of(n, sections, catalog) == key for n in child.also_in)
+    }
+    return len(part) < len(whole) and all(
+        n in copied for n, each in own.items() if each.ordinal == section.ordinal
+    )
 
 
 def _in_place_of(child: Candidate, copy: ChunkId, catalog: Catalog) -> list[Candidate]:
     """Return a child's copy in its place; nothing where its text is gone meanwhile."""
     others = tuple(n for n in (child.id, *child.also_in) if n != copy)
-    return [replace(child, id=copy, document=catalog.document_of(copy), chunk=chunk, also_in=others) for chunk in catalog.chunks([copy]).values()]
+    return [
+        replace(child, id=copy, document=catalog.document_of(copy), chunk=chunk, also_in=others)
+        for chunk in catalog.chunks([copy]).values()
+    ]
 
 
-def without_copies(families: Families, sections: Mapping[ChunkId, Section], limit: int, tools: Tools) -> Families:
-    """Put those with a better section that says the same, which their chunks did not show: a reworded section is cut at other places."""
-    keys = [key for key, family in families.items() if family[0].id in sections and not any(each.disagrees for each in family)][: 2 * limit]
+def without_copies(
+    families: Families, sections: Mapping[ChunkId, Section], limit: int, tools: Tools
+) -> Families:
+    """Put those with a better section that says the same, which their chunks did not show: a
+    reworded section is cut at other places.
+    """
+    comparable = [
+        key
+        for key, family in families.items()
+        if family[0].id in sections and not any(each.disagrees for each in family)
+    ]
+    keys = comparable[: 2 * limit]
     texts = [_HEADINGS.sub("", sections[families[key][0].id].text) for key in keys]
     alike = worth_reading([text[:BEGINNING] for text in texts], BY_LETTERS)
 
@@ -179,13 +279,22 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 
 
 def parents(search: Search, tools: Tools) -> Search:
-    """Return the candidates' sections as passages, best child first; what stands in one as a copy already comes with that one."""
+    """Return the candidates' sections as passages, best child first; what stands in one as a copy
+    already comes with that one.
+    """
     catalog = tools.snapshot.catalog
-    sections = catalog.sections(list(dict.fromkeys(n for each in search.candidates for n in (each.id, *each.also_in))))
+    sections = catalog.sections(
+        list(dict.fromkeys(n for each in search.candidates for n in (each.id, *each.also_in)))
+    )
     families = as_families(search.candidates, sections, catalog)
     if tools.settings.runs("dedup_ngram"):
-        families = without_copies(in_larger(families, sections, catalog), sections, search.query.limit, tools)
-    return replace(search, passages=as_passages(families, sections, catalog, search.query.limit, held_words(search)))
+        families = without_copies(
+            in_larger(families, sections, catalog), sections, search.query.limit, tools
+        )
+    return replace(
+        search,
+        passages=as_passages(families, sections, catalog, search.query.limit, held_words(search)),
+    )
 
 
 def held_words(search: Search) -> Mapping[ChunkId, float]:
@@ -195,35 +304,58 @@ def held_words(search: Search) -> Mapping[ChunkId, float]:
 
 
 def as_passages(
-    families: Families, sections: Mapping[ChunkId, Section], catalog: Catalog, limit: int, held: Mapping[ChunkId, float]
+    families: Families,
+    sections: Mapping[ChunkId, Section],
+    catalog: Catalog,
+    limit: int,
+    held: Mapping[ChunkId, float],
 ) -> tuple[Passage, ...]:
-    """Return one passage a family, at its best child's place, and behind it those that disagree with it: its section, or its own lines.
+    """Return one passage a family, at its best child's place, and behind it those that disagree
+    with it: its section, or its own lines.
 
-    There are as many as the limit, and those behind the last of them that may disagree with it. `held` is the share of the question's words that a
-    chunk holds.
+    There are as many as the limit, and those behind the last of them that may disagree with it.
+    `held` is the share of the question's words that a chunk holds.
     """
     of = {each.id: key for key, family in families.items() for each in family}
     ordered = with_partners(
-        list(families.items()), lambda item: item[0], lambda item: {of[n] for each in item[1] for n, _ in each.disagrees if n in of} - {item[0]}
+        list(families.items()),
+        lambda item: item[0],
+        lambda item: {of[n] for each in item[1] for n, _ in each.disagrees if n in of} - {item[0]},
     )
-    # A note that is a title alone answers nothing: it comes when those that say something are through, unless it was asked for by its name, or none
+    # A note that is a title alone answers nothing: it comes when those that say something are
+    # through, unless it was asked for by its name, or none
     # of them holds as much of the question.
-    says = {key: is_more_than_headings(_text(family, sections.get(family[0].id))) for key, family in ordered}
+    says = {
+        key: is_more_than_headings(_text(family, sections.get(family[0].id)))
+        for key, family in ordered
+    }
     words = {key: max(held.get(each.id, 0.0) for each in family) for key, family in ordered}
     most = max((words[key] for key in says if says[key]), default=0.0)
-    says = {key: says[key] or bool(family[0].name_kind) or words[key] > most for key, family in ordered}
+    says = {
+        key: says[key] or bool(family[0].name_kind) or words[key] > most for key, family in ordered
+    }
     ordered.sort(key=lambda item: not says[item[0]])
     end = limit
     while end < len(ordered) and any(each.disagrees for each in ordered[end][1]):
         end += 1
-    passages = [_passage(rank, family, sections.get(family[0].id), catalog) for rank, (_, family) in enumerate(ordered[:end], 1)]
+    passages = [
+        _passage(rank, family, sections.get(family[0].id), catalog)
+        for rank, (_, family) in enumerate(ordered[:end], 1)
+    ]
     return _descending(passages, [says[key] for key, _ in ordered[:end]])
 
 
 def _descending(passages: Sequence[Passage], says: Sequence[bool]) -> tuple[Passage, ...]:
-    """Return the passages, the score of one that says nothing no higher than what stands before it."""
-    least = min((each.score for each, speaks in zip(passages, says, strict=True) if speaks), default=1.0)
-    return tuple(each if speaks else replace(each, score=min(each.score, least)) for each, speaks in zip(passages, says, strict=True))
+    """Return the passages, the score of one that says nothing no higher than what stands before
+    it.
+    """
+    least = min(
+        (each.score for each, speaks in zip(passages, says, strict=True) if speaks), default=1.0
+    )
+    return tuple(
+        each if speaks else replace(each, score=min(each.score, least))
+        for each, speaks in zip(passages, says, strict=True)
+    )
 
 
 def is_more_than_headings(text: str) -> bool:
@@ -235,16 +367,30 @@ def _text(family: Sequence[Candidate], section: Section | None) -> str:
     return section.text if section else family[0].chunk.text
 
 
-def _passage(rank: int, family: Sequence[Candidate], section: Section | None, catalog: Catalog) -> Passage:
+def _passage(
+    rank: int, family: Sequence[Candidate], section: Section | None, catalog: Catalog
+) -> Passage:
     best = family[0]
     document = catalog.documents[best.document]
-    start, end = (section.start_line, section.end_line) if section else (best.chunk.start_line, best.chunk.end_line)
+    start, end = (
+        (section.start_line, section.end_line)
+        if section
+        else (best.chunk.start_line, best.chunk.end_line)
+    )
     passage_lines = Place(document.folder, document.path, start, end)
     copies = dict.fromkeys(n for child in family for n in child.also_in)
-    beside = dict.fromkeys((*(place_of_chunk(child, catalog) for child in family), *catalog.places(list(copies))))
+    beside = dict.fromkeys(
+        (*(place_of_chunk(child, catalog) for child in family), *catalog.places(list(copies)))
+    )
     others = tuple(place for place in beside if not is_inside(place, passage_lines))
-    known = facts([catalog.documents[n] for n in dict.fromkeys((*(child.document for child in family), *map(catalog.document_of, copies)))])
+    documents = dict.fromkeys(
+        (*(child.document for child in family), *map(catalog.document_of, copies))
+    )
+    known = facts([catalog.documents[n] for n in documents])
     updated = day_of(document)
+    disagrees = [
+        each for each in _disagreements(family, catalog) if not is_inside(each.place, passage_lines)
+    ]
     return Passage(
         rank=rank,
         folder=document.folder,
@@ -261,7 +407,7 @@ def _passage(rank: int, family: Sequence[Candidate], section: Section | None, ca
         cluster_size=1 + len(others),
         also_in=others,
         match=best.chunk.text,
-        disagrees=tuple(each for each in _disagreements(family, catalog) if not is_inside(each.place, passage_lines)),
+        disagrees=tuple(disagrees),
         created=known.created,
         updated=iso_day(updated) if updated != created_on(document) else "",
         file_time="" if known.created or updated else iso_day(day_modified(document)),
@@ -283,9 +429,15 @@ def place_of_passage(passage: Passage) -> Place:
 
 
 def _disagreements(family: Sequence[Candidate], catalog: Catalog) -> list[Disagreement]:
-    """Return what the children disagree with; a text that is gone meanwhile disagrees with nothing."""
-    found = [(n, differs, place) for child in family for n, differs in (*child.disagrees, *child.variants) for place in catalog.places([n])]
-    return [Disagreement(place, iso_day(day_of(catalog.documents[catalog.document_of(n)])), differs) for n, differs, place in found]
+    """Return what the children disagree with; a text that is gone meanwhile disagrees with
+    nothing.
+    """
+    found = []
+    for n, differs in (each for child in family for each in (*child.disagrees, *child.variants)):
+        for place in catalog.places([n]):
+            document = catalog.documents[catalog.document_of(n)]
+            found.append(Disagreement(place, iso_day(day_of(document)), differs))
+    return found
 
 
 def _best_ranks(family: Sequence[Candidate]) -> dict[str, int]:
@@ -298,4 +450,8 @@ def _best_ranks(family: Sequence[Candidate]) -> dict[str, int]:
 
 def is_inside(place: Place, around: Place) -> bool:
     """Tell whether one place is part of another."""
-    return (place.folder, place.path) == (around.folder, around.path) and around.start_line <= place.start_line and place.end_line <= around.end_line
+    return (
+        (place.folder, place.path) == (around.folder, around.path)
+        and around.start_line <= place.start_line
+        and place.end_line <= around.end_line
+    )

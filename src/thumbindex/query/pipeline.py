@@ -1,22 +1,54 @@
-"""The pipeline: the list of stages, and the one loop that runs them and writes down what each did."""
+"""The pipeline: the list of stages, and the one loop that runs them and writes down what each
+did.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from thumbindex.model import ChunkId, Passage, Query, QueryKind, Step
+from thumbindex.model import ChunkId, Passage, Query, QueryKind, Section, Step, Unmet
 from thumbindex.ports import Selection, Snapshot
 from thumbindex.query.confidence import confidence
 from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_semantic, deduplicate
 from thumbindex.query.diversify import diversify, rerank
-from thumbindex.query.filters import both, is_shown, listed, read_filters, select, undated, unmet_arguments
+from thumbindex.query.filters import (
+    both,
+    is_shown,
+    listed,
+    read_filters,
+    select,
+    undated,
+    unmet_arguments,
+)
 from thumbindex.query.names import documents_named, names, notes_of_time
-from thumbindex.query.parents import as_families, as_passages, held_words, is_inside, parents, place_of_passage
+from thumbindex.query.parents import (
+    as_families,
+    as_passages,
+    held_words,
+    is_inside,
+    parents,
+    place_of_passage,
+)
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
-from thumbindex.query.retrieve import aggregate, chunks_of, search_code, search_graph, search_keyword, search_vector
+from thumbindex.query.retrieve import (
+    aggregate,
+    chunks_of,
+    search_code,
+    search_graph,
+    search_keyword,
+    search_vector,
+)
 from thumbindex.query.stage import Phrasing, Search, Stage, Tools
-from thumbindex.query.understand import QUOTES, classify, correct, cut_runs, equate, expand, read_terms
+from thumbindex.query.understand import (
+    QUOTES,
+    classify,
+    correct,
+    cut_runs,
+    equate,
+    expand,
+    read_terms,
+)
 from thumbindex.query.versions import dedup_known, variants
 from thumbindex.text import words
 
@@ -48,20 +80,30 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("rerank", rerank),
     ("parents", parents),
 )
-"""Every stage in the order of the run; its name is its module, its function, its table and its step in the trace."""
+"""Every stage in the order of the run; its name is its module, its function, its table and its step
+in the trace.
+"""
 
-RETRIEVERS: Mapping[str, Stage] = {name: stage for name, stage in STAGES if name.startswith("search_")}
+RETRIEVERS: Mapping[str, Stage] = {
+    name: stage for name, stage in STAGES if name.startswith("search_")
+}
 """Those that find; what comes after them orders and chooses."""
 
 StageObserver = Callable[[str, Search], None]
 """Is told a stage's name, and the search as that stage left it; "" before the first one."""
 
 
-def run(query: Query, tools: Tools, clock: Callable[[], float], watch: StageObserver = lambda stage, search: None) -> tuple[Search, tuple[Step, ...]]:
-    """Answer a query: the search after the last stage, its best passages cut to the limit, and what each stage did.
+def run(
+    query: Query,
+    tools: Tools,
+    clock: Callable[[], float],
+    watch: StageObserver = lambda stage, search: None,
+) -> tuple[Search, tuple[Step, ...]]:
+    """Answer a query: the search after the last stage, its best passages cut to the limit, and what
+    each stage did.
 
-    No stage runs for a query that is filters alone: there is nothing to search for, and the newest notes that they let through are the answer.
-    Nor does one where filters let nothing through.
+    No stage runs for a query that is filters alone: there is nothing to search for, and the newest
+    notes that they let through are the answer. Nor does one where filters let nothing through.
     """
     search, steps = begin(query, tools), []
     watch("", search)
@@ -80,43 +122,84 @@ def run(query: Query, tools: Tools, clock: Callable[[], float], watch: StageObse
 
 
 def begin(query: Query, tools: Tools) -> Search:
-    """Return a search with the query's terms, the filters typed in it, and which chunks may be found: what filters let through, and no repeats."""
+    """Return a search with the query's terms, the filters typed in it, and which chunks may be
+    found: what filters let through, and no repeats.
+    """
     snapshot, catalog, hidden = tools.snapshot, tools.snapshot.catalog, query.filters.hidden
     also, passage = tuple(map(cut_runs, query.also)), cut_runs(query.passage)
     query = replace(query, text=cut_runs(query.text), also=also, passage=passage)
     typed = read_filters(query.text, snapshot, hidden)
     given = catalog.select(query.filters)
-    unmet = unmet_arguments(query.filters, catalog.near, lambda one: bool(catalog.select(one))) if given is not None else ()
+    unmet: tuple[Unmet, ...] = ()
+    if given is not None:
+        unmet = unmet_arguments(query.filters, catalog.near, lambda one: bool(catalog.select(one)))
     within = searchable(both(given, select(typed.conditions, snapshot)), snapshot)
-    search = Search(replace(query, text=typed.text), typed.text, within=within, conditions=typed.conditions, unmet=(*unmet, *typed.unmet))
+    search = Search(
+        replace(query, text=typed.text),
+        typed.text,
+        within=within,
+        conditions=typed.conditions,
+        unmet=(*unmet, *typed.unmet),
+    )
     if not typed.text.strip():
         candidates, count = listed(within, query.limit, catalog)
         sure = {"confidence": 1.0, "confidence_level": "high"} if count else {"answerable": False}
-        return replace(search, kind=QueryKind.NAVIGATIONAL, candidates=candidates, listed=count, **sure)
+        return replace(
+            search, kind=QueryKind.NAVIGATIONAL, candidates=candidates, listed=count, **sure
+        )
     search = replace(search, answerable=within is None or bool(within))
-    terms, identifiers = read_terms(typed.text, tools.settings.search_code.whole, snapshot.keyword.languages, snapshot.keyword.frequency)
+    terms, identifiers = read_terms(
+        typed.text,
+        tools.settings.search_code.whole,
+        snapshot.keyword.languages,
+        snapshot.keyword.frequency,
+    )
     named, of_time = (
         {n: claim for n, claim in found.items() if is_shown(catalog.documents[n], hidden)}
         for found in (documents_named(typed.text, catalog), notes_of_time(typed.text, catalog))
     )
-    of_time = {n: claim for n, claim in of_time.items() if search.findable(chunks_of(n, tools))}  # they are counted: what filters leave out is none
-    phrasings = tuple(each for name, text in phrasings_of(query) if (each := as_phrasing(name, text, tools)).terms)
-    return replace(search, terms=terms, identifiers=identifiers, named=named, of_time=of_time, phrasings=phrasings)
+    # they are counted: what filters leave out is none
+    of_time = {n: claim for n, claim in of_time.items() if search.findable(chunks_of(n, tools))}
+    phrasings = tuple(
+        each for name, text in phrasings_of(query) if (each := as_phrasing(name, text, tools)).terms
+    )
+    return replace(
+        search,
+        terms=terms,
+        identifiers=identifiers,
+        named=named,
+        of_time=of_time,
+        phrasings=phrasings,
+    )
 
 
 def phrasings_of(query: Query) -> list[tuple[str, str]]:
-    """Return what came with a query to be searched beside it, each with its name; what only repeats another is left out."""
-    given = [*((f"also {number}", text) for number, text in enumerate(query.also, 1)), ("passage", query.passage)]
+    """Return what came with a query to be searched beside it, each with its name; what only repeats
+    another is left out.
+    """
+    given = [
+        *((f"also {number}", text) for number, text in enumerate(query.also, 1)),
+        ("passage", query.passage),
+    ]
     keys = {" ".join(words(query.text)): "query"}
     for name, text in given:
         keys.setdefault(" ".join(words(text)), name)
-    return [(name, text) for name, text in given if text.strip() and keys[" ".join(words(text))] == name]
+    return [
+        (name, text) for name, text in given if text.strip() and keys[" ".join(words(text))] == name
+    ]
 
 
 def as_phrasing(name: str, text: str, tools: Tools) -> Phrasing:
-    """Return a phrasing with its terms. Quotes, filters and dashes in it are no more than words: only the query narrows a search."""
+    """Return a phrasing with its terms.
+
+    Quotes, filters and dashes in it are no more than words: only the query narrows a search.
+    """
     text, keyword = QUOTES.sub(" ", text), tools.snapshot.keyword
-    return Phrasing(name, text, *read_terms(text, tools.settings.search_code.whole, keyword.languages, keyword.frequency))
+    return Phrasing(
+        name,
+        text,
+        *read_terms(text, tools.settings.search_code.whole, keyword.languages, keyword.frequency),
+    )
 
 
 def searchable(within: Selection | None, snapshot: Snapshot) -> Selection | None:
@@ -128,41 +211,70 @@ def searchable(within: Selection | None, snapshot: Snapshot) -> Selection | None
 
 
 def finish(search: Search, tools: Tools) -> Search:
-    """Cut the passages to the limit, but not between two that disagree; where parents are off, chunks stand for themselves."""
+    """Cut the passages to the limit, but not between two that disagree; where parents are off,
+    chunks stand for themselves.
+    """
     catalog, limit = tools.snapshot.catalog, search.query.limit
     passages = cut(search.passages, limit)
     if search.listed is not None or not tools.settings.runs("parents"):
-        sections = catalog.sections([each.id for each in search.candidates]) if search.listed is not None else {}
-        passages = cut(as_passages(as_families(search.candidates, sections, catalog), sections, catalog, limit, held_words(search)), limit)
+        sections: Mapping[ChunkId, Section] = {}
+        if search.listed is not None:
+            sections = catalog.sections([each.id for each in search.candidates])
+        families = as_families(search.candidates, sections, catalog)
+        passages = as_passages(families, sections, catalog, limit, held_words(search))
+        passages = cut(passages, limit)
     short = len(passages) < limit or not search.answerable
-    return replace(search, passages=passages, undated=undated(search.query.filters, search.conditions, tools.snapshot) if short else 0)
+    return replace(
+        search,
+        passages=passages,
+        undated=undated(search.query.filters, search.conditions, tools.snapshot) if short else 0,
+    )
 
 
 def cut(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
-    """Return the first passages; the last one's partner, which stands right behind, comes in the place of the one before that has none."""
+    """Return the first passages; the last one's partner, which stands right behind, comes in the
+    place of the one before that has none.
+    """
     shown, last = tuple(passages[:limit]), limit - 1
-    is_parted = limit < len(passages) and any(is_inside(each.place, place_of_passage(passages[limit])) for each in passages[last].disagrees)
+    is_parted = limit < len(passages) and any(
+        is_inside(each.place, place_of_passage(passages[limit]))
+        for each in passages[last].disagrees
+    )
     if is_parted and limit > 1 and not passages[last - 1].disagrees:
         return (*passages[: last - 1], *(replace(passages[n], rank=n) for n in (last, limit)))
     return shown
 
 
 def step_of(stage: str, before: Search, after: Search, seconds: float) -> Step:
-    """Return what a stage did: how many came in and went out, moved among the survivors, and were dropped."""
-    return Step(stage, size(before), size(after), moved(before, after), seconds, after.dropped[len(before.dropped) :])
+    """Return what a stage did: how many came in and went out, moved among the survivors, and were
+    dropped.
+    """
+    return Step(
+        stage,
+        size(before),
+        size(after),
+        moved(before, after),
+        seconds,
+        after.dropped[len(before.dropped) :],
+    )
 
 
 def size(search: Search) -> int:
-    """Count the passages, else the candidates, else the chunks that retrievers have found so far."""
+    """Count the passages, else the candidates, else the chunks that retrievers have found so
+    far.
+    """
     if search.passages:
         return len(search.passages)
-    if search.candidates or search.dropped or not search.answerable:  # only candidates are dropped: none are left then
+    # only candidates are dropped: none are left then
+    if search.candidates or search.dropped or not search.answerable:
         return len(search.candidates)
     return len({hit.chunk for found in search.lists.values() for hit in found.hits})
 
 
 def moved(before: Search, after: Search) -> int:
-    """Count the chunks whose place among those that stayed is another one: a gap that closes moves nobody."""
+    """Count the chunks whose place among those that stayed is another one: a gap that closes moves
+    nobody.
+    """
     if before.candidates is after.candidates:
         return 0
     was, now = _ids(before), _ids(after)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import date, timedelta
 from functools import lru_cache
 from heapq import nlargest
-from itertools import repeat
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -24,7 +23,9 @@ from thumbindex.text import words
 
 
 def salience(search: Search, tools: Tools) -> Search:
-    """Rank the chunks in the running by their salience, repeats' boosts included; it finds nothing that was not found."""
+    """Rank the chunks in the running by their salience, repeats' boosts included; it finds nothing
+    that was not found.
+    """
     found = {hit.chunk: hit.document for each in search.lists.values() for hit in each.hits}
     if not found:
         return search
@@ -34,12 +35,16 @@ def salience(search: Search, tools: Tools) -> Search:
 
 
 def by_salience(found: Mapping[ChunkId, DocumentId], scores: Mapping[ChunkId, float]) -> RankedList:
-    """Return chunks by salience, ties by position; a document matters as much as the chunk of it that matters most."""
+    """Return chunks by salience, ties by position; a document matters as much as the chunk of it
+    that matters most.
+    """
     order = sorted(found, key=lambda n: (-scores[n], n))
     documents: dict[DocumentId, float] = {}
     for chunk in order:
         documents.setdefault(found[chunk], scores[chunk])
-    return RankedList(tuple(Hit(n, found[n], rank, scores[n]) for rank, n in enumerate(order, 1)), documents)
+    return RankedList(
+        tuple(Hit(n, found[n], rank, scores[n]) for rank, n in enumerate(order, 1)), documents
+    )
 
 
 _Item = TypeVar("_Item", bound=Hashable)
@@ -65,7 +70,9 @@ def fuse(search: Search, tools: Tools) -> Search:
     for name, found in search.lists.items():
         for hit in found.hits:
             sources[hit.chunk][name] = hit.rank
-    candidates = (Candidate(n, of(n), chunks[n], fused[n], sources[n]) for n in fused if n in chunks)
+    candidates = (
+        Candidate(n, of(n), chunks[n], fused[n], sources[n]) for n in fused if n in chunks
+    )
     return replace(search, candidates=tuple(candidates))
 
 
@@ -75,9 +82,11 @@ def _most(search: Search, tools: Tools) -> int:
 
 
 def as_read(search: Search, tools: Tools) -> Mapping[str, float]:
-    """Return the retrievers' factors, search_vector's lower by the share of what words find in languages that the model does not read.
+    """Return the retrievers' factors, search_vector's lower by the share of what words find in
+    languages that the model does not read.
 
-    Of an alphabet that it knows it still reads names and pieces of words; of Chinese and Japanese characters that it does not know, nothing.
+    Of an alphabet that it knows it still reads names and pieces of words; of Chinese and Japanese
+    characters that it does not know, nothing.
     """
     found = search.lists.get("search_keyword")
     factor = tools.settings.search_vector.unread
@@ -88,23 +97,39 @@ def as_read(search: Search, tools: Tools) -> Mapping[str, float]:
     scores: dict[str, float] = defaultdict(float)
     for document, score in best:
         scores[documents[document].language] += score
-    factors = {language: 1.0 if reads(embedder, language) else factor if is_alphabetic(language) else 0.0 for language in scores}
-    kept = sum(score * factors[language] for language, score in scores.items()) / sum(scores.values())
-    return {**search.weights, "search_vector": search.weights.get("search_vector", 1.0) * kept} if kept < 1 else search.weights
+    factors = {
+        language: 1.0 if reads(embedder, language) else factor if is_alphabetic(language) else 0.0
+        for language in scores
+    }
+    kept = sum(score * factors[language] for language, score in scores.items()) / sum(
+        scores.values()
+    )
+    if kept < 1:
+        return {**search.weights, "search_vector": search.weights.get("search_vector", 1.0) * kept}
+    return search.weights
 
 
 def reads(embedder: Embedder, language: str) -> bool:
-    """Tell whether a model reads a language: whether its vocabulary holds the function words whole, as it does those of English.
+    """Tell whether a model reads a language: whether its vocabulary holds the function words whole,
+    as it does those of English.
 
-    Of a model that does not hold English's either, and of a language whose words are not known here, nothing is told, and it is taken to read.
+    Of a model that does not hold English's either, and of a language whose words are not known
+    here, nothing is told, and it is taken to read.
     """
-    return language in ("", ENGLISH) or _holds_words(embedder, language) or not _holds_words(embedder, ENGLISH)
+    return (
+        language in ("", ENGLISH)
+        or _holds_words(embedder, language)
+        or not _holds_words(embedder, ENGLISH)
+    )
 
 
 def reads_notes(tools: Tools) -> bool:
     """Tell whether the model reads at least half of the notes."""
-    counted = tools.snapshot.catalog.languages
-    return tools.embedder is not None and 2 * sum(n for language, n in counted.items() if reads(tools.embedder, language)) >= sum(counted.values())
+    counted, embedder = tools.snapshot.catalog.languages, tools.embedder
+    if embedder is None:
+        return False
+    read = sum(n for language, n in counted.items() if reads(embedder, language))
+    return 2 * read >= sum(counted.values())
 
 
 def _holds_words(embedder: Embedder, language: str) -> bool:
@@ -112,8 +137,12 @@ def _holds_words(embedder: Embedder, language: str) -> bool:
     return is_read(sum(map(embedder.knows, asked)), len(asked))
 
 
-def first_of_each(chunks: Sequence[ChunkId], of: Callable[[ChunkId], DocumentId], count: int) -> list[ChunkId]:
-    """Return the chunks in order, at most `count` of a document: a long page must not crowd out the others."""
+def first_of_each(
+    chunks: Sequence[ChunkId], of: Callable[[ChunkId], DocumentId], count: int
+) -> list[ChunkId]:
+    """Return the chunks in order, at most `count` of a document: a long page must not crowd out the
+    others.
+    """
     taken: Counter[DocumentId] = Counter()
     kept = []
     for chunk in chunks:
@@ -124,7 +153,9 @@ def first_of_each(chunks: Sequence[ChunkId], of: Callable[[ChunkId], DocumentId]
 
 
 def first_list(search: Search, tools: Tools) -> Search:
-    """Take one retriever's list as it is, where fusion is switched off: meaning's where it found something, else words'."""
+    """Take one retriever's list as it is, where fusion is switched off: meaning's where it found
+    something, else words'.
+    """
     found = next((found for found in search.lists.values() if found.hits), RankedList())
     chunks = tools.snapshot.catalog.chunks([hit.chunk for hit in found.hits])
     name = next((name for name, own in search.lists.items() if own is found), "")
@@ -137,16 +168,22 @@ def first_list(search: Search, tools: Tools) -> Search:
 
 
 def retriever_weights(search: Search, settings: QuerySettings) -> dict[str, float]:
-    """Return each retriever's share for this kind of query; the shares of those that found something sum to 1."""
+    """Return each retriever's share for this kind of query; the shares of those that found
+    something sum to 1.
+    """
     raw = {
-        name: getattr(settings, name).weight * search.weights.get(name, 1.0) for name, found in search.lists.items() if found.hits or found.documents
+        name: getattr(settings, name).weight * search.weights.get(name, 1.0)
+        for name, found in search.lists.items()
+        if found.hits or found.documents
     }
     total = sum(raw.values())
     return {name: weight / total for name, weight in raw.items()} if total else raw
 
 
 def without_vector(search: Search, tools: Tools) -> frozenset[ChunkId]:
-    """Return the chunks in the running that search_vector could not score, as their vectors are not there yet."""
+    """Return the chunks in the running that search_vector could not score, as their vectors are not
+    there yet.
+    """
     vector = tools.snapshot.vector
     if "search_vector" not in search.lists or len(vector) == len(tools.snapshot.catalog):
         return frozenset()
@@ -156,27 +193,41 @@ def without_vector(search: Search, tools: Tools) -> frozenset[ChunkId]:
 
 
 def fuse_lists(
-    lists: Mapping[str, RankedList], weights: Mapping[str, float], settings: QuerySettings, pending: AbstractSet[ChunkId] = frozenset()
+    lists: Mapping[str, RankedList],
+    weights: Mapping[str, float],
+    settings: QuerySettings,
+    pending: AbstractSet[ChunkId] = frozenset(),
 ) -> dict[ChunkId, float]:
-    """Fuse documents and chunks; a document's best chunk takes its score, the others follow by their share of the best one's.
+    """Fuse documents and chunks; a document's best chunk takes its score, the others follow by
+    their share of the best one's.
 
-    What is `pending`, without a vector yet, is scored by the other retrievers alone: their weights are raised to the sum of all.
+    What is `pending`, without a vector yet, is scored by the other retrievers alone: their weights
+    are raised to the sum of all.
     """
     fusion = _fusion(settings.fuse.method, settings.fuse.k)
     of = {hit.chunk: hit.document for found in lists.values() for hit in found.hits}
-    chunk_scores: dict[ChunkId, float] = fusion({name: {hit.chunk: hit.score for hit in found.hits} for name, found in lists.items()}, weights)
+    chunk_scores: dict[ChunkId, float] = fusion(
+        {name: {hit.chunk: hit.score for hit in found.hits} for name, found in lists.items()},
+        weights,
+    )
     raised = gain_of_others(weights)
-    chunk_scores = {chunk: score * raised if chunk in pending else score for chunk, score in chunk_scores.items()}
+    chunk_scores = {
+        chunk: score * raised if chunk in pending else score
+        for chunk, score in chunk_scores.items()
+    }
     if not settings.runs("aggregate"):
         return chunk_scores
-    document_scores: dict[DocumentId, float] = fusion({name: found.documents for name, found in lists.items()}, weights, frozenset(of.values()))
+    document_scores: dict[DocumentId, float] = fusion(
+        {name: found.documents for name, found in lists.items()}, weights, frozenset(of.values())
+    )
     for document in {of[chunk] for chunk in pending} - {of[chunk] for chunk in of.keys() - pending}:
         document_scores[document] = document_scores.get(document, 0.0) * raised
     best: dict[DocumentId, float] = {}
     for chunk, score in chunk_scores.items():
         best[of[chunk]] = max(best.get(of[chunk], 0.0), score)
     return {
-        chunk: document_scores.get(of[chunk], 0.0) * ((score / best[of[chunk]]) ** settings.fuse.spread if best[of[chunk]] > 0 else 1.0)
+        chunk: document_scores.get(of[chunk], 0.0)
+        * ((score / best[of[chunk]]) ** settings.fuse.spread if best[of[chunk]] > 0 else 1.0)
         for chunk, score in chunk_scores.items()
     }
 
@@ -184,18 +235,27 @@ def fuse_lists(
 def gain_of_others(weights: Mapping[str, float]) -> float:
     """Return the factor that raises all weights but search_vector's to the sum of all.
 
-    It is 1 where no words were found: links measure a document's neighbors, and raised they would put it before what was found by meaning.
+    It is 1 where no words were found: links measure a document's neighbors, and raised they would
+    put it before what was found by meaning.
     """
     others = sum(weight for name, weight in weights.items() if name != "search_vector")
     return sum(weights.values()) / others if any(weights.get(name) for name in READING) else 1.0
 
 
 def _fusion(method: str, k: int) -> Callable[..., dict[_Item, float]]:
-    return convex if method == "convex" else lambda rankings, weights, only=None: reciprocal_ranks(rankings, weights, k)
+    if method == "convex":
+        return convex
+    return lambda rankings, weights, only=None: reciprocal_ranks(rankings, weights, k)
 
 
-def convex(rankings: Mapping[str, Mapping[_Item, float]], weights: Mapping[str, float], only: AbstractSet[_Item] | None = None) -> dict[_Item, float]:
-    """Add each retriever's scores, as shares of its highest, by weight; of all items, or of some."""
+def convex(
+    rankings: Mapping[str, Mapping[_Item, float]],
+    weights: Mapping[str, float],
+    only: AbstractSet[_Item] | None = None,
+) -> dict[_Item, float]:
+    """Add each retriever's scores, as shares of its highest, by weight; of all items, or of
+    some.
+    """
     fused: dict[_Item, float] = defaultdict(float)
     for name, scores in rankings.items():
         weight, highest = weights.get(name, 0.0), max(scores.values(), default=0.0)
@@ -204,8 +264,12 @@ def convex(rankings: Mapping[str, Mapping[_Item, float]], weights: Mapping[str, 
     return dict(fused)
 
 
-def reciprocal_ranks(rankings: Mapping[str, Mapping[_Item, float]], weights: Mapping[str, float], k: int) -> dict[_Item, float]:
-    """Add weight × (k + 1) / (k + rank) over the rankings, rank from 1: the first of all of them gets the sum of the weights."""
+def reciprocal_ranks(
+    rankings: Mapping[str, Mapping[_Item, float]], weights: Mapping[str, float], k: int
+) -> dict[_Item, float]:
+    """Add weight × (k + 1) / (k + rank) over the rankings, rank from 1: the first of all of them
+    gets the sum of the weights.
+    """
     fused: dict[_Item, float] = defaultdict(float)
     for name, scores in rankings.items():
         ordered = sorted(scores, key=lambda item: (-scores[item], item))
@@ -215,7 +279,9 @@ def reciprocal_ranks(rankings: Mapping[str, Mapping[_Item, float]], weights: Map
 
 
 ABOVE = 0.4
-"""What a heading with all of the query's words adds to a chunk's share of its document's best one."""
+"""What a heading with all of the query's words adds to a chunk's share of its document's best
+one.
+"""
 
 HEADINGS = 8192
 """Headings whose words are remembered."""
@@ -228,7 +294,9 @@ NOWHERE: Above = {}
 
 
 def headings(search: Search, tools: Tools) -> Search:
-    """Raise chunks by the share of the query's words in the headings above them; each document's best chunk takes what its best one had."""
+    """Raise chunks by the share of the query's words in the headings above them; each document's
+    best chunk takes what its best one had.
+    """
     found = words(search.text)
     stops = function_words(search.text, tools.snapshot.keyword.languages)
     asked = {word: without_ending(word) for word in found if stops.get(word, 1.0)}
@@ -240,53 +308,90 @@ def headings(search: Search, tools: Tools) -> Search:
     for each in search.candidates:
         family[each.document].append(each)
     stemmed = frozenset(asked.values())
-    scored = [each for own in family.values() for each in raised(own, stemmed, settings.fuse.spread, held)]
-    return replace(search, candidates=tuple(sorted(scored, key=lambda each: (-each.score, each.id))))
+    scored = [
+        each for own in family.values() for each in raised(own, stemmed, settings.fuse.spread, held)
+    ]
+    return replace(
+        search, candidates=tuple(sorted(scored, key=lambda each: (-each.score, each.id)))
+    )
 
 
-def raised(candidates: Collection[Candidate], asked: frozenset[str], spread: float, held: Above = NOWHERE) -> list[Candidate]:
-    """Score a document's chunks anew: as fusion did, by their share of the best one's, but the headings count in it."""
+def raised(
+    candidates: Collection[Candidate], asked: frozenset[str], spread: float, held: Above = NOWHERE
+) -> list[Candidate]:
+    """Score a document's chunks anew: as fusion did, by their share of the best one's, but the
+    headings count in it.
+    """
     best = max(each.score for each in candidates)
     if best <= 0:
         return list(candidates)
-    also = [frozenset(each for each, above in held.items() if own.id in above) for own in candidates] if held else repeat(frozenset[str]())
-    covered = [coverage(each.chunk.heading_path[1:], asked, more) for each, more in zip(candidates, also, strict=False)]
+    covered = []
+    for each in candidates:
+        more = frozenset(stem for stem, above in held.items() if each.id in above)
+        covered.append(coverage(each.chunk.heading_path[1:], asked, more))
     if not any(covered):
         return list(candidates)
     shares = [(each.score / best) ** (1 / spread) if spread else 1.0 for each in candidates]
     totals = [share + ABOVE * covers for share, covers in zip(shares, covered, strict=True)]
     highest = max(totals)
-    return [each.scored(best * (total / highest) ** spread) for each, total in zip(candidates, totals, strict=True)]
+    return [
+        each.scored(best * (total / highest) ** spread)
+        for each, total in zip(candidates, totals, strict=True)
+    ]
 
 
 def held_above(asked: Mapping[str, str], candidates: Sequence[Candidate], tools: Tools) -> Above:
-    """Return above which candidates the index finds the words, by their stems here: it knows endings of other languages than English."""
+    """Return above which candidates the index finds the words, by their stems here: it knows
+    endings of other languages than English.
+    """
     keyword, ids = tools.snapshot.keyword, [each.id for each in candidates]
     if not keyword.languages:
         return NOWHERE
-    above = {own: keyword.holding(word, ("headings",)).among(ids).tolist() for word, own in asked.items()}
-    return {own: {n for n, is_held in zip(ids, held, strict=True) if is_held} for own, held in above.items()}
+    above = {
+        own: keyword.holding(word, ("headings",)).among(ids).tolist() for word, own in asked.items()
+    }
+    return {
+        own: {n for n, is_held in zip(ids, held, strict=True) if is_held}
+        for own, held in above.items()
+    }
 
 
-def coverage(headings: Collection[str], asked: frozenset[str], held: frozenset[str] = frozenset()) -> float:
-    """Return which share of the words that are asked for stands in any of the headings, endings aside; `held` are known to."""
-    return len(asked & held.union(*map(heading_stems, headings))) / len(asked) if headings or held else 0.0
+def coverage(
+    headings: Collection[str], asked: frozenset[str], held: frozenset[str] = frozenset()
+) -> float:
+    """Return which share of the words that are asked for stands in any of the headings, endings
+    aside; `held` are known to.
+    """
+    if headings or held:
+        return len(asked & held.union(*map(heading_stems, headings))) / len(asked)
+    return 0.0
 
 
 @lru_cache(maxsize=HEADINGS)
 def heading_stems(heading: str) -> frozenset[str]:
-    """Return a heading's words without their endings, remembered: the same headings come with one question after the other."""
+    """Return a heading's words without their endings, remembered: the same headings come with one
+    question after the other.
+    """
     return frozenset(map(without_ending, words(heading)))
 
 
 _AHEAD = timedelta(days=366)
-"""How far a date may lie after every modified time: an archive may give all its files one time, older than what they say."""
+"""How far a date may lie after every modified time: an archive may give all its files one time,
+older than what they say.
+"""
 
 
 def recency(search: Search, tools: Tools) -> Search:
-    """Raise scores by age, counted from the newest document: the same corpus gives the same answer on any day. What has no date does not age."""
+    """Raise scores by age, counted from the newest document: the same corpus gives the same answer
+    on any day.
+
+    What has no date does not age.
+    """
     documents, span = tools.snapshot.catalog.documents, _span(tools.snapshot.catalog)
-    raised = (raise_score(each, span.age(documents[each.document]), tools.settings.recency) for each in search.candidates)
+    raised = (
+        raise_score(each, span.age(documents[each.document]), tools.settings.recency)
+        for each in search.candidates
+    )
     return replace(search, candidates=best_first(raised))
 
 
@@ -297,17 +402,24 @@ class Span(NamedTuple):
     last: date | None  # None where none is a mistake
 
     def age(self, document: Document) -> int:
-        """Return how many days a document is older than the newest one; 0 where its day is unknown, or a mistake."""
+        """Return how many days a document is older than the newest one; 0 where its day is unknown,
+        or a mistake.
+        """
         day = day_of(document)
-        return (self.newest - day).days if day and self.newest and (self.last is None or day <= self.last) else 0
+        if day and self.newest and (self.last is None or day <= self.last):
+            return (self.newest - day).days
+        return 0
 
 
 def span_of(catalog: Catalog) -> Span:
-    """Return by what documents are aged; one whose day is far after all modified times is a mistake."""
+    """Return by what documents are aged; one whose day is far after all modified times is a
+    mistake.
+    """
     first, written = catalog.days
     last = (written or date.min) + _AHEAD
     if first and first > last:
-        return Span(catalog.newest_day(None), None)  # images of systems keep no modified times: nothing to tell a mistake by
+        # images of systems keep no modified times: nothing to tell a mistake by
+        return Span(catalog.newest_day(None), None)
     return Span(catalog.newest_day(last), last)
 
 
@@ -316,7 +428,9 @@ _span = once_a_catalog(span_of)
 
 def raise_score(candidate: Candidate, age: float, settings: RecencySettings) -> Candidate:
     """Multiply a score by 1 + bias · 2^(−age / half-life), age in days."""
-    return candidate.scored(candidate.score * (1 + settings.bias * 2 ** (-age / settings.half_life_days)))
+    return candidate.scored(
+        candidate.score * (1 + settings.bias * 2 ** (-age / settings.half_life_days))
+    )
 
 
 def best_first(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
@@ -327,9 +441,16 @@ def best_first(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
 def normalize(search: Search, tools: Tools) -> Search:
     """Bring scores to 0 to 1 without stretching them: a weak best hit stays weak."""
     ceiling = attainable(tools.settings)
-    return replace(search, candidates=tuple(each.scored(min(max(each.score / ceiling, 0.0), 1.0)) for each in search.candidates))
+    return replace(
+        search,
+        candidates=tuple(
+            each.scored(min(max(each.score / ceiling, 0.0), 1.0)) for each in search.candidates
+        ),
+    )
 
 
 def attainable(settings: QuerySettings) -> float:
-    """Return the highest score: fusion's weights sum to 1 with either method, recency adds its bias."""
+    """Return the highest score: fusion's weights sum to 1 with either method, recency adds its
+    bias.
+    """
     return 1.0 + (settings.recency.bias if settings.runs("recency") else 0.0)

@@ -1,4 +1,6 @@
-"""The stages that search: by words, identifiers, meaning and links; and the scores of chunks added up to documents."""
+"""The stages that search: by words, identifiers, meaning and links; and the scores of chunks added
+up to documents.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +18,36 @@ from thumbindex.ports import KeywordWeights, LinkGraph, Vector
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import SearchGraphSettings, SearchKeywordSettings
 
-KEYWORD_FIELDS = ("title", "headings", "keywords", "description", "tags", "aliases", "author", "path", "body")
+KEYWORD_FIELDS = (
+    "title",
+    "headings",
+    "keywords",
+    "description",
+    "tags",
+    "aliases",
+    "author",
+    "path",
+    "body",
+)
 
 
 OWN_WORDS = 2
-"""Weight of a query's own words against those of each rewording, and of the answer that was made up."""
+"""Weight of a query's own words against those of each rewording, and of the answer that was made
+up.
+"""
 
 
 def search_keyword(search: Search, tools: Tools) -> Search:
-    """Find chunks by words; the more of them a chunk holds the better, quoted phrases must be there."""
+    """Find chunks by words; the more of them a chunk holds the better, quoted phrases must be
+    there.
+    """
     settings = tools.settings.search_keyword
     terms = all_terms(search.terms, [each.terms for each in search.phrasings])
     if not terms:
         return search
-    found = tools.snapshot.keyword.search(terms, field_weights(settings), settings.limit, search.within)
+    found = tools.snapshot.keyword.search(
+        terms, field_weights(settings), settings.limit, search.within
+    )
     return replace(search, lists={**search.lists, "search_keyword": found})
 
 
@@ -40,9 +58,11 @@ def field_weights(settings: SearchKeywordSettings) -> KeywordWeights:
 
 
 def all_terms(own: Sequence[Term], others: Sequence[Sequence[Term]]) -> tuple[Term, ...]:
-    """Return the terms of all phrasings, the query's own first, each once with the sum of its weights.
+    """Return the terms of all phrasings, the query's own first, each once with the sum of its
+    weights.
 
-    BM25 is a sum over terms: what one search finds by these is what a search by each phrasing finds, their scores added.
+    BM25 is a sum over terms: what one search finds by these is what a search by each phrasing
+    finds, their scores added.
     """
     if not others:
         return tuple(own)
@@ -54,8 +74,13 @@ def all_terms(own: Sequence[Term], others: Sequence[Sequence[Term]]) -> tuple[Te
 
 
 def all_identifiers(search: Search) -> tuple[Term, ...]:
-    """Return the query's words as they are written, and the whole identifiers of its other phrasings: their plain words `search_keyword` looks up."""
-    return all_terms(search.identifiers, [[term for term in each.identifiers if term.weight > 1] for each in search.phrasings])
+    """Return the query's words as they are written, and the whole identifiers of its other
+    phrasings: their plain words `search_keyword` looks up.
+    """
+    return all_terms(
+        search.identifiers,
+        [[term for term in each.identifiers if term.weight > 1] for each in search.phrasings],
+    )
 
 
 def search_code(search: Search, tools: Tools) -> Search:
@@ -75,8 +100,14 @@ def search_vector(search: Search, tools: Tools) -> Search:
     if tools.embedder is None or not len(tools.snapshot.vector):
         return search
     own, others = search.meaning or search.text, [each.text for each in search.phrasings]
-    vectors = list(tools.embedder.embed_queries([own, *others])) if others else [tools.embedder.embed_query(own)]
-    phrasings = tuple(replace(each, vector=vector) for each, vector in zip(search.phrasings, vectors[1:], strict=True))
+    if others:
+        vectors = list(tools.embedder.embed_queries([own, *others]))
+    else:
+        vectors = [tools.embedder.embed_query(own)]
+    phrasings = tuple(
+        replace(each, vector=vector)
+        for each, vector in zip(search.phrasings, vectors[1:], strict=True)
+    )
     vector = middle(vectors) if others else vectors[0]
     hits = tools.snapshot.vector.search(vector, settings.limit, search.within)
     found = {**search.lists, "search_vector": RankedList(hits)}
@@ -84,9 +115,13 @@ def search_vector(search: Search, tools: Tools) -> Search:
 
 
 def middle(vectors: Sequence[Vector]) -> Vector:
-    """Return the vector between those of all phrasings, the query's own first: a cosine to it is the sum of those to each, by its weight."""
+    """Return the vector between those of all phrasings, the query's own first: a cosine to it is
+    the sum of those to each, by its weight.
+    """
     total = np.sum(vectors, axis=0) + (OWN_WORDS - 1) * vectors[0]
-    found: Vector = (total / max(float(np.linalg.norm(total)), np.finfo(np.float32).tiny)).astype(np.float32)
+    found: Vector = (total / max(float(np.linalg.norm(total)), np.finfo(np.float32).tiny)).astype(
+        np.float32
+    )
     return found
 
 
@@ -104,7 +139,9 @@ def search_graph(search: Search, tools: Tools) -> Search:
 
 
 def first_documents(lists: Mapping[str, RankedList], count: int) -> tuple[DocumentId, ...]:
-    """Return the documents that stand first over all lists: the sum of 1 / rank of each one's best chunk."""
+    """Return the documents that stand first over all lists: the sum of 1 / rank of each one's best
+    chunk.
+    """
     scores: dict[DocumentId, float] = defaultdict(float)
     for found in lists.values():
         best = {hit.document: hit.rank for hit in reversed(found.hits)}
@@ -113,8 +150,12 @@ def first_documents(lists: Mapping[str, RankedList], count: int) -> tuple[Docume
     return tuple(sorted(scores, key=lambda d: (-scores[d], d))[:count])
 
 
-def spread(seeds: Sequence[DocumentId], graph: LinkGraph, settings: SearchGraphSettings) -> dict[DocumentId, float]:
-    """Give each neighbor of the seeds the sum of 1 / rank of the seeds that it hangs on; a hub's neighbors are bounded."""
+def spread(
+    seeds: Sequence[DocumentId], graph: LinkGraph, settings: SearchGraphSettings
+) -> dict[DocumentId, float]:
+    """Give each neighbor of the seeds the sum of 1 / rank of the seeds that it hangs on; a hub's
+    neighbors are bounded.
+    """
     scores: dict[DocumentId, float] = defaultdict(float)
     for rank, seed in enumerate(seeds, 1):
         for neighbor in neighbors(seed, graph, settings):
@@ -122,7 +163,9 @@ def spread(seeds: Sequence[DocumentId], graph: LinkGraph, settings: SearchGraphS
     return dict(scores)
 
 
-def neighbors(seed: DocumentId, graph: LinkGraph, settings: SearchGraphSettings) -> list[DocumentId]:
+def neighbors(
+    seed: DocumentId, graph: LinkGraph, settings: SearchGraphSettings
+) -> list[DocumentId]:
     """Return the documents one link away, in the direction that is followed, ascending."""
     linked = graph.linked(seed) if settings.direction != "in" else ()
     linking = graph.linking(seed) if settings.direction != "out" else ()
@@ -131,13 +174,20 @@ def neighbors(seed: DocumentId, graph: LinkGraph, settings: SearchGraphSettings)
 
 def _best_chunks(scores: Mapping[DocumentId, float], search: Search, tools: Tools) -> list[Hit]:
     documents = sorted(scores, key=lambda d: (-scores[d], d))
-    parts = {document: chunks for document in documents if (chunks := search.findable(chunks_of(document, tools)))}
+    parts = {
+        document: chunks
+        for document in documents
+        if (chunks := search.findable(chunks_of(document, tools)))
+    }
     every = [n for chunks in parts.values() for n in chunks]
     near = np.full(len(every), np.nan, dtype=np.float32)
     if search.vector is not None:  # all at once: an index that lies elsewhere is asked once
         near = np.round(tools.snapshot.vector.similarities(every, search.vector), _DIGITS)
     cosines = iter(near.tolist())
-    best = {document: _best_chunk(chunks, list(islice(cosines, len(chunks))), search) for document, chunks in parts.items()}
+    best = {
+        document: _best_chunk(chunks, list(islice(cosines, len(chunks))), search)
+        for document, chunks in parts.items()
+    }
     return [Hit(chunk, document, 1, scores[document]) for document, chunk in best.items()]
 
 
@@ -147,7 +197,9 @@ def chunks_of(document: DocumentId, tools: Tools) -> list[ChunkId]:
 
 
 def _best_chunk(chunks: Sequence[ChunkId], cosines: Sequence[float], search: Search) -> ChunkId:
-    """Return the nearest by meaning; where none has a vector the one that the words found first, else the document's first."""
+    """Return the nearest by meaning; where none has a vector the one that the words found first,
+    else the document's first.
+    """
     if best := best_cosines(chunks, cosines, 1):
         return next(iter(best))
     ranks = {hit.chunk: hit.rank for found in search.lists.values() for hit in reversed(found.hits)}
@@ -155,25 +207,39 @@ def _best_chunk(chunks: Sequence[ChunkId], cosines: Sequence[float], search: Sea
 
 
 _DIGITS = 6
-"""Of a cosine: beyond these it depends on which others are computed at once, and two equal texts are to have equal ones."""
+"""Of a cosine: beyond these it depends on which others are computed at once, and two equal texts
+are to have equal ones.
+"""
 
 
 BEST_CHUNKS = (4, 2, 1)
-"""Weights of a document's best chunks in its own cosine: the best one may be the answer, those after it say that the document is about it."""
+"""Weights of a document's best chunks in its own cosine: the best one may be the answer, those
+after it say that the document is about it.
+"""
 
 FEW_CHUNKS, LUCK = 5, 0.005
-"""A document of more chunks has more tries: the best of many are nearer to any query by chance. So much each e-fold takes from its cosine."""
+"""A document of more chunks has more tries: the best of many are nearer to any query by chance.
+
+So much each e-fold takes from its cosine.
+"""
 
 BESIDE = 0.15
-"""Share of a chunk's score that comes from the chunk before it, and as much from the one after: the right section is near as a whole."""
+"""Share of a chunk's score that comes from the chunk before it, and as much from the one after: the
+right section is near as a whole.
+"""
 
 
 def aggregate(search: Search, tools: Tools) -> Search:
     """Give every document that some retriever found its own score in each of them."""
-    lists = {name: add_whole(found) if name in {"search_keyword", "search_code"} else found for name, found in search.lists.items()}
+    lists = {
+        name: add_whole(found) if name in {"search_keyword", "search_code"} else found
+        for name, found in search.lists.items()
+    }
     if search.vector is not None and "search_vector" in lists:
         documents = sorted({hit.document for found in lists.values() for hit in found.hits})
-        lists["search_vector"] = by_meaning(lists["search_vector"], documents, search.vector, search, tools)
+        lists["search_vector"] = by_meaning(
+            lists["search_vector"], documents, search.vector, search, tools
+        )
     return replace(search, lists=lists)
 
 
@@ -182,12 +248,18 @@ def add_whole(found: RankedList) -> RankedList:
     best: dict[DocumentId, float] = {}
     for hit in found.hits:
         best.setdefault(hit.document, hit.score)
-    documents = {d: best.get(d, 0.0) + found.documents.get(d, 0.0) for d in {*best, *found.documents}}
+    documents = {
+        d: best.get(d, 0.0) + found.documents.get(d, 0.0) for d in {*best, *found.documents}
+    }
     return RankedList(found.hits, documents)
 
 
-def by_meaning(found: RankedList, documents: Iterable[DocumentId], query: Vector, search: Search, tools: Tools) -> RankedList:
-    """Score each document by the cosines of its best chunks, less a long one's luck; those chunks join the hits, scored with their neighbors."""
+def by_meaning(
+    found: RankedList, documents: Iterable[DocumentId], query: Vector, search: Search, tools: Tools
+) -> RankedList:
+    """Score each document by the cosines of its best chunks, less a long one's luck; those chunks
+    join the hits, scored with their neighbors.
+    """
     scores: dict[DocumentId, float] = {}
     hits = {hit.chunk: hit.document for hit in found.hits}
     parts = {d: chunks_of(d, tools) for d in documents}
@@ -199,21 +271,34 @@ def by_meaning(found: RankedList, documents: Iterable[DocumentId], query: Vector
     for document, chunks in parts.items():
         best = best_cosines(chunks, list(islice(each, len(chunks))), len(BEST_CHUNKS))
         if best:
-            scores[document] = float(np.average(list(best.values()), weights=BEST_CHUNKS[: len(best)])) - luck(len(chunks))
+            scores[document] = float(
+                np.average(list(best.values()), weights=BEST_CHUNKS[: len(best)])
+            ) - luck(len(chunks))
         hits.update(dict.fromkeys(best, document))
     beside = with_neighbors(cosines, [len(chunks) for chunks in parts.values()])
-    near = {chunk: score for chunk, score in zip(every, beside.tolist(), strict=True) if chunk in hits}
+    near = {
+        chunk: score for chunk, score in zip(every, beside.tolist(), strict=True) if chunk in hits
+    }
     ranked = sorted(hits, key=lambda chunk: (-near[chunk], chunk))
-    return RankedList(tuple(Hit(chunk, hits[chunk], rank, near[chunk]) for rank, chunk in enumerate(ranked, 1)), scores)
+    return RankedList(
+        tuple(Hit(chunk, hits[chunk], rank, near[chunk]) for rank, chunk in enumerate(ranked, 1)),
+        scores,
+    )
 
 
 def luck(chunks: int) -> float:
-    """Return how much nearer the best of so many chunks are to any query than those of a short document."""
+    """Return how much nearer the best of so many chunks are to any query than those of a short
+    document.
+    """
     return LUCK * max(math.log(chunks / FEW_CHUNKS), 0.0)
 
 
-def with_neighbors(cosines: npt.NDArray[np.float32], lengths: Sequence[int]) -> npt.NDArray[np.float32]:
-    """Return cosines in which those of the chunks before and after count too; at a document's ends, or without a vector, its own stands in."""
+def with_neighbors(
+    cosines: npt.NDArray[np.float32], lengths: Sequence[int]
+) -> npt.NDArray[np.float32]:
+    """Return cosines in which those of the chunks before and after count too; at a document's ends,
+    or without a vector, its own stands in.
+    """
     of = np.repeat(np.arange(len(lengths)), lengths)
     together = of[1:] == of[:-1]
     before, after = np.full_like(cosines, np.nan), np.full_like(cosines, np.nan)
@@ -223,7 +308,16 @@ def with_neighbors(cosines: npt.NDArray[np.float32], lengths: Sequence[int]) -> 
     return found
 
 
-def best_cosines(chunks: Sequence[ChunkId], cosines: Sequence[float], count: int) -> Mapping[ChunkId, float]:
+def best_cosines(
+    chunks: Sequence[ChunkId], cosines: Sequence[float], count: int
+) -> Mapping[ChunkId, float]:
     """Return the chunks with the highest cosines; those without a vector (NaN) do not count."""
-    pairs = [(cosine, chunk) for chunk, cosine in zip(chunks, cosines, strict=True) if not math.isnan(cosine)]
-    return {chunk: cosine for cosine, chunk in sorted(pairs, key=lambda pair: (-pair[0], pair[1]))[:count]}
+    pairs = [
+        (cosine, chunk)
+        for chunk, cosine in zip(chunks, cosines, strict=True)
+        if not math.isnan(cosine)
+    ]
+    return {
+        chunk: cosine
+        for cosine, chunk in sorted(pairs, key=lambda pair: (-pair[0], pair[1]))[:count]
+    }

@@ -7,13 +7,28 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from thumbindex.model import Candidate, ChunkId, Condition, DocumentId, Dropped, NameKind, Passage, Query, QueryKind, RankedList, Term, Unmet
+from thumbindex.model import (
+    Candidate,
+    ChunkId,
+    Condition,
+    DocumentId,
+    Dropped,
+    NameKind,
+    Passage,
+    Query,
+    QueryKind,
+    RankedList,
+    Term,
+    Unmet,
+)
 from thumbindex.ports import Catalog, Embedder, Reranker, Selection, Snapshot, Vector
 from thumbindex.settings import QuerySettings
 
 
 class Equal(NamedTuple):
-    """A form that was asked for and another one of the same, both folded, words joined by one space."""
+    """A form that was asked for and another one of the same, both folded, words joined by one
+    space.
+    """
 
     asked: str
     other: str
@@ -22,7 +37,9 @@ class Equal(NamedTuple):
 class Claim(NamedTuple):
     """How a note bears a name. The least claim is the best one."""
 
-    spelled: int  # 0 as it is written but for its case, 1 but for accents and punctuation, too, 2 where the note's name only begins with it
+    # 0 as it is written but for its case, 1 but for accents and punctuation, too, 2 where the
+    # note's name only begins with it
+    spelled: int
     order: int
     left_out: int  # folders of its path that were not typed
     kind: NameKind
@@ -32,7 +49,9 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Phrasing:
-    """One way to say a query: its own words, a rewording that came with it, or an answer as it might read."""
+    """One way to say a query: its own words, a rewording that came with it, or an answer as it
+    might read.
+    """
 
     name: str  # `query`, `also 1` and so on, or `passage`
     text: str
@@ -47,19 +66,26 @@ class Search:
 
     query: Query
     text: str  # what is searched: the query, spelling corrected
-    named: Mapping[DocumentId, Claim] = field(default_factory=dict)  # the documents that bear the query as their name
-    of_time: Mapping[DocumentId, Claim] = field(default_factory=dict)  # the notes that are called as the one day or month in the query is
+    # the documents that bear the query as their name
+    named: Mapping[DocumentId, Claim] = field(default_factory=dict)
+    # the notes that are called as the one day or month in the query is
+    of_time: Mapping[DocumentId, Claim] = field(default_factory=dict)
     kind: QueryKind = QueryKind.EXPLORATORY
     weights: Mapping[str, float] = field(default_factory=dict)  # retriever -> factor from classify
     terms: tuple[Term, ...] = ()  # words and phrases for search_keyword
     identifiers: tuple[Term, ...] = ()  # whole identifiers and parts for search_code
     meaning: str = ""  # what is embedded, where that is not `text`
-    equated: tuple[Equal, ...] = ()  # forms that were asked for, each with another one that counts as it
-    within: Selection | None = None  # what may be found: what filters let through, without repeats; None where that is everything
+    # forms that were asked for, each with another one that counts as it
+    equated: tuple[Equal, ...] = ()
+    # what may be found: what filters let through, without repeats; None where that is everything
+    within: Selection | None = None
     conditions: tuple[Condition, ...] = ()  # filters that were read in the query
     unmet: tuple[Unmet, ...] = ()  # filters, read or given, that no note meets
-    undated: int = 0  # documents that `since` and `until` leave out of a short answer because no day of theirs is known
-    listed: int | None = None  # where the query is filters alone, how many documents they let through
+    # documents that `since` and `until` leave out of a short answer because no day of theirs is
+    # known
+    undated: int = 0
+    # where the query is filters alone, how many documents they let through
+    listed: int | None = None
     phrasings: tuple[Phrasing, ...] = ()  # that came with the query; never corrected
     query_vector: Vector | None = None  # of the query's own words, set by search_vector
     vector: Vector | None = None  # by which is searched: of all phrasings together
@@ -75,13 +101,19 @@ class Search:
     @property
     def ways(self) -> tuple[Phrasing, ...]:
         """All phrasings, the query's own words first."""
-        return Phrasing("query", self.text, self.terms, self.identifiers, self.query_vector), *self.phrasings
+        return Phrasing(
+            "query", self.text, self.terms, self.identifiers, self.query_vector
+        ), *self.phrasings
 
     def findable(self, chunks: Sequence[ChunkId]) -> Sequence[ChunkId]:
         """Return those of some chunks that may be found."""
         if self.within is None:
             return chunks
-        return [n for n, is_found in zip(chunks, self.within.among(chunks).tolist(), strict=True) if is_found]
+        return [
+            n
+            for n, is_found in zip(chunks, self.within.among(chunks).tolist(), strict=True)
+            if is_found
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +130,9 @@ Made = TypeVar("Made")
 
 
 def once_a_catalog(make: Callable[[Catalog], Made]) -> Callable[[Catalog], Made]:
-    """Return what is made of a catalog, made once while that is in use: to read all documents for each query takes as long as searching them."""
+    """Return what is made of a catalog, made once while that is in use: to read all documents for
+    each query takes as long as searching them.
+    """
     known: WeakKeyDictionary[Catalog, Made] = WeakKeyDictionary()
 
     def made(catalog: Catalog) -> Made:
@@ -110,4 +144,6 @@ def once_a_catalog(make: Callable[[Catalog], Made]) -> Callable[[Catalog], Made]
 
 
 Stage = Callable[[Search, Tools], Search]
-"""A stage takes a search and returns another; it never logs, times, reads a file or asks the clock."""
+"""A stage takes a search and returns another; it never logs, times, reads a file or asks the
+clock.
+"""

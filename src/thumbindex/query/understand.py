@@ -1,4 +1,6 @@
-"""The stages that read the query: cut it into terms, classify it, correct its spelling, and add other forms and related terms."""
+"""The stages that read the query: cut it into terms, classify it, correct its spelling, and add
+other forms and related terms.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,18 @@ from thumbindex.query.rank import reads_notes
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Equal, Search, Tools
 from thumbindex.settings import ExpandSettings
-from thumbindex.text import STOP_WORDS, composed, fold, form_key, has_cjk, identifiers, spaced, split_identifier, visible, words
+from thumbindex.text import (
+    STOP_WORDS,
+    composed,
+    fold,
+    form_key,
+    has_cjk,
+    identifiers,
+    spaced,
+    split_identifier,
+    visible,
+    words,
+)
 
 QUOTED = re.compile(r'["“„＂]([^"“”„＂]+)["”“＂]')
 """A phrase between straight, curly or wide double quotes."""
@@ -28,7 +41,8 @@ QUOTES = re.compile('["“”„＂]')
 
 _IDENTIFIER = re.compile(
     r"^--?[A-Za-z][\w-]*$"  # --flag
-    r"|\w_\w|^_+\w|::|->|\w\(\)|://|[{}]|^[$@]\w|\\\w"  # snake_case, a::b, a->b, call(), scheme://, {%, $x, @x
+    # snake_case, a::b, a->b, call(), scheme://, {%, $x, @x
+    r"|\w_\w|^_+\w|::|->|\w\(\)|://|[{}]|^[$@]\w|\\\w"
     r"|^\.?[^\W\d]\w+(?:\.\w{2,})+$|^\.[A-Za-z]\w+$"  # dotted.name, .suffix; not e.g. or U.S.
     r"|^[a-z]{2,}\d*[A-Z][a-z]"  # camelCase; not iPhone or macOS
     r"|^(?:[A-Z]+[a-z]+\d*){3,}$"  # PascalCase of three words; not GitHub
@@ -53,40 +67,63 @@ _PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈�
 def read_terms(
     text: str, whole: float, languages: Collection[str] = (), frequency: Frequency | None = None
 ) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
-    """Return the terms for search_keyword and those for search_code, where a whole identifier weighs `whole`.
+    """Return the terms for search_keyword and those for search_code, where a whole identifier
+    weighs `whole`.
 
-    Function words of English are left out, those of the other language of some that the query is asked in, and pairs of characters that by
-    `frequency` only join two words.
+    Function words of English are left out, those of the other language of some that the query is
+    asked in, and pairs of characters that by `frequency` only join two words.
     """
     stops = stops_of(text, languages, frequency)
     return lookup_terms(text, stops), code_terms(text, whole, stops)
 
 
-def stops_of(text: str, languages: Collection[str], frequency: Frequency | None = None) -> Mapping[str, float]:
-    """Return what the function words of a query weigh, those in quotes left out, and pairs that join two words; any other word weighs 1."""
+def stops_of(
+    text: str, languages: Collection[str], frequency: Frequency | None = None
+) -> Mapping[str, float]:
+    """Return what the function words of a query weigh, those in quotes left out, and pairs that
+    join two words; any other word weighs 1.
+    """
     plain = QUOTED.sub(" ", text)
     joints = joining_pairs(subjects(plain), frequency) if frequency and has_cjk(plain) else ()
     return {**function_words(plain, languages), **dict.fromkeys(joints, 0.0)}
 
 
 def joining_pairs(text: str, frequency: Frequency) -> Iterator[str]:
-    """Yield the pairs of characters that no text holds beside one that some do: Chinese and Japanese write their words without a space."""
+    """Yield the pairs of characters that no text holds beside one that some do: Chinese and
+    Japanese write their words without a space.
+    """
     for run in map(words, filter(has_cjk, spaced(text).split())):
         held = [frequency(pair) > 0 for pair in run]
-        yield from (pair for pair, own, *beside in zip(run, held, [False, *held], [*held[1:], False], strict=False) if any(beside) and not own)
+        yield from (
+            pair
+            for pair, own, *beside in zip(
+                run, held, [False, *held], [*held[1:], False], strict=False
+            )
+            if any(beside) and not own
+        )
 
 
 def lookup_terms(text: str, stops: Mapping[str, float] = ENGLISH_STOPS) -> tuple[Term, ...]:
-    """Return each word once and each quoted phrase once; stop words only where nothing else is left."""
-    phrases = dict.fromkeys(" ".join(found) for phrase in QUOTED.findall(text) if (found := words(phrase)))
+    """Return each word once and each quoted phrase once; stop words only where nothing else is
+    left.
+    """
+    phrases = dict.fromkeys(
+        " ".join(found) for phrase in QUOTED.findall(text) if (found := words(phrase))
+    )
     plain = dict.fromkeys(words(QUOTED.sub(" ", text)))
     kept = [word for word in plain if stops.get(word, 1.0)] or ([] if phrases else list(plain))
     nouns = dict.fromkeys(_PARTICLE.findall(composed(QUOTED.sub(" ", text))))
     bare = (Term(noun, BARE_NOUN) for noun in nouns if noun not in kept)
-    return (*(Term(word, stops.get(word) or 1.0) for word in kept), *bare, *(Term(phrase, phrase=True) for phrase in phrases))
+    return (
+        *(Term(word, stops.get(word) or 1.0) for word in kept),
+        *bare,
+        *(Term(phrase, phrase=True) for phrase in phrases),
+    )
 
 
-def code_terms(text: str, whole: float, stops: Mapping[str, float] = ENGLISH_STOPS) -> tuple[Term, ...]:
+def code_terms(
+    text: str, whole: float, stops: Mapping[str, float] = ENGLISH_STOPS
+) -> tuple[Term, ...]:
     """Return whole identifiers, their parts, and plain words, each once at its highest weight."""
     weights: dict[str, float] = {}
     stopped: list[str] = []
@@ -94,33 +131,52 @@ def code_terms(text: str, whole: float, stops: Mapping[str, float] = ENGLISH_STO
         if not parts and not stops.get(token, 1.0):
             stopped.append(token)
             continue
-        weights[token] = max(weights.get(token, 0.0), whole if parts or is_identifier(token) else stops.get(token, 1.0))
-        for part in parts:  # all parts together weigh what one word does: they must not outrank the whole
+        weights[token] = max(
+            weights.get(token, 0.0),
+            whole if parts or is_identifier(token) else stops.get(token, 1.0),
+        )
+        # all parts together weigh what one word does: they must not outrank the whole
+        for part in parts:
             weights[part] = max(weights.get(part, 0.0), 1.0 / len(parts))
-    return tuple(Term(token, weight) for token, weight in (weights or dict.fromkeys(stopped, 1.0)).items())
+    return tuple(
+        Term(token, weight) for token, weight in (weights or dict.fromkeys(stopped, 1.0)).items()
+    )
 
 
 def tokens(text: str) -> list[str]:
-    """Return what stands between white space, and where a script without it ends, punctuation around it taken off; an empty call `()` stays."""
+    """Return what stands between white space, and where a script without it ends, punctuation
+    around it taken off; an empty call `()` stays.
+    """
     found = []
     for token in spaced(text).split():
-        bare = token.strip(_PUNCTUATION + ".") if not token.startswith(".") else token.strip(_PUNCTUATION)
+        around = _PUNCTUATION if token.startswith(".") else _PUNCTUATION + "."
+        bare = token.strip(around)
         found.append(f"{bare}()" if bare and f"{bare}()" in token else bare)
     return [token for token in found if token]
 
 
 def is_identifier(token: str) -> bool:
-    """Tell whether a token can only be code: shapes that brands have too (GitHub, iPhone, MP3) do not count."""
+    """Tell whether a token can only be code: shapes that brands have too (GitHub, iPhone, MP3) do
+    not count.
+    """
     return bool(_IDENTIFIER.search(token))
 
 
 def is_mixed_case(token: str) -> bool:
-    """Tell whether a token has capitals inside it, as class names and brands have; a plural such as PDFs has not."""
-    return bool(re.search(r"[a-z\d][A-Z]|[A-Z]{2}[a-z]", token)) and not re.fullmatch(r"[A-Z\d]+s", token) and len(split_identifier(token)) > 1
+    """Tell whether a token has capitals inside it, as class names and brands have; a plural such as
+    PDFs has not.
+    """
+    return (
+        bool(re.search(r"[a-z\d][A-Z]|[A-Z]{2}[a-z]", token))
+        and not re.fullmatch(r"[A-Z\d]+s", token)
+        and len(split_identifier(token)) > 1
+    )
 
 
 def is_figure(token: str) -> bool:
-    """Tell whether a token is a number or a date of three digits or more: of such a model reads pieces, which stand in others, too."""
+    """Tell whether a token is a number or a date of three digits or more: of such a model reads
+    pieces, which stand in others, too.
+    """
     return bool(_FIGURE.fullmatch(token)) and sum(map(str.isdigit, token)) >= _DIGITS
 
 
@@ -130,17 +186,26 @@ _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
 
 _DIGITS = 3
 
-_QUESTION = re.compile(r"^(?:how|why|what|when|who|can|could|should|is|are|do|does|did|will|would)\b", re.I)
-_NAMED = frozenset("guide docs documentation tutorial chapter handbook faq glossary changelog readme appendix".split())
+_QUESTION = re.compile(
+    r"^(?:how|why|what|when|who|can|could|should|is|are|do|does|did|will|would)\b", re.I
+)
+_NAMED = frozenset(
+    "guide docs documentation tutorial chapter handbook faq glossary changelog readme "
+    "appendix".split()
+)
 """Words that name a part of the documentation wherever they stand."""
 
 _PLACED = frozenset("page section reference manual introduction overview".split())
-"""Words that name one only at the end of a query, or before one of `_ABOUT`; elsewhere they are things that people work with."""
+"""Words that name one only at the end of a query, or before one of `_ABOUT`; elsewhere they are
+things that people work with.
+"""
 
 _ABOUT = frozenset("about on for to of in".split())
 _INDEFINITE = frozenset("a an my your each every any another one".split())
 _KEYWORDS = 3
-"""The most words of a query that is keywords, not a sentence: a mixed-case word in a sentence is rather a brand."""
+"""The most words of a query that is keywords, not a sentence: a mixed-case word in a sentence is
+rather a brand.
+"""
 
 
 FACTORS: Mapping[QueryKind, Mapping[str, float]] = {
@@ -148,7 +213,9 @@ FACTORS: Mapping[QueryKind, Mapping[str, float]] = {
     QueryKind.NAVIGATIONAL: {"search_keyword": 1.5, "search_graph": 1.5},
     QueryKind.EXPLORATORY: {"search_vector": 1.3},
 }
-"""By what the weights of the retrievers are multiplied, where a kind of query raises or lowers them."""
+"""By what the weights of the retrievers are multiplied, where a kind of query raises or lowers
+them.
+"""
 
 
 def classify(search: Search, tools: Tools) -> Search:
@@ -158,30 +225,45 @@ def classify(search: Search, tools: Tools) -> Search:
 
 
 def kind_of(text: str, named: bool) -> QueryKind:
-    """Return factual, navigational or exploratory: the first whose signs the text shows, else exploratory. `named`: it is a document's name."""
+    """Return factual, navigational or exploratory: the first whose signs the text shows, else
+    exploratory.
+
+    `named`: it is a document's name.
+    """
     if is_factual(text):
         return QueryKind.FACTUAL
     return QueryKind.NAVIGATIONAL if named or is_navigational(text) else QueryKind.EXPLORATORY
 
 
 def is_factual(text: str) -> bool:
-    """Tell whether a text holds something to be found as it is written: an identifier, a version, code, a figure or a quoted phrase."""
+    """Tell whether a text holds something to be found as it is written: an identifier, a version,
+    code, a figure or a quoted phrase.
+    """
     if QUOTED.search(text) or re.search(r"`[^`]+`", text):
         return True
     found = tokens(text)
-    if any(is_identifier(token) or (is_figure(token) and not _YEAR.fullmatch(token)) for token in found):
+    if any(
+        is_identifier(token) or (is_figure(token) and not _YEAR.fullmatch(token)) for token in found
+    ):
         return True
-    return len(found) <= _KEYWORDS and any(is_mixed_case(token) or is_figure(token) for token in found)
+    return len(found) <= _KEYWORDS and any(
+        is_mixed_case(token) or is_figure(token) for token in found
+    )
 
 
 def is_navigational(text: str) -> bool:
-    """Tell whether a text asks for a place: a wikilink, or words for a part of the documentation."""
+    """Tell whether a text asks for a place: a wikilink, or words for a part of the
+    documentation.
+    """
     if "[[" in text:
         return True
     if _QUESTION.match(text.strip()):
         return False
     found = words(text)
-    return any(word in _NAMED or (word in _PLACED and _is_placed(found, at)) for at, word in enumerate(found))
+    return any(
+        word in _NAMED or (word in _PLACED and _is_placed(found, at))
+        for at, word in enumerate(found)
+    )
 
 
 def _is_placed(found: Sequence[str], at: int) -> bool:
@@ -192,7 +274,9 @@ def _is_placed(found: Sequence[str], at: int) -> bool:
 
 _TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
 _WORD = re.compile(r"([(‘'«¿¡]*(?:[^\W\d_]{1,2}['’])?)([^\W\d_]+)((?:['’]s)?[)’'.,;:!?…»]*)")
-"""A word, with what French and Italian write before it together with it, and what stands around it."""
+"""A word, with what French and Italian write before it together with it, and what stands around
+it.
+"""
 
 _HYPHENATED = re.compile(r"[(‘'«¿¡]*[^\W\d_]+(?:-[^\W\d_]+)+[)’'.,;:!?…»]*")
 _ANYWHERE = KeywordWeights(dict.fromkeys(KEYWORD_FIELDS, 1.0))
@@ -204,10 +288,14 @@ _TWO_EDITS = 8
 """The fewest letters of a word that may differ in two of them; a shorter one in one."""
 
 _FIRST_LETTER_UNSURE = 6
-"""The fewest letters of a word whose first one may be wrong: shorter ones have too many neighbors."""
+"""The fewest letters of a word whose first one may be wrong: shorter ones have too many
+neighbors.
+"""
 
 _DERIVED = 2
-"""The letters that a derived word has more than its root (strange, strangers): that is no mistake."""
+"""The letters that a derived word has more than its root (strange, strangers): that is no
+mistake.
+"""
 
 _HALF = 4
 """The fewest letters of each half of a word that is taken apart."""
@@ -219,36 +307,57 @@ _COMPARED = 3
 """The chunks by whose equal scores two words are seen to be one to stemming."""
 
 _MOST_CORRECTED = 20
-"""The unknown words that are corrected: each is compared with the whole lexicon, and a text of many is no question."""
+"""The unknown words that are corrected: each is compared with the whole lexicon, and a text of many
+is no question.
+"""
 
 _LONGEST_REST = 30
 """The letters that an identifier has at most beside a part of it that was found."""
 
 _FREQUENT = 5
-"""The fewest chunks that hold each half of a word that is taken apart: two rare halves are a coincidence."""
+"""The fewest chunks that hold each half of a word that is taken apart: two rare halves are a
+coincidence.
+"""
 
 
 def correct(search: Search, tools: Tools) -> Search:
-    """Correct the spelling of what is searched for, in every retriever; the query stays as it was asked, and so does a name."""
+    """Correct the spelling of what is searched for, in every retriever; the query stays as it was
+    asked, and so does a name.
+    """
     if search.named:
         return search
     stops = stops_of(search.text, tools.snapshot.keyword.languages)
-    unknown = (word for word in dict.fromkeys(correctable(search.text)) if word not in stops and not is_word(word, tools))
+    unknown = (
+        word
+        for word in dict.fromkeys(correctable(search.text))
+        if word not in stops and not is_word(word, tools)
+    )
     corrections = {word: correction(word, tools) for word in islice(unknown, _MOST_CORRECTED)}
     text = correct_text(search.text, corrections.get)
     if text == search.text:
         return search
-    terms, identifiers = read_terms(text, tools.settings.search_code.whole, tools.snapshot.keyword.languages, tools.snapshot.keyword.frequency)
+    terms, identifiers = read_terms(
+        text,
+        tools.settings.search_code.whole,
+        tools.snapshot.keyword.languages,
+        tools.snapshot.keyword.frequency,
+    )
     return replace(search, text=text, terms=terms, identifiers=identifiers)
 
 
 def is_word(word: str, tools: Tools) -> bool:
-    """Tell whether a text holds a word, or a model that reads the notes knows it: `baby` is spelled right where all notes say `infant`."""
-    return tools.snapshot.keyword.frequency(word) > 0 or (tools.embedder is not None and tools.embedder.knows(word) and reads_notes(tools))
+    """Tell whether a text holds a word, or a model that reads the notes knows it: `baby` is spelled
+    right where all notes say `infant`.
+    """
+    return tools.snapshot.keyword.frequency(word) > 0 or (
+        tools.embedder is not None and tools.embedder.knows(word) and reads_notes(tools)
+    )
 
 
 def correct_text(text: str, correction: Callable[[str], str | None]) -> str:
-    """Replace each plain word that has a correction; quotes, code, links, numbers and short words stay."""
+    """Replace each plain word that has a correction; quotes, code, links, numbers and short words
+    stay.
+    """
 
     def corrected(token: str) -> str:
         parts = _parts(token, text)
@@ -265,23 +374,33 @@ _ENDLESS_RUN = re.compile(rf"(\w{{{_LONGEST_RUN}}})\w++")
 
 
 def cut_runs(text: str) -> str:
-    """Cut runs of Chinese, Japanese or Korean that are too long: each pair of characters is a word to look up."""
+    """Cut runs of Chinese, Japanese or Korean that are too long: each pair of characters is a word
+    to look up.
+    """
     return _ENDLESS_RUN.sub(lambda run: run[1] if has_cjk(run[0]) else run[0], text)
 
 
 def correctable(text: str) -> Iterator[str]:
     """Yield the words, folded, that `correct_text` asks a correction for."""
-    found = (_parts(token, text) for match in _TOKEN.finditer(text) for token in _between_hyphens(match[0]))
+    found = (
+        _parts(token, text)
+        for match in _TOKEN.finditer(text)
+        for token in _between_hyphens(match[0])
+    )
     return (fold(parts[2]) for parts in found if parts)
 
 
 def _between_hyphens(token: str) -> list[str]:
-    """Return the words of which a hyphenated one is made: Germans and programmers write many; anything else as it is."""
+    """Return the words of which a hyphenated one is made: Germans and programmers write many;
+    anything else as it is.
+    """
     return token.split("-") if _HYPHENATED.fullmatch(token) else [token]
 
 
 def _parts(token: str, text: str) -> re.Match[str] | None:
-    """Return what stands before a word, the word, and what stands after it; None for what is short, code, or an acronym among small letters."""
+    """Return what stands before a word, the word, and what stands after it; None for what is short,
+    code, or an acronym among small letters.
+    """
     parts = _WORD.fullmatch(token)
     if not parts or len(word := parts[2]) < _SHORTEST or (word.isupper() and not text.isupper()):
         return None
@@ -289,7 +408,9 @@ def _parts(token: str, text: str) -> re.Match[str] | None:
 
 
 def correction(word: str, tools: Tools) -> str | None:
-    """Return what a word should be: nothing where a text holds it, or where headings, front matter or stemming find it rightly."""
+    """Return what a word should be: nothing where a text holds it, or where headings, front matter
+    or stemming find it rightly.
+    """
     keyword = tools.snapshot.keyword
     if keyword.frequency(word):
         return None
@@ -297,24 +418,37 @@ def correction(word: str, tools: Tools) -> str | None:
     found = found and _whole_of(found, keyword)
     if found is None or not _found_by(word, _ANYWHERE, tools):
         return found
-    # stemming forgives some mistakes (independeent), an embedding model does not; another ending is none
+    # stemming forgives some mistakes (independeent), an embedding model does not; another ending is
+    # none
     hits = _found_by(word, _BODY, tools)
-    return found if hits and found[-1] == word[-1] and hits == _found_by(found, _BODY, tools) else None
+    if hits and found[-1] == word[-1] and hits == _found_by(found, _BODY, tools):
+        return found
+    return None
 
 
 def _whole_of(part: str, keyword: KeywordIndex) -> str:
-    """Return the one identifier of which a word is but a part, where all that hold the part hold it: who writes PostgreSQL writes no `postgre`."""
+    """Return the one identifier of which a word is but a part, where all that hold the part hold
+    it: who writes PostgreSQL writes no `postgre`.
+    """
     if keyword.holding(part, KEYWORD_FIELDS):
         return part
-    longer = (each for each in keyword.words(range(len(part) + 1, len(part) + _LONGEST_REST + 1)) if part in each)
+    longer = (
+        each
+        for each in keyword.words(range(len(part) + 1, len(part) + _LONGEST_REST + 1))
+        if part in each
+    )
     whole = [each for each in longer if keyword.frequency(each) == keyword.frequency(part)]
     return whole[0] if len(whole) == 1 else part
 
 
-def closest(word: str, lexicon: Callable[[range], Collection[str]], frequency: Frequency) -> str | None:
-    """Return the nearest word by optimal string alignment (Damerau 1964), then first letter, frequency and alphabet; else two words.
+def closest(
+    word: str, lexicon: Callable[[range], Collection[str]], frequency: Frequency
+) -> str | None:
+    """Return the nearest word by optimal string alignment (Damerau 1964), then first letter,
+    frequency and alphabet; else two words.
 
-    `lexicon` gives words by their lengths, and may give what was deleted, too: `frequency` says how many chunks hold a word now.
+    `lexicon` gives words by their lengths, and may give what was deleted, too: `frequency` says how
+    many chunks hold a word now.
     """
     limit = 2 if len(word) >= _TWO_EDITS else 1
     near = list(lexicon(range(len(word) - limit, len(word) + limit + 1)))
@@ -343,8 +477,13 @@ def _taken_apart(word: str, frequency: Frequency) -> str | None:
     return best if held >= _FREQUENT else None
 
 
-def _found_by(word: str, weights: KeywordWeights, tools: Tools) -> tuple[tuple[ChunkId, float], ...]:
-    return tuple((hit.chunk, hit.score) for hit in tools.snapshot.keyword.search([Term(word)], weights, _COMPARED).hits)
+def _found_by(
+    word: str, weights: KeywordWeights, tools: Tools
+) -> tuple[tuple[ChunkId, float], ...]:
+    return tuple(
+        (hit.chunk, hit.score)
+        for hit in tools.snapshot.keyword.search([Term(word)], weights, _COMPARED).hits
+    )
 
 
 _CODE = re.compile(r"`[^`]*`|\[\[[^\[\]]*\]\]")
@@ -365,25 +504,41 @@ _MOST_EQUATED = 40
 
 
 def equate(search: Search, tools: Tools) -> Search:
-    """Let each word be found by its other form too, at a lower weight; the query's text stays as it was asked."""
+    """Let each word be found by its other form too, at a lower weight; the query's text stays as it
+    was asked.
+    """
     runs, keyword = list(plain_runs(search.text)), tools.snapshot.keyword
     stops = stops_of(search.text, keyword.languages)
     compounds = (*joined_compounds(runs, keyword, stops), *split_compounds(runs, keyword, stops))
     found = [*other_forms(search.text, runs, tools.snapshot.catalog.defined), *compounds]
     terms = tuple(with_others(term, found) for term in search.terms)
-    identifiers = tuple(with_others(term, [each for each in found if " " not in each.other]) for term in search.identifiers)
+    identifiers = tuple(
+        with_others(term, [each for each in found if " " not in each.other])
+        for term in search.identifiers
+    )
     counted = {other.text for term in (*terms, *identifiers) for other in term.others}
     # Of a word that is not searched for, as "it" is not where IT is defined, no other form counts.
     equated = tuple(each for each in found if each.other in counted)
     if not equated:
         return search
-    return replace(search, terms=terms, identifiers=identifiers, meaning=spelled_out(search.text, equated, tools.embedder), equated=equated)
+    return replace(
+        search,
+        terms=terms,
+        identifiers=identifiers,
+        meaning=spelled_out(search.text, equated, tools.embedder),
+        equated=equated,
+    )
 
 
 def plain_runs(text: str) -> Iterator[list[str]]:
-    """Yield the words that stand together, folded; quoted phrases, code and punctuation part them."""
+    """Yield the words that stand together, folded; quoted phrases, code and punctuation part
+    them.
+    """
     plain = _CODE.sub(" | ", QUOTED.sub(" | ", text))
-    parts = ("|" if is_identifier(token.strip(".,;:!?")) else token for token in plain.split()[:_MOST_EQUATED])
+    parts = (
+        "|" if is_identifier(token.strip(".,;:!?")) else token
+        for token in plain.split()[:_MOST_EQUATED]
+    )
     yield from (run for part in _BREAK.split(" ".join(parts)) if (run := words(part)))
 
 
@@ -391,14 +546,18 @@ def plain_runs(text: str) -> Iterator[list[str]]:
 
 
 class Forms(NamedTuple):
-    """Every form that documents define, short ones as they are and long ones by their keys, with how many give each other form for it."""
+    """Every form that documents define, short ones as they are and long ones by their keys, with
+    how many give each other form for it.
+    """
 
     short: Mapping[str, Counter[str]]
     long: Mapping[str, Counter[str]]
 
 
 def both_ways(defined: Mapping[Abbreviation, int]) -> Forms:
-    """Return the forms of some abbreviations; of long ones that differ in their writing alone the most frequent stands for all."""
+    """Return the forms of some abbreviations; of long ones that differ in their writing alone the
+    most frequent stands for all.
+    """
     short: dict[str, Counter[str]] = {}
     long: dict[str, Counter[str]] = {}
     written: dict[str, str] = {}
@@ -409,21 +568,41 @@ def both_ways(defined: Mapping[Abbreviation, int]) -> Forms:
     return Forms(short, long)
 
 
-def other_forms(text: str, runs: Sequence[Sequence[str]], defined: Callable[[Collection[str]], Mapping[Abbreviation, int]]) -> list[Equal]:
-    """Return the other form of each one in a query: what most documents give; none where as many give another one.
+def other_forms(
+    text: str,
+    runs: Sequence[Sequence[str]],
+    defined: Callable[[Collection[str]], Mapping[Abbreviation, int]],
+) -> list[Equal]:
+    """Return the other form of each one in a query: what most documents give; none where as many
+    give another one.
 
     `defined` gives abbreviations by their short forms and the keys of their long ones.
     """
-    grams = {" ".join(run[at:end]) for run in runs for at in range(len(run)) for end in range(at + 1, min(at + _LONGEST, len(run)) + 1)}
+    grams = {gram for run in runs for gram in _grams(run)}
     plurals = {f"{fold(short)}s": fold(short) for short in _PLURAL.findall(text)}
     keys = {gram: form_key(gram) for gram in grams}
     known = defined({*grams, *plurals.values(), *keys.values()})
     if not known:
         return []
-    forms = both_ways(defined({form for each in known for form in (each.short, form_key(each.long))}))  # how a long form is written, all tell
-    found = [(gram, forms.short.get(gram) or forms.short.get(plurals.get(gram, "")) or forms.long.get(keys[gram])) for gram in sorted(grams)]
-    chosen = [(asked, clear_winner(votes)) for asked, votes in found if votes]
-    return [Equal(asked, other) for asked, other in chosen if other and other not in grams]
+    # how a long form is written, all tell
+    forms = both_ways(
+        defined({form for each in known for form in (each.short, form_key(each.long))})
+    )
+    found = []
+    for gram in sorted(grams):
+        votes = forms.short.get(gram) or forms.short.get(plurals.get(gram, ""))
+        votes = votes or forms.long.get(keys[gram])
+        other = clear_winner(votes) if votes else None
+        if other and other not in grams:
+            found.append(Equal(gram, other))
+    return found
+
+
+def _grams(run: Sequence[str]) -> Iterator[str]:
+    """Yield each few words in a row, joined."""
+    for at in range(len(run)):
+        for end in range(at + 1, min(at + _LONGEST, len(run)) + 1):
+            yield " ".join(run[at:end])
 
 
 def clear_winner(votes: Counter[str]) -> str | None:
@@ -433,17 +612,25 @@ def clear_winner(votes: Counter[str]) -> str | None:
 
 
 def spelled_out(text: str, found: Sequence[Equal], embedder: Embedder | None) -> str:
-    """Return a text with the long form of each short one that the model does not know; empty where it knows all."""
+    """Return a text with the long form of each short one that the model does not know; empty where
+    it knows all.
+    """
     short = (each for each in found if " " not in each.asked and len(each.other) > len(each.asked))
-    added = [each.other for each in short if embedder is not None and not embedder.knows(each.asked)]
+    added = [
+        each.other for each in short if embedder is not None and not embedder.knows(each.asked)
+    ]
     return f"{text} ({', '.join(added)})" if added else ""
 
 
 # ------------------------------------------------------------------ compounds
 
 
-def joined_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops: Mapping[str, float]) -> Iterator[Equal]:
-    """Yield neighbors that texts write as one word at least as often: side bar, sidebar; rarer ones are names in code, as electronApp is."""
+def joined_compounds(
+    runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops: Mapping[str, float]
+) -> Iterator[Equal]:
+    """Yield neighbors that texts write as one word at least as often: side bar, sidebar; rarer ones
+    are names in code, as electronApp is.
+    """
     for left, right in dict.fromkeys(pair for run in runs for pair in pairwise(run)):
         if is_half(left, stops) and is_half(right, stops):
             often = keyword.frequency(left + right)
@@ -451,13 +638,28 @@ def joined_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops
                 yield Equal(f"{left} {right}", left + right)
 
 
-def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops: Mapping[str, float]) -> Iterator[Equal]:
-    """Yield words that no text holds and that some write as two; `correct` has left those alone that the model knows: dropdown, drop-down."""
+def split_compounds(
+    runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops: Mapping[str, float]
+) -> Iterator[Equal]:
+    """Yield words that no text holds and that some write as two; `correct` has left those alone
+    that the model knows: dropdown, drop-down.
+    """
     for word in dict.fromkeys(word for run in runs for word in run):
         is_sized = 2 * _LEAST_HALF <= len(word) <= _LONGEST_COMPOUND
-        if is_sized and word.isalpha() and not keyword.frequency(word) and not keyword.holding(word, KEYWORD_FIELDS):
-            cuts = ((word[:at], word[at:]) for at in range(_LEAST_HALF, len(word) - _LEAST_HALF + 1))
-            halves = (f"{left} {right}" for left, right in cuts if is_half(left, stops) and is_half(right, stops))
+        if (
+            is_sized
+            and word.isalpha()
+            and not keyword.frequency(word)
+            and not keyword.holding(word, KEYWORD_FIELDS)
+        ):
+            cuts = (
+                (word[:at], word[at:]) for at in range(_LEAST_HALF, len(word) - _LEAST_HALF + 1)
+            )
+            halves = (
+                f"{left} {right}"
+                for left, right in cuts
+                if is_half(left, stops) and is_half(right, stops)
+            )
             known = (both for both in halves if all(map(keyword.frequency, both.split())))
             found = next((both for both in known if keyword.adjacent(both)), None)
             if found:
@@ -465,22 +667,38 @@ def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops:
 
 
 def is_half(word: str, stops: Mapping[str, float]) -> bool:
-    """Tell whether a word may be a half of a compound; `stops` are the query's own function words, in its language."""
-    return len(word) >= _LEAST_HALF and word.isalpha() and word not in STOP_WORDS and bool(stops.get(word, 1.0))
+    """Tell whether a word may be a half of a compound; `stops` are the query's own function words,
+    in its language.
+    """
+    return (
+        len(word) >= _LEAST_HALF
+        and word.isalpha()
+        and word not in STOP_WORDS
+        and bool(stops.get(word, 1.0))
+    )
 
 
 # ------------------------------------------------------------------ what becomes of it
 
 
 def with_others(term: Term, found: Sequence[Equal]) -> Term:
-    """Return a term with the forms that count as it: those of itself, and of the phrase that it is a word of."""
+    """Return a term with the forms that count as it: those of itself, and of the phrase that it is
+    a word of.
+    """
     others = [each.other for each in found if not term.phrase and term.text in each.asked.split()]
-    return replace(term, others=tuple(Term(other, OTHER_FORM, " " in other) for other in dict.fromkeys(others))) if others else term
+    forms = tuple(Term(other, OTHER_FORM, " " in other) for other in dict.fromkeys(others))
+    return replace(term, others=forms) if forms else term
 
 
 def as_searched(search: Search, passages: Sequence[Passage] | None = None) -> str | None:
-    """Return what was searched for where that is not what was asked; of other forms those that brought one of some passages, or all."""
-    told = [each.other for each in search.equated if passages is None or any(_brought(each, passage) for passage in passages)]
+    """Return what was searched for where that is not what was asked; of other forms those that
+    brought one of some passages, or all.
+    """
+    told = [
+        each.other
+        for each in search.equated
+        if passages is None or any(_brought(each, passage) for passage in passages)
+    ]
     if not told:
         return search.text if search.text != search.query.text else None
     return f"{search.text} (also: {', '.join(dict.fromkeys(told))})"
@@ -503,8 +721,12 @@ def expand(search: Search, tools: Tools) -> Search:
     return replace(search, terms=(*search.terms, *added))
 
 
-def term_vectors(asked: Sequence[str], vocabulary: Sequence[str], matrix: Matrix, embedder: Embedder | None) -> Matrix:
-    """Return a vector a word, shape (words, dimensions): the stored one, else the embedder's, else NaN."""
+def term_vectors(
+    asked: Sequence[str], vocabulary: Sequence[str], matrix: Matrix, embedder: Embedder | None
+) -> Matrix:
+    """Return a vector a word, shape (words, dimensions): the stored one, else the embedder's, else
+    NaN.
+    """
     stored = {term: row for row, term in enumerate(vocabulary)}
     vectors = np.full((len(asked), matrix.shape[1]), np.nan, dtype=np.float32)
     missing = [at for at, word in enumerate(asked) if word not in stored]
@@ -516,11 +738,23 @@ def term_vectors(asked: Sequence[str], vocabulary: Sequence[str], matrix: Matrix
     return vectors
 
 
-def nearest_terms(asked: Sequence[str], rows: Matrix, vocabulary: Sequence[str], matrix: Matrix, settings: ExpandSettings) -> tuple[Term, ...]:
-    """Return, for each word in turn, the nearest terms by cosine that are not there yet; ties in the vocabulary's order."""
+def nearest_terms(
+    asked: Sequence[str],
+    rows: Matrix,
+    vocabulary: Sequence[str],
+    matrix: Matrix,
+    settings: ExpandSettings,
+) -> tuple[Term, ...]:
+    """Return, for each word in turn, the nearest terms by cosine that are not there yet; ties in
+    the vocabulary's order.
+    """
     found = dict.fromkeys(asked)
     for cosines in np.nan_to_num(inner_products(rows, matrix), nan=-1.0):
-        near = (int(n) for n in np.argsort(-cosines, kind="stable")[: settings.nearest + len(found)] if cosines[n] >= settings.similarity)
+        near = (
+            int(n)
+            for n in np.argsort(-cosines, kind="stable")[: settings.nearest + len(found)]
+            if cosines[n] >= settings.similarity
+        )
         fresh = [vocabulary[n] for n in near if vocabulary[n] not in found]
         found.update(dict.fromkeys(fresh[: settings.nearest]))
     return tuple(Term(word, settings.weight) for word in list(found)[len(dict.fromkeys(asked)) :])

@@ -32,7 +32,14 @@ from thumbindex.model import (
     Verification,
     Why,
 )
-from thumbindex.serve.wording import PASSAGE_FACTS, dedup_share, deduplicated, flagged, is_much, passage_flags
+from thumbindex.serve.wording import (
+    PASSAGE_FACTS,
+    dedup_share,
+    deduplicated,
+    flagged,
+    is_much,
+    passage_flags,
+)
 
 _NAMES: Mapping[type, Mapping[str, str]] = {
     Effect: {"size": "of"},
@@ -55,10 +62,16 @@ _UNINDEXED_LISTED = 20
 
 
 def as_json(value: Any, digits: int | None = _USUAL_DIGITS) -> Any:
-    """Return a record of `model` as JSON has it, with all that is in it: tuples as lists, numbers rounded."""
+    """Return a record of `model` as JSON has it, with all that is in it: tuples as lists, numbers
+    rounded.
+    """
     if is_dataclass(value):
         kind = type(value)
-        names, left_out, digits = _NAMES.get(kind, {}), _LEFT_OUT.get(kind, ()), _DIGITS.get(kind, _USUAL_DIGITS)
+        names, left_out, digits = (
+            _NAMES.get(kind, {}),
+            _LEFT_OUT.get(kind, ()),
+            _DIGITS.get(kind, _USUAL_DIGITS),
+        )
         shown = [each.name for each in fields(value) if each.name not in left_out]
         return {names.get(name, name): as_json(getattr(value, name), digits) for name in shown}
     if isinstance(value, Mapping):
@@ -92,14 +105,22 @@ def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
 def list_payload(found: NoteList, limit: int | None) -> dict[str, Any]:
     """Return what `list --json` prints."""
     notes = [as_json(each) for each in found.notes[:limit]]
-    return {"notes": notes, "left_out": len(found.notes) - len(notes), "unmet": as_json(found.unmet), "undated": found.undated}
+    return {
+        "notes": notes,
+        "left_out": len(found.notes) - len(notes),
+        "unmet": as_json(found.unmet),
+        "undated": found.undated,
+    }
 
 
 def excerpt_payload(excerpt: Excerpt) -> dict[str, Any]:
     """Return what `read --json` prints, and the tool `read` answers."""
     place = ("folder", "path", "start_line", "end_line", "total_lines", "text")
     warnings = flagged(excerpt.flags, (excerpt.start_line, excerpt.end_line))
-    return {**{name: getattr(excerpt, name) for name in place}, **({"flagged": warnings} if warnings else {})}
+    return {
+        **{name: getattr(excerpt, name) for name in place},
+        **({"flagged": warnings} if warnings else {}),
+    }
 
 
 def outline_payload(entries: Sequence[OutlineEntry]) -> dict[str, Any]:
@@ -112,8 +133,13 @@ def related_payload(related: Related, limit: int) -> dict[str, Any]:
     return {
         "folder": related.folder,
         "path": related.path,
-        **{name: list(getattr(related, name)[:limit]) for name in ("links", "backlinks", "dangling")},
-        "similar": [{"path": path, "score": round(score, _USUAL_DIGITS)} for path, score in related.similar],
+        **{
+            name: list(getattr(related, name)[:limit])
+            for name in ("links", "backlinks", "dangling")
+        },
+        "similar": [
+            {"path": path, "score": round(score, _USUAL_DIGITS)} for path, score in related.similar
+        ],
     }
 
 
@@ -123,21 +149,41 @@ def broken_payload(found: BrokenLinks) -> dict[str, Any]:
 
 
 def map_payload(found: NoteMap) -> dict[str, Any]:
-    """Return a folder of what `map --json` prints: links and pairs are positions among the notes."""
-    near = [{"first": pair.first, "second": pair.second, "cosine": pair.cosine} for pair in found.near]
+    """Return a folder of what `map --json` prints: links and pairs are positions among the
+    notes.
+    """
+    near = [
+        {"first": pair.first, "second": pair.second, "cosine": pair.cosine} for pair in found.near
+    ]
     return {**as_json(found), "links": [list(each) for each in found.links], "near": near}
 
 
 def verification_payload(found: Verification) -> dict[str, Any]:
     """Return what `verify --json` prints."""
-    return {"citations": as_json(found.checks), "left_out": found.left_out, "uncited": found.uncited}
+    return {
+        "citations": as_json(found.checks),
+        "left_out": found.left_out,
+        "uncited": found.uncited,
+    }
 
 
 def passage_payload(passage: Passage) -> dict[str, Any]:
     """Return one result."""
-    place = ("rank", "folder", "path", "title", "heading_path", "start_line", "end_line", "match_start", "match_end", "score", "text")
-    return {
-        **{name: as_json(getattr(passage, name)) for name in place},
+    place = (
+        "rank",
+        "folder",
+        "path",
+        "title",
+        "heading_path",
+        "start_line",
+        "end_line",
+        "match_start",
+        "match_end",
+        "score",
+        "text",
+    )
+    payload = {
+        **_fields(passage, place),
         "address": passage.address,
         "flagged": passage_flags(passage),
         "sources": dict(passage.sources),
@@ -145,7 +191,14 @@ def passage_payload(passage: Passage) -> dict[str, Any]:
         "also_in": as_json(passage.also_in),
         "disagrees": [disagreement_payload(each) for each in passage.disagrees],
         **{name: getattr(passage, name) for name in PASSAGE_FACTS},
-    } | ({"explanation": explanation_payload(passage.explanation)} if passage.explanation else {})
+    }
+    if passage.explanation:
+        payload["explanation"] = explanation_payload(passage.explanation)
+    return payload
+
+
+def _fields(record: object, names: Sequence[str]) -> dict[str, Any]:
+    return {name: as_json(getattr(record, name)) for name in names}
 
 
 def dedup_payload(passage: Passage) -> dict[str, Any]:
@@ -159,19 +212,35 @@ def disagreement_payload(other: Disagreement) -> dict[str, Any]:
 
 
 def deduplication_payload(trace: Sequence[Step]) -> dict[str, Any]:
-    """Return how many candidates came to deduplication and were left, and whether it took out too many."""
+    """Return how many candidates came to deduplication and were left, and whether it took out too
+    many.
+    """
     came, left = deduplicated(trace)
-    return {"in": came, "out": left, "ratio": round(dedup_share(trace), _USUAL_DIGITS), "warning": is_much(trace)}
+    return {
+        "in": came,
+        "out": left,
+        "ratio": round(dedup_share(trace), _USUAL_DIGITS),
+        "warning": is_much(trace),
+    }
 
 
 def freshness_payload(found: Freshness | None) -> dict[str, Any]:
     """Return whether an answer knows what is on disk; nothing where that was not asked."""
     if found is None:
         return {}
-    listed = [{"folder": folder, "path": path} for folder, path in found.unindexed[:_UNINDEXED_LISTED]]
+    listed = [
+        {"folder": folder, "path": path} for folder, path in found.unindexed[:_UNINDEXED_LISTED]
+    ]
     unindexed = {"unindexed": listed, "unindexed_count": len(found.unindexed)}
     lag = {"lag_seconds": found.lag_seconds} if found.lag_seconds else {}
-    return {"fresh": found.fresh, **unindexed, "behind": list(found.behind), "gone": list(found.gone), "untended": list(found.untended), **lag}
+    return {
+        "fresh": found.fresh,
+        **unindexed,
+        "behind": list(found.behind),
+        "gone": list(found.gone),
+        "untended": list(found.untended),
+        **lag,
+    }
 
 
 def explanation_payload(found: Explanation) -> dict[str, Any]:
@@ -188,7 +257,9 @@ def why_payload(found: Why) -> dict[str, Any]:
 def report_payload(report: IndexReport) -> dict[str, Any]:
     """Return what `index --json` prints."""
     return {
-        "documents": {name: getattr(report, name) for name in ("added", "changed", "removed", "unchanged")},
+        "documents": {
+            name: getattr(report, name) for name in ("added", "changed", "removed", "unchanged")
+        },
         "skipped": as_json(report.skipped),
         "links": {"resolved": report.links_resolved, "dangling": report.links_dangling},
         "chunks": report.chunks,
@@ -201,16 +272,23 @@ def report_payload(report: IndexReport) -> dict[str, Any]:
 
 def duplicates_payload(found: DuplicatesFound) -> dict[str, Any]:
     """Return what `duplicates --json` prints."""
+    lapsed = [
+        {
+            "folder": folder,
+            "verdict": decision.verdict,
+            "note": decision.note,
+            "places": [decision.first_place, decision.second_place],
+        }
+        for folder, decision in found.lapsed
+    ]
+    share = (found.merged + found.flagged) / found.chunks if found.chunks else 0.0
     return {
         "clusters": [cluster_payload(each) for each in found.clusters],
-        "lapsed": [
-            {"folder": folder, "verdict": each.verdict, "note": each.note, "places": [each.first_place, each.second_place]}
-            for folder, each in found.lapsed
-        ],
+        "lapsed": lapsed,
         "chunks": found.chunks,
         "merged": found.merged,
         "flagged": found.flagged,
-        "share": round((found.merged + found.flagged) / found.chunks, 4) if found.chunks else 0.0,
+        "share": round(share, 4),
     }
 
 
@@ -218,19 +296,24 @@ def cluster_payload(cluster: Cluster) -> dict[str, Any]:
     """Return one cluster."""
     about = ("id", "folder", "zone", "rule", "differs", "cosine", "verdict", "note")
     place, text = ("path", "start_line", "end_line"), ("heading_path", "date", "digest", "text")
-    texts = [{name: as_json(getattr(of, name)) for of, names in ((each.place, place), (each, text)) for name in names} for each in cluster.standings]
-    return {**{name: as_json(getattr(cluster, name)) for name in about}, "texts": texts}
+    texts = [_fields(each.place, place) | _fields(each, text) for each in cluster.standings]
+    return {**_fields(cluster, about), "texts": texts}
 
 
 def status_payload(folders: Sequence[FolderStatus]) -> dict[str, Any]:
-    """Return what `status --json` and `forget --json` print; what was measured for tuning stands in the file beside the index."""
+    """Return what `status --json` and `forget --json` print; what was measured for tuning stands in
+    the file beside the index.
+    """
     return {"folders": [_folder(each) for each in folders]}
 
 
 def _folder(status: FolderStatus) -> dict[str, Any]:
     tuned = status.tuned
     return {
-        **{name: getattr(status, name) for name in ("folder", "root", "location", "indexed", "size_bytes")},
+        **{
+            name: getattr(status, name)
+            for name in ("folder", "root", "location", "indexed", "size_bytes")
+        },
         "index": as_json(status.state),
         "links": {"resolved": status.links_resolved, "dangling": status.links_dangling},
         "skipped": as_json(status.problems),
@@ -240,7 +323,14 @@ def _folder(status: FolderStatus) -> dict[str, Any]:
         "progress": as_json(status.progress) if status.progress else None,
         "updated": status.updated,
         "ingestion": as_json(status.ingestion),
-        "tuned": {"made": tuned.made, "model": tuned.model, "settings": dict(tuned.settings), "reason": tuned.reason} if tuned else None,
+        "tuned": {
+            "made": tuned.made,
+            "model": tuned.model,
+            "settings": dict(tuned.settings),
+            "reason": tuned.reason,
+        }
+        if tuned
+        else None,
         "flagged": as_json(status.flagged),
         "flagged_count": status.flagged_count,
         **({"database": _database(status.database)} if status.database else {}),
@@ -256,4 +346,10 @@ def _database(status: DatabaseStatus) -> dict[str, Any]:
         "slowest": status.slowest,
     }
     role = "standby" if status.standby else "primary"
-    return {"server": status.server, "role": role, "lag_seconds": status.lag_seconds, "connections": connections, "statements": statements}
+    return {
+        "server": status.server,
+        "role": role,
+        "lag_seconds": status.lag_seconds,
+        "connections": connections,
+        "statements": statements,
+    }

@@ -1,4 +1,6 @@
-"""What goes on behind a server's answers: the library opens, a child process indexes, models load, and a follower opens what is new."""
+"""What goes on behind a server's answers: the library opens, a child process indexes, models load,
+and a follower opens what is new.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from thumbindex.config import FOLDER_FILE
-from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError, UnknownFolderError, UsageError
+from thumbindex.errors import (
+    IndexDamagedError,
+    ModelError,
+    StorageError,
+    ThumbindexError,
+    UnknownFolderError,
+    UsageError,
+)
 from thumbindex.model import Changes, Progress
 from thumbindex.process import caller, collect_as_usual
 from thumbindex.serve.opening import Opening, is_here, open_library
@@ -32,21 +41,33 @@ if TYPE_CHECKING:
 # ------------------------------------------------------------------ what is new in the indexes
 
 FOLLOW_SECONDS = 0.25
-"""Between two looks at the indexes: a new generation is open well within a second. Where nothing is new a look is a few tiny reads."""
+"""Between two looks at the indexes: a new generation is open well within a second.
+
+Where nothing is new a look is a few tiny reads.
+"""
 
 _REST, _LONGEST_REST = 3, 60.0
-"""Opening a large index takes its time, which answers from others miss: while one commit follows another it gets a quarter, above a second a half.
-The most in seconds is for a machine that slept meanwhile."""
+"""Opening a large index takes its time, which answers from others miss: while one commit follows
+another it gets a quarter, above a second a half.
+
+The most in seconds is for a machine that slept meanwhile.
+"""
 
 _LONGEST_PAUSE = 4.0
-"""Seconds: after an error the pause doubles up to this, so that an index under repair is not read to pieces."""
+"""Seconds: after an error the pause doubles up to this, so that an index under repair is not read
+to pieces.
+"""
 
 Listener = Callable[[Mapping[str, Changes]], None]
-"""Takes by folder what came, went and changed; called in the follower's thread, so it returns at once."""
+"""Takes by folder what came, went and changed; called in the follower's thread, so it returns at
+once.
+"""
 
 
 class Follower:
-    """Looks at the indexes until it is stopped; errors of theirs are for those who ask to see, not for it to die of."""
+    """Looks at the indexes until it is stopped; errors of theirs are for those who ask to see, not
+    for it to die of.
+    """
 
     def __init__(self, pause: float = FOLLOW_SECONDS) -> None:
         self._pause = pause
@@ -55,15 +76,25 @@ class Follower:
         self._began = time.time_ns()
         self._stopped = threading.Event()
 
-    def listen(self, listener: Listener, only: Collection[str] | None = None) -> Callable[[], object]:
-        """Tell a listener from now on, with `only` of these folders: of the others not even that there is any news. Return how to end that."""
+    def listen(
+        self, listener: Listener, only: Collection[str] | None = None
+    ) -> Callable[[], object]:
+        """Tell a listener from now on, with `only` of these folders: of the others not even that
+        there is any news.
+
+        Return how to end that.
+        """
         key = object()
         self._listeners[key] = (listener, only)
         return partial(self._listeners.pop, key, None)
 
     def revision(self, only: Collection[str] | None = None) -> str:
-        """Return what differs after each news of these folders, and in each process: what is read from then on holds all that it counts."""
-        return f"{self._began}-{sum(count for name, count in list(self._news.items()) if only is None or name in only)}"
+        """Return what differs after each news of these folders, and in each process: what is read
+        from then on holds all that it counts.
+        """
+        news = list(self._news.items())
+        counted = sum(count for name, count in news if only is None or name in only)
+        return f"{self._began}-{counted}"
 
     def start(self, library: Library) -> None:
         """Follow in a thread of its own."""
@@ -72,7 +103,10 @@ class Follower:
     def follow(self, library: Library) -> None:
         """Follow until `stop`."""
         news = library.news()
-        pauses, due = ({name: first for name, _ in library.folders} for first in (self._pause, time.monotonic()))
+        pauses, due = (
+            {name: first for name, _ in library.folders}
+            for first in (self._pause, time.monotonic())
+        )
         while not self._stopped.is_set():
             for name in [name for name in due if due[name] <= time.monotonic()]:
                 began = time.monotonic()
@@ -85,12 +119,18 @@ class Follower:
                     pauses[name] = max(self._pause, _rest(time.monotonic() - began))
                 due[name] = time.monotonic() + pauses[name]
             collect_as_usual()  # the first time: the start is over, and what it opened stays
-            self._stopped.wait(max(0.0, min(due.values(), default=self._pause + time.monotonic()) - time.monotonic()))
+            self._stopped.wait(
+                max(
+                    0.0,
+                    min(due.values(), default=self._pause + time.monotonic()) - time.monotonic(),
+                )
+            )
 
     def _tell(self, found: Mapping[str, Changes]) -> None:
         self._news.update(found.keys())
         for listener, only in list(self._listeners.values()):
-            if own := {name: changes for name, changes in found.items() if only is None or name in only}:
+            own = {name: changes for name, changes in found.items() if only is None or name in only}
+            if own:
                 listener(own)
 
     def stop(self) -> None:
@@ -106,14 +146,18 @@ def _rest(seconds: float) -> float:
 # ------------------------------------------------------------------ the child that indexes
 
 NOTED, OVER, REPAIR = "note", "over", "repair"
-"""How a line of the child begins that says what the user should know, and that it holds no longer; the server's line that asks for a repair."""
+"""How a line of the child begins that says what the user should know, and that it holds no longer;
+the server's line that asks for a repair.
+"""
 
 WAITS = "changes wait"
 """What a note of the child says of a folder whose index cannot be written."""
 
 _PROGRESS = "progress: "
 
-_STOPPED = "Indexing stopped{}; answers come from what is indexed so far. It is started again in a while."
+_STOPPED = (
+    "Indexing stopped{}; answers come from what is indexed so far. It is started again in a while."
+)
 """With the reason, but for those who see some folders only: the reason may name another one."""
 
 _REPAIR_SECONDS = 2.0
@@ -123,7 +167,9 @@ _RATE_SECONDS = 1.0
 """Of work that are seen before it is said how long the rest takes."""
 
 _STALE_SECONDS = 30.0
-"""After this long without a word about it, work is taken to be over: the last step of one that failed is never said."""
+"""After this long without a word about it, work is taken to be over: the last step of one that
+failed is never said.
+"""
 
 
 def note_line(kind: str, folder: str, sentence: str) -> str:
@@ -134,7 +180,11 @@ def note_line(kind: str, folder: str, sentence: str) -> str:
 def progress_line(progress: Progress) -> str:
     """Write a line of the child about how far it is."""
     # The server knows its child, and sees the rate itself.
-    facts = {name: value for name, value in asdict(progress).items() if name not in {"pid", "seconds_left"}}
+    facts = {
+        name: value
+        for name, value in asdict(progress).items()
+        if name not in {"pid", "seconds_left"}
+    }
     return f"{_PROGRESS}{json.dumps(facts, ensure_ascii=False)}\n"
 
 
@@ -150,7 +200,9 @@ def read_progress(line: str) -> Progress | None:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Have a process that is started meanwhile hear of no Ctrl-C: it ignores it itself, and until it can it would print where it was."""
+    """Have a process that is started meanwhile hear of no Ctrl-C: it ignores it itself, and until
+    it can it would print where it was.
+    """
     if sys.platform == "win32":
         yield
         return
@@ -166,9 +218,12 @@ class Child:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._lines: deque[str] = deque(maxlen=20)
-        self._notes: dict[tuple[str, str], None] = {}  # those that still hold, in order: folder and sentence
-        self._progress: dict[tuple[str, str], tuple[float, Progress]] = {}  # by folder and phase, with when it was said
-        self._began: dict[tuple[str, str], tuple[float, Progress]] = {}  # the same of the first word about the work that is at hand
+        # those that still hold, in order: folder and sentence
+        self._notes: dict[tuple[str, str], None] = {}
+        # by folder and phase, with when it was said
+        self._progress: dict[tuple[str, str], tuple[float, Progress]] = {}
+        # the same of the first word about the work that is at hand
+        self._began: dict[tuple[str, str], tuple[float, Progress]] = {}
         self._repair_asked = float("-inf")
         self._lock = threading.Lock()
         self._failure = ""
@@ -176,12 +231,23 @@ class Child:
         try:
             with _uninterrupted():
                 self._process = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace"
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    encoding="utf-8",
+                    errors="replace",
                 )
         except OSError as error:
-            self._failure = f"Indexing cannot be started ({error}); answers come from what is indexed so far. Run `thumbindex index`."
+            self._failure = (
+                f"Indexing cannot be started ({error}); answers come from what is indexed so far. "
+                "Run `thumbindex index`."
+            )
             return
-        threading.Thread(target=self._listen, args=(self._process.stderr,), name="child's messages", daemon=True).start()
+        threading.Thread(
+            target=self._listen, args=(self._process.stderr,), name="child's messages", daemon=True
+        ).start()
 
     @property
     def is_running(self) -> bool:
@@ -189,20 +255,28 @@ class Child:
         return self._process is not None and self._process.poll() is None
 
     def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:
-        """Return in words what is wrong with it, or what it said that still holds; with `only`, what concerns these folders and names no other."""
+        """Return in words what is wrong with it, or what it said that still holds; with `only`,
+        what concerns these folders and names no other.
+        """
         status = self._process.poll() if self._process is not None else None
         if only is not None and (self._failure or status):
             return (_STOPPED.format(""),)
         if self._failure:
             return (self._failure,)
         if status:
-            last = f"ended by signal {-status}" if status < 0 else self._lines[-1] if self._lines else "it left no message"
+            last = self._lines[-1] if self._lines else "it left no message"
+            if status < 0:
+                last = f"ended by signal {-status}"
             return (_STOPPED.format(f" ({last})"),)
         with self._lock:
-            return tuple(sentence for folder, sentence in self._notes if only is None or folder in only)
+            return tuple(
+                sentence for folder, sentence in self._notes if only is None or folder in only
+            )
 
     def progress(self) -> tuple[Progress, ...]:
-        """Return how far it is with what it is at; empty where it is at nothing, or another process does the work."""
+        """Return how far it is with what it is at; empty where it is at nothing, or another process
+        does the work.
+        """
         if not self.is_running:
             return ()
         oldest = time.monotonic() - _STALE_SECONDS
@@ -244,7 +318,11 @@ class Child:
                         key, now = (progress.folder, progress.phase), time.monotonic()
                         with self._lock:
                             said_at, last = self._progress.get(key, (float("-inf"), progress))
-                            if key not in self._began or now > said_at + _STALE_SECONDS or (last.total, last.done) > (progress.total, progress.done):
+                            if (
+                                key not in self._began
+                                or now > said_at + _STALE_SECONDS
+                                or (last.total, last.done) > (progress.total, progress.done)
+                            ):
                                 self._began[key] = (now, progress)
                             self._progress[key] = (now, progress)
                     continue
@@ -255,13 +333,17 @@ class Child:
                         self._notes[note] = None
                     if (note := _read_note(line, OVER)) is not None:
                         self._notes.pop(note, None)
-                        line = f"no longer so{line.removeprefix(OVER)}"  # to whoever reads the server's log
-                with suppress(OSError, ValueError):  # who reads our messages may be gone; the child must not die of it
+                        # to whoever reads the server's log
+                        line = f"no longer so{line.removeprefix(OVER)}"
+                # who reads our messages may be gone; the child must not die of it
+                with suppress(OSError, ValueError):
                     sys.stderr.write(line)
 
 
 def _seconds_left(began: float, first: Progress, said_at: float, last: Progress) -> int | None:
-    """Return how long work takes from now on at the rate that was seen; None where little of it was seen."""
+    """Return how long work takes from now on at the rate that was seen; None where little of it was
+    seen.
+    """
     done, seconds = last.done - first.done, said_at - began
     if done <= 0 or seconds < _RATE_SECONDS:
         return None
@@ -269,7 +351,9 @@ def _seconds_left(began: float, first: Progress, said_at: float, last: Progress)
 
 
 def _read_note(line: str, kind: str) -> tuple[str, str] | None:
-    """Read folder and sentence of such a line, or of `note: …`, which is about none; None for any other line."""
+    """Read folder and sentence of such a line, or of `note: …`, which is about none; None for any
+    other line.
+    """
     if line.startswith(f"{kind}: "):
         return "", line.removeprefix(f"{kind}: ").strip()
     if not line.startswith(f"{kind} in "):
@@ -288,10 +372,14 @@ _LOG = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 WORDS_SECONDS = 20.0
-"""The longest that a query waits for the first words, or for a repair: clients give up after 30 to 60 s."""
+"""The longest that a query waits for the first words, or for a repair: clients give up after 30 to
+60 s.
+"""
 
 MODEL_SECONDS = 2.0
-"""After opening, the longest that queries wait for the model of vectors: it loads in about one, and a first answer is due within three."""
+"""After opening, the longest that queries wait for the model of vectors: it loads in about one, and
+a first answer is due within three.
+"""
 
 ROOTS_SECONDS = 5.0
 """The longest that a client's answer is waited for when it is asked for its folders."""
@@ -301,15 +389,22 @@ _POLL_SECONDS = 0.1
 _SHORT_POLL_SECONDS = 0.02
 
 _COUNT_SECONDS = 1.0
-"""While one waits for the first words and nobody tells how far they are, the folders' files are counted this often."""
+"""While one waits for the first words and nobody tells how far they are, the folders' files are
+counted this often.
+"""
 
 _MODEL_POLL_SECONDS = 1.0
 
 _RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 0.5, 60.0
-"""Half of the first pause before a child that died is started again, which doubles up to the longest: a child that cannot live costs little."""
+"""Half of the first pause before a child that died is started again, which doubles up to the
+longest: a child that cannot live costs little.
+"""
 
 
-_WITHOUT_MODEL = "The model is not loaded: answers come from words alone. Whoever runs this server finds the reason with `thumbindex status`."
+_WITHOUT_MODEL = (
+    "The model is not loaded: answers come from words alone. Whoever runs this server finds the "
+    "reason with `thumbindex status`."
+)
 """For those who see some folders only: the reason may name another one."""
 
 
@@ -353,7 +448,9 @@ class Warnings:
 
 
 class Background:
-    """Starts when first needed; everything heavy is imported, opened and loaded off the way of the protocol."""
+    """Starts when first needed; everything heavy is imported, opened and loaded off the way of the
+    protocol.
+    """
 
     def __init__(
         self,
@@ -374,7 +471,11 @@ class Background:
         self._model_note = ""
         self._model_until = float("inf")
         self._root_notes: tuple[str, ...] = ()
-        self.takes_roots, self._takes_commands, self._shows_map = takes_roots, takes_commands, shows_map
+        self.takes_roots, self._takes_commands, self._shows_map = (
+            takes_roots,
+            takes_commands,
+            shows_map,
+        )
         self._local: LocalSocket | None = None
         self._settled = threading.Event()  # which folders are served
         if not takes_roots:
@@ -400,7 +501,9 @@ class Background:
         return self._settled.is_set()
 
     def settle(self, folder: Sequence[str] = (), notes: Sequence[str] = ()) -> None:
-        """Serve these folders where none were named; with none, the current one. A second call does nothing.
+        """Serve these folders where none were named; with none, the current one.
+
+        A second call does nothing.
 
         With `notes` alone, which say why each was refused, none is served.
         """
@@ -427,7 +530,9 @@ class Background:
         timer.start()
 
     def library(self, only: Collection[str] | None = None) -> Library:
-        """Return the library, open, with `only` over these folders; raises what opening it raised, then without the names in it."""
+        """Return the library, open, with `only` over these folders; raises what opening it raised,
+        then without the names in it.
+        """
         self.start()
         if only is None:
             return self._library.result()
@@ -435,7 +540,10 @@ class Background:
             return self._library.result().only(only)
         except ThumbindexError as error:
             _LOG.warning("The folders cannot be opened: %s", error)
-            raise StorageError("The notes cannot be opened just now: whoever runs this server finds the reason in its log.") from None
+            raise StorageError(
+                "The notes cannot be opened just now: whoever runs this server finds the "
+                "reason in its log."
+            ) from None
 
     @property
     def is_ready(self) -> bool:
@@ -455,7 +563,8 @@ class Background:
         interrupted: Callable[[], bool] = never,
         only: Collection[str] | None = None,
     ) -> None:
-        """Wait until there are words to search, the child has ended, the time is up or `interrupted` says so; tell how far they are.
+        """Wait until there are words to search, the child has ended, the time is up or
+        `interrupted` says so; tell how far they are.
 
         With `only`, these folders' words are waited for and told of.
         """
@@ -473,7 +582,9 @@ class Background:
                     tell(each)
                 count_at = time.monotonic() + _COUNT_SECONDS
             time.sleep(_POLL_SECONDS)
-        if (unmade := self.unmade(only)) and not any(state.documents for state in library.states().values()):
+        if (unmade := self.unmade(only)) and not any(
+            state.documents for state in library.states().values()
+        ):
             raise StorageError(" ".join(unmade))
 
     def unmade(self, only: Collection[str] | None = None) -> tuple[str, ...]:
@@ -486,15 +597,34 @@ class Background:
             return child.notes(None if only is None else missing)
         return tuple(each for each in child.notes(missing) if WAITS in each)
 
-    def await_model(self, interrupted: Callable[[], bool] = never, only: Collection[str] | None = None) -> None:
-        """Wait for the model where there are vectors to search, until it is clear that there is none or the time for it is up."""
+    def await_model(
+        self, interrupted: Callable[[], bool] = never, only: Collection[str] | None = None
+    ) -> None:
+        """Wait for the model where there are vectors to search, until it is clear that there is
+        none or the time for it is up.
+        """
         self.library(only)
-        # asked for anew each time: with `only` it keeps the models that were there when it was asked for
-        while time.monotonic() < self._model_until and not self._model_note and not interrupted() and self.library(only).awaits_model:
+        # asked for anew each time: with `only` it keeps the models that were there when it was
+        # asked for
+        while (
+            time.monotonic() < self._model_until
+            and not self._model_note
+            and not interrupted()
+            and self.library(only).awaits_model
+        ):
             time.sleep(_SHORT_POLL_SECONDS)
 
-    def mended(self, ask: Callable[[], _Result], interrupted: Callable[[], bool] = never, only: Collection[str] | None = None) -> _Result:
-        """Ask; where that meets damage, have the child repair it and ask again, as long as one waits for words. Raises what was met last."""
+    def mended(
+        self,
+        ask: Callable[[], _Result],
+        interrupted: Callable[[], bool] = never,
+        only: Collection[str] | None = None,
+    ) -> _Result:
+        """Ask; where that meets damage, have the child repair it and ask again, as long as one
+        waits for words.
+
+        Raises what was met last.
+        """
         until = time.monotonic() + WORDS_SECONDS
         damaged = False
         while True:
@@ -503,7 +633,13 @@ class Background:
             except StorageError as error:
                 # While a damaged index is built anew it may also be locked or not there.
                 damaged = damaged or isinstance(error, IndexDamagedError)
-                if not damaged or self._child is None or not self.is_attended or time.monotonic() >= until or interrupted():
+                if (
+                    not damaged
+                    or self._child is None
+                    or not self.is_attended
+                    or time.monotonic() >= until
+                    or interrupted()
+                ):
                     raise
             self._child.repair()
             time.sleep(_POLL_SECONDS)
@@ -515,16 +651,38 @@ class Background:
         return self._child is not None and self._child.is_running
 
     def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:
-        """Return in words what went wrong behind the answers; empty while all is well. With `only`, no other folder is named or told of."""
+        """Return in words what went wrong behind the answers; empty while all is well.
+
+        With `only`, no other folder is named or told of.
+        """
         of_model = self._model_note if only is None or not self._model_note else _WITHOUT_MODEL
         of_roots = self._root_notes if only is None else ()
         library = self.library_if_open()
-        served = [each for each in library.opened if only is None or each.name in only] if library else []
-        of_files = [f"The folder {each.name} is served without its own file {FOLDER_FILE}: `status` says why." for each in served if each.problems]
-        return tuple(note for note in (*of_roots, *of_files, *(self._child.notes(only) if self._child else ()), of_model) if note)
+        opened = library.opened if library else ()
+        served = [each for each in opened if only is None or each.name in only]
+        of_files = [
+            (
+                f"The folder {each.name} is served without its own file {FOLDER_FILE}: `status` "
+                "says why."
+            )
+            for each in served
+            if each.problems
+        ]
+        return tuple(
+            note
+            for note in (
+                *of_roots,
+                *of_files,
+                *(self._child.notes(only) if self._child else ()),
+                of_model,
+            )
+            if note
+        )
 
     def progress(self, only: Collection[str] | None = None) -> tuple[Progress, ...]:
-        """Return how far the child is with what it is at; empty where it is at nothing, or another process does the work."""
+        """Return how far the child is with what it is at; empty where it is at nothing, or another
+        process does the work.
+        """
         found = self._child.progress() if self._child else ()
         return tuple(each for each in found if only is None or each.folder in only)
 
@@ -539,11 +697,14 @@ class Background:
                 self._local.close()
 
     def _run(self) -> None:
-        self._settled.wait(2 * ROOTS_SECONDS)  # a client that shakes hands and then says nothing more gets the current folder
+        # a client that shakes hands and then says nothing more gets the current folder
+        self._settled.wait(2 * ROOTS_SECONDS)
         self.settle()
         if self._root_notes and not self._opening.folder:
             # The current folder is often the very one that was refused.
-            self._library.set_exception(UsageError(" ".join(("No folder is served.", *self._root_notes))))
+            self._library.set_exception(
+                UsageError(" ".join(("No folder is served.", *self._root_notes)))
+            )
             return
         warnings = Warnings()
         if self._takes_commands:
@@ -551,14 +712,23 @@ class Background:
         library = self._opened()
         if library is None:
             return
-        own = [each for each in library.opened if is_here(each.root)]  # of a database a builder takes care
+        # of a database a builder takes care
+        own = [each for each in library.opened if is_here(each.root)]
         if self._given_command is None and own:
-            opening = self._opening if len(own) == len(library.opened) else replace(self._opening, folder=tuple(str(each.root) for each in own))
-            locks = [each.places.watch for each in own] if library.config.serve.watch.enabled else []
+            opening = (
+                self._opening
+                if len(own) == len(library.opened)
+                else replace(self._opening, folder=tuple(str(each.root) for each in own))
+            )
+            locks = (
+                [each.places.watch for each in own] if library.config.serve.watch.enabled else []
+            )
             self._command = child_command(opening, locks, shows_map=self._shows_map)
         if self._command:
             self._child = Child(self._command)
-            threading.Thread(target=self._keep_child, args=(self._child,), name="child's keeper", daemon=True).start()
+            threading.Thread(
+                target=self._keep_child, args=(self._child,), name="child's keeper", daemon=True
+            ).start()
         self._model_until = time.monotonic() + MODEL_SECONDS
         self._library.set_result(library)
         self.follower.start(library)
@@ -576,22 +746,32 @@ class Background:
                 self._local = None if self._stopping.is_set() else listen(library, warnings)
 
     def _opened(self) -> Library | None:
-        """Open the library; a folder that is away just now may come back, of any other error whoever asks is told each time."""
+        """Open the library; a folder that is away just now may come back, of any other error
+        whoever asks is told each time.
+        """
         while True:
             try:
                 return self._open(self._opening)
             except BaseException as error:
                 self._library.set_exception(error)
-                if not isinstance(error, UnknownFolderError) or self._stopping.wait(_MODEL_POLL_SECONDS):
+                if not isinstance(error, UnknownFolderError) or self._stopping.wait(
+                    _MODEL_POLL_SECONDS
+                ):
                     return None
                 self._library = Future()
 
     def _keep_child(self, child: Child) -> None:
-        """Start another child where one ends that nobody ended: whatever it died of, edits are to be taken in again."""
+        """Start another child where one ends that nobody ended: whatever it died of, edits are to
+        be taken in again.
+        """
         pause, began = _RESTART_SECONDS, time.monotonic()
         while child.wait() not in (None, 0):
             lasted = time.monotonic() - began
-            pause = _RESTART_SECONDS if lasted > _LONGEST_RESTART_SECONDS else min(2 * pause, _LONGEST_RESTART_SECONDS)
+            pause = (
+                _RESTART_SECONDS
+                if lasted > _LONGEST_RESTART_SECONDS
+                else min(2 * pause, _LONGEST_RESTART_SECONDS)
+            )
             if self._stopping.wait(pause):
                 return
             began = time.monotonic()
@@ -601,7 +781,9 @@ class Background:
                 self._child = child = Child(self._command)
 
     def _load_models(self, library: Library) -> None:
-        """Load the models as soon as the index says which: it keeps the one that it was made with, whatever `auto` is."""
+        """Load the models as soon as the index says which: it keeps the one that it was made with,
+        whatever `auto` is.
+        """
         while not self._stopping.is_set():
             try:
                 library.load_models()
@@ -614,7 +796,9 @@ class Background:
 
 
 class BackgroundView:
-    """What the holder of a token sees of a background: some of its folders, as if there were no others."""
+    """What the holder of a token sees of a background: some of its folders, as if there were no
+    others.
+    """
 
     takes_roots = False  # folders are the server's: it is not on the client's machine
     is_settled = True
@@ -625,9 +809,18 @@ class BackgroundView:
         self.opening = background.opening
         self.start, self.start_soon = background.start, background.start_soon
         self.library = partial(background.library, folders)
-        self.await_words, self.await_model = partial(background.await_words, only=folders), partial(background.await_model, only=folders)
-        self.listen, self.revision = partial(background.listen, only=folders), partial(background.revision, folders)
-        self.notes, self.progress = partial(background.notes, folders), partial(background.progress, folders)
+        self.await_words, self.await_model = (
+            partial(background.await_words, only=folders),
+            partial(background.await_model, only=folders),
+        )
+        self.listen, self.revision = (
+            partial(background.listen, only=folders),
+            partial(background.revision, folders),
+        )
+        self.notes, self.progress = (
+            partial(background.notes, folders),
+            partial(background.progress, folders),
+        )
         self.unmade = partial(background.unmade, folders)
 
     def settle(self, folder: Sequence[str] = (), notes: Sequence[str] = ()) -> None:
@@ -638,8 +831,13 @@ class BackgroundView:
         """Tell whether there is a child that indexes, or is about to."""
         return self._background.is_attended
 
-    def mended(self, ask: Callable[[], _Result], interrupted: Callable[[], bool] = never) -> _Result:
-        """Ask; where that meets damage, have it repaired and ask again. Raises what was met last."""
+    def mended(
+        self, ask: Callable[[], _Result], interrupted: Callable[[], bool] = never
+    ) -> _Result:
+        """Ask; where that meets damage, have it repaired and ask again.
+
+        Raises what was met last.
+        """
         return self._background.mended(ask, interrupted, self.folders)
 
 
@@ -648,11 +846,30 @@ WORDS_ONLY = "--words-only"
 
 
 SHOWS_MAP = "--map"
-"""The argument of a child whose server shows the map: it lays one out that nobody has asked for yet."""
+"""The argument of a child whose server shows the map: it lays one out that nobody has asked for
+yet.
+"""
 
 
-def child_command(opening: Opening, locks: Sequence[Path] = (), *, words_only: bool = False, shows_map: bool = False) -> list[str]:
-    """Return how to start the child that indexes what an opening describes, once one of the locks is free; without locks at once."""
+def child_command(
+    opening: Opening,
+    locks: Sequence[Path] = (),
+    *,
+    words_only: bool = False,
+    shows_map: bool = False,
+) -> list[str]:
+    """Return how to start the child that indexes what an opening describes, once one of the locks
+    is free; without locks at once.
+    """
     more = [*([WORDS_ONLY] if words_only else []), *([SHOWS_MAP] if shows_map else [])]
     # -P: the server's working directory is often a vault, whose files must never be imported.
-    return [sys.executable, "-P", "-m", "thumbindex.serve.standby", *map(str, locks), "--", *opening.arguments(), *more]
+    return [
+        sys.executable,
+        "-P",
+        "-m",
+        "thumbindex.serve.standby",
+        *map(str, locks),
+        "--",
+        *opening.arguments(),
+        *more,
+    ]

@@ -1,4 +1,6 @@
-"""Fit passages into a token budget: the best lines of each first, then whole matches, then as many lines around them as there is room for."""
+"""Fit passages into a token budget: the best lines of each first, then whole matches, then as many
+lines around them as there is room for.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,19 @@ from thumbindex.model import Passage
 from thumbindex.text import text_digest
 
 LEAST_TOKENS = 50
-"""Of each match, as far as it has so many, before a better one is shown whole: fewer say too little, where there is room for more."""
+"""Of each match, as far as it has so many, before a better one is shown whole: fewer say too
+little, where there is room for more.
+"""
 
 _LEAD = 80
-"""Characters before the query's first word of a line that is cut, in which the beginning of a sentence is looked for."""
+"""Characters before the query's first word of a line that is cut, in which the beginning of a
+sentence is looked for.
+"""
 
 MOST_TOKEN_CHARACTERS = 6
-"""A token stands for no more of them (`encode.embed`), so that of a text without line ends no more than this is ever looked at."""
+"""A token stands for no more of them (`encode.embed`), so that of a text without line ends no more
+than this is ever looked at.
+"""
 
 _ELLIPSIS = "…"
 
@@ -32,14 +40,18 @@ _HEADER_LINES = 2
 """Lines of a table's header, which chunks of its later rows repeat."""
 
 _COUNTED = 4_000
-"""Characters of a section that are counted to say what the rest of it costs: beyond that it is estimated."""
+"""Characters of a section that are counted to say what the rest of it costs: beyond that it is
+estimated.
+"""
 
 Size = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A passage as an answer shows it: whole, cut to some lines of its text, or as a pointer to what the caller holds."""
+    """A passage as an answer shows it: whole, cut to some lines of its text, or as a pointer to
+    what the caller holds.
+    """
 
     passage: Passage
     id: str
@@ -64,7 +76,9 @@ Form = tuple[Callable[[Shown], str], Callable[[Shown], dict[str, Any]]]
 
 
 Marks = Callable[[Passage], Sequence[tuple[int, int]]]
-"""Tells where the query's words stand in a passage's text, in characters; asked only where a match does not fit."""
+"""Tells where the query's words stand in a passage's text, in characters; asked only where a match
+does not fit.
+"""
 
 
 def own_marks(passage: Passage) -> Sequence[tuple[int, int]]:
@@ -74,15 +88,26 @@ def own_marks(passage: Passage) -> Sequence[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Which passages come within a budget, the first of each document before others, and what there is for their texts."""
+    """Which passages come within a budget, the first of each document before others, and what there
+    is for their texts.
+    """
 
     tokens: int
     needs: Mapping[int, int]  # by rank, what is kept of the match of each
     of: Size  # what a line costs (`line_sizer`)
 
 
-def room_for(passages: Sequence[Passage], tokens: int, form: Form, size: Size, held: Collection[str] = (), least: int = LEAST_TOKENS) -> Room:
-    """Return which passages come where there are `least` tokens of each match at least, and of shorter ones all."""
+def room_for(
+    passages: Sequence[Passage],
+    tokens: int,
+    form: Form,
+    size: Size,
+    held: Collection[str] = (),
+    least: int = LEAST_TOKENS,
+) -> Room:
+    """Return which passages come where there are `least` tokens of each match at least, and of
+    shorter ones all.
+    """
     (as_text, as_payload), of = form, line_sizer(size)
     first: dict[tuple[str, str], Passage] = {}
     for passage in passages:
@@ -91,7 +116,8 @@ def room_for(passages: Sequence[Passage], tokens: int, form: Form, size: Size, h
     for passage in sorted(passages, key=lambda each: first[each.folder, each.path] is not each):
         bare = _without_text(passage, _holds(held, passage))
         need = 0 if bare.is_held else min(least, _match_size(passage, of))
-        # With what stands between two passages; in the larger of its two forms, like the lines of the text.
+        # With what stands between two passages; in the larger of its two forms, like the lines of
+        # the text.
         cost = 1 + max(size(as_text(bare)), size(dump(as_payload(bare))))
         if cost + need > tokens - sum(needs.values()):
             break
@@ -99,12 +125,20 @@ def room_for(passages: Sequence[Passage], tokens: int, form: Form, size: Size, h
     return Room(tokens, needs, of)
 
 
-def fit_passages(passages: Sequence[Passage], found: Room, size: Size, held: Collection[str] = (), marks: Marks = own_marks) -> tuple[Shown, ...]:
-    """Return the passages for which there is room, best first, each with what fits of its text; `size` counts a text's tokens.
+def fit_passages(
+    passages: Sequence[Passage],
+    found: Room,
+    size: Size,
+    held: Collection[str] = (),
+    marks: Marks = own_marks,
+) -> tuple[Shown, ...]:
+    """Return the passages for which there is room, best first, each with what fits of its text;
+    `size` counts a text's tokens.
 
-    Matches are shown whole as far as there is room, the best first; of the others the lines with the query's words. What room is left goes to
-    the lines around the matches, best first. A text is counted by its lines: where a token goes over the end of one, the whole may come out a
-    little larger.
+    Matches are shown whole as far as there is room, the best first; of the others the lines with
+    the query's words. What room is left goes to the lines around the matches, best first. A text is
+    counted by its lines: where a token goes over the end of one, the whole may come out a little
+    larger.
     """
     of, room, kept = found.of, found.tokens, sum(found.needs.values())
     chosen: dict[int, Shown] = {}
@@ -112,7 +146,11 @@ def fit_passages(passages: Sequence[Passage], found: Room, size: Size, held: Col
     for rank, need in found.needs.items():
         passage, kept = by_rank[rank], kept - need
         own = min(room - kept, _match_size(passage, of))
-        chosen[rank] = _without_text(passage, is_held=True) if _holds(held, passage) else _cut(passage, own, of, size, marks)
+        chosen[rank] = (
+            _without_text(passage, is_held=True)
+            if _holds(held, passage)
+            else _cut(passage, own, of, size, marks)
+        )
         room -= _text_size(chosen[rank], of)
     for passage in passages:
         narrow = chosen.get(passage.rank)
@@ -123,8 +161,11 @@ def fit_passages(passages: Sequence[Passage], found: Room, size: Size, held: Col
     return tuple(chosen[passage.rank] for passage in passages if passage.rank in chosen)
 
 
-def passage_id(passage: Passage, first: int = 0, last: int | None = None, broken: bool = False) -> str:
-    """Return the id of a passage's text, or of some lines of it, counted from 0: equal as long as the text is, wherever it stands.
+def passage_id(
+    passage: Passage, first: int = 0, last: int | None = None, broken: bool = False
+) -> str:
+    """Return the id of a passage's text, or of some lines of it, counted from 0: equal as long as
+    the text is, wherever it stands.
 
     What was cut inside a line is marked as `broken`: who holds that holds no whole match.
     """
@@ -133,12 +174,15 @@ def passage_id(passage: Passage, first: int = 0, last: int | None = None, broken
 
 
 def match_lines(passage: Passage) -> tuple[int, int] | None:
-    """Return which lines of a passage's text matched, from 0, the last one included; None where that cannot be told."""
+    """Return which lines of a passage's text matched, from 0, the last one included; None where
+    that cannot be told.
+    """
     above = passage.match_start - passage.start_line
     left_out = _lines_left_out(passage)
     if not left_out:
         return above, passage.match_end - passage.start_line
-    # Comments were left out above, inside or below: the match stands as far up as all of those lines at most.
+    # Comments were left out above, inside or below: the match stands as far up as all of those
+    # lines at most.
     match = _match_within(passage)
     low, high = sorted((above - left_out, above))
     for found in re.finditer(re.escape(match), passage.text) if match else ():
@@ -155,13 +199,21 @@ def _holds(held: Collection[str], passage: Passage) -> bool:
         first, _, last = lines.partition("-")
         if digest != own:
             continue
-        if not lines or (match and first.isdecimal() and last.isdecimal() and int(first) <= match[0] + 1 and match[1] + 1 <= int(last)):
+        if not lines or (
+            match
+            and first.isdecimal()
+            and last.isdecimal()
+            and int(first) <= match[0] + 1
+            and match[1] + 1 <= int(last)
+        ):
             return True
     return False
 
 
 def _without_text(passage: Passage, is_held: bool) -> Shown:
-    """Return a pointer to what the caller holds; else what stands beside the text of a passage that is cut."""
+    """Return a pointer to what the caller holds; else what stands beside the text of a passage that
+    is cut.
+    """
     bare, section = replace(passage, text=""), (passage.start_line, passage.end_line)
     if is_held:
         return Shown(bare, passage_id(passage), section, is_held=True)
@@ -179,7 +231,9 @@ def _match_size(passage: Passage, of: Size) -> int:
 
 
 def _cut(passage: Passage, room: int, of: Size, size: Size, marks: Marks) -> Shown:
-    """Return the match and the lines around it that fit; where it does not fit itself, its best lines."""
+    """Return the match and the lines around it that fit; where it does not fit itself, its best
+    lines.
+    """
     lines, matched = passage.text.split("\n"), matched_lines(passage)
     first, last = matched.start, matched.stop - 1
     if _match_size(passage, of) > room:
@@ -194,11 +248,20 @@ def _cut(passage: Passage, room: int, of: Size, size: Size, marks: Marks) -> Sho
             first, room = first - 1, room - cost
     if (first, last) == (0, len(lines) - 1):
         return Shown(passage, passage_id(passage), (passage.start_line, passage.end_line))
-    return _placed(passage, "\n".join(lines[first : last + 1]), first, last, passage_id(passage, first, last), size)
+    return _placed(
+        passage,
+        "\n".join(lines[first : last + 1]),
+        first,
+        last,
+        passage_id(passage, first, last),
+        size,
+    )
 
 
 def _best_lines(passage: Passage, room: int, of: Size, size: Size, marks: Marks) -> Shown:
-    """Return those lines of a match around its best one that hold the most of the query's words; of that one alone a part where it is too long."""
+    """Return those lines of a match around its best one that hold the most of the query's words; of
+    that one alone a part where it is too long.
+    """
     passage = replace(passage, marks=tuple(marks(passage)))
     lines, matched, words = passage.text.split("\n"), matched_lines(passage), words_by_line(passage)
     best = best_line(lines, matched, words)
@@ -215,12 +278,21 @@ def _best_lines(passage: Passage, room: int, of: Size, size: Size, marks: Marks)
         while last + 1 < matched.stop and (cost := of(lines[last + 1])) <= left:
             last, left = last + 1, left - cost
         windows.append((first, last))
-    first, last = max(windows, key=lambda each: len(frozenset[str]().union(*words[each[0] : each[1] + 1])))
+    first, last = max(
+        windows, key=lambda each: len(frozenset[str]().union(*words[each[0] : each[1] + 1]))
+    )
     while last > best and not lines[last].strip():
         last -= 1
     while first < best and not lines[first].strip():
         first += 1
-    return _placed(passage, "\n".join(lines[first : last + 1]), first, last, passage_id(passage, first, last), size)
+    return _placed(
+        passage,
+        "\n".join(lines[first : last + 1]),
+        first,
+        last,
+        passage_id(passage, first, last),
+        size,
+    )
 
 
 # ------------------------------------------------------------------ which lines say most
@@ -251,20 +323,31 @@ def words_by_line(passage: Passage) -> list[frozenset[str]]:
 
 
 def best_line(lines: Sequence[str], matched: range, words: Sequence[frozenset[str]]) -> int:
-    """Return the line with the most of the query's words, of those that matched; the first of them where none has any."""
-    return max((n for n in matched if not is_idle(lines[n])), key=lambda n: len(words[n]), default=matched.start)
+    """Return the line with the most of the query's words, of those that matched; the first of them
+    where none has any.
+    """
+    return max(
+        (n for n in matched if not is_idle(lines[n])),
+        key=lambda n: len(words[n]),
+        default=matched.start,
+    )
 
 
 def _placed(passage: Passage, text: str, first: int, last: int, own: str, size: Size) -> Shown:
     """Return some lines of a passage, with what the others would cost."""
 
     def estimated(text: str) -> int:
-        return size(text) if len(text) <= _COUNTED else size(text[:_COUNTED]) * len(text) // _COUNTED
+        if len(text) <= _COUNTED:
+            return size(text)
+        return size(text[:_COUNTED]) * len(text) // _COUNTED
 
     left_out = max(1, estimated(passage.text) - estimated(text))
     cut = replace(passage, text=text)
-    if not _lines_left_out(passage):  # else it cannot be told which of the section's lines these are
-        cut = replace(cut, start_line=passage.start_line + first, end_line=passage.start_line + last)
+    # else it cannot be told which of the section's lines these are
+    if not _lines_left_out(passage):
+        cut = replace(
+            cut, start_line=passage.start_line + first, end_line=passage.start_line + last
+        )
     return Shown(cut, own, (passage.start_line, passage.end_line), left_out)
 
 
@@ -273,26 +356,43 @@ def _lines_left_out(passage: Passage) -> int:
 
 
 def _match_within(passage: Passage) -> str:
-    """Return the part of the matching chunk's text that stands in the passage as it is: a repeated table header does not."""
+    """Return the part of the matching chunk's text that stands in the passage as it is: a repeated
+    table header does not.
+    """
     rows = passage.match.split("\n", _HEADER_LINES)[-1]
     return next((each for each in (passage.match, rows) if each in passage.text), "")
 
 
 def _cut_inside(passage: Passage, number: int, room: int, size: Size) -> str:
-    """Return as much of an overlong line as fits: from the sentence on in which the most of the query's words follow, else from its match on."""
+    """Return as much of an overlong line as fits: from the sentence on in which the most of the
+    query's words follow, else from its match on.
+    """
     lines = passage.text.split("\n")
     line, offset = lines[number], sum(len(each) + 1 for each in lines[:number])
-    marks = [(start - offset, end - offset) for start, end in passage.marks if offset <= start < offset + len(line)]
+    marks = [
+        (start - offset, end - offset)
+        for start, end in passage.marks
+        if offset <= start < offset + len(line)
+    ]
     match = _match_within(passage)
-    begins = [max(0, line.find(match)) if match else 0, *(_sentence_start(line, start) for start, _ in marks[:_MARKS_TRIED])]
+    begins = [
+        max(0, line.find(match)) if match else 0,
+        *(_sentence_start(line, start) for start, _ in marks[:_MARKS_TRIED]),
+    ]
 
     def reached(begin: int) -> int:
         end = begin + len(beginning_within(line[begin:], room - 2 * size(_ELLIPSIS), size))
-        return len({line[start:stop].casefold() for start, stop in marks if begin <= start and stop <= end})
+        return len(
+            {line[start:stop].casefold() for start, stop in marks if begin <= start and stop <= end}
+        )
 
     begin = max(dict.fromkeys(begins), key=reached)
     shown = beginning_within(line[begin:], room - size(_ELLIPSIS * 2), size)
-    return f"{_ELLIPSIS if begin else ''}{shown}{_ELLIPSIS if begin + len(shown) < len(line) else ''}" if shown else ""
+    if not shown:
+        return ""
+    return (
+        f"{_ELLIPSIS if begin else ''}{shown}{_ELLIPSIS if begin + len(shown) < len(line) else ''}"
+    )
 
 
 def _sentence_start(line: str, at: int) -> int:
@@ -312,7 +412,9 @@ def beginning_within(text: str, room: int, size: Size) -> str:
 
 
 def line_sizer(size: Size) -> Size:
-    """Return what a line costs with its end, in JSON, the larger of its two forms: quotes and line ends grow there."""
+    """Return what a line costs with its end, in JSON, the larger of its two forms: quotes and line
+    ends grow there.
+    """
     counted: dict[str, int] = {}
 
     def of(line: str) -> int:

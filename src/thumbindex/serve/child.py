@@ -1,4 +1,6 @@
-"""The child process that indexes for a server: elected for a folder, it keeps that folder's index up to date."""
+"""The child process that indexes for a server: elected for a folder, it keeps that folder's index
+up to date.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,31 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from thumbindex import process
-from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError, UnknownFolderError
+from thumbindex.errors import (
+    IndexDamagedError,
+    ModelError,
+    StorageError,
+    ThumbindexError,
+    UnknownFolderError,
+)
 from thumbindex.library import LOOK_SECONDS, Folder, Library, Sizes
 from thumbindex.model import IndexReport, Pause, Progress
-from thumbindex.process import collect_as_usual, collect_rarely, compute_on_one_thread, take_short_turns
-from thumbindex.serve.background import NOTED, OVER, REPAIR, SHOWS_MAP, WAITS, WORDS_ONLY, note_line, progress_line
+from thumbindex.process import (
+    collect_as_usual,
+    collect_rarely,
+    compute_on_one_thread,
+    take_short_turns,
+)
+from thumbindex.serve.background import (
+    NOTED,
+    OVER,
+    REPAIR,
+    SHOWS_MAP,
+    WAITS,
+    WORDS_ONLY,
+    note_line,
+    progress_line,
+)
 from thumbindex.serve.opening import FOUND, Opening, open_library, outcome
 from thumbindex.serve.watch import Watch
 
@@ -32,34 +54,49 @@ _PAUSE_SECONDS = 0.05
 """How soon a pause between vectors ends when words are due."""
 
 ELECTION_SECONDS = 1.0
-"""How often one that was not elected stands again: it takes over within two seconds of the end of the one that was."""
+"""How often one that was not elected stands again: it takes over within two seconds of the end of
+the one that was.
+"""
 
 SCRUB_SECONDS = 24 * 3600.0
-"""How often an index is read whole, to find what a failing disk has changed: it costs a second of a core for each 20,000 chunks."""
+"""How often an index is read whole, to find what a failing disk has changed: it costs a second of a
+core for each 20,000 chunks.
+"""
 
 FIRST_SCRUB_SECONDS = 60.0
 """When it is read whole for the first time: a server that has just begun has other things to do."""
 
 MERGE_SECONDS = 5.0
-"""After an edit it must be quiet for so long before segments are merged: the next edit should not wait behind that."""
+"""After an edit it must be quiet for so long before segments are merged: the next edit should not
+wait behind that.
+"""
 
 _WORDS_SECONDS = 4.0
-"""For so long words are taken in before newer ones come first: where each save cut short the run before it, older texts would never come."""
+"""For so long words are taken in before newer ones come first: where each save cut short the run
+before it, older texts would never come.
+"""
 
 _REST_SECONDS = 1.0
-"""After a run that came to its end words rest for as long as it took, so long at most: a folder that changes all the time leaves time to others, to
-its own vectors, and to the servers that open what it commits."""
+"""After a run that came to its end words rest for as long as it took, so long at most: a folder
+that changes all the time leaves time to others, to its own vectors, and to the servers that open
+what it commits.
+"""
 
 _VECTORS_SECONDS = 2.0
-"""For so long vectors of one folder are made, or its duplicates looked for, before another one, cut short before, goes on: beginning anew costs a
-look at all that is missing."""
+"""For so long vectors of one folder are made, or its duplicates looked for, before another one, cut
+short before, goes on: beginning anew costs a look at all that is missing.
+"""
 
 _LARGE_SECONDS, _AFTER_LARGE_SECONDS = 30.0, 10.0
-"""For so long words of large files are read while vectors of their folder wait, and then these are made for so long where more large files wait:
-both at once hold each other up, and words of an edit wait for vectors that take ten times as long."""
+"""For so long words of large files are read while vectors of their folder wait, and then these are
+made for so long where more large files wait: both at once hold each other up, and words of an edit
+wait for vectors that take ten times as long.
+"""
 
 READ_SECONDS = 0.2
-"""Between a text's words and its vectors: whoever asks opens the words meanwhile, and vectors would take the processor from them."""
+"""Between a text's words and its vectors: whoever asks opens the words meanwhile, and vectors would
+take the processor from them.
+"""
 
 _LONG_AGO, _NEVER = float("-inf"), float("inf")
 
@@ -67,7 +104,9 @@ _LONG_AGO, _NEVER = float("-inf"), float("inf")
 class ProgressLines:
     """Says how far a run is, at most every half second, and its end where its middle was said."""
 
-    def __init__(self, say: Callable[[str], object], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, say: Callable[[str], object], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._say, self._clock = say, clock
         self._last = float("-inf")
         self._unfinished = ("", "")
@@ -76,14 +115,20 @@ class ProgressLines:
     def __call__(self, progress: Progress) -> None:
         """Take note of how far it is."""
         with self._lock:
-            now, phase, is_end = self._clock(), (progress.folder, progress.phase), progress.done == progress.total
+            now, phase, is_end = (
+                self._clock(),
+                (progress.folder, progress.phase),
+                progress.done == progress.total,
+            )
             if now - self._last >= _PROGRESS_SECONDS or (is_end and phase == self._unfinished):
                 self._last, self._unfinished = now, ("", "") if is_end else phase
                 self._say(progress_line(progress))
 
 
 class Share:
-    """Says how long to pause so that this process takes no more than its share of all cores; each batch is paid for after it."""
+    """Says how long to pause so that this process takes no more than its share of all cores; each
+    batch is paid for after it.
+    """
 
     def __init__(
         self,
@@ -98,10 +143,14 @@ class Share:
         self._began, self._before = clock(), used()
 
     def owed(self) -> float:
-        """Return for how many seconds to pause now; 0.0 where less than the share was taken since `begin`."""
+        """Return for how many seconds to pause now; 0.0 where less than the share was taken since
+        `begin`.
+        """
         if not self._is_bound:
             return 0.0
-        return max(0.0, (self._used() - self._before) / self._allowed - (self._clock() - self._began))
+        return max(
+            0.0, (self._used() - self._before) / self._allowed - (self._clock() - self._began)
+        )
 
     def begin(self) -> None:
         """Count from now on: what was not taken is not saved up."""
@@ -109,10 +158,12 @@ class Share:
 
 
 class Turn:
-    """Asked between two batches: pauses where more than a share of the processor was taken, tells when to stop, and remembers that it did.
+    """Asked between two batches: pauses where more than a share of the processor was taken, tells
+    when to stop, and remembers that it did.
 
-    Where asked so, a run goes on for as long as its beginning took, `most` seconds at most: a huge folder that is left for each note which is
-    saved in another one would do nothing but begin. What is urgent does not wait for that.
+    Where asked so, a run goes on for as long as its beginning took, `most` seconds at most: a huge
+    folder that is left for each note which is saved in another one would do nothing but begin. What
+    is urgent does not wait for that.
     """
 
     def __init__(
@@ -125,7 +176,13 @@ class Turn:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.was_cut_short = False
-        self._is_due, self._share, self._most, self._is_urgent, self._clock = is_due, share, most, is_urgent, clock
+        self._is_due, self._share, self._most, self._is_urgent, self._clock = (
+            is_due,
+            share,
+            most,
+            is_urgent,
+            clock,
+        )
         self._began, self._not_before = clock(), 0.0
 
     def __call__(self) -> bool:
@@ -136,7 +193,9 @@ class Turn:
             time.sleep(min(owed, _PAUSE_SECONDS))
         if self._share:
             self._share.begin()
-        self.was_cut_short = self._is_due() and (self._clock() >= self._not_before or self._is_urgent())
+        self.was_cut_short = self._is_due() and (
+            self._clock() >= self._not_before or self._is_urgent()
+        )
         return self.was_cut_short
 
 
@@ -148,13 +207,17 @@ class WatchedFolder:
         self.elect_at = self.look_at = self.reconcile_at = 0.0
         self.rests_until = _LONG_AGO  # words that were saved meanwhile wait
         self.vectors_at = self.scrub_at = self.merge_at = self.duplicates_at = _NEVER
-        self.words_left = self.rest_left = False  # the last run was cut short, and goes on in its turn
+        # the last run was cut short, and goes on in its turn
+        self.words_left = self.rest_left = False
         self.is_quiet = False  # the last comparison found nothing to do
         self.notes: dict[str, str] = {}  # by what they are about
-        self.large: Future[bool] | None = None  # a run over large files, which tells whether it was cut short
-        self.more_large = False  # there are large files to read, or other texts of theirs since the run began
+        # a run over large files, which tells whether it was cut short
+        self.large: Future[bool] | None = None
+        # there are large files to read, or other texts of theirs since the run began
+        self.more_large = False
         self.large_at = _LONG_AGO  # when the last such run ended
-        self.duplicates: Generator[None] | None = None  # the search for texts that are there twice, which is left for all else that is due
+        # the search for texts that are there twice, which is left for all else that is due
+        self.duplicates: Generator[None] | None = None
         self._searched = 0  # the edition of the index in which it was begun
         self._lock = FileLock(self.folder.places.watch, thread_local=False)
         self._inode = 0
@@ -165,7 +228,9 @@ class WatchedFolder:
         return self._lock.is_locked
 
     def stand(self, now: float) -> None:
-        """Stand for election; give the office up where its lock was deleted with the index: another one may have been elected since."""
+        """Stand for election; give the office up where its lock was deleted with the index: another
+        one may have been elected since.
+        """
         path = self.folder.places.watch
         if self.elected and self._inode != _inode(path):
             self.leave_duplicates()
@@ -180,18 +245,30 @@ class WatchedFolder:
         except Timeout:
             return
         except OSError as error:
-            raise StorageError(f"The index folder {path.parent} cannot be written ({error.strerror}): choose another one with --index.") from error
+            raise StorageError(
+                f"The index folder {path.parent} cannot be written ({error.strerror}): choose "
+                "another one with --index."
+            ) from error
         self._inode = _inode(path)
-        self.look_at, self.reconcile_at, self.vectors_at, self.scrub_at = 0.0, now, now, now + FIRST_SCRUB_SECONDS
+        self.look_at, self.reconcile_at, self.vectors_at, self.scrub_at = (
+            0.0,
+            now,
+            now,
+            now + FIRST_SCRUB_SECONDS,
+        )
 
     def leave_duplicates(self) -> None:
-        """Leave the search for duplicates where it is; the next one looks again at what is not kept."""
+        """Leave the search for duplicates where it is; the next one looks again at what is not
+        kept.
+        """
         if self.duplicates is not None:
             self.duplicates.close()
             self.duplicates = None
 
     def leave_old_edition(self) -> None:
-        """Leave a search for duplicates in an index that was built anew meanwhile, with the files that it has open."""
+        """Leave a search for duplicates in an index that was built anew meanwhile, with the files
+        that it has open.
+        """
         edition = self.folder.places.present
         if edition != self._searched:
             self.leave_duplicates()
@@ -208,22 +285,34 @@ class WatchedFolder:
         if not self.watch.is_there:
             return _NEVER
         due = self.watch.quiet.due()
-        return self.reconcile_at if due is None else min(self.reconcile_at, max(due, self.rests_until))
+        if due is None:
+            return self.reconcile_at
+        return min(self.reconcile_at, max(due, self.rests_until))
 
     def rest_due(self) -> float:
-        """Return when vectors are to be made, or duplicates to be looked for; never while large files are read."""
+        """Return when vectors are to be made, or duplicates to be looked for; never while large
+        files are read.
+        """
         return min(self.vectors_at, self.duplicates_at) if self.large is None else _NEVER
 
     def next_at(self, large_at: float) -> float:
-        """Return when there is something to do again, where large files may be read from a time on."""
+        """Return when there is something to do again, where large files may be read from a time
+        on.
+        """
         if not self.elected:
             return self.elect_at
-        others = (large_at, self.rest_due(), self.merge_at, self.scrub_at) if self.watch.is_there else ()
+        others = (
+            (large_at, self.rest_due(), self.merge_at, self.scrub_at) if self.watch.is_there else ()
+        )
         return min(self.look_at, self.words_at(), *others)
 
     def is_settled(self) -> bool:
         """Tell whether nothing is due or under way but the next comparison."""
-        is_done = self.large is None and not self.more_large and self.vectors_at == self.duplicates_at == _NEVER
+        is_done = (
+            self.large is None
+            and not self.more_large
+            and self.vectors_at == self.duplicates_at == _NEVER
+        )
         return is_done and self.watch.quiet.due() is None
 
 
@@ -237,10 +326,11 @@ def _inode(path: Path) -> int:
 class IndexingLoop:
     """Keeps the indexes of folders up to the disk until it is stopped.
 
-    Words come at once, those of large files on a thread of their own, vectors when no words are due, and then what is there twice; with
-    `words_only` others make these.
-    Maps that were laid out once are kept up to date; with `shows_map` each folder has one.
-    A folder with much to do is left after its present batch when another one has just become due, and those that were left take turns.
+    Words come at once, those of large files on a thread of their own, vectors when no words are
+    due, and then what is there twice; with `words_only` others make these. Maps that were laid out
+    once are kept up to date; with `shows_map` each folder has one. A folder with much to do is left
+    after its present batch when another one has just become due, and those that were left take
+    turns.
     """
 
     def __init__(
@@ -253,7 +343,13 @@ class IndexingLoop:
         shows_map: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._library, self._say, self._words_only, self._shows_map, self._clock = library, say, words_only, shows_map, clock
+        self._library, self._say, self._words_only, self._shows_map, self._clock = (
+            library,
+            say,
+            words_only,
+            shows_map,
+            clock,
+        )
         self._settings = library.config.serve.watch
         self._wake = threading.Event()
         self._stopped = self._repair_asked = False
@@ -261,7 +357,16 @@ class IndexingLoop:
         self._progress = ProgressLines(say)
         self._large_files = ThreadPoolExecutor(1, "large files")
         self._folders = [
-            WatchedFolder(each, make_watch(each.root, each.places.folder, self._settings, each.config.corpus, self._wake.set))
+            WatchedFolder(
+                each,
+                make_watch(
+                    each.root,
+                    each.places.folder,
+                    self._settings,
+                    each.config.corpus,
+                    self._wake.set,
+                ),
+            )
             for each in library.opened
         ]
 
@@ -286,24 +391,31 @@ class IndexingLoop:
         self._wake.set()
 
     def repair(self) -> None:
-        """Repair what is damaged, whoever is elected, and compare every folder with its index at once, from another thread."""
+        """Repair what is damaged, whoever is elected, and compare every folder with its index at
+        once, from another thread.
+        """
         self._repair_asked = True
         self._wake.set()
 
     @property
     def is_idle(self) -> bool:
         """Tell whether all that was found on disk is indexed, with vectors and compared."""
-        return not self._working and all(each.elected and each.is_settled() for each in self._folders)
+        return not self._working and all(
+            each.elected and each.is_settled() for each in self._folders
+        )
 
     def step(self) -> float:
-        """Do the one thing that is due first; return for how many seconds there is nothing more to do."""
+        """Do the one thing that is due first; return for how many seconds there is nothing more to
+        do.
+        """
         if self._repair_asked:
             self._repair_asked = False
             self._repair()
         self._attend()
         now = self._clock()
         tended = [each for each in self._folders if each.elected and each.watch.is_there]
-        jobs: tuple[tuple[Callable[[WatchedFolder], float], Callable[[WatchedFolder], None]], ...] = (
+        jobs: Sequence[tuple[Callable[[WatchedFolder], float], Callable[[WatchedFolder], None]]]
+        jobs = (
             (WatchedFolder.words_at, self._keep_words),
             (self._large_due, self._begin_large),
             (WatchedFolder.rest_due, self._do_rest),
@@ -315,10 +427,19 @@ class IndexingLoop:
             if first is not None and due_at(first) <= now:
                 work(first)
                 return 0.0
-        return max(0.0, min((each.next_at(self._large_due(each)) for each in self._folders), default=now + ELECTION_SECONDS) - now)
+        return max(
+            0.0,
+            min(
+                (each.next_at(self._large_due(each)) for each in self._folders),
+                default=now + ELECTION_SECONDS,
+            )
+            - now,
+        )
 
     def _attend(self) -> None:
-        """Do what is quick for each folder: stand for election, look whether it is there, take in the end of a large file."""
+        """Do what is quick for each folder: stand for election, look whether it is there, take in
+        the end of a large file.
+        """
         now = self._clock()
         for each in self._folders:
             try:
@@ -333,10 +454,15 @@ class IndexingLoop:
         each.watch.look()
         each.look_at = self._clock() + self._settings.poll_seconds
         name, failure = each.folder.name, each.watch.failure
-        gone = f"The folder {each.folder.root} is gone: nothing is deleted, answers come from what was indexed. It is taken up again when it is back."
+        gone = (
+            f"The folder {each.folder.root} is gone: nothing is deleted, answers come from what "
+            "was indexed. It is taken up again when it is back."
+        )
         unwatched = (
-            f"{name}: changes are looked for every {self._settings.poll_seconds:g} s, since the folder cannot be watched ({failure}); "
-            "where that is a limit of the system, raise it (Linux: sysctl fs.inotify.max_user_watches)."
+            f"{name}: changes are looked for every {self._settings.poll_seconds:g} s, since the "
+            f"folder cannot be watched ({failure}); "
+            "where that is a limit of the system, raise it (Linux: sysctl "
+            "fs.inotify.max_user_watches)."
         )
         self._note(each, "folder", "" if each.watch.is_there else gone)
         self._note(each, "watch", unwatched if failure else "")
@@ -349,7 +475,12 @@ class IndexingLoop:
         each.watch.quiet.clear()
         began = self._clock()
         is_due = partial(self._are_words_due, each, began + _WORDS_SECONDS)
-        turn = Turn(is_due, most=_WORDS_SECONDS, is_urgent=lambda: self._stopped or self._repair_asked, clock=self._clock)
+        turn = Turn(
+            is_due,
+            most=_WORDS_SECONDS,
+            is_urgent=lambda: self._stopped or self._repair_asked,
+            clock=self._clock,
+        )
         each.words_left = False
         try:
             each.leave_old_edition()
@@ -361,7 +492,9 @@ class IndexingLoop:
             self._note(each, "words", "")
             self._note(each, "empty", "")
             self._tell_mended(each, report.mended)
-            each.look_at = self._clock() + self._settings.poll_seconds if each.watch.failure else each.look_at
+            each.look_at = (
+                self._clock() + self._settings.poll_seconds if each.watch.failure else each.look_at
+            )
             each.words_left = bool(report.left) and turn.was_cut_short
             if each.words_left:
                 each.reconcile_at = self._clock()
@@ -369,15 +502,26 @@ class IndexingLoop:
                 each.more_large = True
             each.is_quiet = not (report.added or report.changed or report.removed)
             each.merge_at = self._clock() + MERGE_SECONDS
-            if reconciled or ((report.added or report.changed or report.removed) and not each.notes.get("vectors")):
+            if reconciled or (
+                (report.added or report.changed or report.removed) and not each.notes.get("vectors")
+            ):
                 each.vectors_at = min(each.vectors_at, self._clock() + READ_SECONDS)
 
     def _keep_vectors(self, each: WatchedFolder) -> None:
         """Embed until all is done, or words are due somewhere, or vectors of another folder."""
-        turn = Turn(partial(self._is_another_due, each, self._clock() + _VECTORS_SECONDS), Share(self._settings.share), clock=self._clock)
+        turn = Turn(
+            partial(self._is_another_due, each, self._clock() + _VECTORS_SECONDS),
+            Share(self._settings.share),
+            clock=self._clock,
+        )
         each.rest_left = False
         try:
-            mended = self._library.embed([each.folder.name], interrupted=turn, progress=self._progress, dates_only=self._words_only)
+            mended = self._library.embed(
+                [each.folder.name],
+                interrupted=turn,
+                progress=self._progress,
+                dates_only=self._words_only,
+            )
         except ModelError as error:
             self._note(each, "vectors", f"{error} Until then keywords alone are searched.")
             each.vectors_at = self._clock() + self._settings.reconcile_seconds
@@ -398,9 +542,15 @@ class IndexingLoop:
         (self._keep_vectors if each.vectors_at <= self._clock() else self._find_duplicates)(each)
 
     def _find_duplicates(self, each: WatchedFolder) -> None:
-        """Find texts that are there twice, until anything else is due; what has come meanwhile is looked at when this search is done."""
+        """Find texts that are there twice, until anything else is due; what has come meanwhile is
+        looked at when this search is done.
+        """
         until = self._clock() + _VECTORS_SECONDS
-        turn = Turn(lambda: self._is_another_due(each, until) or each.vectors_at <= self._clock(), Share(self._settings.share), clock=self._clock)
+        turn = Turn(
+            lambda: self._is_another_due(each, until) or each.vectors_at <= self._clock(),
+            Share(self._settings.share),
+            clock=self._clock,
+        )
         each.duplicates_at = _NEVER
         try:
             each.leave_old_edition()
@@ -428,7 +578,9 @@ class IndexingLoop:
         with suppress(ThumbindexError, OSError):  # on a picture nothing hangs
             self._library.keep_growth([each.folder.name])
             if each.vectors_at == _NEVER:
-                self._library.lay_out([each.folder.name], interrupted=self._are_words_due, is_first=self._shows_map)
+                self._library.lay_out(
+                    [each.folder.name], interrupted=self._are_words_due, is_first=self._shows_map
+                )
 
     def _merge(self, each: WatchedFolder, pause: Pause) -> None:
         """Merge the keyword index's segments, as many as the time allows."""
@@ -438,7 +590,9 @@ class IndexingLoop:
             self._postpone(each, error)
 
     def _repair(self) -> None:
-        """Repair what somebody has found damaged; its words are read anew at once, by this process where nobody else would soon."""
+        """Repair what somebody has found damaged; its words are read anew at once, by this process
+        where nobody else would soon.
+        """
         for each in self._folders:
             self._scrub(each)
             each.reconcile_at = self._clock()
@@ -462,10 +616,18 @@ class IndexingLoop:
             self._note(each, "mended", " ".join(mended))
             each.reconcile_at = self._clock()
 
-    def _index(self, each: WatchedFolder, sizes: Sizes, interrupted: Callable[[], bool]) -> IndexReport:
+    def _index(
+        self, each: WatchedFolder, sizes: Sizes, interrupted: Callable[[], bool]
+    ) -> IndexReport:
         """Take in the words of small files, or of large ones."""
         names = [each.folder.name]
-        return self._library.index(words_only=True, folder=names, interrupted=interrupted, sizes=sizes, progress=self._progress)
+        return self._library.index(
+            words_only=True,
+            folder=names,
+            interrupted=interrupted,
+            sizes=sizes,
+            progress=self._progress,
+        )
 
     def _large_due(self, each: WatchedFolder) -> float:
         """Return when large files of a folder are to be read: those of one folder at a time."""
@@ -507,9 +669,11 @@ class IndexingLoop:
             self._note(each, "empty", str(error))
 
     def _are_words_due(self, of: WatchedFolder | None = None, not_before: float = 0.0) -> bool:
-        """Tell whether to leave vectors, or older words, for later; asked between two batches, so that nothing quick waits for all of them.
+        """Tell whether to leave vectors, or older words, for later; asked between two batches, so
+        that nothing quick waits for all of them.
 
-        While words of a folder are taken in, newer ones of its own, and of others that were cut short as well, are not due before a time.
+        While words of a folder are taken in, newer ones of its own, and of others that were cut
+        short as well, are not due before a time.
         """
         self._attend()
         now = self._clock()
@@ -518,7 +682,8 @@ class IndexingLoop:
         return self._stopped or self._repair_asked or is_due
 
     def _is_another_due(self, of: WatchedFolder, not_before: float) -> bool:
-        """Tell whether to leave vectors of a folder, or its duplicates, for words, for large files of its own, or from a time on for another folder.
+        """Tell whether to leave vectors of a folder, or its duplicates, for words, for large files
+        of its own, or from a time on for another folder.
 
         For another one that was not cut short itself it is left at once.
         """
@@ -527,7 +692,11 @@ class IndexingLoop:
         now = self._clock()
         if self._large_due(of) <= now:
             return True
-        others = (each for each in self._folders if each is not of and each.elected and each.watch.is_there and each.rest_due() <= now)
+        others = (
+            each
+            for each in self._folders
+            if each is not of and each.elected and each.watch.is_there and each.rest_due() <= now
+        )
         return any(now >= not_before or not each.rest_left for each in others)
 
     def _note(self, each: WatchedFolder, about: str, sentence: str) -> None:
@@ -541,11 +710,15 @@ class IndexingLoop:
 
 
 def index_for_server(arguments: Sequence[str]) -> int:
-    """Index what `Opening.arguments` wrote, as `work_for_server` does; return the exit code. No user's command: no parser of options is imported."""
+    """Index what `Opening.arguments` wrote, as `work_for_server` does; return the exit code.
+
+    No user's command: no parser of options is imported.
+    """
     collect_rarely()
     compute_on_one_thread()
     if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr.reconfigure(encoding="utf-8")  # as the server reads it; Windows writes pipes in the encoding of its region
+        # as the server reads it; Windows writes pipes in the encoding of its region
+        sys.stderr.reconfigure(encoding="utf-8")
 
     def work() -> int:
         flags = {"words_only": WORDS_ONLY in arguments, "shows_map": SHOWS_MAP in arguments}
@@ -555,8 +728,11 @@ def index_for_server(arguments: Sequence[str]) -> int:
     return outcome(work)
 
 
-def work_for_server(open_it: Callable[[], Library], *, words_only: bool = False, shows_map: bool = False) -> None:
-    """Keep the indexes up to the disk until the server at the other end of standard input is gone; without `serve.watch` only once.
+def work_for_server(
+    open_it: Callable[[], Library], *, words_only: bool = False, shows_map: bool = False
+) -> None:
+    """Keep the indexes up to the disk until the server at the other end of standard input is gone;
+    without `serve.watch` only once.
 
     With `words_only` vectors are left to others; `shows_map` as in `IndexingLoop`.
     """
@@ -566,7 +742,8 @@ def work_for_server(open_it: Callable[[], Library], *, words_only: bool = False,
     library = open_it()
     collect_as_usual()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _: os._exit(128 + number))  # as for the end of the server: nothing has to be tidied up
+        # as for the end of the server: nothing has to be tidied up
+        signal.signal(number, lambda number, _: os._exit(128 + number))
     take_short_turns()
     if library.config.serve.watch.enabled:
         loops.append(IndexingLoop(library, _say, words_only=words_only, shows_map=shows_map))
@@ -585,7 +762,8 @@ def _say(line: str) -> None:
 
 def _obey_server(loops: Sequence[IndexingLoop]) -> None:
     """Repair when the server says so; leave when it is gone."""
-    # Even a killed server closes its end. What is committed stays; a commit under way is rolled back by SQLite.
+    # Even a killed server closes its end. What is committed stays; a commit under way is rolled
+    # back by SQLite.
     # Read by descriptor: the lock of a buffered reader would stop the interpreter's own way out.
     rest = b""
     while received := os.read(0, 4096):

@@ -13,10 +13,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, UnknownFolderError, UnknownPathError, UsageError
+from thumbindex.errors import (
+    IndexBusyError,
+    IndexDamagedError,
+    ModelError,
+    UnknownFolderError,
+    UnknownPathError,
+    UsageError,
+)
 from thumbindex.model import Answer
 from thumbindex.serve.answers import first_of_notes, print_answer, print_files
-from thumbindex.serve.as_json import answer_payload, list_payload, report_payload, status_payload, why_payload
+from thumbindex.serve.as_json import (
+    answer_payload,
+    list_payload,
+    report_payload,
+    status_payload,
+    why_payload,
+)
 from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
 from thumbindex.serve.completion import completion
@@ -26,7 +39,18 @@ from thumbindex.serve.evaluation import evaluate_queries, tune_folder
 from thumbindex.serve.folders import add, folders, remove
 from thumbindex.serve.http.tokens import add_token, default_token_file
 from thumbindex.serve.last_answer import erase_answer, open_result, remember_answer
-from thumbindex.serve.notes import broken, index_words, map_notes, named_here, orphans, outline, read, related, up_to_date, verify
+from thumbindex.serve.notes import (
+    broken,
+    index_words,
+    map_notes,
+    named_here,
+    orphans,
+    outline,
+    read,
+    related,
+    up_to_date,
+    verify,
+)
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
 from thumbindex.serve.options import (
     AlsoOption,
@@ -45,7 +69,15 @@ from thumbindex.serve.options import (
     takes_opening_or_engine,
 )
 from thumbindex.serve.server import ABOUT, HELP_NAMES, PAGE_EXAMPLES, SERVE_EXAMPLES, page, serve
-from thumbindex.serve.terminal import ProgressDisplay, print_forgotten, print_json, print_list, print_report, print_status, print_why
+from thumbindex.serve.terminal import (
+    ProgressDisplay,
+    print_forgotten,
+    print_json,
+    print_list,
+    print_report,
+    print_status,
+    print_why,
+)
 from thumbindex.serve.tools import replace_surrogates
 from thumbindex.serve.usage import PROGRAM, Command, Program, shown_examples
 from thumbindex.serve.wording import CHECK_GLOB, unmatched_glob
@@ -59,13 +91,22 @@ if TYPE_CHECKING:
 def token(
     ctx: typer.Context,
     opening: Opening,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is, as in `tokens` of a folder.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Whose token it is, as in `tokens` of a folder.")
+    ],
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="Where its hash is written; without it, into your configuration.")
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="Where its hash is written; without it, into your configuration.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Make a token for a client of `serve --http` and print it, this once: the file keeps its hash alone."""
+    """Make a token for a client of `serve --http` and print it, this once: the file keeps its hash
+    alone.
+    """
     configured = opening.load().serve.http.token_file
     path = (token_file or (Path(configured) if configured else default_token_file())).expanduser()
     made = add_token(path, name)
@@ -73,9 +114,14 @@ def token(
         print_json({"name": name, "token": made, "token_file": str(path)})
     else:
         typer.echo(made)
-        say_error(f"Its hash is in {path}; the token itself is kept nowhere. A client sends it as `Authorization: Bearer`.")
+        say_error(
+            f"Its hash is in {path}; the token itself is kept nowhere. A client sends it as "
+            "`Authorization: Bearer`."
+        )
         if path == default_token_file():
-            say_error("From its next start on, `thumbindex serve --http` asks for a token of this file.")
+            say_error(
+                "From its next start on, `thumbindex serve --http` asks for a token of this file."
+            )
     return FOUND
 
 
@@ -84,9 +130,19 @@ def token(
 def why_note(
     ctx: typer.Context,
     opening: Opening,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A note, as for `read`, or path#heading.")],
-    words: Annotated[list[str], typer.Argument(metavar="QUERY", help="The question that it should answer, in quotes or not.")],
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Passages that were asked for, 1 to 100.")] = None,
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="A note, as for `read`, or path#heading.")
+    ],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUERY", help="The question that it should answer, in quotes or not."
+        ),
+    ],
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="N", help="Passages that were asked for, 1 to 100."),
+    ] = None,
     also: AlsoOption = None,
     passage: PassageOption = "",
     tag: TagOption = None,
@@ -97,10 +153,19 @@ def why_note(
 ) -> int:
     """Tell why a note is, or is not, among the answers to a question; indexes nothing."""
     check_limit(limit)
-    filters, text = filters_from_options(tag, glob, since, until), replace_surrogates(" ".join(words))
+    filters, text = (
+        filters_from_options(tag, glob, since, until),
+        replace_surrogates(" ".join(words)),
+    )
     with open_for(ctx, opening) as library:
         _load_models(library)
-        narrowing = {"limit": limit, "glob": filters.path, "tag": filters.tag, "since": filters.since, "until": filters.until}
+        narrowing = {
+            "limit": limit,
+            "glob": filters.path,
+            "tag": filters.tag,
+            "since": filters.since,
+            "until": filters.until,
+        }
         how: dict[str, Any] = {**narrowing, **phrasings_from_options(also, passage)}
         try:
             found = library.why(named_here(path, library), text, **how)
@@ -115,12 +180,17 @@ def why_note(
 
 
 def _swapped(library: Library, path: str, text: str) -> UsageError | None:
-    """Return what says that the question came first, where the note that is asked about is named in its place."""
+    """Return what says that the question came first, where the note that is asked about is named in
+    its place.
+    """
     try:
         library.read(named_here(text, library).partition("#")[0], exact=True)
     except UsageError:
         return None
-    return UsageError(f"The note comes first, then the question: `thumbindex why {shlex.quote(text)} {shlex.quote(path)}`.")
+    return UsageError(
+        f"The note comes first, then the question: `thumbindex why {shlex.quote(text)} "
+        f"{shlex.quote(path)}`."
+    )
 
 
 def _load_models(library: Library) -> None:
@@ -132,13 +202,25 @@ def _load_models(library: Library) -> None:
         say_error(f"{error} {library.without_model}")
 
 
-FIRST_STEPS = ('query "how do I sync two devices?" --folder notes', "install cursor --folder notes", "query --help")
+FIRST_STEPS = (
+    'query "how do I sync two devices?" --folder notes',
+    "install cursor --folder notes",
+    "query --help",
+)
 
-app = Program(name=PROGRAM, help=ABOUT, no_args_is_help=True, context_settings=HELP_NAMES, epilog=shown_examples(FIRST_STEPS))
+app = Program(
+    name=PROGRAM,
+    help=ABOUT,
+    no_args_is_help=True,
+    context_settings=HELP_NAMES,
+    epilog=shown_examples(FIRST_STEPS),
+)
 
 _WAIT_FRESH = (
-    "Say whether the answer knows all that is on disk. What changed before is always indexed first; "
-    "what changes after that is waited for up to so many seconds (60 at most), where a server is there to index it."
+    "Say whether the answer knows all that is on disk. What changed before is always indexed "
+    "first; "
+    "what changes after that is waited for up to so many seconds (60 at most), where a server is "
+    "there to index it."
 )
 
 
@@ -150,7 +232,12 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def _program(
-    _: Annotated[bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and end.")] = False,
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version and end."
+        ),
+    ] = False,
 ) -> None:
     """Answer questions from folders of Markdown with the right passages, cited to the line."""
 
@@ -161,14 +248,30 @@ def _program(
 def index(
     ctx: typer.Context,
     opening: Opening,
-    words_only: Annotated[bool, typer.Option("--words-only", help="Leave the vectors for later: keywords and links answer at once.")] = False,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Read every file again; texts that have a vector keep it.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Compare every file's digest, not its facts alone, and read the whole index.")] = False,
+    words_only: Annotated[
+        bool,
+        typer.Option(
+            "--words-only", help="Leave the vectors for later: keywords and links answer at once."
+        ),
+    ] = False,
+    rebuild: Annotated[
+        bool,
+        typer.Option("--rebuild", help="Read every file again; texts that have a vector keep it."),
+    ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Compare every file's digest, not its facts alone, and read the whole index.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Bring the index up to date, vectors too."""
     with open_for(ctx, opening) as library, ProgressDisplay() as show:
-        report = library.index(words_only=words_only, rebuild=rebuild, verify=verify, progress=show, after_others=True)
+        report = library.index(
+            words_only=words_only, rebuild=rebuild, verify=verify, progress=show, after_others=True
+        )
         unmatched = library.unmatched_private_globs()
     if as_json:
         print_json(report_payload(report))
@@ -189,11 +292,18 @@ class QueryCommand(Command):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options and the words of a query."""
         known = {name for each in self.params for name in each.opts}.union(ctx.help_option_names)
-        takes_value = {name for each in self.params if not getattr(each, "is_flag", True) for name in each.opts}
+        takes_value = {
+            name for each in self.params if not getattr(each, "is_flag", True) for name in each.opts
+        }
         given = args[: args.index("--")] if "--" in args else args
         loose = [each for before, each in pairwise(["", *given]) if before not in takes_value]
-        if unknown := next((each for each in loose if re.fullmatch(r"-\w[\w-]*", each) and each not in known), None):
-            ctx.fail(f"No such option: {unknown}. To leave out notes with a word, quote the query: `thumbindex query 'tea {unknown}'`.")
+        if unknown := next(
+            (each for each in loose if re.fullmatch(r"-\w[\w-]*", each) and each not in known), None
+        ):
+            ctx.fail(
+                f"No such option: {unknown}. To leave out notes with a word, quote the query: "
+                f"`thumbindex query 'tea {unknown}'`."
+            )
         return super().parse_args(ctx, args)
 
 
@@ -210,22 +320,46 @@ class QueryCommand(Command):
 def query(
     ctx: typer.Context,
     opening: Opening,
-    words: Annotated[list[str], typer.Argument(metavar="QUERY", help="The question, in quotes or not. One that begins with a dash follows `--`.")],
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Passages returned, 1 to 100.")] = None,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUERY",
+            help="The question, in quotes or not. One that begins with a dash follows `--`.",
+        ),
+    ],
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", help="Passages returned, 1 to 100.")
+    ] = None,
     also: AlsoOption = None,
     passage: PassageOption = "",
-    explain: Annotated[bool, typer.Option("--explain", help="Show what each stage did, and how each passage came to its place.")] = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="Show what each stage did, and how each passage came to its place."
+        ),
+    ] = False,
     tag: TagOption = None,
     path: GlobOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all vectors are there.")] = False,
-    wait_fresh: Annotated[float, typer.Option("--wait-fresh", metavar="SECONDS", help=_WAIT_FRESH)] = 0.0,
-    full: Annotated[bool, typer.Option("--full", help="Print whole sections, not the matching lines alone.")] = False,
-    files: Annotated[bool, typer.Option("--files", help="Print the paths of the notes alone, one a line, the best first.")] = False,
+    wait_fresh: Annotated[
+        float, typer.Option("--wait-fresh", metavar="SECONDS", help=_WAIT_FRESH)
+    ] = 0.0,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print whole sections, not the matching lines alone.")
+    ] = False,
+    files: Annotated[
+        bool,
+        typer.Option(
+            "--files", help="Print the paths of the notes alone, one a line, the best first."
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Find the passages that answer a question: where each stands, as path:line, and the lines that match."""
+    """Find the passages that answer a question: where each stands, as path:line, and the lines that
+    match.
+    """
     text = " ".join(words)
     if not text.strip():
         raise UsageError("The query is empty: say what to look for.")
@@ -233,7 +367,11 @@ def query(
     if sum((full, files, as_json)) > 1:
         raise UsageError("--full, --files and --json exclude each other: give one of them.")
     filters = filters_from_options(tag, path, since, until)
-    narrowing = {name: given for name in ("tag", "path", "since", "until") if (given := getattr(filters, name))}
+    narrowing = {
+        name: given
+        for name in ("tag", "path", "since", "until")
+        if (given := getattr(filters, name))
+    }
     with open_for(ctx, opening) as library:
         ask = partial(
             library.query,
@@ -256,11 +394,21 @@ def query(
             narrowed = [f"--{name}" for name in narrowing]
             answer = library.marked(answer)
             remember_answer(answer, library.folders, opening)
-            print_answer(answer, roots, full, explain, narrowed, library.models_ready, opening.command("index"))
+            print_answer(
+                answer,
+                roots,
+                full,
+                explain,
+                narrowed,
+                library.models_ready,
+                opening.command("index"),
+            )
     return FOUND if answer.answerable else NOT_FOUND
 
 
-@app.command("list", examples=("list --folder notes --tag recipe", "list --since 2026-01-01 --limit 20"))
+@app.command(
+    "list", examples=("list --folder notes --tag recipe", "list --since 2026-01-01 --limit 20")
+)
 @reported
 @takes_opening_or_engine
 def list_command(
@@ -270,13 +418,25 @@ def list_command(
     path: GlobOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Notes listed; all without it.")] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="N", min=1, help="Notes listed; all without it."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """List notes by tag, path and date, the newest first, without a question."""
     filters = filters_from_options(tag, path, since, until)
     with open_for(ctx, opening) as library:
-        found = up_to_date(library, partial(library.listing, path=filters.path, tag=filters.tag, since=filters.since, until=filters.until))
+        found = up_to_date(
+            library,
+            partial(
+                library.listing,
+                path=filters.path,
+                tag=filters.tag,
+                since=filters.since,
+                until=filters.until,
+            ),
+        )
         several = len(library.folders) > 1
     if as_json:
         print_json(list_payload(found, limit))
@@ -285,20 +445,40 @@ def list_command(
     return FOUND if found.notes else NOT_FOUND
 
 
-app.command(examples=('read "Ideas/tea.md (lines 11-14)"', "read Ideas/tea.md --heading Brewing", "read tea.md#Brewing milk.md:1-20"))(read)
+app.command(
+    examples=(
+        'read "Ideas/tea.md (lines 11-14)"',
+        "read Ideas/tea.md --heading Brewing",
+        "read tea.md#Brewing milk.md:1-20",
+    )
+)(read)
 app.command("open", examples=("open 2", "open --with obsidian"))(open_result)
 app.command(examples=("outline Ideas", "outline Ideas/tea.md"))(outline)
 app.command(examples=("related Ideas/tea.md", "related Ideas/tea.md --limit 3"))(related)
-app.command(examples=("verify --file answer.md", """verify 'plans.md#Budget (lines 3-9) says "4,000 euros"'"""))(verify)
+app.command(
+    examples=(
+        "verify --file answer.md",
+        """verify 'plans.md#Budget (lines 3-9) says "4,000 euros"'""",
+    )
+)(verify)
 app.command(examples=("broken", "broken --path 'Ideas/**'"))(broken)
 app.command(examples=("orphans", "orphans --tag project"))(orphans)
 app.command("map", examples=("map --folder notes", "map --limit 50"))(map_notes)
-app.command(examples=SERVE_EXAMPLES)(serve)  # help lists the commands in this order: what a newcomer needs stands first
+# help lists the commands in this order: what a newcomer needs stands first
+app.command(examples=SERVE_EXAMPLES)(serve)
 app.command(examples=PAGE_EXAMPLES)(page)
-app.command("install", examples=("install", "install cursor --folder notes", "install claude-code --dry-run", "install --project --folder docs"))(
-    install
+app.command(
+    "install",
+    examples=(
+        "install",
+        "install cursor --folder notes",
+        "install claude-code --dry-run",
+        "install --project --folder docs",
+    ),
+)(install)
+app.command(examples=("add notes", 'add notes --name journal --about "What I did, day by day."'))(
+    add
 )
-app.command(examples=("add notes", 'add notes --name journal --about "What I did, day by day."'))(add)
 app.command(examples=("folders", "folders --json"))(folders)
 app.command(examples=("remove notes",))(remove)
 
@@ -313,8 +493,12 @@ def status(
 ) -> int:
     """List the indexes, their size, model and state: those of --folder, else all of them."""
     if opening.index and not opening.database and not opening.index.expanduser().is_dir():
-        raise UsageError(f"There is no index directory {opening.index}: check the path, or make one with `thumbindex index --index {opening.index}`.")
-    with open_for(ctx, opening) if opening.folder or opening.database else open_everywhere(opening) as library:
+        raise UsageError(
+            f"There is no index directory {opening.index}: check the path, or make one with "
+            f"`thumbindex index --index {opening.index}`."
+        )
+    is_chosen = opening.folder or opening.database
+    with open_for(ctx, opening) if is_chosen else open_everywhere(opening) as library:
         folders, unmatched = library.status(), library.unmatched_private_globs()
     if as_json:
         print_json(status_payload(folders))
@@ -330,19 +514,33 @@ def status(
 def forget(
     ctx: typer.Context,
     opening: Opening,
-    yes: Annotated[bool, typer.Option("--yes", help="Without --folder, too: those of the configured folders, else of the current one.")] = False,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            help="Without --folder, too: those of the configured folders, else of the current one.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Delete the index of a folder, which may be gone itself; the folder is never touched."""
     with _to_forget(ctx, opening) as library:
         if not opening.folder and not yes:
             roots = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in library.folders)
-            raise UsageError(f"Nothing was deleted: which index is meant? Run it with `{roots}`, or with --yes.")
+            raise UsageError(
+                f"Nothing was deleted: which index is meant? Run it with `{roots}`, or with --yes."
+            )
         if watched := library.watched():
-            raise IndexBusyError(f"Nothing was deleted: a server watches {', '.join(watched)} and would build the index again. End it first.")
+            raise IndexBusyError(
+                f"Nothing was deleted: a server watches {', '.join(watched)} and would build "
+                "the index again. End it first."
+            )
         if indexed := library.being_indexed():
             who = ", ".join(f"process {pid} is indexing {name}" for name, pid in indexed.items())
-            raise IndexBusyError(f"Nothing was deleted: {who} and would make the index again. End it first, or wait until it is done.")
+            raise IndexBusyError(
+                f"Nothing was deleted: {who} and would make the index again. End it first, or "
+                "wait until it is done."
+            )
         folders = library.forget()
         erase_answer(root for _, root in library.folders)
     if as_json:
@@ -352,19 +550,46 @@ def forget(
     return FOUND
 
 
-app.command("why", examples=("why plans.md who decides about the budget", 'why "plans.md#Budget" "who decides?" --limit 10'))(why_note)
+app.command(
+    "why",
+    examples=(
+        "why plans.md who decides about the budget",
+        'why "plans.md#Budget" "who decides?" --limit 10',
+    ),
+)(why_note)
 app.command("doctor", examples=("doctor", "doctor --folder notes --json"))(doctor)
-app.add_typer(duplicates, name="duplicates", epilog=shown_examples(("duplicates --folder notes", "duplicates --grey", "duplicates review")))
-app.add_typer(engine, name="engine", epilog=shown_examples(("engine migrate --engine URL", "engine publish --watch --folder notes --engine URL")))
+app.add_typer(
+    duplicates,
+    name="duplicates",
+    epilog=shown_examples(("duplicates --folder notes", "duplicates --grey", "duplicates review")),
+)
+app.add_typer(
+    engine,
+    name="engine",
+    epilog=shown_examples(
+        ("engine migrate --engine URL", "engine publish --watch --folder notes --engine URL")
+    ),
+)
 app.command("work", examples=WORK_EXAMPLES)(work)
-app.command("tune", examples=("tune --folder notes", "tune --folder notes --dry-run", "tune --folder notes --undo"))(tune_folder)
-app.command("eval", examples=("eval --from-links --folder notes", "eval queries.jsonl --folder notes --report results"))(evaluate_queries)
+app.command(
+    "tune",
+    examples=("tune --folder notes", "tune --folder notes --dry-run", "tune --folder notes --undo"),
+)(tune_folder)
+app.command(
+    "eval",
+    examples=(
+        "eval --from-links --folder notes",
+        "eval queries.jsonl --folder notes --report results",
+    ),
+)(evaluate_queries)
 app.command("token", examples=("token alice", "token alice --token-file team.tokens"))(token)
 app.command("completion", examples=("completion bash", "completion fish"))(completion)
 
 
 def _to_forget(ctx: typer.Context, opening: Opening) -> Library:
-    """Open what is to be forgotten; the index of a folder that is gone is found by the folder's old path or name."""
+    """Open what is to be forgotten; the index of a folder that is gone is found by the folder's old
+    path or name.
+    """
     try:
         return open_named(ctx, opening)
     except UnknownFolderError:
@@ -385,7 +610,9 @@ def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
 
 
 def _make_ready(library: Library, wait: bool) -> None:
-    """Bring the words up to date, the vectors too with `wait`, and load the models where there are vectors to search."""
+    """Bring the words up to date, the vectors too with `wait`, and load the models where there are
+    vectors to search.
+    """
     try:
         index_words(library, wait)
     except ModelError as error:

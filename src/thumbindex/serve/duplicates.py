@@ -1,4 +1,6 @@
-"""The command `duplicates`: what says the same, side by side, for the owner of the notes, who decides; no note is written."""
+"""The command `duplicates`: what says the same, side by side, for the owner of the notes, who
+decides; no note is written.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ from thumbindex.serve.as_json import cluster_payload, duplicates_payload
 from thumbindex.serve.clusters import differing_pieces
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_models, reported, say_error
 from thumbindex.serve.options import JsonOption, open_for, takes_opening, takes_opening_or_engine
-from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line, print_text
+from thumbindex.serve.terminal import (
+    ProgressDisplay,
+    output,
+    plain,
+    print_json,
+    print_line,
+    print_text,
+)
 from thumbindex.serve.usage import Program
 from thumbindex.text import plural
 
@@ -39,7 +48,11 @@ def print_found(found: DuplicatesFound, grey: bool) -> None:
     for cluster in found.clusters:
         print_cluster(cluster)
     for folder, each in found.lapsed:
-        print_line(f"lapsed in {folder}: `{each.verdict}` of {each.first_place} and {each.second_place}: a text is not there any more", "yellow")
+        print_line(
+            f"lapsed in {folder}: `{each.verdict}` of {each.first_place} and "
+            f"{each.second_place}: a text is not there any more",
+            "yellow",
+        )
     share = f"{(found.merged + found.flagged) / found.chunks:.0%}" if found.chunks else "none"
     more = "" if grey or not found.flagged else " (--grey lists them)"
     merged, flagged = f"{found.merged:,} merged", f"{found.flagged:,} for you to decide{more}"
@@ -57,24 +70,39 @@ def print_cluster(cluster: Cluster) -> None:
         table = Table(show_header=False, expand=True, padding=(0, 1))
         table.add_column(ratio=1)
         table.add_column(ratio=1)
-        table.add_row(*differing_words(_shortened(texts[0].text), _shortened(other.text), color=output().is_terminal))
+        table.add_row(
+            *differing_words(
+                _shortened(texts[0].text), _shortened(other.text), color=output().is_terminal
+            )
+        )
         output().print(table)
     print_line("")
 
 
 def print_summary(cluster: Cluster) -> None:
     """Print a cluster's id, the rule that decided, what was decided, and where its texts stand."""
-    decided = f"; decided: {cluster.verdict}{f' ({cluster.note})' if cluster.note else ''}" if cluster.verdict else ""
+    decided = (
+        f"; decided: {cluster.verdict}{f' ({cluster.note})' if cluster.note else ''}"
+        if cluster.verdict
+        else ""
+    )
     print_line(f"{cluster.id}  {cluster.zone}: {cluster.rule}{decided}", "bold")
     if cluster.differs:
         print_line(f"  these disagree: {cluster.differs}", "yellow")
     for each in cluster.standings:
         place = each.place
-        print_line(f"  {each.date or 'no date':10}  {place.path}:{place.start_line}-{place.end_line}  {' > '.join(each.heading_path)}", "dim")
+        print_line(
+            f"  {each.date or 'no date':10}  "
+            f"{place.path}:{place.start_line}-{place.end_line}  "
+            f"{' > '.join(each.heading_path)}",
+            "dim",
+        )
 
 
 def differing_words(first: str, second: str, *, color: bool) -> tuple[Text, Text]:
-    """Return two texts with the words marked that the other one has not: in color, or in brackets where there is none."""
+    """Return two texts with the words marked that the other one has not: in color, or in brackets
+    where there is none.
+    """
     texts = (Text(), Text())
     for text, pieces in zip(texts, differing_pieces(first, second), strict=True):
         for piece, is_different in pieces:
@@ -89,13 +117,21 @@ def differing_words(first: str, second: str, *, color: bool) -> tuple[Text, Text
 
 def _shortened(text: str) -> str:
     lines = plain(text.strip("\n")).split("\n")
-    return "\n".join(lines[:_LINES_SHOWN]) + (f"\n… and {plural(len(lines) - _LINES_SHOWN, 'line')} more" if len(lines) > _LINES_SHOWN else "")
+    return "\n".join(lines[:_LINES_SHOWN]) + (
+        f"\n… and {plural(len(lines) - _LINES_SHOWN, 'line')} more"
+        if len(lines) > _LINES_SHOWN
+        else ""
+    )
 
 
 duplicates = Program(help="List what says the same, and decide what is to come once.")
 
-ClusterArgument = Annotated[str, typer.Argument(metavar="CLUSTER", help="A cluster's id, or its first digits.")]
-GreyOption = Annotated[bool, typer.Option("--grey", help="Also what is alike and not merged: for you to decide.")]
+ClusterArgument = Annotated[
+    str, typer.Argument(metavar="CLUSTER", help="A cluster's id, or its first digits.")
+]
+GreyOption = Annotated[
+    bool, typer.Option("--grey", help="Also what is alike and not merged: for you to decide.")
+]
 
 KEYS: dict[str, Verdict | None] = {"s": "same", "a": "apart", "k": None}
 """What a key of the review means; k keeps a cluster for later."""
@@ -105,8 +141,12 @@ _QUIT = ("q", "", "\x03", "\x04")
 
 @duplicates.callback(invoke_without_command=True)
 @takes_opening_or_engine
-def list_or_go_on(ctx: typer.Context, opening: Opening, grey: GreyOption = False, as_json: JsonOption = False) -> None:
-    """List what says the same: side by side, with what differs marked, where each stands, and the rule that decided."""
+def list_or_go_on(
+    ctx: typer.Context, opening: Opening, grey: GreyOption = False, as_json: JsonOption = False
+) -> None:
+    """List what says the same: side by side, with what differs marked, where each stands, and the
+    rule that decided.
+    """
     if ctx.invoked_subcommand is None:
         _list(ctx, opening, grey, as_json)
 
@@ -123,18 +163,30 @@ def _list(ctx: typer.Context, opening: Opening, grey: bool, as_json: bool) -> in
     return FOUND if found.clusters else NOT_FOUND
 
 
-@duplicates.command("decide", examples=("duplicates decide 3f2a same --folder notes", 'duplicates decide 3f2a apart --note "two releases"'))
+@duplicates.command(
+    "decide",
+    examples=(
+        "duplicates decide 3f2a same --folder notes",
+        'duplicates decide 3f2a apart --note "two releases"',
+    ),
+)
 @reported
 @takes_opening
 def decide_cluster(
     ctx: typer.Context,
     opening: Opening,
     cluster: ClusterArgument,
-    verdict: Annotated[str, typer.Argument(metavar="same|apart", help="Come once in an answer, or each by itself.")],
-    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why, for whoever reads the list later.")] = "",
+    verdict: Annotated[
+        str, typer.Argument(metavar="same|apart", help="Come once in an answer, or each by itself.")
+    ],
+    note: Annotated[
+        str, typer.Option("--note", metavar="TEXT", help="Why, for whoever reads the list later.")
+    ] = "",
     as_json: JsonOption = False,
 ) -> int:
-    """Decide that a cluster's texts are the same, or stay apart; it holds until one of the texts changes."""
+    """Decide that a cluster's texts are the same, or stay apart; it holds until one of the texts
+    changes.
+    """
     if verdict not in ("same", "apart"):
         raise UsageError(f"{verdict!r} is no decision: say `same` or `apart`.")
     chosen: Verdict = "same" if verdict == "same" else "apart"
@@ -164,9 +216,14 @@ def undo(
 def export_decisions(
     ctx: typer.Context,
     opening: Opening,
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="Written anew; without it, standard output.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="Written anew; without it, standard output."),
+    ] = None,
 ) -> int:
-    """Write all decisions as JSON: texts are known by their digests, so that it fits any index of the same notes."""
+    """Write all decisions as JSON: texts are known by their digests, so that it fits any index of
+    the same notes.
+    """
     with open_for(ctx, opening) as library:
         exported = library.export_decisions()
     if file is None:
@@ -189,7 +246,10 @@ def import_decisions(
     try:
         exported = json.loads(_read(file))
     except ValueError as error:
-        raise UsageError(f"{file}: this is no JSON ({error}): make an export with `thumbindex duplicates export FILE`.") from error
+        raise UsageError(
+            f"{file}: this is no JSON ({error}): make an export with `thumbindex duplicates "
+            "export FILE`."
+        ) from error
     with open_for(ctx, opening) as library:
         library.import_decisions(exported)
     print_line(f"{_count(exported['decisions'])} imported.")
@@ -203,13 +263,18 @@ def review(
     ctx: typer.Context,
     opening: Opening,
 ) -> int:
-    """Go through what is not decided, one key a decision: s same, a apart, k keep for later, q quit."""
+    """Go through what is not decided, one key a decision: s same, a apart, k keep for later, q
+    quit.
+    """
     with open_for(ctx, opening) as library:
         _bring_up_to_date(library)
         found = library.duplicates(grey=True)
         waiting = [each for each in found.clusters if each.zone == "grey" and each.verdict is None]
         decided = review_clusters(library, waiting, _keys())
-        print_line(f"{decided} of {len(waiting)} decided; `thumbindex duplicates undo CLUSTER` takes one back.")
+        print_line(
+            f"{decided} of {len(waiting)} decided; `thumbindex duplicates undo CLUSTER` takes "
+            "one back."
+        )
     return FOUND
 
 
@@ -219,18 +284,34 @@ def review(
 def judge_pairs(
     ctx: typer.Context,
     opening: Opening,
-    pairs: Annotated[Path, typer.Argument(metavar="PAIRS.jsonl", help='Pairs of texts, {"id", "a", "b"} a line.')],
-    out: Annotated[Path | None, typer.Option("--out", metavar="DECISIONS.jsonl", help="Written anew; without it, standard output.")] = None,
+    pairs: Annotated[
+        Path, typer.Argument(metavar="PAIRS.jsonl", help='Pairs of texts, {"id", "a", "b"} a line.')
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DECISIONS.jsonl", help="Written anew; without it, standard output."
+        ),
+    ] = None,
 ) -> int:
-    """Decide pairs of texts from a file, by the same rules: {"id", "merge", "zone", "rule"} a line."""
+    """Decide pairs of texts from a file, by the same rules: {"id", "merge", "zone", "rule"} a
+    line.
+    """
     if out is not None and out.resolve() == pairs.resolve():
-        raise UsageError(f"{out}: that is the file of the pairs: name another one for the decisions.")
+        raise UsageError(
+            f"{out}: that is the file of the pairs: name another one for the decisions."
+        )
     rows = list(_read_pairs(pairs))
     if not rows:
-        raise UsageError(f'{pairs}: there is no pair in it: give a JSON object {{"id", "a", "b"}} a line.')
+        raise UsageError(
+            f'{pairs}: there is no pair in it: give a JSON object {{"id", "a", "b"}} a line.'
+        )
     with (ctx.obj or open_models)(opening) as library:
         judged = library.judge_pairs([(row["a"], row["b"]) for row in rows])
-    lines = [{"id": row["id"], "merge": j.zone == "same", "zone": j.zone, "rule": j.rule} for row, j in zip(rows, judged, strict=True)]
+    lines = [
+        {"id": row["id"], "merge": j.zone == "same", "zone": j.zone, "rule": j.rule}
+        for row, j in zip(rows, judged, strict=True)
+    ]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     if out is None:
         sys.stdout.write(text)
@@ -255,7 +336,9 @@ def _show(cluster: Cluster, as_json: bool) -> None:
 
 
 def review_clusters(library: Library, waiting: list[Cluster], keys: Iterator[str]) -> int:
-    """Ask of each cluster and keep each decision at once, so that an interruption loses none; return how many were made."""
+    """Ask of each cluster and keep each decision at once, so that an interruption loses none;
+    return how many were made.
+    """
     decided = 0
     for number, cluster in enumerate(waiting, 1):
         print_cluster(cluster)
@@ -274,7 +357,9 @@ def review_clusters(library: Library, waiting: list[Cluster], keys: Iterator[str
 
 
 def _keys() -> Iterator[str]:
-    """Yield keys as they are pressed; where nobody sits at a terminal, the first letter of each line."""
+    """Yield keys as they are pressed; where nobody sits at a terminal, the first letter of each
+    line.
+    """
     if sys.stdin.isatty():
         read: Callable[[], Any] = click.getchar
         while True:
@@ -284,7 +369,9 @@ def _keys() -> Iterator[str]:
 
 
 def _read_pairs(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the pairs of a file; a line that is none is reported with its number and passed over."""
+    """Yield the pairs of a file; a line that is none is reported with its number and passed
+    over.
+    """
     for number, line in enumerate(_read(path).split("\n"), 1):
         if line.strip():
             try:
@@ -292,10 +379,18 @@ def _read_pairs(path: Path) -> Iterator[dict[str, str]]:
             except ValueError as error:
                 say_error(f"{path}:{number}: no JSON ({error}): the line is passed over.")
                 continue
-            if isinstance(row, dict) and "id" in row and isinstance(row.get("a"), str) and isinstance(row.get("b"), str):
+            if (
+                isinstance(row, dict)
+                and "id" in row
+                and isinstance(row.get("a"), str)
+                and isinstance(row.get("b"), str)
+            ):
                 yield row
             else:
-                say_error(f'{path}:{number}: not {{"id", "a", "b"}} with two texts: the line is passed over.')
+                say_error(
+                    f'{path}:{number}: not {{"id", "a", "b"}} with two texts: the line is '
+                    "passed over."
+                )
 
 
 def _read(path: Path) -> str:

@@ -1,4 +1,6 @@
-"""The commands `engine`: publish folders to a PostgreSQL database, from which any number of servers answer, and look after it."""
+"""The commands `engine`: publish folders to a PostgreSQL database, from which any number of servers
+answer, and look after it.
+"""
 
 from __future__ import annotations
 
@@ -38,20 +40,29 @@ LONELY_SECONDS = 15.0
 """After so long without a vector it is said how workers are started."""
 
 WORK_SECONDS, REPORT_SECONDS = 1.0, 10.0
-"""How often a worker that has nothing to do looks for texts, and one that has says how far it is."""
+"""How often a worker that has nothing to do looks for texts, and one that has says how far it
+is.
+"""
 
 _LONELY = (
-    "No vector has come for {:g} s: `thumbindex work --engine URL`, here or on any other machine, embeds what waits."
+    "No vector has come for {:g} s: `thumbindex work --engine URL`, here or on any other machine, "
+    "embeds what waits."
     " What is queued stays there if you end this by Ctrl-C, and the next run goes on."
 )
 
-engine = Program(help="Publish folders to a PostgreSQL database, from which any number of servers answer, and look after it.")
+engine = Program(
+    help="Publish folders to a PostgreSQL database, from which any number of servers answer, and "
+    "look after it."
+)
 
 
 def database_of(opening: Opening) -> str:
     """Return the address of the database that is meant. Raises UsageError where none is named."""
     if not (url := opening.database):
-        raise UsageError("Which database is meant? Name it by --engine postgresql://host/name, or as `url` of [engine] in your configuration.")
+        raise UsageError(
+            "Which database is meant? Name it by --engine postgresql://host/name, or as `url` "
+            "of [engine] in your configuration."
+        )
     return url
 
 
@@ -61,10 +72,21 @@ def database_of(opening: Opening) -> str:
 def migrate(
     ctx: typer.Context,
     opening: Opening,
-    shard: Annotated[int, typer.Option("--shard", metavar="N", min=0, max=999, help="This database's number among those that a hub reads.")] = 0,
+    shard: Annotated[
+        int,
+        typer.Option(
+            "--shard",
+            metavar="N",
+            min=0,
+            max=999,
+            help="This database's number among those that a hub reads.",
+        ),
+    ] = 0,
     as_json: JsonOption = False,
 ) -> int:
-    """Make the tables in a database, anew where they are of an earlier version: builders publish again what was there."""
+    """Make the tables in a database, anew where they are of an earlier version: builders publish
+    again what was there.
+    """
     url = database_of(opening)
     # Imported here, as in each of these commands: no other needs the extra.
     from thumbindex.library.administration import migrate
@@ -75,7 +97,11 @@ def migrate(
     elif before == after:
         print_line(f"The tables are of schema {after} already: nothing was changed.")
     else:
-        anew = f" anew, in place of schema {before}: builders publish their folders again" if before else ""
+        anew = (
+            f" anew, in place of schema {before}: builders publish their folders again"
+            if before
+            else ""
+        )
         print_line(f"The tables were made{anew or f', of schema {after}'}.")
     return FOUND
 
@@ -86,10 +112,17 @@ def migrate(
 def attach(
     ctx: typer.Context,
     opening: Opening,
-    server: Annotated[str, typer.Argument(metavar="SERVER", help="The foreign server, as `CREATE SERVER` in the hub names it.")],
+    server: Annotated[
+        str,
+        typer.Argument(
+            metavar="SERVER", help="The foreign server, as `CREATE SERVER` in the hub names it."
+        ),
+    ],
     as_json: JsonOption = False,
 ) -> int:
-    """Have a hub read the folders that another database holds, through `postgres_fdw`; the hub's tables are made with the first."""
+    """Have a hub read the folders that another database holds, through `postgres_fdw`; the hub's
+    tables are made with the first.
+    """
     url = database_of(opening)
     from thumbindex.library.administration import attach_shard
 
@@ -113,14 +146,24 @@ def attach(
 def publish(
     ctx: typer.Context,
     opening: Opening,
-    watch: Annotated[bool, typer.Option("--watch", help="Stay, follow the notes, and publish each change.")] = False,
-    queue: Annotated[bool, typer.Option("--queue", help="Leave vectors to workers: `thumbindex work` on any machine.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Stay, follow the notes, and publish each change.")
+    ] = False,
+    queue: Annotated[
+        bool,
+        typer.Option("--queue", help="Leave vectors to workers: `thumbindex work` on any machine."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Index folders on this machine and publish what has changed: servers see all of a generation, or the one before."""
+    """Index folders on this machine and publish what has changed: servers see all of a generation,
+    or the one before.
+    """
     url, here = database_of(opening), replace(opening, engine=None)
     if not (opening.folder or opening.load().folders):
-        raise UsageError("Which folders are meant? Name them by --folder, or as [[folders]] in your configuration.")
+        raise UsageError(
+            "Which folders are meant? Name them by --folder, or as [[folders]] in your "
+            "configuration."
+        )
     from thumbindex.library.engine import publish_folders
 
     with open_for(ctx, here) as library:
@@ -128,10 +171,19 @@ def publish(
             _follow(library, here, url, as_json, queue)
         with ProgressDisplay() as show:
             library.index(progress=show, after_others=True, words_only=queue)
-            done = _publish_and_wait(library, url, show) if queue else publish_folders(library.opened, url, show)
+            done = (
+                _publish_and_wait(library, url, show)
+                if queue
+                else publish_folders(library.opened, url, show)
+            )
         names = [name for name, _ in library.folders]
     if as_json:
-        print_json({"published": [asdict(each) for each in done], "unchanged": sorted({*names} - {each.name for each in done})})
+        print_json(
+            {
+                "published": [asdict(each) for each in done],
+                "unchanged": sorted({*names} - {each.name for each in done}),
+            }
+        )
     else:
         for each in done:
             print_line(_said(each))
@@ -141,7 +193,9 @@ def publish(
 
 
 def _publish_and_wait(library: Library, url: str, show: ProgressDisplay) -> tuple[Any, ...]:
-    """Publish words, have workers embed, and publish the vectors as they come, until all have; return what was published of each folder in all."""
+    """Publish words, have workers embed, and publish the vectors as they come, until all have;
+    return what was published of each folder in all.
+    """
     from thumbindex.library.engine import Load, Publishing
 
     done: dict[str, Any] = {}
@@ -151,7 +205,9 @@ def _publish_and_wait(library: Library, url: str, show: ProgressDisplay) -> tupl
         while True:
             for each in publishing.look():
                 last = done.get(each.name, replace(each, added=0, removed=0))
-                done[each.name] = replace(each, added=each.added + last.added, removed=each.removed + last.removed)
+                done[each.name] = replace(
+                    each, added=each.added + last.added, removed=each.removed + last.removed
+                )
             if publishing.failure:
                 raise publishing.failure
             waiting = {progress.folder: progress for progress in publishing.waiting()}
@@ -172,19 +228,29 @@ def _publish_and_wait(library: Library, url: str, show: ProgressDisplay) -> tupl
 
 def _said(published: Any) -> str:
     size = f"{plural(published.documents, 'document')}, {plural(published.chunks, 'chunk')}"
-    return f"{published.name}: generation {published.generation:,} published, {size}; {published.added:,} came, {published.removed:,} went"
+    return (
+        f"{published.name}: generation {published.generation:,} published, {size}; "
+        f"{published.added:,} came, {published.removed:,} went"
+    )
 
 
 def _follow(library: Library, opening: Opening, url: str, as_json: bool, queue: bool) -> None:
-    """Have the indexes kept up to the disk, by a child or whoever does it already, and publish each generation until this is interrupted."""
+    """Have the indexes kept up to the disk, by a child or whoever does it already, and publish each
+    generation until this is interrupted.
+    """
     folders, show = library.opened, ProgressDisplay()
     is_watched = library.config.serve.watch.enabled
-    if is_watched:  # before anything is published: a note may have become private since this disk was written last
+    # before anything is published: a note may have become private since this disk was written last
+    if is_watched:
         with show:
             library.index(progress=show, after_others=True, words_only=True)
-    command = child_command(opening, [each.places.watch for each in folders] if is_watched else [], words_only=queue)
+    command = child_command(
+        opening, [each.places.watch for each in folders] if is_watched else [], words_only=queue
+    )
     child = Child(command)
-    builder = Builder(folders, url, as_json, open_model=library.open_model if queue else None, tell=show)
+    builder = Builder(
+        folders, url, as_json, open_model=library.open_model if queue else None, tell=show
+    )
     said: tuple[str, ...] = ()
     try:
         with show:  # a first load takes its time; later ones do not
@@ -219,7 +285,8 @@ class Builder:
 
         self._as_json = as_json
         self._open = partial(Publishing, folders, url, open_model, Load(tell))
-        self._publishing: Publishing | None = self._open()  # what is wrong at the beginning ends the command
+        # what is wrong at the beginning ends the command
+        self._publishing: Publishing | None = self._open()
         self._tidy_at, self._tidy_seconds = 0.0, tidy_seconds
         self._failure = ""
 
@@ -258,16 +325,30 @@ class Builder:
 @reported
 @takes_opening_or_engine
 def folders(ctx: typer.Context, opening: Opening, as_json: JsonOption = False) -> int:
-    """List what is published: each folder's generation, size, and when a builder last said that this is what there is."""
+    """List what is published: each folder's generation, size, and when a builder last said that
+    this is what there is.
+    """
     url = database_of(opening)
     from thumbindex.library.administration import published_folders
 
-    found = [each for each in published_folders(url) if not opening.folder or each.name in opening.folder]
+    found = [
+        each for each in published_folders(url) if not opening.folder or each.name in opening.folder
+    ]
     if as_json:
         kept = ("name", "generation", "documents", "chunks", "vectors", "published")
-        print_json({"folders": [{key: value for key, value in asdict(each).items() if key in kept} for each in found]})
+        print_json(
+            {
+                "folders": [
+                    {key: value for key, value in asdict(each).items() if key in kept}
+                    for each in found
+                ]
+            }
+        )
     for each in found if not as_json else ():
-        size = f"{plural(each.documents, 'document')}, {plural(each.chunks, 'chunk')}, {plural(each.vectors, 'vector')}"
+        size = (
+            f"{plural(each.documents, 'document')}, {plural(each.chunks, 'chunk')}, "
+            f"{plural(each.vectors, 'vector')}"
+        )
         print_line(f"{each.name}: generation {each.generation:,}, {size}, {each.published}")
     if not found and not as_json:
         print_line("Nothing is published: `thumbindex engine publish --folder DIR` does it.")
@@ -280,15 +361,25 @@ def folders(ctx: typer.Context, opening: Opening, as_json: JsonOption = False) -
 def forget(
     ctx: typer.Context,
     opening: Opening,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The folder's name, as `thumbindex engine folders` lists it.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="The folder's name, as `thumbindex engine folders` lists it."
+        ),
+    ],
     as_json: JsonOption = False,
 ) -> int:
-    """Delete what is published of a folder; its notes and its index on the builder's machine stay."""
+    """Delete what is published of a folder; its notes and its index on the builder's machine
+    stay.
+    """
     url = database_of(opening)
     from thumbindex.library.engine import forget_folder
 
     if not forget_folder(url, name):
-        raise UnknownFolderError(f"Nothing is published under the name {name!r}: `thumbindex engine folders` lists what is.")
+        raise UnknownFolderError(
+            f"Nothing is published under the name {name!r}: `thumbindex engine folders` lists "
+            "what is."
+        )
     if as_json:
         print_json({"forgotten": name})
     else:
@@ -296,7 +387,10 @@ def forget(
     return FOUND
 
 
-WORK_EXAMPLES = ("work --engine postgresql://db.example.org/notes", "work --once --engine postgresql://db.example.org/notes")
+WORK_EXAMPLES = (
+    "work --engine postgresql://db.example.org/notes",
+    "work --once --engine postgresql://db.example.org/notes",
+)
 
 
 @reported
@@ -304,10 +398,14 @@ WORK_EXAMPLES = ("work --engine postgresql://db.example.org/notes", "work --once
 def work(
     ctx: typer.Context,
     opening: Opening,
-    once: Annotated[bool, typer.Option("--once", help="End when nothing waits that this worker can embed.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when nothing waits that this worker can embed.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Embed what `engine publish --queue` leaves to workers: any number of them, each on any machine, share the texts that wait."""
+    """Embed what `engine publish --queue` leaves to workers: any number of them, each on any
+    machine, share the texts that wait.
+    """
     url = database_of(opening)
     from thumbindex.library.work import Worker, configured_models
 
@@ -319,7 +417,9 @@ def work(
 
 
 def _work(worker: Worker, once: bool, as_json: bool) -> None:
-    """Embed until nothing waits, or until this is interrupted; a database that is lost is said once and tried again."""
+    """Embed until nothing waits, or until this is interrupted; a database that is lost is said once
+    and tried again.
+    """
     failure, reported_at, is_told = "", time.monotonic(), True
     while True:
         try:
@@ -350,4 +450,6 @@ def _report(worker: Worker, as_json: bool) -> None:
     if as_json:
         print_json(asdict(worked))
     else:
-        print_line(f"{plural(worked.embedded, 'text')} embedded by this worker, {worked.waiting:,} wait")
+        print_line(
+            f"{plural(worked.embedded, 'text')} embedded by this worker, {worked.waiting:,} wait"
+        )

@@ -1,4 +1,6 @@
-"""`thumbindex eval` and `thumbindex tune`: measure the answers to labeled queries, and choose settings by a folder's own."""
+"""`thumbindex eval` and `thumbindex tune`: measure the answers to labeled queries, and choose
+settings by a folder's own.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,42 @@ from rich.table import Table
 from thumbindex.config import changed
 from thumbindex.errors import UsageError
 from thumbindex.model import Tuned
-from thumbindex.serve.opening import FOUND, NOT_FOUND, WITH_VOCABULARY, Opening, named_folders, reported, say_error
+from thumbindex.serve.opening import (
+    FOUND,
+    NOT_FOUND,
+    WITH_VOCABULARY,
+    Opening,
+    named_folders,
+    reported,
+    say_error,
+)
 from thumbindex.serve.options import JsonOption, chosen_here, open_for, takes_opening
-from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line, print_tables
+from thumbindex.serve.terminal import (
+    ProgressDisplay,
+    output,
+    plain,
+    print_json,
+    print_line,
+    print_tables,
+)
 from thumbindex.serve.wording import as_written
-from thumbindex.study.compare import Baseline, ablate, ablation_variants, check_baseline, compare_with, read_baseline
-from thumbindex.study.evaluate import RANKED_PASSAGES, Abstention, QuerySource, ask_off_topic_both_ways, check_labels, evaluate_all
+from thumbindex.study.compare import (
+    Ablation,
+    Baseline,
+    ablate,
+    ablation_variants,
+    check_baseline,
+    compare_with,
+    read_baseline,
+)
+from thumbindex.study.evaluate import (
+    RANKED_PASSAGES,
+    Abstention,
+    QuerySource,
+    ask_off_topic_both_ways,
+    check_labels,
+    evaluate_all,
+)
 from thumbindex.study.from_links import check_source, held_queries, write_queries
 from thumbindex.study.measures import check_ids, write_run
 from thumbindex.study.queries import QuerySet, load_queries, load_set
@@ -31,7 +63,9 @@ if TYPE_CHECKING:
     from thumbindex.study.tune import Estimate, Tuning
 
 _OF_INTEREST = ("corpus.", "encode.embed.model", "encode.rerank.", "query.")
-"""Settings that change answers: a report names those, and not where things lie on the machine of whoever made it."""
+"""Settings that change answers: a report names those, and not where things lie on the machine of
+whoever made it.
+"""
 
 
 @reported
@@ -40,16 +74,56 @@ def evaluate_queries(
     ctx: typer.Context,
     opening: Opening,
     queries: Annotated[
-        list[Path] | None, typer.Argument(metavar="QUERIES.jsonl", help="Labeled queries; NAME.KIND.jsonl is asked of the folder NAME.")
+        list[Path] | None,
+        typer.Argument(
+            metavar="QUERIES.jsonl",
+            help="Labeled queries; NAME.KIND.jsonl is asked of the folder NAME.",
+        ),
     ] = None,
-    from_links: Annotated[bool, typer.Option("--from-links", help="Ask what the notes' own links, headings and descriptions say.")] = False,
-    keep: Annotated[Path | None, typer.Option("--write-queries", metavar="FILE", help="With --from-links: keep the queries.")] = None,
-    run: Annotated[Path | None, typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages here.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages a query.")] = RANKED_PASSAGES,
-    ablate: Annotated[bool, typer.Option("--ablate", help="Ask again with each stage switched, each retriever alone, each alternative.")] = False,
-    baseline: Annotated[Path | None, typer.Option("--baseline", metavar="RUN.json", help="Compare with what an earlier run wrote.")] = None,
-    report: Annotated[Path | None, typer.Option("--report", metavar="DIR", help="Write report.md, report.json and plots here.")] = None,
-    off_topic: Annotated[Path | None, typer.Option("--off-topic", metavar="FILE", help="Queries without an answer: can confidence tell?")] = None,
+    from_links: Annotated[
+        bool,
+        typer.Option(
+            "--from-links", help="Ask what the notes' own links, headings and descriptions say."
+        ),
+    ] = False,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-queries", metavar="FILE", help="With --from-links: keep the queries."
+        ),
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages here."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages a query.")
+    ] = RANKED_PASSAGES,
+    ablate: Annotated[
+        bool,
+        typer.Option(
+            "--ablate",
+            help="Ask again with each stage switched, each retriever alone, each alternative.",
+        ),
+    ] = False,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            "--baseline", metavar="RUN.json", help="Compare with what an earlier run wrote."
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report", metavar="DIR", help="Write report.md, report.json and plots here."
+        ),
+    ] = None,
+    off_topic: Annotated[
+        Path | None,
+        typer.Option(
+            "--off-topic", metavar="FILE", help="Queries without an answer: can confidence tell?"
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Ask labeled queries and measure the answers: quality, latency and tokens."""
@@ -60,7 +134,10 @@ def evaluate_queries(
         try:
             report.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{report}: the report's folder cannot be made ({error.strerror}): name another one with --report.") from error
+            raise UsageError(
+                f"{report}: the report's folder cannot be made ({error.strerror}): name "
+                "another one with --report."
+            ) from error
 
     def check(sets: Sequence[QuerySet]) -> None:
         if run or keep:
@@ -69,17 +146,25 @@ def evaluate_queries(
             check_baseline(earlier, sets)
 
     check(sets)  # before anything is opened: an index may have to be made
-    with _sources(sets, chosen_here(opening), lambda which: open_for(ctx, which), with_vocabulary=ablate) as sources:
+    with _sources(
+        sets, chosen_here(opening), lambda which: open_for(ctx, which), with_vocabulary=ablate
+    ) as sources:
         if from_links:
             check([QuerySet(each.name, each.queries) for each in sources])
         if keep:
             write_queries(keep, [query for each in sources for query in each.queries])
         findings = _find(sources, limit, earlier, ablate, off_topic)
     if run:
-        write_run(run, {query: found for each in findings.evaluations for query, found in each.run.items()})
+        write_run(
+            run,
+            {query: found for each in findings.evaluations for query, found in each.run.items()},
+        )
         if any(each.typed for each in findings.evaluations):
             typed = [each.typed or each for each in findings.evaluations]
-            write_run(run.with_name(f"{run.stem}.typed{run.suffix}"), {query: found for each in typed for query, found in each.run.items()})
+            write_run(
+                run.with_name(f"{run.stem}.typed{run.suffix}"),
+                {query: found for each in typed for query, found in each.run.items()},
+            )
     if report:
         try:
             plots = draw(report, findings)
@@ -94,36 +179,62 @@ def evaluate_queries(
     return FOUND
 
 
-def _find(sources: Sequence[QuerySource], limit: int, earlier: Baseline | None, with_ablation: bool, off_topic: Path | None) -> Findings:
+def _find(
+    sources: Sequence[QuerySource],
+    limit: int,
+    earlier: Baseline | None,
+    with_ablation: bool,
+    off_topic: Path | None,
+) -> Findings:
     """Ask the sources and compare: with an earlier run, and with each setting changed."""
     with ProgressDisplay() as show:
         evaluations = evaluate_all(sources, limit, show)
-        effects = ablate(sources, evaluations, ablation_variants(sources[0].library.config.query), limit, show) if with_ablation else ()
+        effects: tuple[Ablation, ...] = ()
+        if with_ablation:
+            variants = ablation_variants(sources[0].library.config.query)
+            effects = ablate(sources, evaluations, variants, limit, show)
     settings = {each.name: _of_interest(each.library) for each in sources}
     refusals: dict[str, Abstention] = {}
     if off_topic:
         for each in sources:
             refusals |= ask_off_topic_both_ways(each.library, each.name, each.queries, off_topic)
-    return Findings(evaluations, settings, compare_with(earlier, evaluations) if earlier else (), effects, refusals)
+    return Findings(
+        evaluations,
+        settings,
+        compare_with(earlier, evaluations) if earlier else (),
+        effects,
+        refusals,
+    )
 
 
 def _of_interest(library: Library) -> dict[str, Any]:
-    return {str(key): value for key, value in changed(library.config).items() if key.startswith(_OF_INTEREST)}
+    return {
+        str(key): value
+        for key, value in changed(library.config).items()
+        if key.startswith(_OF_INTEREST)
+    }
 
 
 def _load_sets(paths: Sequence[Path]) -> list[QuerySet]:
     sets = [load_set(path) for path in paths]
     names = [each.name for each in sets]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise UsageError(f"Two query sets are called {twice}: rename the file of one, since results are told by set.")
+        raise UsageError(
+            f"Two query sets are called {twice}: rename the file of one, since results are "
+            "told by set."
+        )
     return sets
 
 
 @contextmanager
 def _sources(
-    sets: Sequence[QuerySet], opening: Opening, open_it: Callable[[Opening], Library], with_vocabulary: bool = False
+    sets: Sequence[QuerySet],
+    opening: Opening,
+    open_it: Callable[[Opening], Library],
+    with_vocabulary: bool = False,
 ) -> Iterator[tuple[QuerySource, ...]]:
-    """Open what the sets are asked of, each library once, indexed and with its models: the folder of a set's name, else all folders together.
+    """Open what the sets are asked of, each library once, indexed and with its models: the folder
+    of a set's name, else all folders together.
 
     Without a set each folder is asked what its own notes hold.
     """
@@ -131,9 +242,13 @@ def _sources(
     with ExitStack() as opened:
 
         def ready(which: Opening) -> Library:
-            """Open and bring up to date; the settings are the caller's, whatever the index needed to be opened with."""
+            """Open and bring up to date; the settings are the caller's, whatever the index needed
+            to be opened with.
+            """
             own = opened.enter_context(open_it(which))
-            library = opened.enter_context(open_it(WITH_VOCABULARY.over(which))) if with_vocabulary else own
+            library = own
+            if with_vocabulary:
+                library = opened.enter_context(open_it(WITH_VOCABULARY.over(which)))
             _make_ready(library)
             return library.answering_with(own.config.query)
 
@@ -141,15 +256,22 @@ def _sources(
         sources = []
         for name, root in () if sets else folders.items():
             library = ready(Opening((str(root),)).over(opening))
-            sources.append(QuerySource(f"{name}.from-links", library, held_queries(library), own=True))
+            sources.append(
+                QuerySource(f"{name}.from-links", library, held_queries(library), own=True)
+            )
         for each in sets:
             own = each.folder if each.folder in folders else ""
             if own not in libraries:
-                libraries[own] = ready(Opening((str(folders[own]),)).over(opening) if own else opening)
+                libraries[own] = ready(
+                    Opening((str(folders[own]),)).over(opening) if own else opening
+                )
             sources.append(QuerySource(each.name, libraries[own], each.queries))
         for source in sources:
             if missing := check_labels(source):
-                say_error(f"{source.name}: {missing:,} labeled paths are not in the index: queries that only they answer count as 0.")
+                say_error(
+                    f"{source.name}: {missing:,} labeled paths are not in the index: queries "
+                    "that only they answer count as 0."
+                )
         yield tuple(sources)
 
 
@@ -169,12 +291,21 @@ _UNTUNED = Opening(overrides=("query.tuned=false",))
 def tune_folder(
     ctx: typer.Context,
     opening: Opening,
-    queries: Annotated[Path | None, typer.Option("--queries", metavar="FILE", help="Your own labeled queries, beside those in the notes.")] = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            "--queries", metavar="FILE", help="Your own labeled queries, beside those in the notes."
+        ),
+    ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Go back to the defaults.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide and say so, but keep nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Decide and say so, but keep nothing.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Decide from a folder's own links and descriptions how it is searched best; the defaults stay where nothing is clearly better."""
+    """Decide from a folder's own links and descriptions how it is searched best; the defaults stay
+    where nothing is clearly better.
+    """
     untuned = chosen_here(opening).over(_UNTUNED)
     if undo and dry_run:
         raise UsageError("--undo and --dry-run exclude each other: give one of them.")
@@ -185,7 +316,9 @@ def tune_folder(
             print_json({"undone": undone})
         else:
             for name, there in undone.items():
-                output().print(plain(f"{name}: {'back to the defaults' if there else 'was not tuned'}"))
+                output().print(
+                    plain(f"{name}: {'back to the defaults' if there else 'was not tuned'}")
+                )
         return FOUND if any(undone.values()) else NOT_FOUND
     # Imported here: help is shown without numpy (`test_help_imports_nothing_heavy`).
     from thumbindex.study.tune import tune
@@ -205,7 +338,13 @@ def tune_folder(
             made = datetime.now().astimezone().isoformat(timespec="seconds")
             library.keep_tuned(Tuned(found.settings, found.reason, made, found.model, payload))
     if as_json:
-        print_json({"folder": folder.name, "location": str(folder.places.tuned) if found.tried and not dry_run else None, **payload})
+        print_json(
+            {
+                "folder": folder.name,
+                "location": str(folder.places.tuned) if found.tried and not dry_run else None,
+                **payload,
+            }
+        )
     else:
         print_tuning(found, folder, dry_run=dry_run)
     return FOUND
@@ -214,9 +353,16 @@ def tune_folder(
 def announce(expected: Estimate) -> None:
     """Say on stderr what tuning will take."""
     minutes = max(1, round(expected.seconds / 60))
-    asked = f"{plural(expected.queries, 'question')} from the notes with {plural(expected.settings, 'setting')} each"
+    asked = (
+        f"{plural(expected.queries, 'question')} from the notes with "
+        f"{plural(expected.settings, 'setting')} each"
+    )
     long = "less than a minute" if expected.seconds < 60 else f"about {plural(minutes, 'minute')}"
-    typer.echo(f"Asking {asked}: {long}, and longer where several settings are worth being tried together. Ctrl-C changes nothing.", err=True)
+    typer.echo(
+        f"Asking {asked}: {long}, and longer where several settings are worth being tried "
+        "together. Ctrl-C changes nothing.",
+        err=True,
+    )
 
 
 def tuning_payload(found: Tuning) -> dict[str, Any]:
@@ -229,11 +375,20 @@ def tuning_payload(found: Tuning) -> dict[str, Any]:
         "choices": list(found.choices),
         "gain": _rounded(found.gain.mean, found.gain.low, found.gain.high) if found.gain else None,
         "kinds": {
-            kind: {"n": each.queries, "decides": each.decides, "before": round(each.before, 4), "after": round(each.after, 4)}
+            kind: {
+                "n": each.queries,
+                "decides": each.decides,
+                "before": round(each.before, 4),
+                "after": round(each.after, 4),
+            }
             for kind, each in found.kinds.items()
         },
         "tried": [
-            {"name": each.choice.name, "settings": dict(each.choice.values), "gain": _rounded(each.gain.mean, each.gain.low, each.gain.high)}
+            {
+                "name": each.choice.name,
+                "settings": dict(each.choice.values),
+                "gain": _rounded(each.gain.mean, each.gain.low, each.gain.high),
+            }
             for each in found.tried
         ],
         "seconds": round(found.seconds, 1),
@@ -248,22 +403,54 @@ def print_tuning(found: Tuning, folder: Folder, *, dry_run: bool = False) -> Non
     """Print what was tried, what the choice does to each kind of query, and what was decided."""
     console = output()
     if found.tried:
-        table = Table("alone against the defaults", "nDCG@10", "95 %", box=None, pad_edge=False, header_style="bold")
+        table = Table(
+            "alone against the defaults",
+            "nDCG@10",
+            "95 %",
+            box=None,
+            pad_edge=False,
+            header_style="bold",
+        )
         for each in found.tried:
-            table.add_row(each.choice.name, f"{each.gain.mean:+.3f}", f"[{each.gain.low:+.3f}, {each.gain.high:+.3f}]")
+            table.add_row(
+                each.choice.name,
+                f"{each.gain.mean:+.3f}",
+                f"[{each.gain.low:+.3f}, {each.gain.high:+.3f}]",
+            )
         console.print(table)
     if found.choices:
-        table = Table(f"\n{'; '.join(found.choices)}", "\nn", "\nbefore", "\nafter", box=None, pad_edge=False, header_style="bold")
+        table = Table(
+            f"\n{'; '.join(found.choices)}",
+            "\nn",
+            "\nbefore",
+            "\nafter",
+            box=None,
+            pad_edge=False,
+            header_style="bold",
+        )
         for kind, of in found.kinds.items():
-            table.add_row(kind if of.decides else f"{kind} (only watched)", str(of.queries), f"{of.before:.3f}", f"{of.after:.3f}")
+            table.add_row(
+                kind if of.decides else f"{kind} (only watched)",
+                str(of.queries),
+                f"{of.before:.3f}",
+                f"{of.after:.3f}",
+            )
         console.print(table)
     print_line("")
     print_line(found.reason, "bold")
     for key, value in found.settings.items():
         console.print(plain(f"  {key} = {as_written(value)}"))
-    kept = f"kept in {folder.places.tuned}; `thumbindex tune --undo` deletes it; {found.seconds:.0f} s"
+    kept = (
+        f"kept in {folder.places.tuned}; `thumbindex tune --undo` deletes it; {found.seconds:.0f} s"
+    )
     if dry_run:
-        kept = f"nothing was kept{': without --dry-run it would be' if found.choices else ''}; {found.seconds:.0f} s"
+        kept = (
+            f"nothing was kept{': without --dry-run it would be' if found.choices else ''}; "
+            f"{found.seconds:.0f} s"
+        )
     elif not found.tried:
-        kept = f"nothing was decided: {'what was kept before stays' if folder.places.tuned.exists() else 'nothing is kept'}"
+        kept = (
+            "nothing was decided: "
+            f"{'what was kept before stays' if folder.places.tuned.exists() else 'nothing is kept'}"
+        )
     print_line(kept, "dim")

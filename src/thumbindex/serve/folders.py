@@ -1,4 +1,6 @@
-"""Folders by name: the commands that write, list and take out what stands under `[folders]` in the user's configuration."""
+"""Folders by name: the commands that write, list and take out what stands under `[folders]` in the
+user's configuration.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +39,30 @@ _TABLE = "folders"
 _NAME = re.compile(r"\w[\w .-]{0,63}")
 """A folder's name stands in citations, before a colon, and in addresses."""
 
-ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The configuration file that is meant, not the user's own.")]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", metavar="FILE", help="The configuration file that is meant, not the user's own."
+    ),
+]
 
 
 @reported
 def add(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder with the notes.")],
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="What to call it; else as its directory is called.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name", metavar="NAME", help="What to call it; else as its directory is called."
+        ),
+    ] = None,
     about: Annotated[
-        str | None, typer.Option("--about", metavar="SENTENCE", help="What it holds, in a sentence: the client's model reads it.")
+        str | None,
+        typer.Option(
+            "--about",
+            metavar="SENTENCE",
+            help="What it holds, in a sentence: the client's model reads it.",
+        ),
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -55,49 +72,88 @@ def add(
     if not root.is_dir():
         raise UsageError(f"{directory}: there is no folder {root}: check the path.")
     if str(root) != str(root).encode("utf-8", "replace").decode("utf-8"):
-        raise UsageError(f"{root!r} is no text that a configuration can hold: give the folder a name in UTF-8.")
+        raise UsageError(
+            f"{root!r} is no text that a configuration can hold: give the folder a name in UTF-8."
+        )
     chosen = root.name if name is None else name
     if not _NAME.fullmatch(chosen):
-        given = "Its directory's name will not do" if name is None else f"The name {one_line(name)!r} will not do"
-        raise UsageError(f"{given}: give --name with letters, digits, spaces, dots, dashes and underscores, at most 64 of them.")
+        given = (
+            "Its directory's name will not do"
+            if name is None
+            else f"The name {one_line(name)!r} will not do"
+        )
+        raise UsageError(
+            f"{given}: give --name with letters, digits, spaces, dots, dashes and "
+            "underscores, at most 64 of them."
+        )
     if about is not None and len(about) > LONGEST_ABOUT:
-        raise UsageError(f"--about has {len(about):,} characters: at most {LONGEST_ABOUT} are read.")
+        raise UsageError(
+            f"--about has {len(about):,} characters: at most {LONGEST_ABOUT} are read."
+        )
     roots = configured_roots(present)
     _refuse_double(chosen, root, roots)
-    nested = [other for other, outer in roots.items() if root.is_relative_to(outer) or outer.is_relative_to(root)]
+    nested = [
+        other
+        for other, outer in roots.items()
+        if root.is_relative_to(outer) or outer.is_relative_to(root)
+    ]
     if guarded := next((each for each in nested if each in present.granted), None):
-        raise UsageError(f"{guarded} names the tokens that may see it, and {root} is a part of it, or around it: write both by hand, with tokens.")
+        raise UsageError(
+            f"{guarded} names the tokens that may see it, and {root} is a part of it, or "
+            "around it: write both by hand, with tokens."
+        )
     library_class().place_of(present.index.directory, root)
     entry = {"path": _shortest(root), **({"about": one_line(about)} if about else {})}
     _change(path, lambda text: _with_folder(text, chosen, entry))
     if as_json:
-        print_json({"name": chosen, "path": str(root), "about": entry.get("about", ""), "config": str(path)})
+        print_json(
+            {
+                "name": chosen,
+                "path": str(root),
+                "about": entry.get("about", ""),
+                "config": str(path),
+            }
+        )
         return FOUND
     print_line(f"{chosen} is {root}. It stands in {path}.")
     for other in nested:
         inner, around = (chosen, other) if root.is_relative_to(roots[other]) else (other, chosen)
         print_line(f"{inner} lies inside {around}: its notes are in both indexes.")
-    print_line(f"Next: `thumbindex index` takes its notes in, `thumbindex query --folder {shlex.quote(chosen)} …` asks them.")
+    print_line(
+        "Next: `thumbindex index` takes its notes in, `thumbindex query --folder "
+        f"{shlex.quote(chosen)} …` asks them."
+    )
     return FOUND
 
 
 @reported
 def folders(
     config: ConfigOption = None,
-    index: Annotated[Path | None, typer.Option("--index", metavar="DIR", help="The directory that holds the indexes, one a folder.")] = None,
+    index: Annotated[
+        Path | None,
+        typer.Option(
+            "--index", metavar="DIR", help="The directory that holds the indexes, one a folder."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the folders that have a name: where each is, what it is about, and how far its index is."""
+    """List the folders that have a name: where each is, what it is about, and how far its index
+    is.
+    """
     opening = Opening(index=index, config=config)
     present = opening.load()
     roots = configured_roots(present)
     indexed = _indexed(opening, roots)
-    listed = [_facts(name, root, present, indexed.get(root)) for name, root in sorted(roots.items())]
+    listed = [
+        _facts(name, root, present, indexed.get(root)) for name, root in sorted(roots.items())
+    ]
     if as_json:
         print_json({"folders": listed})
     else:
         for each in listed:
-            state = "is not there" if not each["there"] else _state(indexed.get(roots[each["name"]]))
+            state = (
+                "is not there" if not each["there"] else _state(indexed.get(roots[each["name"]]))
+            )
             print_line(f"{each['name']}: {each['path']}, {state}")
             if each["about"]:
                 print_line(f"  {each['about']}")
@@ -115,10 +171,18 @@ def remove(
     """Take a folder's name out of the configuration; notes and index stay."""
     present = Opening(config=config).load()
     path, roots = _file(config), configured_roots(present)
-    found = name if name in roots else next((each for each, root in roots.items() if root == real_folder(name)), None)
+    found = (
+        name
+        if name in roots
+        else next((each for each, root in roots.items() if root == real_folder(name)), None)
+    )
     if found is None:
         near = get_close_matches(name, roots, n=1)
-        known = f"did you mean {near[0]}?" if near else f"the folders are {', '.join(sorted(roots))}." if roots else "no folder has one."
+        known = "no folder has one."
+        if near:
+            known = f"did you mean {near[0]}?"
+        elif roots:
+            known = f"the folders are {', '.join(sorted(roots))}."
         raise UsageError(f"No folder has the name {one_line(name)!r}: {known}")
     _change(path, lambda text: _without_folder(text, found))
     if as_json:
@@ -126,8 +190,14 @@ def remove(
         return FOUND
     print_line(f"{found} is no longer in {path}. Its notes are untouched.")
     if found in present.granted:
-        print_line("The tokens that may see it went, too: state them again before a server shares it.", "bold")
-    print_line(f"Its index stays: `thumbindex forget --folder {shlex.quote(str(roots[found]))}` deletes it.")
+        print_line(
+            "The tokens that may see it went, too: state them again before a server shares it.",
+            "bold",
+        )
+    print_line(
+        f"Its index stays: `thumbindex forget --folder {shlex.quote(str(roots[found]))}` "
+        "deletes it."
+    )
     return FOUND
 
 
@@ -138,7 +208,9 @@ def _indexed(opening: Opening, roots: Mapping[str, Path]) -> dict[Path, FolderSt
     """Return the state of each of the folders that has an index."""
     library = library_class()
     directory = str(opening.index or opening.load().index.directory)
-    there = [name for name, root in roots.items() if library.place_of(directory, root).store.exists()]
+    there = [
+        name for name, root in roots.items() if library.place_of(directory, root).store.exists()
+    ]
     if not there:
         return {}
     with library.open(there, index=opening.index, config=opening.load()) as opened:
@@ -174,14 +246,21 @@ def _file(config: Path | None) -> Path:
 def _shortest(root: Path) -> str:
     """Return a path as one writes it: from the home folder on where it lies there."""
     home = Path.home().resolve()
-    return f"~/{root.relative_to(home).as_posix()}" if root != home and root.is_relative_to(home) else str(root)
+    if root != home and root.is_relative_to(home):
+        return f"~/{root.relative_to(home).as_posix()}"
+    return str(root)
 
 
 def _refuse_double(name: str, root: Path, roots: Mapping[str, Path]) -> None:
     if known := next((each for each, other in roots.items() if other == root), None):
-        raise UsageError(f"{root} has a name already: {known}. To give it another one, `thumbindex remove {shlex.quote(known)}` first.")
+        raise UsageError(
+            f"{root} has a name already: {known}. To give it another one, `thumbindex remove "
+            f"{shlex.quote(known)}` first."
+        )
     if name in roots:
-        raise UsageError(f"{name} is the name of {roots[name]}: give this one another name with --name.")
+        raise UsageError(
+            f"{name} is the name of {roots[name]}: give this one another name with --name."
+        )
 
 
 def _with_folder(text: str, name: str, entry: Mapping[str, str]) -> str:
@@ -201,13 +280,21 @@ def _without_folder(text: str, name: str) -> str:
 
 
 def _change(path: Path, edit: Any) -> None:
-    """Write what an edit makes of a file, which is created where there is none; all else in it stays as it is."""
+    """Write what an edit makes of a file, which is created where there is none; all else in it
+    stays as it is.
+    """
     before = read_text(path)
     mark, text = without_mark(before or "")
     try:
         after = mark + edit(text)
     except Malformed as error:
-        raise UsageError(f"{path}:{line_and_column(text, error.offset)}: {error.what}. Nothing was changed: edit it by hand.") from error
+        raise UsageError(
+            f"{path}:{line_and_column(text, error.offset)}: {error.what}. Nothing was "
+            "changed: edit it by hand."
+        ) from error
     if after == (before or ""):
-        raise UsageError(f"{path} does not name that folder itself, so nothing was changed: another configuration does (--config).")
+        raise UsageError(
+            f"{path} does not name that folder itself, so nothing was changed: another "
+            "configuration does (--config)."
+        )
     write_text(path, after, before)

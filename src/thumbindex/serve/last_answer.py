@@ -1,4 +1,6 @@
-"""The last answer: `query` remembers where its passages stand, `open` opens one of them, `forget` erases them."""
+"""The last answer: `query` remembers where its passages stand, `open` opens one of them, `forget`
+erases them.
+"""
 
 from __future__ import annotations
 
@@ -37,21 +39,28 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
-    """Where the passages of an answer stand, and with which options it was asked for; neither the question nor a text."""
+    """Where the passages of an answer stand, and with which options it was asked for; neither the
+    question nor a text.
+    """
 
     opening: Opening
     places: tuple[tuple[str, str, int], ...]  # folder's root, path in it and line, best first
 
 
 def remember_answer(answer: Answer, folders: Sequence[tuple[str, Path]], opening: Opening) -> None:
-    """Keep where the passages of an answer stand, for `open`; where that cannot be written, the answer before is gone all the same.
+    """Keep where the passages of an answer stand, for `open`; where that cannot be written, the
+    answer before is gone all the same.
 
     Nothing of a database can be opened: of such an answer nothing is kept.
     """
     roots = {name: str(root) for name, root in folders if is_here(root)}
     index, config = (each and absolute(each) for each in (opening.index, opening.config))
     asked = Opening(tuple(roots.values()), index, config, opening.overrides).arguments()
-    places = [(roots[each.folder], each.path, place_line(each)) for each in answer.passages if len(roots) == len(folders)]
+    places = [
+        (roots[each.folder], each.path, place_line(each))
+        for each in answer.passages
+        if len(roots) == len(folders)
+    ]
     path = _file()
     with suppress(OSError):
         path.unlink(missing_ok=True)
@@ -67,7 +76,10 @@ def erase_answer(roots: Iterable[Path]) -> None:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise StorageError(f"{path} names notes of the last answer and cannot be deleted ({error.strerror}): delete it yourself.") from error
+            raise StorageError(
+                f"{path} names notes of the last answer and cannot be deleted "
+                f"({error.strerror}): delete it yourself."
+            ) from error
 
 
 def read_answer() -> LastAnswer | None:
@@ -75,7 +87,9 @@ def read_answer() -> LastAnswer | None:
     try:
         kept = json.loads(_file().read_bytes())
         places = tuple((str(root), str(path), int(line)) for root, path, line in kept["places"])
-        return LastAnswer(Opening.from_arguments(kept["opening"]), places) if kept["format"] == _FORMAT else None
+        if kept["format"] == _FORMAT:
+            return LastAnswer(Opening.from_arguments(kept["opening"]), places)
+        return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -96,18 +110,30 @@ class With(StrEnum):
 
 
 _WITH = (
-    "Without it: your $VISUAL or $EDITOR; where none is set Obsidian, for a note in a vault, else the system's program. `editor` leaves Obsidian out."
+    "Without it: your $VISUAL or $EDITOR; where none is set Obsidian, for a note in a vault, else "
+    "the system's program. `editor` leaves Obsidian out."
 )
 
 
 @reported
 def open_result(
     ctx: typer.Context,
-    number: Annotated[int, typer.Argument(metavar="N", help="Which result, as the last answer numbers them; the first without it.")] = 1,
-    program: Annotated[With | None, typer.Option("--with", metavar="|".join(With), help=_WITH)] = None,
-    only_print: Annotated[bool, typer.Option("--print", help="Print what would be opened: path:line, or an address.")] = False,
+    number: Annotated[
+        int,
+        typer.Argument(
+            metavar="N", help="Which result, as the last answer numbers them; the first without it."
+        ),
+    ] = 1,
+    program: Annotated[
+        With | None, typer.Option("--with", metavar="|".join(With), help=_WITH)
+    ] = None,
+    only_print: Annotated[
+        bool, typer.Option("--print", help="Print what would be opened: path:line, or an address.")
+    ] = False,
 ) -> int:
-    """Open a result of your last `query` at its line; a query with --json is not remembered, of one with --files its Nth path is."""
+    """Open a result of your last `query` at its line; a query with --json is not remembered, of one
+    with --files its Nth path is.
+    """
     path, line = _open_place(ctx, number)
     set_editor = _editor(environment())
     if program is None:
@@ -117,7 +143,10 @@ def open_result(
     address = str(path)
     if program is With.OBSIDIAN:
         if not vault_of(path):
-            raise UsageError(f"{path} is in no Obsidian vault: no folder above it has a `.obsidian`. Leave --with out, or choose another program.")
+            raise UsageError(
+                f"{path} is in no Obsidian vault: no folder above it has a `.obsidian`. Leave "
+                "--with out, or choose another program."
+            )
         address = f"obsidian://open?path={quote(os.fsencode(path), safe='')}"
     elif program is With.VSCODE:
         address = vscode_link(path, line)
@@ -125,21 +154,31 @@ def open_result(
 
 
 def _open_place(ctx: typer.Context, number: int) -> tuple[Path, int]:
-    """Return where a result of the last answer stands now. Raises UsageError where there is none, or where it may not be opened any more."""
+    """Return where a result of the last answer stands now.
+
+    Raises UsageError where there is none, or where it may not be opened any more.
+    """
     known = read_answer()
     if known is None:
         raise UsageError("There is no last answer: ask with `thumbindex query` first.")
     if not known.places:
         raise UsageError("The last answer has no results: ask with `thumbindex query` again.")
     if not 1 <= number <= len(known.places):
-        raise UsageError(f"There is no result {number}: the last answer has {plural(len(known.places), 'result')}. Give 1 to {len(known.places)}.")
+        raise UsageError(
+            f"There is no result {number}: the last answer has "
+            f"{plural(len(known.places), 'result')}. Give 1 to {len(known.places)}."
+        )
     root, path, line = known.places[number - 1]
     try:
         with open_for(ctx, replace(known.opening, folder=(root,))) as library:
-            excerpt = library.read(path, exact=True)  # what reads it says whether it is there, inside the folder, and open to be read
+            # what reads it says whether it is there, inside the folder, and open to be read
+            excerpt = library.read(path, exact=True)
     except (UnknownFolderError, UnknownPathError) as error:
         why = "its note is gone, private, or outside its folder now"
-        raise UsageError(f"Result {number} of the last answer cannot be opened: {why}. Ask again with `thumbindex query`.") from error
+        raise UsageError(
+            f"Result {number} of the last answer cannot be opened: {why}. Ask again with "
+            "`thumbindex query`."
+        ) from error
     return Path(root, path), min(line, max(1, excerpt.total_lines))
 
 
@@ -148,39 +187,72 @@ def _print(address: str) -> int:
     return FOUND
 
 
-# ------------------------------------------------------------------ programs, none of them through a shell
+# ------------------------------------------------------------------ programs, none of them through
 
 
 _LINE_FORMS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
-        ("vi", "vim", "nvim", "gvim", "mvim", "view", "nano", "emacs", "emacsclient", "kak", "joe", "micro", "gedit"), ("+{line}", "{path}")
+        (
+            "vi",
+            "vim",
+            "nvim",
+            "gvim",
+            "mvim",
+            "view",
+            "nano",
+            "emacs",
+            "emacsclient",
+            "kak",
+            "joe",
+            "micro",
+            "gedit",
+        ),
+        ("+{line}", "{path}"),
     ),
-    **dict.fromkeys(("code", "code-insiders", "codium", "cursor", "windsurf"), ("--goto", "{path}:{line}")),
+    **dict.fromkeys(
+        ("code", "code-insiders", "codium", "cursor", "windsurf"), ("--goto", "{path}:{line}")
+    ),
     **dict.fromkeys(("hx", "helix", "subl", "sublime_text", "zed", "zeditor"), ("{path}:{line}",)),
 }
 """How an editor is told which line to show; one that is not here gets the path alone."""
 
 _READ_BY_CMD = re.compile(r'[&|<>^%!"]')
-"""What Windows takes for a part of a command in an argument of a command file, as `code.cmd` is one: no quotes hold it."""
+"""What Windows takes for a part of a command in an argument of a command file, as `code.cmd` is
+one: no quotes hold it.
+"""
 
 
 def editor_command(words: Sequence[str], path: Path, line: int) -> list[str]:
-    """Return what runs an editor on a line of a file. Raises UsageError where it is not installed, or cannot be given this name."""
+    """Return what runs an editor on a line of a file.
+
+    Raises UsageError where it is not installed, or cannot be given this name.
+    """
     program = shutil.which(words[0])
     if program is None:
-        raise UsageError(f"There is no program {words[0]!r}, which $VISUAL or $EDITOR names: set one that is there, or use --with or --print.")
+        raise UsageError(
+            f"There is no program {words[0]!r}, which $VISUAL or $EDITOR names: set one that "
+            "is there, or use --with or --print."
+        )
     if program.lower().endswith((".cmd", ".bat")) and _READ_BY_CMD.search(str(path)):
-        raise UsageError(f"{path} cannot be given to {program}: Windows would take a part of its name for a command. Use --with vscode.")
+        raise UsageError(
+            f"{path} cannot be given to {program}: Windows would take a part of its name for "
+            "a command. Use --with vscode."
+        )
     form = _LINE_FORMS.get(Path(words[0]).stem.lower(), ("{path}",))
     return [program, *words[1:], *(each.format(path=path, line=line) for each in form)]
 
 
 def _editor(around: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the words of the editor that is set; none where none is. Raises UsageError for quotes that do not end."""
+    """Return the words of the editor that is set; none where none is.
+
+    Raises UsageError for quotes that do not end.
+    """
     for name in ("VISUAL", "EDITOR"):
         if written := around.get(name, "").strip():
             try:
-                return tuple(shlex.split(written)) if os.name != "nt" else tuple(each.strip('"') for each in shlex.split(written, posix=False))
+                if os.name != "nt":
+                    return tuple(shlex.split(written))
+                return tuple(each.strip('"') for each in shlex.split(written, posix=False))
             except ValueError as error:
                 raise UsageError(f"${name} cannot be read ({error}): {written}") from error
     return ()
@@ -205,5 +277,8 @@ def _start(address: str) -> int:
         raise UsageError(f"There is no `{name}` to open it with: set $EDITOR, or use --print.")
     ended = subprocess.run([program, address], check=False).returncode
     if ended:
-        say_error(f"{name} ended with exit code {ended}: nothing may have been opened. Set $EDITOR, or use --print.")
+        say_error(
+            f"{name} ended with exit code {ended}: nothing may have been opened. Set $EDITOR, "
+            "or use --print."
+        )
     return FAILURE if ended else FOUND

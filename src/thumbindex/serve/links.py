@@ -21,12 +21,17 @@ def vscode_link(path: Path, line: int) -> str:
 
 
 def obsidian_link(path: Path, heading: str) -> str:
-    """Return what opens a note at a heading in Obsidian, by the name of its vault; empty where it lies in none."""
+    """Return what opens a note at a heading in Obsidian, by the name of its vault; empty where it
+    lies in none.
+    """
     vault = vault_of(path)
     if vault is None:
         return ""
-    file = path.relative_to(vault).as_posix().removesuffix(".md") + (f"#{heading}" if heading else "")
-    return f"obsidian://open?vault={quote(os.fsencode(vault.name), safe='')}&file={quote(os.fsencode(file), safe='')}"
+    file = path.relative_to(vault).as_posix().removesuffix(".md") + (
+        f"#{heading}" if heading else ""
+    )
+    named = quote(os.fsencode(vault.name), safe="")
+    return f"obsidian://open?vault={named}&file={quote(os.fsencode(file), safe='')}"
 
 
 def programs(path: Path, heading: str, line: int) -> list[tuple[str, str]]:
@@ -36,7 +41,9 @@ def programs(path: Path, heading: str, line: int) -> list[tuple[str, str]]:
 
 
 def link_to(passage: Passage, root: Path, form: str) -> str:
-    """Return the link to a passage in the form that `serve.links` names; empty for none, and where the note is in a database."""
+    """Return the link to a passage in the form that `serve.links` names; empty for none, and where
+    the note is in a database.
+    """
     if form == "none" or not is_here(path := root / passage.path):
         return ""
     if form == "obsidian":

@@ -1,4 +1,6 @@
-"""Answer commands of the same user over a socket of a server's process: those that would open just what this server has open."""
+"""Answer commands of the same user over a socket of a server's process: those that would open just
+what this server has open.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +44,27 @@ from thumbindex.serve.local_client import (
 from thumbindex.serve.opening import FAILURE, Opening, open_library
 
 REQUEST_SECONDS = 0.5
-"""The longest that one client may take to send a request or to take an answer: the next one waits meanwhile."""
+"""The longest that one client may take to send a request or to take an answer: the next one waits
+meanwhile.
+"""
 
 _WAITING = 4
 """Clients that may wait; each of them waits for a tenth of a second only."""
 
-DECIDING = ("HOME", "TZ", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE")
-"""Variables that decide which files are read, or which day it is; a server answers where they are as its own."""
+DECIDING = (
+    "HOME",
+    "TZ",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_STATE_HOME",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HF_HUB_OFFLINE",
+)
+"""Variables that decide which files are read, or which day it is; a server answers where they are
+as its own.
+"""
 
 
 _OPENING = ("--folder", "--index", "--config", "--set")
@@ -56,11 +72,16 @@ _OPENING = ("--folder", "--index", "--config", "--set")
 
 
 class Declined(BaseException):
-    """This server would not answer as the command itself would. No error: no command may catch it and print it."""
+    """This server would not answer as the command itself would.
+
+    No error: no command may catch it and print it.
+    """
 
 
 class LentLibrary(Library):
-    """A server's library as a command has it: it closes nothing, writes nothing, and loads no model that is not there."""
+    """A server's library as a command has it: it closes nothing, writes nothing, and loads no model
+    that is not there.
+    """
 
     def __init__(self, library: Library) -> None:
         vars(self).update(vars(library))  # its readers keep what they have open
@@ -136,27 +157,49 @@ class LocalSocket:
             except OSError:
                 time.sleep(REQUEST_SECONDS)  # closed, or there are too many open files
                 continue
-            with connection, suppress(Exception):  # whatever a client sends, the next one is answered
+            # whatever a client sends, the next one is answered
+            with connection, suppress(Exception):
                 if is_own(connection):
                     self._answer(connection)
 
     def _answer(self, connection: socket.socket) -> None:
-        """Read a request and answer it; to decline is to close the connection without an exit code."""
+        """Read a request and answer it; to decline is to close the connection without an exit
+        code.
+        """
         _, body = read_frame(connection, time.monotonic() + REQUEST_SECONDS, LONGEST_REQUEST)
         asked = json.loads(body)
         if not self._is_as_here(asked):
             return
         connection.settimeout(REQUEST_SECONDS)
         printed: list[tuple[int, bytearray]] = []
-        stdout, stderr = (_Printed(printed, kind, *facts) for kind, facts in zip((STDOUT, STDERR), asked["streams"], strict=True))
+        stdout, stderr = (
+            _Printed(printed, kind, *facts)
+            for kind, facts in zip((STDOUT, STDERR), asked["streams"], strict=True)
+        )
         asking = Caller(asked["folder"], asked["environment"], stdout, stderr)
         before = self._warnings.count, self._warnings.of_commands
-        code = answer_for(asking, partial(self._run, list(map(str, asked["arguments"])), lambda: connection.sendall(frame(TAKEN))))
+        code = answer_for(
+            asking,
+            partial(
+                self._run,
+                list(map(str, asked["arguments"])),
+                lambda: connection.sendall(frame(TAKEN)),
+            ),
+        )
         if code is not None and (self._warnings.count, self._warnings.of_commands) == before:
-            connection.sendall(b"".join((*(frame(kind, bytes(text)) for kind, text in printed), frame(END, bytes([code])))))
+            connection.sendall(
+                b"".join(
+                    (
+                        *(frame(kind, bytes(text)) for kind, text in printed),
+                        frame(END, bytes([code])),
+                    )
+                )
+            )
 
     def _is_as_here(self, asked: Mapping[str, Any]) -> bool:
-        """Tell whether a command runs the same code in the same surroundings, with the same rights."""
+        """Tell whether a command runs the same code in the same surroundings, with the same
+        rights.
+        """
         around, here = asked["environment"], Path(asked["folder"]).stat()
         return (
             may_be_asked(asked["arguments"])
@@ -168,7 +211,9 @@ class LocalSocket:
         )
 
     def _run(self, arguments: list[str], take: Callable[[], object]) -> int | None:
-        """Run a command over the open library and return its exit code; None where the command is to open the index itself."""
+        """Run a command over the open library and return its exit code; None where the command is
+        to open the index itself.
+        """
         try:
             lent = self._lend_early(arguments)
             take()  # who serves other folders says so without the command line's modules
@@ -184,33 +229,51 @@ class LocalSocket:
         return None
 
     def _lend_early(self, arguments: Sequence[str]) -> Mapping[Opening, Library]:
-        """Return the open library by what a command names, as far as a glance tells; decline where that is not here."""
+        """Return the open library by what a command names, as far as a glance tells; decline where
+        that is not here.
+        """
         opening = _opening_in(arguments)
         if opening.folder:
             return {opening: self._lend(opening)}
         here = real_folder(".")
-        if not self._library.config.folders and not any(here.is_relative_to(root) for _, root in self._library.folders):
+        if not self._library.config.folders and not any(
+            here.is_relative_to(root) for _, root in self._library.folders
+        ):
             raise Declined
         return {}
 
     def _lend(self, opening: Opening) -> Library:
-        """Return the open library where a command would open the same: folders, index, settings and what was tuned."""
-        if any(path and not path.expanduser().is_absolute() for path in (opening.index, opening.config)):
+        """Return the open library where a command would open the same: folders, index, settings and
+        what was tuned.
+        """
+        if any(
+            path and not path.expanduser().is_absolute() for path in (opening.index, opening.config)
+        ):
             raise Declined
         wanted = self._open(opening)
         names = [each.name for each in wanted.opened]
-        lent = LentLibrary(self._library if len(names) == len(self._library.opened) else self._library.only(names))
+        lent = LentLibrary(
+            self._library if len(names) == len(self._library.opened) else self._library.only(names)
+        )
         if lent.opened != wanted.opened or lent.config != wanted.config:
             raise Declined
-        lent.refresh()  # a server may show the last snapshot for a moment; a command opens the present one
+        # a server may show the last snapshot for a moment; a command opens the present one
+        lent.refresh()
         return lent
 
 
 def _opening_in(arguments: Sequence[str]) -> Opening:
-    """Read what a command names; where the command line's own parser comes to something else, that counts."""
+    """Read what a command names; where the command line's own parser comes to something else, that
+    counts.
+    """
     pairs = zip(arguments, (*arguments[1:], ""), strict=True)
-    named = [each if "=" in each else f"{each}={value}" for each, value in pairs if each.partition("=")[0] in _OPENING]
-    return replace(Opening.from_arguments(named), engine="")  # each of these commands asks a database where one is configured
+    named = [
+        each if "=" in each else f"{each}={value}"
+        for each, value in pairs
+        if each.partition("=")[0] in _OPENING
+    ]
+    # each of these commands asks a database where one is configured
+    return replace(Opening.from_arguments(named), engine="")
 
 
 @cache
@@ -225,8 +288,12 @@ def _commands() -> Any:
 class _Printed(io.TextIOWrapper):
     """One of a command's streams; `printed` holds what is printed on all of them, in its order."""
 
-    def __init__(self, printed: list[tuple[int, bytearray]], kind: int, encoding: str, is_terminal: bool) -> None:
-        super().__init__(_Bytes(printed, kind, is_terminal), encoding, "backslashreplace", write_through=True)
+    def __init__(
+        self, printed: list[tuple[int, bytearray]], kind: int, encoding: str, is_terminal: bool
+    ) -> None:
+        super().__init__(
+            _Bytes(printed, kind, is_terminal), encoding, "backslashreplace", write_through=True
+        )
 
 
 class _Bytes(io.RawIOBase):
@@ -249,7 +316,9 @@ class _Bytes(io.RawIOBase):
 
 
 def listen(library: Library, warnings: Warnings) -> LocalSocket | None:
-    """Listen for commands; None where the platform has no such sockets, or no directory is the user's own."""
+    """Listen for commands; None where the platform has no such sockets, or no directory is the
+    user's own.
+    """
     try:
         return LocalSocket(library, warnings) if hasattr(socket, "AF_UNIX") else None
     except OSError:
@@ -257,7 +326,9 @@ def listen(library: Library, warnings: Warnings) -> LocalSocket | None:
 
 
 def _bind(around: Mapping[str, str]) -> tuple[str, socket.socket]:
-    """Return a socket that listens in the first directory that can be this user's own, and where; raise OSError where none can."""
+    """Return a socket that listens in the first directory that can be this user's own, and where;
+    raise OSError where none can.
+    """
     for folder in socket_folders(around):
         path = f"{folder}/{os.getpid()}.sock"
         if len(os.fsencode(path)) > LONGEST_PATH:

@@ -1,4 +1,6 @@
-"""Commands over single notes and their links, in the words of the MCP tools: read, outline, related, verify, broken, orphans."""
+"""Commands over single notes and their links, in the words of the MCP tools: read, outline,
+related, verify, broken, orphans.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from thumbindex.config import absolute
-from thumbindex.errors import IndexDamagedError, IndexGoneError, StorageError, ThumbindexError, UnknownFolderError, UsageError
+from thumbindex.errors import (
+    IndexDamagedError,
+    IndexGoneError,
+    StorageError,
+    ThumbindexError,
+    UnknownFolderError,
+    UsageError,
+)
 from thumbindex.model import Excerpt, NoteMap, OutlineEntry, Related
 from thumbindex.serve.as_json import (
     broken_payload,
@@ -49,7 +58,15 @@ from thumbindex.serve.terminal import (
     print_text,
 )
 from thumbindex.serve.tools import read_lines, replace_surrogates
-from thumbindex.serve.wording import SIMILAR, check_line, filter_lines, flagged, outline_lines, related_groups, verification_head
+from thumbindex.serve.wording import (
+    SIMILAR,
+    check_line,
+    filter_lines,
+    flagged,
+    outline_lines,
+    related_groups,
+    verification_head,
+)
 from thumbindex.text import line_range, plural, split_citation
 
 if TYPE_CHECKING:
@@ -58,7 +75,10 @@ if TYPE_CHECKING:
 _RELATED = 10
 """Documents of each kind that `related` names, as the tool does."""
 
-_PATH_HELP = "A note: its path in the folder or from here, its name, or a citation such as `x.md (lines 11-14)`."
+_PATH_HELP = (
+    "A note: its path in the folder or from here, its name, or a citation such as `x.md (lines "
+    "11-14)`."
+)
 
 PathArgument = Annotated[str, typer.Argument(metavar="PATH", help=_PATH_HELP)]
 
@@ -69,17 +89,30 @@ def read(
     ctx: typer.Context,
     opening: Opening,
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help=_PATH_HELP)],
-    heading: Annotated[str | None, typer.Option("--heading", metavar="H", help="Of one note only the part under this heading.")] = None,
-    lines: Annotated[str | None, typer.Option("--lines", metavar="A-B", help="Of one note only these lines, as 12-40.")] = None,
+    heading: Annotated[
+        str | None,
+        typer.Option(
+            "--heading", metavar="H", help="Of one note only the part under this heading."
+        ),
+    ] = None,
+    lines: Annotated[
+        str | None,
+        typer.Option("--lines", metavar="A-B", help="Of one note only these lines, as 12-40."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Print notes, or parts of them; changed notes are indexed first, words only."""
     asked = read_lines(lines) if lines is not None else None
     if len(paths) > 1 and (heading is not None or lines is not None):
-        raise UsageError("--heading and --lines go with one note: of several, write each as path#heading or path:12-40.")
+        raise UsageError(
+            "--heading and --lines go with one note: of several, write each as path#heading "
+            "or path:12-40."
+        )
     with open_for(ctx, opening) as library:
         if len(paths) > 1:
-            several = up_to_date(library, lambda: library.read_each([place_here(path, library) for path in paths]))
+            several = up_to_date(
+                library, lambda: library.read_each([place_here(path, library) for path in paths])
+            )
             return _print_several(*several, len(library.folders) > 1, as_json)
 
         def read_one() -> Excerpt:
@@ -94,10 +127,17 @@ def read(
     return FOUND
 
 
-def _print_several(found: Sequence[Excerpt], errors: Mapping[str, UsageError], several: bool, as_json: bool) -> int:
+def _print_several(
+    found: Sequence[Excerpt], errors: Mapping[str, UsageError], several: bool, as_json: bool
+) -> int:
     """Print what was read at several paths, and why the others could not be read."""
     if as_json:
-        print_json({"notes": [excerpt_payload(each) for each in found], "errors": {path: str(error) for path, error in errors.items()}})
+        print_json(
+            {
+                "notes": [excerpt_payload(each) for each in found],
+                "errors": {path: str(error) for path, error in errors.items()},
+            }
+        )
         return WRONG_USE if errors else FOUND
     for number, excerpt in enumerate(found):
         if number:
@@ -111,7 +151,11 @@ def _print_several(found: Sequence[Excerpt], errors: Mapping[str, UsageError], s
 def _print_excerpt(excerpt: Excerpt, several: bool = False) -> None:
     """Print some lines under their place, with its folder where there are several."""
     place = line_range(excerpt.start_line, excerpt.end_line)
-    print_line(f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} ({place} of {excerpt.total_lines})", "bold")
+    print_line(
+        f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} ({place} of "
+        f"{excerpt.total_lines})",
+        "bold",
+    )
     for warning in flagged(excerpt.flags, (excerpt.start_line, excerpt.end_line)):
         print_line(warning, "yellow")
     print_line("")
@@ -123,12 +167,21 @@ def _print_excerpt(excerpt: Excerpt, several: bool = False) -> None:
 def outline(
     ctx: typer.Context,
     opening: Opening,
-    path: Annotated[str | None, typer.Argument(metavar="PATH", help="A note, as for `read`, or a directory; without it, all notes.")] = None,
+    path: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PATH", help="A note, as for `read`, or a directory; without it, all notes."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the headings of a note, or the notes of a directory; changed notes are indexed first, words only."""
+    """List the headings of a note, or the notes of a directory; changed notes are indexed first,
+    words only.
+    """
     if path is not None and "*" in path:
-        raise UsageError(f"`outline` takes a note or a directory; for a glob: `thumbindex list --path '{path}'`.")
+        raise UsageError(
+            f"`outline` takes a note or a directory; for a glob: `thumbindex list --path '{path}'`."
+        )
     with open_for(ctx, opening) as library:
 
         def outlined() -> Sequence[OutlineEntry]:
@@ -150,10 +203,14 @@ def related(
     ctx: typer.Context,
     opening: Opening,
     path: PathArgument,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Notes of each kind, 1 to 100.")] = _RELATED,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", help="Notes of each kind, 1 to 100.")
+    ] = _RELATED,
     as_json: JsonOption = False,
 ) -> int:
-    """List the links of a note, its backlinks, and the notes most similar to it; changed notes are indexed first, words only."""
+    """List the links of a note, its backlinks, and the notes most similar to it; changed notes are
+    indexed first, words only.
+    """
     check_limit(limit)
     with open_for(ctx, opening) as library:
 
@@ -170,7 +227,9 @@ def related(
     for title, names in related_groups(found, limit):
         unknown = title == SIMILAR and not has_vectors
         print_line(title)
-        for name in names or [f"none yet: run `{opening.command('index')}` first" if unknown else "none"]:
+        for name in names or [
+            f"none yet: run `{opening.command('index')}` first" if unknown else "none"
+        ]:
             print_line(f"  {name}")
     return FOUND
 
@@ -181,15 +240,28 @@ def verify(
     ctx: typer.Context,
     opening: Opening,
     text: Annotated[
-        str | None, typer.Argument(metavar="DRAFT", help="An answer with citations, or a citation with what it quotes; without it, standard input.")
+        str | None,
+        typer.Argument(
+            metavar="DRAFT",
+            help="An answer with citations, or a citation with what it quotes; without it, "
+            "standard input.",
+        ),
     ] = None,
-    file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Read the text from a file.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="Read the text from a file.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Check the citations in a text: there as quoted, moved, changed, gone, or never there. Exit code 1 where one of the last three is found."""
+    """Check the citations in a text: there as quoted, moved, changed, gone, or never there.
+
+    Exit code 1 where one of the last three is found.
+    """
     draft = _draft(text, file)
     with open_for(ctx, opening) as library:
-        found, several = up_to_date(library, lambda: library.verify(replace_surrogates(draft))), len(library.folders) > 1
+        found, several = (
+            up_to_date(library, lambda: library.verify(replace_surrogates(draft))),
+            len(library.folders) > 1,
+        )
     if as_json:
         print_json(verification_payload(found))
     else:
@@ -197,10 +269,19 @@ def verify(
         for check in found.checks:
             print_line(check_line(check, several), WARNING if check.state in _LOST else "")
         if found.left_out:
-            print_line(f"{plural(found.left_out, 'citation')} left out: verify a part of the text at a time", "dim")
+            print_line(
+                f"{plural(found.left_out, 'citation')} left out: verify a part of the text at "
+                "a time",
+                "dim",
+            )
         if text is not None and not found.checks and _is_file(text):
-            say_error(f"That is the path of a file: `thumbindex verify --file {shlex.quote(text)}` checks the text in it.")
-    return FOUND if found.checks and not any(each.state in _LOST for each in found.checks) else NOT_FOUND
+            say_error(
+                f"That is the path of a file: `thumbindex verify --file {shlex.quote(text)}` "
+                "checks the text in it."
+            )
+    if found.checks and not any(each.state in _LOST for each in found.checks):
+        return FOUND
+    return NOT_FOUND
 
 
 _LOST = {"changed", "gone", "never_there"}
@@ -209,7 +290,8 @@ _LOST = {"changed", "gone", "never_there"}
 
 def _is_file(text: str) -> bool:
     """Tell whether a text is, whole, the path of a file."""
-    with suppress(OSError, RuntimeError):  # it is too long for one, or begins with `~` and what is nobody's name
+    # it is too long for one, or begins with `~` and what is nobody's name
+    with suppress(OSError, RuntimeError):
         return absolute(text).is_file()
     return False
 
@@ -221,7 +303,9 @@ def _draft(text: str | None, file: Path | None) -> str:
     if text is not None and text != "-":
         return text
     if file is None and sys.stdin.isatty():
-        raise UsageError("There is no text: give it as an argument, with --file, or on standard input.")
+        raise UsageError(
+            "There is no text: give it as an argument, with --file, or on standard input."
+        )
     try:
         data = absolute(file).read_bytes() if file is not None else sys.stdin.buffer.read()
     except OSError as error:
@@ -238,19 +322,35 @@ def broken(
     path: GlobOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the links that lead to no note; exit code 1 where there is none. Changed notes are indexed first, words only."""
+    """List the links that lead to no note; exit code 1 where there is none.
+
+    Changed notes are indexed first, words only.
+    """
     filters = filters_from_options(tag, path, None, None)
     with open_for(ctx, opening) as library:
-        found, roots = up_to_date(library, lambda: library.broken(path=filters.path, tag=filters.tag)), dict(library.folders)
+        found, roots = (
+            up_to_date(library, lambda: library.broken(path=filters.path, tag=filters.tag)),
+            dict(library.folders),
+        )
     if as_json:
         print_json(broken_payload(found))
         return FOUND if found.links else NOT_FOUND
     for each in found.links:
-        print_row(output(), place_text(roots[each.folder] / each.path, each.line).append(f"  {plain_line(each.written)}"))
+        print_row(
+            output(),
+            place_text(roots[each.folder] / each.path, each.line).append(
+                f"  {plain_line(each.written)}"
+            ),
+        )
     for line in filter_lines((), found.unmet, 0):
         print_line(line, "bold")
     notes = len({(each.folder, each.path) for each in found.links})
-    print_line(f"{plural(len(found.links), 'broken link')} in {plural(notes, 'note')}" if found.links else "No broken links.", "dim")
+    print_line(
+        f"{plural(len(found.links), 'broken link')} in {plural(notes, 'note')}"
+        if found.links
+        else "No broken links.",
+        "dim",
+    )
     return FOUND if found.links else NOT_FOUND
 
 
@@ -263,7 +363,11 @@ def orphans(
     path: GlobOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the notes that no other note links to, the newest first; exit code 1 where there is none. Changed notes are indexed first, words only."""
+    """List the notes that no other note links to, the newest first; exit code 1 where there is
+    none.
+
+    Changed notes are indexed first, words only.
+    """
     filters = filters_from_options(tag, path, None, None)
     with open_for(ctx, opening) as library:
         found = up_to_date(library, lambda: library.orphans(path=filters.path, tag=filters.tag))
@@ -285,10 +389,17 @@ _NEAR_LISTED = 20
 def map_notes(
     ctx: typer.Context,
     opening: Opening,
-    limit: Annotated[int, typer.Option("--limit", min=0, max=1000, metavar="N", help="Pairs that are near and not linked.")] = _NEAR_LISTED,
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit", min=0, max=1000, metavar="N", help="Pairs that are near and not linked."
+        ),
+    ] = _NEAR_LISTED,
     as_json: JsonOption = False,
 ) -> int:
-    """Lay the notes out by what they mean, for the page, and list those that are near and not linked."""
+    """Lay the notes out by what they mean, for the page, and list those that are near and not
+    linked.
+    """
     with open_for(ctx, opening) as library:
 
         def laid_out() -> list[NoteMap]:
@@ -307,14 +418,18 @@ def map_notes(
         placed = sum(note.x is not None for note in each.notes)
         orphans = sum(not note.backlinks for note in each.notes)
         print_line(
-            f"{each.folder}: {plural(len(each.notes), 'note')}, {placed:,} laid out, {plural(len(each.links), 'link')}, "
+            f"{each.folder}: {plural(len(each.notes), 'note')}, {placed:,} laid out, "
+            f"{plural(len(each.links), 'link')}, "
             f"{orphans:,} to which none leads",
             "bold",
         )
         if each.missing:
             print_line(each.missing, WARNING)
         for pair in each.near[:limit]:
-            print_line(f"  {pair.cosine:.2f}  {each.notes[pair.first].path} - {each.notes[pair.second].path}")
+            print_line(
+                f"  {pair.cosine:.2f}  {each.notes[pair.first].path} - "
+                f"{each.notes[pair.second].path}"
+            )
         left = len(each.near) - limit + each.near_left
         if each.near and left > 0:
             print_line(f"  and {plural(left, 'more pair')} near and not linked (--limit)", "dim")
@@ -325,20 +440,37 @@ def map_notes(
 
 
 def place_here(given: str, library: Library) -> tuple[str, str | None]:
-    """Return the path in its folder of a note that is named from the current directory or by its whole path, and the folder; else what was given."""
+    """Return the path in its folder of a note that is named from the current directory or by its
+    whole path, and the folder; else what was given.
+    """
     written, _ = split_citation(given)
     file, mark, heading = written.partition("#")
     is_from_here = file.replace(os.sep, "/").split("/")[0] in {".", ".."}
-    there = Path(os.path.abspath(absolute(file)) if is_from_here else named_here(written, library).partition("#")[0])  # noqa: PTH100 - `..` is taken away
-    for name, root in sorted(library.folders, key=lambda each: -len(each[1].parts)) if there.is_absolute() else ():
-        for each in (there, Path(os.path.realpath(there.parent)) / there.name, Path(os.path.realpath(there))):
+    # - `..` is taken away
+    if is_from_here:
+        there = Path(os.path.abspath(absolute(file)))  # noqa: PTH100
+    else:
+        there = Path(named_here(written, library).partition("#")[0])
+    for name, root in (
+        sorted(library.folders, key=lambda each: -len(each[1].parts)) if there.is_absolute() else ()
+    ):
+        for each in (
+            there,
+            Path(os.path.realpath(there.parent)) / there.name,
+            Path(os.path.realpath(there)),
+        ):
             if each.is_relative_to(root):
-                return f"{each.relative_to(root).as_posix()}{mark}{heading}{given[len(written) :]}", name
+                return (
+                    f"{each.relative_to(root).as_posix()}{mark}{heading}{given[len(written) :]}",
+                    name,
+                )
     return given, None
 
 
 def named_here(path: str, library: Library) -> str:
-    """Return a path as it was given, or the whole of it where it names a folder's file from the current directory only."""
+    """Return a path as it was given, or the whole of it where it names a folder's file from the
+    current directory only.
+    """
     file, mark, heading = path.partition("#")
     here = absolute(file)
     held = any((root / each).exists() for _, root in library.folders for each in (path, file))
@@ -358,13 +490,19 @@ def index_words(library: Library, vectors: bool = False) -> None:
 
 
 ATTEMPTS = 3
-"""How often a command makes an index and asks it, where `forget` of another process takes it away in between."""
+"""How often a command makes an index and asks it, where `forget` of another process takes it away
+in between.
+"""
 
 _Told = TypeVar("_Told")
 
 
-def up_to_date(library: Library, ask: Callable[[], _Told], make_ready: Callable[[Library], None] = index_words) -> _Told:
-    """Bring the words up to date and ask; both again where another process takes the index away in between."""
+def up_to_date(
+    library: Library, ask: Callable[[], _Told], make_ready: Callable[[Library], None] = index_words
+) -> _Told:
+    """Bring the words up to date and ask; both again where another process takes the index away in
+    between.
+    """
     for _ in range(ATTEMPTS - 1):
         try:
             make_ready(library)

@@ -8,7 +8,10 @@ from pathlib import Path
 
 
 def write_owner_file(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Write a file whole or not at all, readable by its owner alone; `durable` waits for the disk. Raises OSError."""
+    """Write a file whole or not at all, readable by its owner alone; `durable` waits for the disk.
+
+    Raises OSError.
+    """
     handle, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # rights: 0600
     try:
         with open(handle, "wb") as file:  # noqa: PTH123 - an open descriptor has no path

@@ -1,4 +1,6 @@
-"""What each tool and resource answers: compact Markdown, and the same as structured content, within a token budget."""
+"""What each tool and resource answers: compact Markdown, and the same as structured content, within
+a token budget.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,16 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from thumbindex.errors import ThumbindexError, UsageError
-from thumbindex.model import Answer, Document, Excerpt, ListedNote, OutlineEntry, Passage, Progress, Why
+from thumbindex.model import (
+    Answer,
+    Document,
+    Excerpt,
+    ListedNote,
+    OutlineEntry,
+    Passage,
+    Progress,
+    Why,
+)
 from thumbindex.serve.as_json import (
     as_json,
     dedup_payload,
@@ -67,7 +78,15 @@ from thumbindex.serve.wording import (
     verification_head,
     why_lines,
 )
-from thumbindex.text import SCHEME, address_of, line_range, one_line, plural, read_address, split_citation
+from thumbindex.text import (
+    SCHEME,
+    address_of,
+    line_range,
+    one_line,
+    plural,
+    read_address,
+    split_citation,
+)
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -92,29 +111,51 @@ MOST_COMPLETIONS = 100
 def parse_uri(uri: str) -> tuple[str, str]:
     """Return folder and path of an address, a passage's too. Raises UsageError for what is none."""
     if len(uri) > LONGEST_URI:
-        raise UsageError(f"An address of {len(uri):,} characters is not a resource of this server: the longest has {LONGEST_URI:,}.")
+        raise UsageError(
+            f"An address of {len(uri):,} characters is not a resource of this server: the "
+            f"longest has {LONGEST_URI:,}."
+        )
     address = read_address(uri)
     if address is None:
-        raise UsageError(f"{uri} is not a resource of this server: their addresses read {TEMPLATE}.")
+        raise UsageError(
+            f"{uri} is not a resource of this server: their addresses read {TEMPLATE}."
+        )
     return address.folder, address.path
 
 
 def _resource_link(folder: str, path: str) -> dict[str, Any]:
     """Return a link to a document, as the protocol writes it."""
-    return {"type": "resource_link", "uri": address_of(folder, path), "name": one_line(path), "mimeType": MIME}
+    return {
+        "type": "resource_link",
+        "uri": address_of(folder, path),
+        "name": one_line(path),
+        "mimeType": MIME,
+    }
 
 
 def list_page(library: Library, cursor: str | None) -> tuple[tuple[OutlineEntry, ...], str | None]:
-    """Return one page of documents and the cursor of the next; a cursor is the address of the last one listed."""
+    """Return one page of documents and the cursor of the next; a cursor is the address of the last
+    one listed.
+    """
     after = ("", "") if cursor is None else parse_uri(cursor)
     # By comparing, not by position: documents come and go between two pages.
-    page = tuple(islice(library.browse(lambda every: (each for each in every if (each.folder, each.path) > after)), PAGE + 1))
+    page = tuple(
+        islice(
+            library.browse(
+                lambda every: (each for each in every if (each.folder, each.path) > after)
+            ),
+            PAGE + 1,
+        )
+    )
     more = len(page) > PAGE
     return page[:PAGE], address_of(page[PAGE - 1].folder, page[PAGE - 1].path) if more else None
 
 
-def complete(library: Library, argument: str, value: str, folder: str | None = None) -> tuple[list[str], bool]:
-    """Return values for the template's `folder` or `path` that match what is typed, and whether there are more of them.
+def complete(
+    library: Library, argument: str, value: str, folder: str | None = None
+) -> tuple[list[str], bool]:
+    """Return values for the template's `folder` or `path` that match what is typed, and whether
+    there are more of them.
 
     The best come first: a path that begins so, then one whose file name does.
     """
@@ -126,12 +167,23 @@ def complete(library: Library, argument: str, value: str, folder: str | None = N
         return not begins, not begins and not path.rpartition("/")[2].startswith(typed), each
 
     def arranged(every: Iterable[Document]) -> list[Document]:
-        return sorted((each for each in every if typed in each.path.casefold()), key=lambda each: key(each.path))
+        return sorted(
+            (each for each in every if typed in each.path.casefold()),
+            key=lambda each: key(each.path),
+        )
 
-    values: Iterable[str] = sorted((each for each in folders if typed in each.casefold()), key=key) if argument == "folder" else ()
+    values: Iterable[str] = (
+        sorted((each for each in folders if typed in each.casefold()), key=key)
+        if argument == "folder"
+        else ()
+    )
     if argument == "path":
-        values = (each.path for each in library.browse(arranged, folder=folder if folder in folders else None))
-    found = list(islice((each for each, _ in groupby(values)), MOST_COMPLETIONS + 1))  # a path of two folders comes once
+        values = (
+            each.path
+            for each in library.browse(arranged, folder=folder if folder in folders else None)
+        )
+    # a path of two folders comes once
+    found = list(islice((each for each, _ in groupby(values)), MOST_COMPLETIONS + 1))
     return found[:MOST_COMPLETIONS], len(found) > MOST_COMPLETIONS
 
 
@@ -141,15 +193,31 @@ _DROPPED_LISTED = 5
 """Of what a stage dropped: an explanation is for reading, `query --json` has all of it."""
 
 _FEW_TOKENS, _FEWEST_TOKENS = 25, 5
-"""Of each match, where there is less room: so that all passages come, and that at last a part of the first one's best line does."""
+"""Of each match, where there is less room: so that all passages come, and that at last a part of
+the first one's best line does.
+"""
 
 _GIVES_WAY = ("query", "corrected", "terms", "stages", "retrievers", "notes")
-"""What is left out of why a note is no answer where it is too long, in this order: the caller knows what it asked."""
+"""What is left out of why a note is no answer where it is too long, in this order: the caller knows
+what it asked.
+"""
 
 _EXPLAINED = 4
-"""How many times as long as any other an explained answer may be that was given no budget: who asks why wants to see the passages, too."""
+"""How many times as long as any other an explained answer may be that was given no budget: who asks
+why wants to see the passages, too.
+"""
 
-_LIBRARY_ARGUMENTS = {"also", "passage", "limit", "folder", "path", "tag", "since", "until", "wait_fresh"}
+_LIBRARY_ARGUMENTS = {
+    "also",
+    "passage",
+    "limit",
+    "folder",
+    "path",
+    "tag",
+    "since",
+    "until",
+    "wait_fresh",
+}
 """Arguments of `query` that are the library's; the others are about the answer's form."""
 
 
@@ -168,9 +236,11 @@ class PassageForm:
 
     several: bool = False  # folders: then each is named
     explain: bool = False
-    note_tokens: Mapping[tuple[str, str], int] = field(default_factory=dict)  # about what each note costs to read, by folder and path
+    # about what each note costs to read, by folder and path
+    note_tokens: Mapping[tuple[str, str], int] = field(default_factory=dict)
     link: Callable[[Passage], str] = lambda _: ""  # what opens it in a program
-    brief: Literal["", "brief", "briefest"] = ""  # with its citation, warnings and id alone; the briefest without the id
+    # with its citation, warnings and id alone; the briefest without the id
+    brief: Literal["", "brief", "briefest"] = ""
 
     def briefer(self, brief: Literal["brief", "briefest"]) -> PassageForm:
         """Return the form in which less stands beside each passage's text."""
@@ -184,12 +254,24 @@ class PassageForm:
         if shown.is_held:
             return f"{head}\n(you hold it: {shown.id})"
         if self.brief:
-            lines = (*passage_flags(passage), *disagreement_words(passage), *([f"id {shown.id}"] if self.brief == "brief" else []))
-            return "\n".join([head, quoted(passage.text), *(f"({one_line(line)})" for line in lines)])
+            lines = (
+                *passage_flags(passage),
+                *disagreement_words(passage),
+                *([f"id {shown.id}"] if self.brief == "brief" else []),
+            )
+            return "\n".join(
+                [head, quoted(passage.text), *(f"({one_line(line)})" for line in lines)]
+            )
         first, last = shown.section
-        cut = f"cut out of {line_range(first, last)}, {shown.left_out:,} tokens more; " if shown.is_cut else ""
+        cut = (
+            f"cut out of {line_range(first, last)}, {shown.left_out:,} tokens more; "
+            if shown.is_cut
+            else ""
+        )
         link = f"; {written}" if (written := self.link(passage)) else ""
-        cost = f"id {shown.id}; {cut}the whole note: about {self._note_tokens(passage):,} tokens{link}"
+        cost = (
+            f"id {shown.id}; {cut}the whole note: about {self._note_tokens(passage):,} tokens{link}"
+        )
         explained = explanation_lines(passage.explanation) if passage.explanation else []
         lines = (*passage_flags(passage), *beside(passage), *explained, cost)
         return "\n".join([head, quoted(passage.text), *(f"({one_line(line)})" for line in lines)])
@@ -198,8 +280,17 @@ class PassageForm:
         """Return the same as structured content."""
         passage = shown.passage
         address = address_of(passage.folder, passage.path, passage.heading, shown.digest)
-        place = {"citation": passage.citation, "id": shown.id, "address": address, "folder": passage.folder, "path": passage.path}
-        lines = {name: getattr(passage, name) for name in ("start_line", "end_line", "match_start", "match_end")}
+        place = {
+            "citation": passage.citation,
+            "id": shown.id,
+            "address": address,
+            "folder": passage.folder,
+            "path": passage.path,
+        }
+        lines = {
+            name: getattr(passage, name)
+            for name in ("start_line", "end_line", "match_start", "match_end")
+        }
         if shown.is_held:
             return {**place, **lines, "seen": True}
         if self.brief:
@@ -208,7 +299,11 @@ class PassageForm:
         if link := self.link(passage):
             cost["link"] = link
         if shown.is_cut:
-            cost["rest"] = {"start_line": shown.section[0], "end_line": shown.section[1], "tokens": shown.left_out}
+            cost["rest"] = {
+                "start_line": shown.section[0],
+                "end_line": shown.section[1],
+                "tokens": shown.left_out,
+            }
         if self.explain:
             return {**place, **passage_payload(passage), **cost}
         found = {**place, **lines, "text": passage.text, **cost, "dedup": dedup_payload(passage)}
@@ -228,8 +323,14 @@ class PassageForm:
 
     def _brief_payload(self, shown: Shown) -> dict[str, Any]:
         passage = shown.passage
-        place = {"citation": passage.citation} | ({"folder": passage.folder} if self.several else {})
-        found: dict[str, Any] = place | ({"id": shown.id, "path": passage.path} if self.brief == "brief" else {}) | {"text": passage.text}
+        place = {"citation": passage.citation} | (
+            {"folder": passage.folder} if self.several else {}
+        )
+        found: dict[str, Any] = (
+            place
+            | ({"id": shown.id, "path": passage.path} if self.brief == "brief" else {})
+            | {"text": passage.text}
+        )
         if flags := passage_flags(passage):
             found["flagged"] = flags
         if passage.disagrees:
@@ -259,30 +360,60 @@ class Frame:
     def reply(self, shown: Sequence[Shown], form: PassageForm) -> Reply:
         """Write the answer."""
         left_out = len(self.answer.passages) - len(shown)
-        structured = self._structured() | {"results": [form.as_payload(each) for each in shown]} | ({"left_out": left_out} if left_out else {})
+        structured = (
+            self._structured()
+            | {"results": [form.as_payload(each) for each in shown]}
+            | ({"left_out": left_out} if left_out else {})
+        )
         rest = [f"{left_out} more left out: raise `max_tokens` to see them."] if left_out else []
         if form.brief == "briefest":
-            least = {name: structured[name] for name in ("answerable", "confidence_level", "results", "left_out") if name in structured}
-            return Reply("\n\n".join([self._head(), *map(form.as_text, shown), *rest]), least | {"index": {}})
+            least = {
+                name: structured[name]
+                for name in ("answerable", "confidence_level", "results", "left_out")
+                if name in structured
+            }
+            return Reply(
+                "\n\n".join([self._head(), *map(form.as_text, shown), *rest]), least | {"index": {}}
+            )
         if form.brief:
-            return Reply("\n\n".join([self._head(), *map(form.as_text, shown), *rest, *self._foot()]), structured)
-        links = (_resource_link(*place) for place in dict.fromkeys((each.passage.folder, each.passage.path) for each in shown))
-        return Reply("\n\n".join([self._head(), *map(form.as_text, shown), *rest, *self._foot()]), structured, tuple(links))
+            return Reply(
+                "\n\n".join([self._head(), *map(form.as_text, shown), *rest, *self._foot()]),
+                structured,
+            )
+        links = (
+            _resource_link(*place)
+            for place in dict.fromkeys((each.passage.folder, each.passage.path) for each in shown)
+        )
+        return Reply(
+            "\n\n".join([self._head(), *map(form.as_text, shown), *rest, *self._foot()]),
+            structured,
+            tuple(links),
+        )
 
     def _head(self) -> str:
         answer = replace(self.answer, nearest=()) if self.is_bare else self.answer
-        corrected = f"Searched for: {answer.corrected}. " if answer.corrected and not self.is_bare else ""
+        corrected = (
+            f"Searched for: {answer.corrected}. " if answer.corrected and not self.is_bare else ""
+        )
         advice = "" if answer.answerable else " Say so, or try other words."
         lacking = f" {self.lacking}" if self.lacking and not self.is_bare else ""
         again, _ = ask_again(answer, self.progress)
         filters = [] if self.is_bare else filter_lines(answer.filters, answer.unmet, answer.undated)
-        return "\n".join([f"{corrected}{confidence_words(answer, self.narrowed)}{advice}{lacking}", *([again] if again else []), *filters])
+        return "\n".join(
+            [
+                f"{corrected}{confidence_words(answer, self.narrowed)}{advice}{lacking}",
+                *([again] if again else []),
+                *filters,
+            ]
+        )
 
     def _foot(self) -> list[str]:
         if self.is_bare:
             return [stood_on(self.answer.index)]
         trace = self.answer.trace
-        steps = [f"{each.stage}: {each.size_in} -> {each.size_out}, {each.moved} moved" for each in trace]
+        steps = [
+            f"{each.stage}: {each.size_in} -> {each.size_out}, {each.moved} moved" for each in trace
+        ]
         return [
             *(["\n".join([*steps, deduplication(trace)])] if self.explain else []),
             foot(self.answer, self.progress, "loaded" if self.has_model else "loading"),
@@ -290,16 +421,36 @@ class Frame:
 
     def _structured(self) -> dict[str, Any]:
         answer = self.answer
-        sure = {"answerable": answer.answerable, "confidence": round(answer.confidence, 4), "confidence_level": answer.confidence_level}
+        sure = {
+            "answerable": answer.answerable,
+            "confidence": round(answer.confidence, 4),
+            "confidence_level": answer.confidence_level,
+        }
         if self.is_bare:
             return sure | {"index": {"documents": answer.index.documents}}
-        index = as_json(answer.index) | freshness_payload(answer.freshness) | ({"progress": as_json(self.progress)} if self.progress else {})
+        index = (
+            as_json(answer.index)
+            | freshness_payload(answer.freshness)
+            | ({"progress": as_json(self.progress)} if self.progress else {})
+        )
         frame: dict[str, Any] = {**sure, "kind": str(answer.kind), "results": [], "index": index}
         if self.explain:
-            frame["trace"] = [as_json(replace(step, dropped=step.dropped[:_DROPPED_LISTED])) for step in answer.trace]
+            frame["trace"] = [
+                as_json(replace(step, dropped=step.dropped[:_DROPPED_LISTED]))
+                for step in answer.trace
+            ]
             frame["deduplication"] = deduplication_payload(answer.trace)
-        given = {"corrected": answer.corrected, "filters": as_json(answer.filters), "unmet": as_json(answer.unmet), "undated": answer.undated}
-        given |= {"listed": answer.listed, "nearest": as_json(answer.nearest), "ask_again_seconds": ask_again(answer, self.progress)[1]}
+        given = {
+            "corrected": answer.corrected,
+            "filters": as_json(answer.filters),
+            "unmet": as_json(answer.unmet),
+            "undated": answer.undated,
+        }
+        given |= {
+            "listed": answer.listed,
+            "nearest": as_json(answer.nearest),
+            "ask_again_seconds": ask_again(answer, self.progress)[1],
+        }
         return frame | {name: value for name, value in given.items() if value}
 
 
@@ -313,26 +464,50 @@ def reply_query(
     is_near: bool = True,
     unmade: Sequence[str] = (),
 ) -> Reply:
-    """Answer a question; `progress` says what is being indexed, `tell` hears how far a wait is, `interrupted` ends one.
+    """Answer a question; `progress` says what is being indexed, `tell` hears how far a wait is,
+    `interrupted` ends one.
 
-    `attended` says that somebody indexes, or is about to, `is_near` that the client is on this machine, where links open notes.
-    `unmade` says why there is no index of some of the folders.
+    `attended` says that somebody indexes, or is about to, `is_near` that the client is on this
+    machine, where links open notes. `unmade` says why there is no index of some of the folders.
     """
     if "why" in arguments:
         return _reply_why(library, arguments)
     asked = {name: value for name, value in arguments.items() if name in _LIBRARY_ARGUMENTS}
     explain, has_model = bool(arguments.get("explain")), library.models_ready
-    answer = library.query(arguments["query"], explain=explain, progress=tell, interrupted=interrupted, attended=attended, **asked)
+    answer = library.query(
+        arguments["query"],
+        explain=explain,
+        progress=tell,
+        interrupted=interrupted,
+        attended=attended,
+        **asked,
+    )
     several = len(library.folders) > 1
     narrowed = [f"`{name}`" for name in ("tag", "path", "since", "until") if arguments.get(name)]
-    lacking = up_to_date(answer.freshness, several) if answer.freshness else not_there(library.away())
+    lacking = (
+        up_to_date(answer.freshness, several) if answer.freshness else not_there(library.away())
+    )
     lacking = " ".join(filter(None, (lacking, *unmade)))
     roots, links = dict(library.folders), library.config.serve.links if is_near else "none"
-    form = PassageForm(several, explain, library.note_tokens(answer.passages), lambda each: link_to(each, roots[each.folder], links))
-    tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (_EXPLAINED if explain else 1)
+    form = PassageForm(
+        several,
+        explain,
+        library.note_tokens(answer.passages),
+        lambda each: link_to(each, roots[each.folder], links),
+    )
+    tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (
+        _EXPLAINED if explain else 1
+    )
     frame = Frame(answer, tuple(progress()), narrowed, lacking, explain, has_model=has_model)
     marked = cache(lambda: {each.rank: each.marks for each in library.marked(answer).passages})
-    return within(tokens, library.count_tokens, (frame, frame.barely()), form, arguments.get("seen", ()), lambda passage: marked()[passage.rank])
+    return within(
+        tokens,
+        library.count_tokens,
+        (frame, frame.barely()),
+        form,
+        arguments.get("seen", ()),
+        lambda passage: marked()[passage.rank],
+    )
 
 
 def within(
@@ -343,18 +518,21 @@ def within(
     held: Collection[str] = (),
     marks: Marks = own_marks,
 ) -> Reply:
-    """Write an answer of at most so many tokens, in the first form in which all passages fit, else as many as do.
+    """Write an answer of at most so many tokens, in the first form in which all passages fit, else
+    as many as do.
 
     Raises UsageError where not even how sure the answer is can be said.
     """
     size, last, passages = cache(size), frames[-1], frames[0].answer.passages
     brief, briefest = form.briefer("brief"), form.briefer("briefest")
     some, every = min(1, len(passages)), len(passages)
-    attempts = [
-        *((frame, form, LEAST_TOKENS, some if form.explain else every) for frame in frames),
+    needed = some if form.explain else every
+    attempts = [(frame, form, LEAST_TOKENS, needed) for frame in frames]
+    attempts += [
         (last, brief, LEAST_TOKENS, every),
         (last, brief, _FEW_TOKENS, every),
-        *((last, each, LEAST_TOKENS, some) for each in (brief, briefest)),
+        (last, brief, LEAST_TOKENS, some),
+        (last, briefest, LEAST_TOKENS, some),
         (last, briefest, _FEWEST_TOKENS, some),
     ]
     nothing = None
@@ -367,7 +545,8 @@ def within(
             reply = frame.reply(fit_passages(passages, found, size, held, marks), each)
             if (over := count_reply(reply, size) - tokens) <= 0:
                 return reply
-            room -= over  # a token may go over a seam: the whole is counted, and made smaller until it fits
+            # a token may go over a seam: the whole is counted, and made smaller until it fits
+            room -= over
         nothing = frame.reply((), each) if room >= 0 else nothing
     if nothing is None:
         raise _too_few(tokens, "how sure the answer is")
@@ -375,32 +554,59 @@ def within(
 
 
 def count_reply(reply: Reply, size: Size) -> int:
-    """Return the tokens of a reply in the larger of its two forms: its text with the links, and its structured content."""
-    return max(size(reply.text) + sum(size(dump(each)) for each in reply.links), size(dump(reply.structured)))
+    """Return the tokens of a reply in the larger of its two forms: its text with the links, and its
+    structured content.
+    """
+    return max(
+        size(reply.text) + sum(size(dump(each)) for each in reply.links),
+        size(dump(reply.structured)),
+    )
 
 
 def _reply_why(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """Tell why a note is, or is not, among the answers to a question."""
-    filters = {name: arguments[name] for name in ("also", "passage", "limit", "folder", "tag", "since", "until") if name in arguments}
-    found = library.why(arguments["why"], arguments["query"], glob=arguments.get("path", ()), **filters)
-    loading = [] if library.models_ready else ["keywords only this time: the model is still being loaded"]
+    filters = {
+        name: arguments[name]
+        for name in ("also", "passage", "limit", "folder", "tag", "since", "until")
+        if name in arguments
+    }
+    found = library.why(
+        arguments["why"], arguments["query"], glob=arguments.get("path", ()), **filters
+    )
+    loading = (
+        [] if library.models_ready else ["keywords only this time: the model is still being loaded"]
+    )
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * _EXPLAINED
-    return _why_within(tokens, library.count_tokens, [*map(one_line, why_lines(found, len(library.folders) > 1)), *loading], found)
+    return _why_within(
+        tokens,
+        library.count_tokens,
+        [*map(one_line, why_lines(found, len(library.folders) > 1)), *loading],
+        found,
+    )
 
 
 def _why_within(tokens: int, size: Size, lines: Sequence[str], found: Why) -> Reply:
-    """Write it in at most so many tokens: whole lines, the first ones. Raises UsageError where not even one fits."""
+    """Write it in at most so many tokens: whole lines, the first ones.
+
+    Raises UsageError where not even one fits.
+    """
     why = why_payload(found)
     for left_out in range(len(_GIVES_WAY) + 1):
         gone = list(_GIVES_WAY[:left_out])
-        kept = {name: value for name, value in why.items() if name not in gone} | ({"left_out": gone} if gone else {})
+        kept = {name: value for name, value in why.items() if name not in gone} | (
+            {"left_out": gone} if gone else {}
+        )
         structured = {"answerable": found.answerable, "results": [], "index": {}, "why": kept}
         if size(dump(structured)) <= tokens:
             break
     else:
         raise _too_few(tokens, "why the note is no answer")
     for shown in range(len(lines), 0, -1):
-        rest = [f"(lines left out: {len(lines) - shown}; raise `max_tokens` to see them)"] if shown < len(lines) else []
+        rest = (
+            [f"(lines left out: {len(lines) - shown}; raise `max_tokens` to see them)"]
+            if shown < len(lines)
+            else []
+        )
         text = "\n".join([*lines[:shown], *rest])
         if size(text) <= tokens:
             return Reply(text, structured)
@@ -408,7 +614,10 @@ def _why_within(tokens: int, size: Size, lines: Sequence[str], found: Why) -> Re
 
 
 def _too_few(tokens: int, what: str) -> UsageError:
-    return UsageError(f"`max_tokens` is {tokens}: not even {what} can be said in that. Give 2000, or leave it out.")
+    return UsageError(
+        f"`max_tokens` is {tokens}: not even {what} can be said in that. Give 2000, or leave "
+        "it out."
+    )
 
 
 def ask(
@@ -437,15 +646,27 @@ _RESERVED = "io.modelcontextprotocol/"
 """How names begin that the protocol gives to what is added to a request."""
 
 
-def answer_first(background: Background, asked: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
+def answer_first(
+    background: Background, asked: Mapping[str, Any], version: str
+) -> Mapping[str, Any] | None:
     """Return the answer to a call of `query` as the package gives it in a version of the protocol.
 
-    None is for what is better left to it: other tools, mistakes and damage, progress that somebody wants to hear of, and every long wait.
+    None is for what is better left to it: other tools, mistakes and damage, progress that somebody
+    wants to hear of, and every long wait.
     """
     meta = asked.get("_meta")
-    # What a client adds is its own business, such as an id; progress and the protocol's own names are the package's.
-    is_plain = meta is None or (isinstance(meta, dict) and not any(each == "progressToken" or each.startswith(_RESERVED) for each in meta))
-    if asked.get("name") != "query" or not asked.keys() <= {"name", "arguments", "_meta"} or not is_plain or not background.is_settled:
+    # What a client adds is its own business, such as an id; progress and the protocol's own names
+    # are the package's.
+    is_plain = meta is None or (
+        isinstance(meta, dict)
+        and not any(each == "progressToken" or each.startswith(_RESERVED) for each in meta)
+    )
+    if (
+        asked.get("name") != "query"
+        or not asked.keys() <= {"name", "arguments", "_meta"}
+        or not is_plain
+        or not background.is_settled
+    ):
         return None
     try:
         arguments = check_arguments("query", asked.get("arguments"))
@@ -455,7 +676,11 @@ def answer_first(background: Background, asked: Mapping[str, Any], version: str)
     except ThumbindexError:
         return None
     links = () if version in WITHOUT_LINKS else reply.links
-    return {"content": [{"type": "text", "text": reply.text}, *links], "structuredContent": reply.structured, "isError": False}
+    return {
+        "content": [{"type": "text", "text": reply.text}, *links],
+        "structuredContent": reply.structured,
+        "isError": False,
+    }
 
 
 # ------------------------------------------------------------------ the other tools
@@ -472,7 +697,9 @@ _ERROR_SHOWN = 200
 """Characters of a path that could not be read; of the error, twice as many."""
 
 _LEAST_SHARE = 100
-"""Tokens of a note that is read with others: of more notes than that is there for, the rest is named."""
+"""Tokens of a note that is read with others: of more notes than that is there for, the rest is
+named.
+"""
 
 _PROBLEMS_LISTED = 5
 """Of what is wrong with a folder's files: `thumbindex status --json` has all of it."""
@@ -480,14 +707,24 @@ _PROBLEMS_LISTED = 5
 
 def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """Read a document or a part of it; of several paths each, within one budget."""
-    paths, folder, heading, lines = arguments["path"], *(arguments.get(name) for name in ("folder", "heading", "lines"))
+    paths, folder, heading, lines = (
+        arguments["path"],
+        *(arguments.get(name) for name in ("folder", "heading", "lines")),
+    )
     if len(paths) > 1:
         if heading is not None or lines is not None:
-            raise UsageError("`heading` and `lines` go with one path: of several, write each as path#heading or path:12-40.")
+            raise UsageError(
+                "`heading` and `lines` go with one path: of several, write each as "
+                "path#heading or path:12-40."
+            )
         return _reply_several(library, paths, folder)
     excerpt = library.read(paths[0], folder=folder, heading=heading, lines=lines)
     shown = _cut_excerpt(excerpt, library.config.serve.read_tokens, library.count_tokens)
-    return Reply(_excerpt_text(excerpt, shown), _excerpt_cut(excerpt, shown), (_resource_link(excerpt.folder, excerpt.path),))
+    return Reply(
+        _excerpt_text(excerpt, shown),
+        _excerpt_cut(excerpt, shown),
+        (_resource_link(excerpt.folder, excerpt.path),),
+    )
 
 
 def _reply_several(library: Library, paths: Sequence[str], folder: str | None) -> Reply:
@@ -496,17 +733,31 @@ def _reply_several(library: Library, paths: Sequence[str], folder: str | None) -
     found, errors = library.read_each([(path, folder) for path in paths])
     if not found:
         raise next(iter(errors.values()))
-    taken, left_out = found[: max(1, tokens // _LEAST_SHARE)], found[max(1, tokens // _LEAST_SHARE) :]
+    taken, left_out = (
+        found[: max(1, tokens // _LEAST_SHARE)],
+        found[max(1, tokens // _LEAST_SHARE) :],
+    )
     several = len(library.folders) > 1
-    failed = {path[:_ERROR_SHOWN]: one_line(f"{path[:_ERROR_SHOWN]}: {error}")[: 2 * _ERROR_SHOWN] for path, error in errors.items()}
-    around = size(dump(failed)) + sum(size(_excerpt_text(bare, bare, several)) for each in taken for bare in (replace(each, text=""),))
-    shares = _shares([_text_cost(_cut_excerpt(each, tokens, size), size) for each in taken], tokens - around)
+    failed = {
+        path[:_ERROR_SHOWN]: one_line(f"{path[:_ERROR_SHOWN]}: {error}")[: 2 * _ERROR_SHOWN]
+        for path, error in errors.items()
+    }
+    around = size(dump(failed)) + sum(
+        size(_excerpt_text(bare, bare, several))
+        for each in taken
+        for bare in (replace(each, text=""),)
+    )
+    shares = _shares(
+        [_text_cost(_cut_excerpt(each, tokens, size), size) for each in taken], tokens - around
+    )
     shown = [_cut_excerpt(each, share, size) for each, share in zip(taken, shares, strict=True)]
     texts = [_excerpt_text(each, cut, several) for each, cut in zip(taken, shown, strict=True)]
     texts += list(failed.values())
     rest = [f"{each.path}:{each.start_line}-{each.end_line}" for each in left_out]
     texts += [one_line(f"(no room for {', '.join(rest)}: read them apart)")] if rest else []
-    structured: dict[str, Any] = {"notes": [_excerpt_cut(each, cut) for each, cut in zip(taken, shown, strict=True)]}
+    structured: dict[str, Any] = {
+        "notes": [_excerpt_cut(each, cut) for each, cut in zip(taken, shown, strict=True)]
+    }
     structured |= {"errors": failed} if failed else {}
     structured |= {"left_out": rest} if rest else {}
     links = dict.fromkeys((each.folder, each.path) for each in taken)
@@ -529,14 +780,25 @@ def _text_cost(excerpt: Excerpt, size: Size) -> int:
 def _cut_excerpt(excerpt: Excerpt, room: int, size: Size) -> Excerpt:
     """Return the first lines of an excerpt that fit."""
     text = _cut_lines(excerpt.text, room, size)
-    return excerpt if text == excerpt.text else replace(excerpt, text=text, end_line=excerpt.start_line + text.count("\n"))
+    if text == excerpt.text:
+        return excerpt
+    return replace(excerpt, text=text, end_line=excerpt.start_line + text.count("\n"))
 
 
 def _excerpt_text(excerpt: Excerpt, shown: Excerpt, several: bool = False) -> str:
-    """Write the lines that are shown of an excerpt under their place, and where the rest of them is."""
-    head = f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} ({line_range(excerpt.start_line, shown.end_line)} of {excerpt.total_lines})"
+    """Write the lines that are shown of an excerpt under their place, and where the rest of them
+    is.
+    """
+    head = (
+        f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} "
+        f"({line_range(excerpt.start_line, shown.end_line)} of {excerpt.total_lines})"
+    )
     warned = "".join(f"\n({one_line(line)})" for line in excerpt_payload(shown).get("flagged", ()))
-    rest = f"\n\n(cut here: go on with {line_range(shown.end_line + 1, excerpt.end_line)})" if shown.end_line < excerpt.end_line else ""
+    rest = (
+        f"\n\n(cut here: go on with {line_range(shown.end_line + 1, excerpt.end_line)})"
+        if shown.end_line < excerpt.end_line
+        else ""
+    )
     return f"{one_line(head)}{warned}\n\n{quoted(shown.text)}{rest}"
 
 
@@ -560,7 +822,9 @@ def _cut_lines(text: str, room: int, size: Size) -> str:
 
 
 def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """List a document's headings, or the documents of a directory; directories with their counts where those are too many."""
+    """List a document's headings, or the documents of a directory; directories with their counts
+    where those are too many.
+    """
     path = arguments.get("path", "")
     is_glob = "*" in path and not split_citation(path)[1]  # a heading may have a star in it
     if any(name in arguments for name in ("tag", "since", "until")) or is_glob:
@@ -568,10 +832,11 @@ def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     directory = (arguments.get("path") or "").strip("/").removeprefix("./")
     entries = library.outline(arguments.get("path"), folder=arguments.get("folder"))
     room, size = library.config.serve.read_tokens, library.count_tokens
-    # A document's own entries begin with its title, at level 0 too.
-    if all(each.level == 0 for each in entries) and len(_first_that_fit(entries, room, size)) < len(entries):
-        entries = _directories(entries, f"{directory}/" if directory not in {"", "."} else "")
     shown = _first_that_fit(entries, room, size)
+    # A document's own entries begin with its title, at level 0 too.
+    if len(shown) < len(entries) and all(each.level == 0 for each in entries):
+        entries = _directories(entries, f"{directory}/" if directory not in {"", "."} else "")
+        shown = _first_that_fit(entries, room, size)
     structured = outline_payload(shown)
     text = "\n".join(outline_lines(shown, len(library.folders) > 1))
     if left_out := len(entries) - len(shown):
@@ -584,14 +849,31 @@ def _reply_list(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """List the documents that filters let through, the newest first, with their dates and tags."""
     path, folder = arguments.get("path"), arguments.get("folder")
     given = {name: arguments[name] for name in ("tag", "since", "until") if name in arguments}
-    found = library.listing(path=(path,) if path else (), folder=(folder,) if folder else (), **given)
+    found = library.listing(
+        path=(path,) if path else (), folder=(folder,) if folder else (), **given
+    )
     shown = _first_that_fit(found.notes, library.config.serve.read_tokens, library.count_tokens)
-    entries = [{"folder": each.folder, "path": each.path, "heading": each.title, "date": each.date, "tags": list(each.tags)} for each in shown]
+    entries = [
+        {
+            "folder": each.folder,
+            "path": each.path,
+            "heading": each.title,
+            "date": each.date,
+            "tags": list(each.tags),
+        }
+        for each in shown
+    ]
     left_out = len(found.notes) - len(shown)
-    lines = [*list_lines(shown, len(library.folders) > 1), *filter_lines((), found.unmet, found.undated)]
+    lines = [
+        *list_lines(shown, len(library.folders) > 1),
+        *filter_lines((), found.unmet, found.undated),
+    ]
     rest = [f"… {left_out} more: give `path`, `tag`, `since` or `until`."] if left_out else []
     about = {"left_out": left_out, "unmet": as_json(found.unmet), "undated": found.undated}
-    return Reply("\n".join([*lines, *rest]), {"entries": entries} | {name: value for name, value in about.items() if value})
+    return Reply(
+        "\n".join([*lines, *rest]),
+        {"entries": entries} | {name: value for name, value in about.items() if value},
+    )
 
 
 def _first_that_fit(entries: Sequence[_Entry], room: int, size: Size) -> tuple[_Entry, ...]:
@@ -603,10 +885,15 @@ def _first_that_fit(entries: Sequence[_Entry], room: int, size: Size) -> tuple[_
 
 
 def _directories(entries: Sequence[OutlineEntry], inside: str) -> tuple[OutlineEntry, ...]:
-    """Return the directories below `inside` with how many documents each holds, in place of the documents."""
+    """Return the directories below `inside` with how many documents each holds, in place of the
+    documents.
+    """
     below = ((each.folder, each.path[len(inside) :].partition("/")) for each in entries)
     counts = Counter((folder, inside + name + slash) for folder, (name, slash, _) in below)
-    return tuple(OutlineEntry(folder, path, 0, plural(count, "document"), 1) for (folder, path), count in counts.items())
+    return tuple(
+        OutlineEntry(folder, path, 0, plural(count, "document"), 1)
+        for (folder, path), count in counts.items()
+    )
 
 
 def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
@@ -614,19 +901,41 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
     limit = arguments.get("limit", 10)
     related = library.related(arguments["path"], folder=arguments.get("folder"), limit=limit)
     structured = related_payload(related, limit)
-    lines = [one_line(related.path), *(f"{title}: {', '.join(names) or 'none'}" for title, names in related_groups(related, limit))]
-    paths = list(dict.fromkeys((*structured["links"], *structured["backlinks"], *(path for path, _ in related.similar))))[:limit]
-    return Reply("\n".join(lines), structured, tuple(_resource_link(related.folder, path) for path in paths))
+    lines = [
+        one_line(related.path),
+        *(
+            f"{title}: {', '.join(names) or 'none'}"
+            for title, names in related_groups(related, limit)
+        ),
+    ]
+    paths = list(
+        dict.fromkeys(
+            (*structured["links"], *structured["backlinks"], *(path for path, _ in related.similar))
+        )
+    )[:limit]
+    return Reply(
+        "\n".join(lines), structured, tuple(_resource_link(related.folder, path) for path in paths)
+    )
 
 
 def reply_verify(library: Library, arguments: Mapping[str, Any], is_near: bool = True) -> Reply:
     """Say what became of the citations in a text; of those that hold no more than that."""
-    found, several, size = library.verify(arguments["text"], is_near=is_near), len(library.folders) > 1, library.count_tokens
+    found, several, size = (
+        library.verify(arguments["text"], is_near=is_near),
+        len(library.folders) > 1,
+        library.count_tokens,
+    )
     head, lines, shown = verification_head(found), list[str](), list[dict[str, Any]]()
     room = library.config.serve.max_tokens - size(head) - _VERIFIED_AROUND
-    for number, (check, whole) in enumerate(zip(found.checks, verification_payload(found)["citations"], strict=True), 1):
+    for number, (check, whole) in enumerate(
+        zip(found.checks, verification_payload(found)["citations"], strict=True), 1
+    ):
         is_there = check.state == "there"
-        payload = {name: value for name, value in whole.items() if value and (not is_there or name in {"citation", "state"})}
+        payload = {
+            name: value
+            for name, value in whole.items()
+            if value and (not is_there or name in {"citation", "state"})
+        }
         if check.quotation:
             payload["quotation"] = beginning_within(check.quotation, _QUOTATION_TOKENS, size)
         line = f"{number}. {check_line(check, several)}"
@@ -636,12 +945,21 @@ def reply_verify(library: Library, arguments: Mapping[str, Any], is_near: bool =
         lines.append(line)
         shown.append(payload)
     left_out = found.left_out + len(found.checks) - len(shown)
-    rest = [f"… {plural(left_out, 'citation')} left out: verify a part of the text at a time."] if left_out else []
+    rest = (
+        [f"… {plural(left_out, 'citation')} left out: verify a part of the text at a time."]
+        if left_out
+        else []
+    )
     about = {"left_out": left_out, "uncited": found.uncited}
-    return Reply("\n".join([head, *lines, *rest]), {"citations": shown} | {name: value for name, value in about.items() if value})
+    return Reply(
+        "\n".join([head, *lines, *rest]),
+        {"citations": shown} | {name: value for name, value in about.items() if value},
+    )
 
 
-def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Progress] = ()) -> Reply:
+def reply_status(
+    library: Library, notes: Sequence[str], progress: Sequence[Progress] = ()
+) -> Reply:
     """Tell how far the index is, with what the background has to say."""
     folders = library.status()
     notes = [*notes, *filter(None, [not_there(library.away())])]
@@ -650,11 +968,28 @@ def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Prog
         each["skipped"] = each["skipped"][:_PROBLEMS_LISTED]
         each["flagged"] = each["flagged"][:_PROBLEMS_LISTED]
         each.pop("database", None)  # that is for who runs the server: counts are of all who ask it
-    lines = [one_line(f"{each.folder} ({each.root}): {stood_on(each.state)}; model {each.state.model or 'none yet'}") for each in folders]
-    lines += [one_line(f"{problem.path}: {problem.reason}") for each in folders for problem in each.problems[:_PROBLEMS_LISTED]]
+    lines = [
+        one_line(
+            f"{each.folder} ({each.root}): {stood_on(each.state)}; model "
+            f"{each.state.model or 'none yet'}"
+        )
+        for each in folders
+    ]
+    lines += [
+        one_line(f"{problem.path}: {problem.reason}")
+        for each in folders
+        for problem in each.problems[:_PROBLEMS_LISTED]
+    ]
     for status in folders:
-        lines += [one_line(f"{status.folder}: {hold_hidden(status.flagged_count)}")] if status.flagged_count else []
-        lines += [one_line(f"{flag.path}:{flag.line}: {flag.reason}") for flag in status.flagged[:_PROBLEMS_LISTED]]
+        lines += (
+            [one_line(f"{status.folder}: {hold_hidden(status.flagged_count)}")]
+            if status.flagged_count
+            else []
+        )
+        lines += [
+            one_line(f"{flag.path}:{flag.line}: {flag.reason}")
+            for flag in status.flagged[:_PROBLEMS_LISTED]
+        ]
     now = progress or [each.progress for each in folders if each.progress and each.progress.total]
     lines += [indexing(now)] if now else []
     return Reply("\n".join([*lines, *map(one_line, notes)]), structured)

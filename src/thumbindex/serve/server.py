@@ -1,4 +1,7 @@
-"""The commands that stay: the server and the page. A client waits for the server's start, so it can do without the others."""
+"""The commands that stay: the server and the page.
+
+A client waits for the server's start, so it can do without the others.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +26,52 @@ HELP_NAMES = {"help_option_names": ["--help", "-h"]}
 def serve(
     ctx: typer.Context,
     opening: Opening,
-    http: Annotated[bool, typer.Option("--http", help="Serve several clients over Streamable HTTP, until a signal ends it.")] = False,
-    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Where --http listens: this machine alone without a token.")] = None,
-    port: Annotated[int | None, typer.Option("--port", min=0, max=65_535, metavar="N", help="The port; 0 takes a free one.")] = None,
-    token_file: Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help="Hashes of tokens, by `thumbindex token`.")] = None,
-    page: Annotated[bool, typer.Option("--page", help="With --http, serve the page for browsers, too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --http, print the address as JSON; what a server says is JSON anyway.")] = False,
+    http: Annotated[
+        bool,
+        typer.Option(
+            "--http", help="Serve several clients over Streamable HTTP, until a signal ends it."
+        ),
+    ] = False,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            help="Where --http listens: this machine alone without a token.",
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=0, max=65_535, metavar="N", help="The port; 0 takes a free one."
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file", metavar="FILE", help="Hashes of tokens, by `thumbindex token`."
+        ),
+    ] = None,
+    page: Annotated[
+        bool, typer.Option("--page", help="With --http, serve the page for browsers, too.")
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="With --http, print the address as JSON; what a server says is JSON anyway.",
+        ),
+    ] = False,
 ) -> int:
-    """Serve MCP over standard input and output, for a client that starts this command; with --http for several clients."""
-    given = {"host": host, "port": port, "token_file": None if token_file is None else str(token_file), "page": page or None}
+    """Serve MCP over standard input and output, for a client that starts this command; with --http
+    for several clients.
+    """
+    given = {
+        "host": host,
+        "port": port,
+        "token_file": None if token_file is None else str(token_file),
+        "page": page or None,
+    }
     given_values = {name: value for name, value in given.items() if value is not None}
     if http:
         # Imported here: a client that starts this command waits for nothing of it.
@@ -39,7 +79,9 @@ def serve(
 
         return serve_http(opening, given_values, as_json=as_json)
     if given_values:
-        raise UsageError(f"--{next(iter(given_values)).replace('_', '-')} is for a server over HTTP: add --http.")
+        raise UsageError(
+            f"--{next(iter(given_values)).replace('_', '-')} is for a server over HTTP: add --http."
+        )
     return serve_stdio(opening)
 
 
@@ -48,11 +90,24 @@ def serve(
 def page(
     ctx: typer.Context,
     opening: Opening,
-    port: Annotated[int | None, typer.Option("--port", min=0, max=65_535, metavar="N", help="The port; without it 8378, or a free one.")] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            min=0,
+            max=65_535,
+            metavar="N",
+            help="The port; without it 8378, or a free one.",
+        ),
+    ] = None,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> int:
-    """Show the notes as a page in the browser, on this machine alone: ask, read, review copies, judge answers."""
+    """Show the notes as a page in the browser, on this machine alone: ask, read, review copies,
+    judge answers.
+    """
     # Imported here: help waits for nothing of it.
     from thumbindex.serve.http.app import serve_page
 
@@ -61,7 +116,11 @@ def page(
 
 PAGE_EXAMPLES = ("page --folder notes", "page --no-browser --port 9000")
 
-SERVE_EXAMPLES = ("serve --folder notes", "serve --http --port 8080 --folder notes", "serve --http --engine postgresql://db.example.org/notes")
+SERVE_EXAMPLES = (
+    "serve --folder notes",
+    "serve --http --port 8080 --folder notes",
+    "serve --http --engine postgresql://db.example.org/notes",
+)
 
 server_app = Program(name=PROGRAM, help=ABOUT, context_settings=HELP_NAMES)
 """The program with these commands alone."""
@@ -72,4 +131,6 @@ server_app.command(examples=PAGE_EXAMPLES)(page)
 
 @server_app.callback()
 def _program() -> None:
-    """Take commands by name: typer asks for no name where a program has but one command, unless something is said of the program itself."""
+    """Take commands by name: typer asks for no name where a program has but one command, unless
+    something is said of the program itself.
+    """

@@ -1,6 +1,8 @@
-"""A program that waits, in very little memory, until an index has nobody who tends it, and is then the child that does: `LOCK... -- ARGUMENT...`.
+"""A program that waits, in very little memory, until an index has nobody who tends it, and is then
+the child that does: `LOCK... -- ARGUMENT...`.
 
-It imports nothing but what waiting takes: each server has a child, and of those on one folder all but one only wait.
+It imports nothing but what waiting takes: each server has a child, and of those on one folder all
+but one only wait.
 """
 
 from __future__ import annotations
@@ -15,24 +17,34 @@ if sys.platform != "win32":
     import fcntl
 
 PAUSE_SECONDS = 0.2
-"""How often one looks: the child then imports what it needs, for half a second of a quiet machine, and is to take over within two."""
+"""How often one looks: the child then imports what it needs, for half a second of a quiet machine,
+and is to take over within two.
+"""
 
 REST = "--"
 """Stands between the locks and the arguments."""
 
 
 def await_office(locks: Sequence[str], wishes: IO[str]) -> bool:
-    """Wait until one of the locks is free or the server has a wish, which is the child's to hear; without locks, do not wait.
+    """Wait until one of the locks is free or the server has a wish, which is the child's to hear;
+    without locks, do not wait.
 
-    Tell whether the server is still there, as far as can be told: a child that begins in order to end takes the processor from those who quit.
+    Tell whether the server is still there, as far as can be told: a child that begins in order to
+    end takes the processor from those who quit.
     """
-    while locks and all(map(_is_held, locks)) and not select.select([wishes], [], [], PAUSE_SECONDS)[0]:
+    while (
+        locks
+        and all(map(_is_held, locks))
+        and not select.select([wishes], [], [], PAUSE_SECONDS)[0]
+    ):
         pass
     return not _is_at_end(wishes)
 
 
 def _is_at_end(wishes: IO[str]) -> bool:
-    """Tell whether nobody can write any more and nothing is left to be read; no where a system does not say so."""
+    """Tell whether nobody can write any more and nothing is left to be read; no where a system does
+    not say so.
+    """
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()
@@ -41,7 +53,9 @@ def _is_at_end(wishes: IO[str]) -> bool:
 
 
 def _is_held(lock: str) -> bool:
-    """Tell whether a process holds a lock; where it is free it is shared for the moment of looking."""
+    """Tell whether a process holds a lock; where it is free it is shared for the moment of
+    looking.
+    """
     if sys.platform == "win32":  # no pipe can be waited for there while a lock is looked at
         return False
     try:
@@ -55,7 +69,8 @@ def _is_held(lock: str) -> bool:
 
 
 if __name__ == "__main__":
-    # Ctrl-C in a terminal reaches the server's child as well: the server ends it, by closing its input.
+    # Ctrl-C in a terminal reaches the server's child as well: the server ends it, by closing its
+    # input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     at = sys.argv.index(REST)
     if not await_office(sys.argv[1:at], sys.stdin):

@@ -1,4 +1,6 @@
-"""MCP over standard input and output: only the protocol is ever written there, and the end of the input is the end of the server."""
+"""MCP over standard input and output: only the protocol is ever written there, and the end of the
+input is the end of the server.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +31,28 @@ def serve_stdio(opening: Opening) -> int:
     folders, about = served_folders(opening, config)
     if sys.stdin.isatty():
         say_what_is_awaited(folders)
-    # The input is read by a thread that no Python-level exception would wake: let signals end the process at once.
+    # The input is read by a thread that no Python-level exception would wake: let signals end the
+    # process at once.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_DFL)
     may_name = names_allowed(opening, folders)
     about = about_folders(replace(config, about=about), folders, may_name)
     database = opening.database_in(config)
     takes_roots = not opening.folder and not config.folders and not database
-    greet = partial(answer_initialize, folders=folders, may_name=may_name, takes_roots=takes_roots, about=about)
+    greet = partial(
+        answer_initialize, folders=folders, may_name=may_name, takes_roots=takes_roots, about=about
+    )
     background = Background(opening, takes_roots=takes_roots, takes_commands=not database)
-    ahead = EarlyLines(_claim_input(), outgoing, {"initialize": greet, "tools/list": answer_list}, partial(answer_call, background))
+    ahead = EarlyLines(
+        _claim_input(),
+        outgoing,
+        {"initialize": greet, "tools/list": answer_list},
+        partial(answer_call, background),
+    )
     give_memory_back()
     ahead.await_call()
-    # Imported here: no client waits for the protocol's package with its first requests (`test_a_server_is_started_without_the_other_commands`).
+    # Imported here: no client waits for the protocol's package with its first requests
+    # (`test_a_server_is_started_without_the_other_commands`).
     from thumbindex.serve.mcp import serve_client
 
     serve_client(background, folders, may_name, about, ahead)
@@ -51,10 +62,15 @@ def serve_stdio(opening: Opening) -> int:
 
 
 def say_what_is_awaited(folders: Sequence[tuple[str, Path]]) -> None:
-    """Tell who started this in a terminal what the server waits for, and how to try it; on stderr, as stdout is the protocol's."""
+    """Tell who started this in a terminal what the server waits for, and how to try it; on stderr,
+    as stdout is the protocol's.
+    """
     named = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in folders)
     lines = (
-        f"The MCP server for {', '.join(name for name, _ in folders)} waits for messages of an MCP client: a client starts this command itself.",
+        (
+            f"The MCP server for {', '.join(name for name, _ in folders)} waits for messages of "
+            "an MCP client: a client starts this command itself."
+        ),
         f"To set up a client:  thumbindex install CLIENT {named}",
         f'To ask right here:   thumbindex query "your question" {named}',
         "Ctrl-C ends the server.",
@@ -63,16 +79,23 @@ def say_what_is_awaited(folders: Sequence[tuple[str, Path]]) -> None:
     sys.stderr.flush()
 
 
-def answer_call(background: Background, asked: Mapping[str, Any], greeting: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the answer to a client's first call, where it need not wait for the protocol's package."""
-    # Imported here: the handshake does without the forms of answers (`tests/handshake.py` counts the modules).
+def answer_call(
+    background: Background, asked: Mapping[str, Any], greeting: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """Return the answer to a client's first call, where it need not wait for the protocol's
+    package.
+    """
+    # Imported here: the handshake does without the forms of answers (`tests/handshake.py` counts
+    # the modules).
     from thumbindex.serve.replies import answer_first
 
     return answer_first(background, asked, greeting["protocolVersion"])
 
 
 def claim_output() -> io.TextIOWrapper:
-    """Return standard output for the protocol alone; whatever else writes there, native libraries too, comes out on stderr."""
+    """Return standard output for the protocol alone; whatever else writes there, native libraries
+    too, comes out on stderr.
+    """
     sys.stdout.flush()
     protocol = os.dup(1)
     os.dup2(2, 1)
@@ -80,7 +103,9 @@ def claim_output() -> io.TextIOWrapper:
 
 
 def _claim_input() -> IO[bytes]:
-    """Return standard input for the protocol alone; whatever else reads there, a child process too, finds its end."""
+    """Return standard input for the protocol alone; whatever else reads there, a child process too,
+    finds its end.
+    """
     protocol = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

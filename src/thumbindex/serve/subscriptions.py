@@ -13,7 +13,12 @@ from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal
 from mcp.server.connection import Connection
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged, ResourceUpdated
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+)
 
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.model import Changes
@@ -23,26 +28,43 @@ from thumbindex.serve.replies import parse_uri
 Address = tuple[str, str]
 """Folder and path."""
 
-LEVELS: tuple[types.LoggingLevel, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+LEVELS: tuple[types.LoggingLevel, ...] = (
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+)
 
 _NOTES_SECONDS = 1.0
 """Between two looks at what is to be told in the client's log."""
 
 MOST_SUBSCRIBED = 1_000
-"""Documents of which one client, or one of its streams, is told: each is looked at with each change, and nobody reads as many one by one."""
+"""Documents of which one client, or one of its streams, is told: each is looked at with each
+change, and nobody reads as many one by one.
+"""
 
 
 class Subscriber:
-    """One client. All of it happens on the event loop; what is told late is told once, however often it has changed meanwhile."""
+    """One client. All of it happens on the event loop; what is told late is told once, however
+    often it has changed meanwhile.
+    """
 
-    def __init__(self, folders: Callable[[], Collection[str]], notes: Callable[[], Collection[str]] = tuple) -> None:
+    def __init__(
+        self, folders: Callable[[], Collection[str]], notes: Callable[[], Collection[str]] = tuple
+    ) -> None:
         self._folders, self._notes = folders, notes
         self._level = len(LEVELS)  # nothing, until the client says otherwise: not every one listens
         self._session: ServerSession | None = None  # of a client of the years before 2026-07-28
-        self._subscribed: dict[str, Address] = {}  # by address as the client wrote it: it is told in its own words
+        # by address as the client wrote it: it is told in its own words
+        self._subscribed: dict[str, Address] = {}
         self._bus = InMemorySubscriptionBus()
         self._streams = ListenHandler(self._bus)
-        self._listened: Counter[str] = Counter()  # the same, of the streams that a later client opened
+        # the same, of the streams that a later client opened
+        self._listened: Counter[str] = Counter()
         self._updated: dict[str, None] = {}
         self._listed = False
         self._wake = anyio.Event()
@@ -59,11 +81,15 @@ class Subscriber:
     async def log(self, level: types.LoggingLevel, text: str) -> None:
         """Write into the client's log, where it is of an era that has one and wants to know."""
         if self._session is not None and LEVELS.index(level) >= self._level:
-            message = types.LoggingMessageNotificationParams(level=level, logger="thumbindex", data=text)
+            message = types.LoggingMessageNotificationParams(
+                level=level, logger="thumbindex", data=text
+            )
             await self._session.send_notification(types.LoggingMessageNotification(params=message))
 
     async def log_notes(self) -> None:
-        """Write what goes wrong behind the answers into the client's log, each thing once, without end."""
+        """Write what goes wrong behind the answers into the client's log, each thing once, without
+        end.
+        """
         logged: set[str] = set()
         while True:
             now = list(self._notes()) if self._level <= LEVELS.index("warning") else []
@@ -74,25 +100,43 @@ class Subscriber:
             await anyio.sleep(_NOTES_SECONDS)
 
     def subscribe(self, uri: str, session: ServerSession) -> None:
-        """Tell the client from now on when the document at an address changes; it need not be there yet. Raises UsageError."""
+        """Tell the client from now on when the document at an address changes; it need not be there
+        yet.
+
+        Raises UsageError.
+        """
         address = self._checked(uri)
         if uri not in self._subscribed and len(self._subscribed) >= MOST_SUBSCRIBED:
-            raise UsageError(f"A client subscribes to {MOST_SUBSCRIBED:,} documents at most: unsubscribe from one, or listen to the list of all.")
+            raise UsageError(
+                f"A client subscribes to {MOST_SUBSCRIBED:,} documents at most: unsubscribe "
+                "from one, or listen to the list of all."
+            )
         self._subscribed[uri] = address
         self._session = session
 
     def unsubscribe(self, uri: str) -> None:
         """Tell it no longer; an address that is written otherwise is the same one."""
         address = self._checked(uri)
-        self._subscribed = {each: other for each, other in self._subscribed.items() if other != address}
+        self._subscribed = {
+            each: other for each, other in self._subscribed.items() if other != address
+        }
 
-    async def listen(self, ctx: Any, asked: types.SubscriptionFilter) -> types.SubscriptionsListenResult:
-        """Serve a stream of what was asked for until the client ends it; what never comes from here is not promised."""
-        uris = [uri for uri in asked.resource_subscriptions or () if self._is_ours(uri)][:MOST_SUBSCRIBED]
-        honored = types.SubscriptionFilter(resources_list_changed=asked.resources_list_changed, resource_subscriptions=uris)
+    async def listen(
+        self, ctx: Any, asked: types.SubscriptionFilter
+    ) -> types.SubscriptionsListenResult:
+        """Serve a stream of what was asked for until the client ends it; what never comes from here
+        is not promised.
+        """
+        ours = [uri for uri in asked.resource_subscriptions or () if self._is_ours(uri)]
+        uris = ours[:MOST_SUBSCRIBED]
+        honored = types.SubscriptionFilter(
+            resources_list_changed=asked.resources_list_changed, resource_subscriptions=uris
+        )
         self._listened.update(uris)
         try:
-            return await self._streams(ctx, types.SubscriptionsListenRequestParams(notifications=honored))
+            return await self._streams(
+                ctx, types.SubscriptionsListenRequestParams(notifications=honored)
+            )
         finally:
             self._listened.subtract(uris)
             self._listened += Counter()  # drops those that nobody listens to any longer
@@ -100,9 +144,14 @@ class Subscriber:
     def take(self, news: Mapping[str, Changes]) -> None:
         """Take what is new in the indexes, to be told at the next opportunity."""
         watched = {**self._subscribed, **{uri: parse_uri(uri) for uri in self._listened}}
-        new = {(name, path) for name, each in news.items() for path in (*each.added, *each.changed, *each.removed)} if watched else set()
+        new = set[tuple[str, str]]()
+        for name, changes in news.items() if watched else ():
+            paths = (*changes.added, *changes.changed, *changes.removed)
+            new.update((name, path) for path in paths)
         self._updated |= dict.fromkeys(uri for uri, address in watched.items() if address in new)
-        self._listed = self._listed or any(changes.added or changes.removed for changes in news.values())
+        self._listed = self._listed or any(
+            changes.added or changes.removed for changes in news.values()
+        )
         if self._updated or self._listed:
             self._wake.set()
 
@@ -132,14 +181,25 @@ class Subscriber:
     def _checked(self, uri: str) -> Address:
         folder, path = parse_uri(uri)
         if folder not in (folders := self._folders()):
-            raise UnknownFolderError(f"{uri}: no folder {folder!r} here: there is {', '.join(folders)}.")
+            raise UnknownFolderError(
+                f"{uri}: no folder {folder!r} here: there is {', '.join(folders)}."
+            )
         return folder, path
 
 
 class Subscribers:
-    """A server's clients, one a connection, known from when one first wants to be told of something. None waits for another one."""
+    """A server's clients, one a connection, known from when one first wants to be told of
+    something.
 
-    def __init__(self, folders: Callable[[], Collection[str]], group: TaskGroup, notes: Callable[[], Collection[str]] = tuple) -> None:
+    None waits for another one.
+    """
+
+    def __init__(
+        self,
+        folders: Callable[[], Collection[str]],
+        group: TaskGroup,
+        notes: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         self._folders, self._group, self._notes = folders, group, notes
         self._subscribers: dict[Connection, Subscriber] = {}
 
@@ -149,7 +209,8 @@ class Subscribers:
 
     def of(self, session: ServerSession) -> Subscriber:
         """Return a session's client."""
-        connection = session._connection  # the package shows it to nobody, and nothing else lasts as long as the client
+        # the package shows it to nobody, and nothing else lasts as long as the client
+        connection = session._connection
         if connection not in self._subscribers:
             self._subscribers[connection] = subscriber = Subscriber(self._folders, self._notes)
             scope = anyio.CancelScope()
@@ -170,7 +231,8 @@ class Subscribers:
 
 async def _until_gone(subscriber: Subscriber, scope: anyio.CancelScope) -> None:
     async def tell(work: Callable[[], Awaitable[None]]) -> None:
-        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # a client that is about to be gone
+        # a client that is about to be gone
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             await work()
 
     with scope:
@@ -181,7 +243,9 @@ async def _until_gone(subscriber: Subscriber, scope: anyio.CancelScope) -> None:
 
 @asynccontextmanager
 async def follow_for_clients(
-    listen: Callable[[Listener], Callable[[], object]], folders: Callable[[], Collection[str]], notes: Callable[[], Collection[str]] = tuple
+    listen: Callable[[Listener], Callable[[], object]],
+    folders: Callable[[], Collection[str]],
+    notes: Callable[[], Collection[str]] = tuple,
 ) -> AsyncIterator[Subscribers]:
     """Tell each client what changes, for as long as it stays."""
     async with BlockingPortal() as portal, anyio.create_task_group() as group:

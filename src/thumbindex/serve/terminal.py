@@ -1,4 +1,7 @@
-"""Print to a terminal: reports, tables and progress; colors on a terminal, plain when piped. `answers` prints answers."""
+"""Print to a terminal: reports, tables and progress; colors on a terminal, plain when piped.
+
+`answers` prints answers.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.table import Table
@@ -56,8 +66,17 @@ class ProgressDisplay:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = Console(**streams(stderr=True), soft_wrap=True, highlight=False)
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._bars = Progress(*columns, console=self._console, transient=True) if self._console.is_terminal else None
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
+        self._bars = (
+            Progress(*columns, console=self._console, transient=True)
+            if self._console.is_terminal
+            else None
+        )
         self._tasks: dict[str, TaskID] = {}
         self._printed: dict[str, float] = {}
         self._clock = clock
@@ -65,7 +84,12 @@ class ProgressDisplay:
     def __enter__(self) -> ProgressDisplay:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._bars and self._tasks:
             self._bars.stop()
 
@@ -78,18 +102,30 @@ class ProgressDisplay:
                 self._printed[name] = self._clock()
                 whom = "another process that is writing"
                 if progress.pid:
-                    far = f", {progress.done:,} of {progress.total:,} so far" if progress.total else ""
-                    whom = f"another process (pid {progress.pid}) that is indexing this folder{far}; Ctrl-C ends the waiting and nothing else"
+                    far = (
+                        f", {progress.done:,} of {progress.total:,} so far"
+                        if progress.total
+                        else ""
+                    )
+                    whom = (
+                        f"another process (pid {progress.pid}) that is indexing this folder{far}; "
+                        "Ctrl-C ends the waiting and nothing else"
+                    )
                 self._console.print(f"{name} for {whom}", markup=False)
         elif self._bars:
             if not self._tasks:  # where nothing is to be shown, nothing moves the cursor
                 self._bars.start()
             if name not in self._tasks:
-                self._tasks[name] = self._bars.add_task(f"{folder}: {doing(progress.phase)}", total=progress.total)
+                self._tasks[name] = self._bars.add_task(
+                    f"{folder}: {doing(progress.phase)}", total=progress.total
+                )
             self._bars.update(self._tasks[name], completed=progress.done, total=progress.total)
         elif progress.total:
             now = self._clock()
-            if progress.done == progress.total or now - self._printed.get(name, now - _EVERY_SECONDS) >= _EVERY_SECONDS:
+            if (
+                progress.done == progress.total
+                or now - self._printed.get(name, now - _EVERY_SECONDS) >= _EVERY_SECONDS
+            ):
                 self._printed[name] = now
                 self._console.print(f"{folder}: {how_far(progress)}", markup=False)
 
@@ -103,7 +139,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _PROBLEMS_SHOWN = 20
 
 WARNING = "red"
-"""The color of what is wrong or lacking: it is read on a light and on a dark background, as yellow is not."""
+"""The color of what is wrong or lacking: it is read on a light and on a dark background, as yellow
+is not.
+"""
 
 
 def print_list(found: NoteList, limit: int | None, several: bool = False) -> None:
@@ -117,19 +155,32 @@ def print_list(found: NoteList, limit: int | None, several: bool = False) -> Non
 
 
 def print_report(report: IndexReport, broken: str) -> None:
-    """Print what a run of indexing did; `broken` is the command that lists the links that lead nowhere."""
-    print_line(f"documents: {report.added:,} added, {report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged")
+    """Print what a run of indexing did; `broken` is the command that lists the links that lead
+    nowhere.
+    """
+    print_line(
+        f"documents: {report.added:,} added, {report.changed:,} changed, {report.removed:,} "
+        f"removed, {report.unchanged:,} unchanged"
+    )
     named = f": `{broken}` names them" if report.links_dangling else ""
-    print_line(f"links: {report.links_resolved:,} resolved, {report.links_dangling:,} broken{named}")
+    print_line(
+        f"links: {report.links_resolved:,} resolved, {report.links_dangling:,} broken{named}"
+    )
     made = (
-        f"; vectors, to find them by meaning: {report.embedded:,} new, {report.reused:,} known from before"
+        (
+            f"; vectors, to find them by meaning: {report.embedded:,} new, {report.reused:,} "
+            "known from before"
+        )
         if report.embedded or report.reused
         else ""
     )
     print_line(f"chunks: {report.chunks:,} in all{made}")
     if report.truncated:
         are = "chunk is" if report.truncated == 1 else "chunks are"
-        print_line(f"{report.truncated:,} {are} longer than the model reads: by meaning, only the beginning is found")
+        print_line(
+            f"{report.truncated:,} {are} longer than the model reads: by meaning, only the "
+            "beginning is found"
+        )
     if not report.chunks and not report.skipped:
         print_line(NO_MARKDOWN, WARNING)
     _print_problems(report.skipped)
@@ -141,35 +192,63 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
     if not folders:
         print_line("no index yet: `thumbindex index --folder DIR` makes one")
         return
-    rows = table("folder", "documents", "chunks", "vectors", "model", "size", "state", right=("documents", "chunks", "vectors", "size"))
+    rows = table(
+        "folder",
+        "documents",
+        "chunks",
+        "vectors",
+        "model",
+        "size",
+        "state",
+        right=("documents", "chunks", "vectors", "size"),
+    )
     for each in folders:
         state = each.state
         size = f"{each.size_bytes / 1e6:,.1f} MB"
-        rows.add_row(each.folder, f"{state.documents:,}", f"{state.chunks:,}", f"{state.vectors:,}", state.model or "-", size, _condition(each))
+        rows.add_row(
+            each.folder,
+            f"{state.documents:,}",
+            f"{state.chunks:,}",
+            f"{state.vectors:,}",
+            state.model or "-",
+            size,
+            _condition(each),
+        )
     output().print(rows)
     for each in folders:
         print_line(f"{each.folder}: notes in {each.root}, index in {each.location}", "dim")
         if each.away:
             print_line(
-                f"  the folder is not there now: `thumbindex forget --folder {shlex.quote(each.root)}` deletes its index, if it is gone for good",
+                "  the folder is not there now: `thumbindex forget --folder "
+                f"{shlex.quote(each.root)}` deletes its index, if it is gone for good",
                 WARNING,
             )
         if each.unfinished:
             again = f"thumbindex index --folder {shlex.quote(each.root)}"
-            print_line(f"  the last run of indexing was cut off, and files are missing: `{again}` goes on from there", WARNING)
+            print_line(
+                f"  the last run of indexing was cut off, and files are missing: `{again}` "
+                "goes on from there",
+                WARNING,
+            )
         _print_ingestion(each.ingestion)
         if said := tuned(each):
             print_line(said, "dim")
         _print_problems(each.problems)
         if each.flagged_count:
-            print_line(f"  {hold_hidden(each.flagged_count)}: look there before a model does", WARNING)
+            print_line(
+                f"  {hold_hidden(each.flagged_count)}: look there before a model does", WARNING
+            )
             _print_problems(each.flagged)
-    for said in dict.fromkeys(database_in_words(each.database) for each in folders if each.database):
+    for said in dict.fromkeys(
+        database_in_words(each.database) for each in folders if each.database
+    ):
         print_line(said, "dim")
 
 
 def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:
-    """Say what was left out of the search as repeats, by type of document where there are several, and what of it is more than is healthy."""
+    """Say what was left out of the search as repeats, by type of document where there are several,
+    and what of it is more than is healthy.
+    """
     library = library_class()
     if any(each.repeats for each in counts):
         print_line(library.ingestion_in_words(library.ingestion_total(counts)), "dim")
@@ -208,13 +287,17 @@ def print_json(payload: Mapping[str, Any]) -> None:
     """
     asked = caller()
     stdout = asked.stdout if asked else sys.stdout
-    text = json.dumps(payload, ensure_ascii=stdout.encoding.lower() not in {"utf-8", "utf8"}, indent=2)
+    text = json.dumps(
+        payload, ensure_ascii=stdout.encoding.lower() not in {"utf-8", "utf8"}, indent=2
+    )
     for line in text.split("\n"):
         stdout.write(escape_breaks(line).encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
 
 
 def print_why(found: Why, several: bool = False) -> None:
-    """Print what became of a note, where it stood after each stage, and how far each retriever was from it."""
+    """Print what became of a note, where it stood after each stage, and how far each retriever was
+    from it.
+    """
     print_line(fate(found, several), "bold")
     if found.standpoints:
         print_line("")
@@ -223,14 +306,29 @@ def print_why(found: Why, several: bool = False) -> None:
         shown = of_effect(reached)
         for each in shown:
             rank = "-" if each.rank is None else f"{each.rank}"
-            rows.add_row(each.stage, f"{rank} of {each.size}", _number(each.score), "-" if each.line is None else str(each.line))
+            rows.add_row(
+                each.stage,
+                f"{rank} of {each.size}",
+                _number(each.score),
+                "-" if each.line is None else str(each.line),
+            )
         output().print(rows)
         if len(shown) < len(reached):
-            print_line(f"not shown: {plural(len(reached) - len(shown), 'stage')} without an effect on it (--json lists all)", "dim")
+            print_line(
+                f"not shown: {plural(len(reached) - len(shown), 'stage')} without an effect "
+                "on it (--json lists all)",
+                "dim",
+            )
         print_line("")
         rows = table("without limits", "rank", "score", "taken", "the last one's score")
         for reach in found.reaches:
-            rows.add_row(reach.retriever, "-" if reach.rank is None else str(reach.rank), _number(reach.score), str(reach.taken), _number(reach.last))
+            rows.add_row(
+                reach.retriever,
+                "-" if reach.rank is None else str(reach.rank),
+                _number(reach.score),
+                str(reach.taken),
+                _number(reach.last),
+            )
         output().print(rows)
     for line in why_rest(found):
         print_line(line)
@@ -249,9 +347,14 @@ def _print_problems(problems: Sequence[Problem]) -> None:
 
 
 def _condition(status: FolderStatus) -> str:
-    pending = f"{plural(status.state.pending, 'chunk')} without vectors" if status.state.pending else ""
+    pending = (
+        f"{plural(status.state.pending, 'chunk')} without vectors" if status.state.pending else ""
+    )
     if status.progress:
-        return f"process {status.progress.pid} is indexing{f': {how_far(status.progress)}' if status.progress.total else ''}"
+        return (
+            f"process {status.progress.pid} is "
+            f"indexing{f': {how_far(status.progress)}' if status.progress.total else ''}"
+        )
     if status.writing:
         return f"indexing{f', {pending}' if pending else ''}"
     if not status.indexed:
@@ -266,14 +369,22 @@ class _OneLineTable(Table):
 
     def add_row(self, *cells: Any, **how: Any) -> None:
         """Add a row."""
-        super().add_row(*(plain_line(each) if isinstance(each, str) else each for each in cells), **how)
+        super().add_row(
+            *(plain_line(each) if isinstance(each, str) else each for each in cells), **how
+        )
 
 
 def table(*columns: str, right: Sequence[str] = ()) -> Table:
-    """Return a table with these columns, all but the first one on the right unless some are named."""
+    """Return a table with these columns, all but the first one on the right unless some are
+    named.
+    """
     made = _OneLineTable(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
-        made.add_column(column, justify="right" if column in right or (not right and number) else "left", overflow="fold")
+        made.add_column(
+            column,
+            justify="right" if column in right or (not right and number) else "left",
+            overflow="fold",
+        )
     return made
 
 
@@ -288,13 +399,19 @@ class _Output(Console):
 def output() -> Console:
     """Return where everything is printed: as wide as the terminal, or as no terminal limits."""
     console = _Output(**streams(), highlight=False, markup=False, emoji=False)
-    return console if console.is_terminal else _Output(**streams(), highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH)
+    if console.is_terminal:
+        return console
+    return _Output(**streams(), highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH)
 
 
 def streams(stderr: bool = False) -> dict[str, Any]:
-    """Return for a console where it prints: on this process's streams, or on those of a command that this one answers."""
+    """Return for a console where it prints: on this process's streams, or on those of a command
+    that this one answers.
+    """
     asked = caller()
-    return {"file": asked.stderr if stderr else asked.stdout, "_environ": asked.environment} if asked else {"stderr": stderr}
+    if asked:
+        return {"file": asked.stderr if stderr else asked.stdout, "_environ": asked.environment}
+    return {"stderr": stderr}
 
 
 def print_line(text: str, style: str = "") -> None:
@@ -320,11 +437,15 @@ def plain(text: str) -> str:
 # ------------------------------------------------------------------ a place, which is a link
 
 PATH, LINE = "magenta", "green"
-"""The colors of `grep` for a path and a line number: both are read on a light and on a dark background."""
+"""The colors of `grep` for a path and a line number: both are read on a light and on a dark
+background.
+"""
 
 
 def place_text(path: Path, line: int) -> Text:
-    """Return a place as `path:line`, which is a link to a file on this machine where a terminal prints it by `print_row`."""
+    """Return a place as `path:line`, which is a link to a file on this machine where a terminal
+    prints it by `print_row`.
+    """
     place = Text.assemble((plain_line(path_here(path)), PATH), (f":{line}", LINE))
     if is_here(path):
         place.stylize(Style(meta={"address": file_address(path)}))
@@ -332,19 +453,38 @@ def place_text(path: Path, line: int) -> Text:
 
 
 def print_row(console: Console, row: Text) -> None:
-    """Print a row; what has an address is a link on a terminal. Rich would number the link by lot: the same answer is the same bytes here."""
-    linked = next(((each.start, each.end, each.style.meta["address"]) for each in row.spans if isinstance(each.style, Style)), None)
-    if linked is None or not console.is_terminal or console.is_dumb_terminal or console.legacy_windows:
+    """Print a row; what has an address is a link on a terminal.
+
+    Rich would number the link by lot: the same answer is the same bytes here.
+    """
+    linked = next(
+        (
+            (each.start, each.end, each.style.meta["address"])
+            for each in row.spans
+            if isinstance(each.style, Style)
+        ),
+        None,
+    )
+    if (
+        linked is None
+        or not console.is_terminal
+        or console.is_dumb_terminal
+        or console.legacy_windows
+    ):
         console.print(row, soft_wrap=True)
         return
     start, end, address = linked
     before, link, behind = (list(part.render(console)) for part in row.divide([start, end]))
     opened, closed = (Segment(f"\x1b]8;;{each}\x1b\\") for each in (address, ""))
-    console.print(Segments([*before, opened, *link, closed, *behind, Segment.line()]), soft_wrap=True)
+    console.print(
+        Segments([*before, opened, *link, closed, *behind, Segment.line()]), soft_wrap=True
+    )
 
 
 def path_here(path: Path) -> str:
-    """Return a path as it is opened from the current directory: whole where it lies outside of that, behind its folder's name in a database."""
+    """Return a path as it is opened from the current directory: whole where it lies outside of
+    that, behind its folder's name in a database.
+    """
     if not is_here(path):
         return path.relative_to(NOWHERE).as_posix()
     here = Path(current_folder())
@@ -353,7 +493,9 @@ def path_here(path: Path) -> str:
 
 
 def file_address(path: PurePath) -> str:
-    """Return a file's address with the name of its machine: a terminal that shows another machine's screen must not open a file of its own."""
+    """Return a file's address with the name of its machine: a terminal that shows another machine's
+    screen must not open a file of its own.
+    """
     if isinstance(path, PureWindowsPath):  # a name there would mean a share
         return path.as_uri()
     return f"file://{quote(platform.node())}{quote(os.fsencode(path))}"

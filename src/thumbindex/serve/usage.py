@@ -1,4 +1,6 @@
-"""How the command line is used: help without type names and with examples, and wrong use told in one line."""
+"""How the command line is used: help without type names and with examples, and wrong use told in
+one line.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ _EXTRA = re.compile(r"unexpected extra argument\S* \((.+)\)")
 
 _CHOICES = re.compile(r"is not one of (.+?)\.?$")
 
-_RANGES = ((re.compile(r"\b(\d+)<=x<=(\d+)"), r"\1 to \2"), (re.compile(r"\bx>=(\d+)"), r"\1 or more"))
+_RANGES = (
+    (re.compile(r"\b(\d+)<=x<=(\d+)"), r"\1 to \2"),
+    (re.compile(r"\bx>=(\d+)"), r"\1 or more"),
+)
 """How typer writes bounds, and what a reader is told."""
 
 
@@ -38,10 +43,21 @@ class Program(typer.Typer):
 
     def __init__(self, **given: Any) -> None:
         # Plain help and errors: in boxes stand the names of types.
-        super().__init__(cls=Group, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **given)
+        super().__init__(
+            cls=Group,
+            add_completion=False,
+            rich_markup_mode=None,
+            pretty_exceptions_enable=False,
+            **given,
+        )
 
     def command(
-        self, name: str | None = None, *, examples: Sequence[str] = (), cls: type[TyperCommand] | None = None, **given: Any
+        self,
+        name: str | None = None,
+        *,
+        examples: Sequence[str] = (),
+        cls: type[TyperCommand] | None = None,
+        **given: Any,
     ) -> Callable[[_Command], _Command]:
         """Add a command. Each example is what is typed behind `thumbindex`."""
         return super().command(name, cls=cls or Command, epilog=shown_examples(examples), **given)
@@ -53,12 +69,18 @@ class Program(typer.Typer):
 
 def shown_examples(examples: Sequence[str]) -> str | None:
     """Return what help says last: examples, a line each."""
-    return "\b\nExamples:\n" + "\n".join(f"  {PROGRAM} {each}" for each in examples) if examples else None
+    if not examples:
+        return None
+    return "\b\nExamples:\n" + "\n".join(f"  {PROGRAM} {each}" for each in examples)
 
 
 def examples_of(command: Any) -> list[str]:
     """Return the examples of a command, as they are typed."""
-    return [line.strip() for line in (command.epilog or "").splitlines() if line.strip().startswith(f"{PROGRAM} ")]
+    return [
+        line.strip()
+        for line in (command.epilog or "").splitlines()
+        if line.strip().startswith(f"{PROGRAM} ")
+    ]
 
 
 class Command(TyperCommand):
@@ -82,7 +104,9 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """The program, or a group of commands: wrong use of any of them is one line on stderr and exit code 2."""
+    """The program, or a group of commands: wrong use of any of them is one line on stderr and exit
+    code 2.
+    """
 
     def make_context(self, *arguments: Any, **given: Any) -> Any:
         """Read the options of the group itself."""
@@ -98,7 +122,11 @@ class Group(TyperGroup):
         """Return the command that is named; where there is none, the nearest is."""
         if args and not args[0].startswith("-") and args[0] not in self.commands:
             program, near = ctx.command_path, get_close_matches(args[0], self.commands, 1)
-            hint = f"did you mean `{program} {near[0]}`?" if near else f"a question is asked with `{PROGRAM} query {' '.join(args)}`."
+            hint = (
+                f"did you mean `{program} {near[0]}`?"
+                if near
+                else f"a question is asked with `{PROGRAM} query {' '.join(args)}`."
+            )
             ctx.fail(f"There is no command {args[0]!r}: {hint} `{program} --help` lists all.")
         return super().resolve_command(ctx, args)
 
@@ -106,11 +134,19 @@ class Group(TyperGroup):
         """Write the options, then the commands."""
         write_options(self, ctx, formatter)
         with formatter.section("Commands"):
-            formatter.write_dl([(name, each.get_short_help_str(_LONGEST_LINE)) for name, each in self.commands.items() if not each.hidden])
+            formatter.write_dl(
+                [
+                    (name, each.get_short_help_str(_LONGEST_LINE))
+                    for name, each in self.commands.items()
+                    if not each.hidden
+                ]
+            )
 
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
-    """Write the arguments and options of a command into its help: each by its name and what to write for it, never by its type."""
+    """Write the arguments and options of a command into its help: each by its name and what to
+    write for it, never by its type.
+    """
     rows: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     for each in command.get_params(ctx):
         if record := each.get_help_record(ctx):
@@ -129,7 +165,9 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
 
 @contextmanager
 def told_in_one_line() -> Iterator[None]:
-    """Say in one line what is wrong with a command line and what to write instead, and end the program."""
+    """Say in one line what is wrong with a command line and what to write instead, and end the
+    program.
+    """
     try:
         yield
     except _USAGE_ERROR as error:
@@ -144,26 +182,44 @@ def wrong_use(error: Any) -> str:
     said, ctx = str(error.format_message()), error.ctx
     if ctx is None:
         return said
-    path, params = ctx.command_path, {name: each for each in ctx.command.params for name in each.opts}
+    path, params = (
+        ctx.command_path,
+        {name: each for each in ctx.command.params for name in each.opts},
+    )
     ask = f"`{path} --help` lists them."
     match type(error).__name__:
         case "NoSuchOption":
             near = get_close_matches(error.option_name, params, 1)
-            return f"No such option: {error.option_name}. {f'Did you mean {near[0]}?' if near else f'`{path}` does not have it:'} {ask}"
+            return (
+                f"No such option: {error.option_name}. "
+                f"{f'Did you mean {near[0]}?' if near else f'`{path}` does not have it:'} {ask}"
+            )
         case "MissingParameter" if error.param is not None:
             shown = next(iter(examples_of(ctx.command)), f"{path} --help")
-            return f"{error.param.metavar or error.param.opts[0]} is missing: write it as in `{shown}`."
+            return (
+                f"{error.param.metavar or error.param.opts[0]} is missing: write it as in "
+                f"`{shown}`."
+            )
         case "BadParameter" if error.param is not None:
-            name = error.param.opts[0] if error.param.param_type_name == "option" else error.param.metavar
+            name = (
+                error.param.opts[0]
+                if error.param.param_type_name == "option"
+                else error.param.metavar
+            )
             if choices := _CHOICES.search(error.message):
                 return f"{name} has to be one of {choices[1]}: `{path} --help` says more."
             said = error.message.removeprefix("Input should be ").partition(",")[0].rstrip(".")
-            return f"{name} has to be {said}: `{path} --help` says more." if said != error.message else f"{name}: {said}"
+            if said != error.message:
+                return f"{name} has to be {said}: `{path} --help` says more."
+            return f"{name}: {said}"
         case "BadOptionUsage":
             return f"{error.option_name} lacks its value: `{path} --help` says what it takes."
     extra = _EXTRA.search(said)
     if extra and "--folder" in params:
-        return f"`{path}` does not take {extra[1]!r}: if that is a folder, name it by `{path} --folder {extra[1]}`."
+        return (
+            f"`{path}` does not take {extra[1]!r}: if that is a folder, name it by `{path} "
+            f"--folder {extra[1]}`."
+        )
     if extra:
         return f"`{path}` does not take {extra[1]!r}: `{path} --help` says what it takes."
     return said if "`" in said else f"{said.rstrip('.')}. `{path} --help` says what it takes."

@@ -1,4 +1,6 @@
-"""The door to watchdog: says that something below a folder has changed, never what; a walk through the folder finds that out."""
+"""The door to watchdog: says that something below a folder has changed, never what; a walk through
+the folder finds that out.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ _EVENTS: list[type[FileSystemEvent]] = [
 
 
 class Quiet:
-    """Decides when changes are taken in: once it is quiet, and not too late where it never is. Two times, whatever the storm."""
+    """Decides when changes are taken in: once it is quiet, and not too late where it never is.
+
+    Two times, whatever the storm.
+    """
 
     def __init__(self, quiet: float, longest: float) -> None:
         self._quiet, self._longest = quiet, longest
@@ -55,10 +60,14 @@ class Quiet:
     def due(self) -> float | None:
         """Return when the changes so far are to be taken in; None where there are none."""
         with self._lock:
-            return None if self._first is None else min(self._last + self._quiet, self._first + self._longest)
+            if self._first is None:
+                return None
+            return min(self._last + self._quiet, self._first + self._longest)
 
     def clear(self) -> None:
-        """Begin anew; called before the folder is looked through, so that a change meanwhile counts."""
+        """Begin anew; called before the folder is looked through, so that a change meanwhile
+        counts.
+        """
         with self._lock:
             self._first = None
 
@@ -75,7 +84,9 @@ class Watch:
         wake: Callable[[], None],
         make_observer: Callable[[], BaseObserver] = Observer,
     ) -> None:
-        self.quiet = Quiet(settings.quiet_ms / 1000, max(settings.quiet_ms, settings.longest_ms) / 1000)
+        self.quiet = Quiet(
+            settings.quiet_ms / 1000, max(settings.quiet_ms, settings.longest_ms) / 1000
+        )
         self.is_there = True
         self.failure = ""  # why the folder is not watched; empty where it is
         self._root, self._spare, self._settings, self._corpus = root, spare, settings, corpus
@@ -87,10 +98,15 @@ class Watch:
         self._again = 0.0  # when to try again after a failure
 
     def look(self) -> None:
-        """Begin to watch, and begin again where the folder came back or the watch broke; cheap where all is well."""
+        """Begin to watch, and begin again where the folder came back or the watch broke; cheap
+        where all is well.
+        """
         seen = _identity(self._root)
-        same = self._identity is None or (self.is_there and self._identity == seen and self._is_listening())
-        # A mount point without its drive is an empty folder: that is no reason to forget what was there.
+        same = self._identity is None or (
+            self.is_there and self._identity == seen and self._is_listening()
+        )
+        # A mount point without its drive is an empty folder: that is no reason to forget what was
+        # there.
         self.is_there = seen is not None and (same or _holds_something(self._root))
         if not self.is_there:
             self.close()
@@ -113,11 +129,14 @@ class Watch:
         self.close()
         self._broken = False
         logging.getLogger("watchdog").addHandler(self._lost)
-        # A folder that is reported while its parent is being walked through is watched twice, which does no harm.
+        # A folder that is reported while its parent is being walked through is watched twice, which
+        # does no harm.
         warnings.filterwarnings("ignore", "Callback with id", RuntimeWarning)
         try:
             self._observer = observer = self._make()
-            observer.schedule(_Listener(self._hear), str(self._root), recursive=True, event_filter=_EVENTS)
+            observer.schedule(
+                _Listener(self._hear), str(self._root), recursive=True, event_filter=_EVENTS
+            )
             observer.start()
             self._ask_for_one_more(observer)
         except OSError as error:
@@ -128,12 +147,16 @@ class Watch:
             self.failure = ""
 
     def _is_listening(self) -> bool:
-        """Tell whether the threads of the watch live, where there is one: the end of the folder ends them."""
+        """Tell whether the threads of the watch live, where there is one: the end of the folder
+        ends them.
+        """
         if self._observer is None:
             return True
         # On Linux one more thread, which watchdog shows to nobody, reads what the system reports.
         reader = getattr(self._observer, "_inotify_fd", self._observer)
-        return all(thread.is_alive() for thread in (self._observer, reader, *self._observer.emitters))
+        return all(
+            thread.is_alive() for thread in (self._observer, reader, *self._observer.emitters)
+        )
 
     def _is_well(self) -> bool:
         try:
@@ -146,21 +169,33 @@ class Watch:
     def _ask_for_one_more(self, observer: BaseObserver) -> None:
         """Raise OSError where the system has no watch left.
 
-        On Linux each subfolder needs one, and watchdog passes over those that it gets none for: then there is none for another folder, either.
+        On Linux each subfolder needs one, and watchdog passes over those that it gets none for:
+        then there is none for another folder, either.
         """
         if sys.platform == "linux":
-            observer.unschedule(observer.schedule(FileSystemEventHandler(), str(self._spare), event_filter=[DirDeletedEvent]))
+            observer.unschedule(
+                observer.schedule(
+                    FileSystemEventHandler(), str(self._spare), event_filter=[DirDeletedEvent]
+                )
+            )
 
     def _hear(self, event: FileSystemEvent) -> None:
-        if any(path and not self._is_hidden(os.fsdecode(path)) for path in (event.src_path, event.dest_path)):
+        if any(
+            path and not self._is_hidden(os.fsdecode(path))
+            for path in (event.src_path, event.dest_path)
+        ):
             self._note()
 
     def _is_hidden(self, path: str) -> bool:
-        """Tell whether a path lies where no document is read: in a folder such as .git, where most changes are made by programs."""
+        """Tell whether a path lies where no document is read: in a folder such as .git, where most
+        changes are made by programs.
+        """
         within, _, name = path[len(str(self._root)) :].rpartition(os.sep)
         below = within if name in self._corpus.ignore_files else f"{within}{os.sep}{name}"
         parts = Path(below).parts
-        return ".git" in parts or (not self._corpus.hidden and any(part.startswith(".") for part in parts))
+        return ".git" in parts or (
+            not self._corpus.hidden and any(part.startswith(".") for part in parts)
+        )
 
     def _lose(self) -> None:
         self._broken = True

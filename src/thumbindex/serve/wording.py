@@ -1,4 +1,6 @@
-"""Say it in words: how sure an answer is, what it stood on, and how a passage came to its place; quoting notes safely."""
+"""Say it in words: how sure an answer is, what it stood on, and how a passage came to its place;
+quoting notes safely.
+"""
 
 from __future__ import annotations
 
@@ -62,20 +64,31 @@ SIMILAR = "Most similar"
 COPIES_SHOWN = 3
 """Places of copies that an answer names; the rest is counted."""
 
-DEDUPLICATING = ("variants", "dedup_known", "dedup_hash", "deduplicate", "dedup_ngram", "dedup_semantic")
+DEDUPLICATING = (
+    "variants",
+    "dedup_known",
+    "dedup_hash",
+    "deduplicate",
+    "dedup_ngram",
+    "dedup_semantic",
+)
 """The stages that take out what says the same as another candidate."""
 
 PASSAGE_FACTS = ("created", "updated", "file_time", "status", "owner")
 """What is said of a passage that stands in several places, or is disagreed with."""
 
 HIGH_RATIO = 0.30
-"""The share of candidates above which deduplication is warned of; 5 to 20 % is healthy (spec/dedup.md, section 3)."""
+"""The share of candidates above which deduplication is warned of; 5 to 20 % is healthy
+(spec/dedup.md, section 3).
+"""
 
 FEWEST_CANDIDATES = 10
 """Of fewer than these, a share that was taken out is not warned of."""
 
 _MUCH_MISSING, _LITTLE_MISSING = 0.1, 0.01
-"""Shares of an index from which on it is said when to ask again: of an answer that is sure, and of one that is not."""
+"""Shares of an index from which on it is said when to ask again: of an answer that is sure, and of
+one that is not.
+"""
 
 _SECONDS_SPOKEN = 100
 """Longer times are said in minutes."""
@@ -94,7 +107,9 @@ _DOING = {
 
 
 def confidence_words(answer: Answer, narrowed: Sequence[str] = ()) -> str:
-    """Say how many passages there are and how sure the answer is; where there are none, by which filters the search was `narrowed`."""
+    """Say how many passages there are and how sure the answer is; where there are none, by which
+    filters the search was `narrowed`.
+    """
     narrowed = (*narrowed, *(f"`{typed(each)}`" for each in answer.filters))
     if answer.listed:
         match = "matches" if answer.listed == 1 else "match"
@@ -106,15 +121,30 @@ def confidence_words(answer: Answer, narrowed: Sequence[str] = ()) -> str:
         less = f" Only notes that match {' and '.join(narrowed)} were searched." if narrowed else ""
         is_unmet = any(not each.as_words for each in answer.unmet)  # by which is said below
         several = len({each.folder for each in answer.nearest}) > 1
-        near = one_line(", ".join(f"{f'{each.folder}: ' if several else ''}{each.path}:{each.start_line}" for each in answer.nearest))
+        near = one_line(
+            ", ".join(
+                f"{f'{each.folder}: ' if several else ''}{each.path}:{each.start_line}"
+                for each in answer.nearest
+            )
+        )
         nearest = f" Nearest, and probably no answer: {near}." if near else ""
-        return f"Nothing found: {'a filter lets no note through' if is_unmet else 'no passage is close enough to this query'}.{less}{nearest}"
+        why = (
+            "a filter lets no note through"
+            if is_unmet
+            else "no passage is close enough to this query"
+        )
+        return f"Nothing found: {why}.{less}{nearest}"
     doubt = " - the passages may not answer this" if answer.confidence_level == "low" else ""
-    return f"{plural(len(answer.passages), 'passage')}, confidence {answer.confidence_level} ({_floored(answer.confidence):.2f}){doubt}"
+    return (
+        f"{plural(len(answer.passages), 'passage')}, confidence {answer.confidence_level} "
+        f"({_floored(answer.confidence):.2f}){doubt}"
+    )
 
 
 def _floored(share: float) -> float:
-    """Return a share with two digits, none of them rounded up: what is below a threshold looks so."""
+    """Return a share with two digits, none of them rounded up: what is below a threshold looks
+    so.
+    """
     return math.floor(round(100 * share, 6)) / 100
 
 
@@ -122,7 +152,9 @@ def typed(condition: Condition) -> str:
     """Return a filter as it is typed in a query."""
     mark = "" if condition.field == "words" else f"{condition.field}:"
     is_quoted = " " in condition.value or (condition.field == "words" and not condition.excludes)
-    return f"{'-' if condition.excludes else ''}{mark}" + (f'"{condition.value}"' if is_quoted else condition.value)
+    return f"{'-' if condition.excludes else ''}{mark}" + (
+        f'"{condition.value}"' if is_quoted else condition.value
+    )
 
 
 _UNMET = {
@@ -135,46 +167,72 @@ _UNMET = {
 
 
 def filter_lines(filters: Sequence[Condition], unmet: Sequence[Unmet], undated: int) -> list[str]:
-    """Say which filters were read in a query, which of all no note meets and what comes near, and what a date leaves out."""
+    """Say which filters were read in a query, which of all no note meets and what comes near, and
+    what a date leaves out.
+    """
     lines = [f"Filters: {' '.join(map(typed, filters))}"] if filters else []
     for each in unmet:
         mark = "#" if each.field == "tag" else ""
         nearest = ", ".join(f"{mark}{name}" for name in each.nearest)
-        near = f": nearest {'is' if len(each.nearest) == 1 else 'are'} {nearest}." if nearest else "."
-        lines.append(f"{_UNMET[each.field].format(each.value)}{near}{' It was searched for as words.' if each.as_words else ''}")
-    notes = "1 note has no date of its own" if undated == 1 else f"{undated:,} notes have no date of their own"
-    return [one_line(line) for line in (*lines, *([f"{notes}: `since` and `until` leave out what has none."] if undated else []))]
+        near = (
+            f": nearest {'is' if len(each.nearest) == 1 else 'are'} {nearest}." if nearest else "."
+        )
+        as_words = " It was searched for as words." if each.as_words else ""
+        lines.append(f"{_UNMET[each.field].format(each.value)}{near}{as_words}")
+    notes = (
+        "1 note has no date of its own"
+        if undated == 1
+        else f"{undated:,} notes have no date of their own"
+    )
+    return [
+        one_line(line)
+        for line in (
+            *lines,
+            *([f"{notes}: `since` and `until` leave out what has none."] if undated else []),
+        )
+    ]
 
 
 def list_lines(notes: Sequence[ListedNote], several: bool = False) -> list[str]:
-    """Return a line a note: its day, path, title and tags; that there is none where there is none."""
-    lines = [
-        f"{each.date or 'no date   '}  {f'{each.folder}: ' if several else ''}{each.path} - {each.title}{''.join(f' #{tag}' for tag in each.tags)}"
-        for each in notes
-    ]
-    return [one_line(line) for line in lines] or ["No note matches."]
+    """Return a line a note: its day, path, title and tags; that there is none where there is
+    none.
+    """
+    lines = []
+    for each in notes:
+        path = f"{each.folder}: {each.path}" if several else each.path
+        tags = "".join(f" #{tag}" for tag in each.tags)
+        lines.append(one_line(f"{each.date or 'no date   '}  {path} - {each.title}{tags}"))
+    return lines or ["No note matches."]
 
 
 def outline_lines(entries: Sequence[OutlineEntry], several: bool = False) -> list[str]:
-    """Return a line a heading, indented by its level, or a line a document, with its folder where there are several."""
-    lines = [
-        f"{f'{each.folder}: ' if several else ''}{each.path} - {each.heading}"
-        if each.level == 0
-        else f"{'  ' * (each.level - 1)}- {each.heading} (line {each.line})"
-        for each in entries
-    ]
-    return [one_line(line) for line in lines] or ["Nothing is indexed here."]
+    """Return a line a heading, indented by its level, or a line a document, with its folder where
+    there are several.
+    """
+    lines = []
+    for each in entries:
+        line = f"{'  ' * (each.level - 1)}- {each.heading} (line {each.line})"
+        if each.level == 0:
+            path = f"{each.folder}: {each.path}" if several else each.path
+            line = f"{path} - {each.heading}"
+        lines.append(one_line(line))
+    return lines or ["Nothing is indexed here."]
 
 
 def related_groups(related: Related, limit: int) -> list[tuple[str, list[str]]]:
-    """Return what stands near a document, by how: the first `limit` of each, and how many more there are."""
+    """Return what stands near a document, by how: the first `limit` of each, and how many more
+    there are.
+    """
     groups: tuple[tuple[str, Sequence[str]], ...] = (
         ("Links to", related.links),
         ("Linked from", related.backlinks),
         ("Links that lead nowhere", related.dangling),
         (SIMILAR, [f"{path} ({score:.2f})" for path, score in related.similar]),
     )
-    more = {title: [f"… and {len(names) - limit:,} more"] if len(names) > limit else [] for title, names in groups}
+    more = {
+        title: [f"… and {len(names) - limit:,} more"] if len(names) > limit else []
+        for title, names in groups
+    }
     return [(title, [*map(one_line, names[:limit]), *more[title]]) for title, names in groups]
 
 
@@ -183,16 +241,25 @@ def stood_on(state: IndexState) -> str:
     if not state.documents:
         return "index: empty so far"
     vectors = f"{state.vectors:,} of {plural(state.chunks, 'chunk')}"
-    rest = "" if not state.pending else ", the rest by keywords only" if state.vectors else ", keywords only until they are there"
+    rest = ""
+    if state.pending:
+        rest = ", keywords only until they are there"
+        if state.vectors:
+            rest = ", the rest by keywords only"
     return f"index: {plural(state.documents, 'document')}; vectors: {vectors}{rest}"
 
 
-NO_MARKDOWN = "no Markdown was found: are these the folders that were meant, and do globs and ignore files let their notes through?"
+NO_MARKDOWN = (
+    "no Markdown was found: are these the folders that were meant, and do globs and ignore files "
+    "let their notes through?"
+)
 
 
 def without_vectors(state: IndexState, command: str = "thumbindex index") -> str:
     """Say, where no server is asked, which command makes vectors; empty where none is missing."""
-    missing = f"{state.pending:,} of {plural(state.chunks, 'chunk')}" if state.vectors else "these notes"
+    missing = (
+        f"{state.pending:,} of {plural(state.chunks, 'chunk')}" if state.vectors else "these notes"
+    )
     return f"To find {missing} by meaning, too, run `{command}`." if state.pending else ""
 
 
@@ -207,28 +274,44 @@ _WITHOUT_MODEL: Mapping[ModelState, str] = {
 
 
 def foot(answer: Answer, progress: Sequence[Progress] = (), model: ModelState = "loading") -> str:
-    """Say what an answer stood on, whether that is all that is on disk, and what is being indexed; one `loading` may come with the next answer."""
-    fresh = "; all that was on disk is indexed" if answer.freshness and answer.freshness.fresh else ""
+    """Say what an answer stood on, whether that is all that is on disk, and what is being indexed;
+    one `loading` may come with the next answer.
+    """
+    fresh = (
+        "; all that was on disk is indexed" if answer.freshness and answer.freshness.fresh else ""
+    )
     doing = f"; {indexing(progress)}" if progress else ""
     return f"{stood_on(answer.index)}{without_model(answer, model)}{fresh}{doing}"
 
 
 def without_model(answer: Answer, model: ModelState = "loading") -> str:
     """Say that there are vectors which nobody could ask; empty where they were asked."""
-    unasked = answer.index.vectors and any(step.stage == "search_vector" and not step.size_out for step in answer.trace)
+    unasked = answer.index.vectors and any(
+        step.stage == "search_vector" and not step.size_out for step in answer.trace
+    )
     return _WITHOUT_MODEL[model] if unasked else ""
 
 
 def also_in(places: Sequence[Place]) -> str:
     """Name the places of copies."""
     more = f" and {len(places) - COPIES_SHOWN:,} more" if len(places) > COPIES_SHOWN else ""
-    return ", ".join(f"{each.path} ({line_range(each.start_line, each.end_line)})" for each in places[:COPIES_SHOWN]) + more
+    return (
+        ", ".join(
+            f"{each.path} ({line_range(each.start_line, each.end_line)})"
+            for each in places[:COPIES_SHOWN]
+        )
+        + more
+    )
 
 
 def flagged(flags: Sequence[str], lines: tuple[int, int]) -> list[str]:
     """Warn of what is flagged in some lines of a note, from the first to the last."""
     parts = (flag.partition(": ") for flag in flags)
-    return [f"flagged, line {line}: {reason}" for line, _, reason in parts if lines[0] <= int(line) <= lines[1]]
+    return [
+        f"flagged, line {line}: {reason}"
+        for line, _, reason in parts
+        if lines[0] <= int(line) <= lines[1]
+    ]
 
 
 def passage_flags(passage: Passage) -> list[str]:
@@ -238,15 +321,28 @@ def passage_flags(passage: Passage) -> list[str]:
 
 def hold_hidden(notes: int) -> str:
     """Say how many notes hold what nobody sees, or what speaks to a model."""
-    return f"{'1 note holds' if notes == 1 else f'{notes:,} notes hold'} text that is hidden or speaks to a model"
+    return (
+        f"{'1 note holds' if notes == 1 else f'{notes:,} notes hold'} text that is hidden or "
+        "speaks to a model"
+    )
 
 
 def beside(passage: Passage) -> list[str]:
-    """Say of a passage that stands in several places, or is disagreed with, where and in which words, a line each; of any other one its day."""
+    """Say of a passage that stands in several places, or is disagreed with, where and in which
+    words, a line each; of any other one its day.
+    """
     copies, others = copies_words(passage), disagreement_words(passage)
-    facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name in PASSAGE_FACTS if (value := getattr(passage, name)))
+    facts = ", ".join(
+        f"{name.replace('_', ' ')} {value}"
+        for name in PASSAGE_FACTS
+        if (value := getattr(passage, name))
+    )
     day = passage.updated or passage.created
-    return [*copies, *([facts] if facts and (copies or others) else [f"dated {day}"] if day else []), *others]
+    return [
+        *copies,
+        *([facts] if facts and (copies or others) else [f"dated {day}"] if day else []),
+        *others,
+    ]
 
 
 def copies_words(passage: Passage) -> list[str]:
@@ -257,7 +353,10 @@ def copies_words(passage: Passage) -> list[str]:
 def disagreement_words(passage: Passage) -> list[str]:
     """Say what disagrees with a passage, a line each."""
     return [
-        f"these two disagree: {other.differs} in {place.path} ({line_range(place.start_line, place.end_line)}{other.date and f', {other.date}'})"
+        (
+            f"these two disagree: {other.differs} in {place.path} "
+            f"({line_range(place.start_line, place.end_line)}{other.date and f', {other.date}'})"
+        )
         for other in passage.disagrees
         for place in (other.place,)
     ]
@@ -276,15 +375,24 @@ def dedup_share(trace: Sequence[Step]) -> float:
 
 
 def is_much(trace: Sequence[Step]) -> bool:
-    """Tell whether deduplication took out so much that the notes repeat themselves; a share of a few candidates says nothing."""
+    """Tell whether deduplication took out so much that the notes repeat themselves; a share of a
+    few candidates says nothing.
+    """
     return dedup_share(trace) > HIGH_RATIO and deduplicated(trace)[0] >= FEWEST_CANDIDATES
 
 
 def deduplication(trace: Sequence[Step]) -> str:
     """Say what deduplication took out, and warn where that is much."""
     came, left = deduplicated(trace)
-    much = " - more than 30 %: the same texts stand in many places, `thumbindex duplicates` lists them" if is_much(trace) else ""
-    return f"deduplication: {came:,} → {plural(left, 'candidate')} ({dedup_share(trace):.0%} taken out as copies){much}"
+    much = (
+        " - more than 30 %: the same texts stand in many places, `thumbindex duplicates` lists them"
+        if is_much(trace)
+        else ""
+    )
+    return (
+        f"deduplication: {came:,} → {plural(left, 'candidate')} ({dedup_share(trace):.0%} taken "
+        f"out as copies){much}"
+    )
 
 
 def doing(phase: str) -> str:
@@ -295,23 +403,36 @@ def doing(phase: str) -> str:
 def how_far(progress: Progress) -> str:
     """Say how far a run of indexing is."""
     done, what = _DOING.get(progress.phase, (progress.phase, "steps"))
-    return f"{done} {progress.done:,} of {progress.total:,} {what.removesuffix('s') if progress.total == 1 else what}"
+    return (
+        f"{done} {progress.done:,} of {progress.total:,} "
+        f"{what.removesuffix('s') if progress.total == 1 else what}"
+    )
 
 
 def indexing(progress: Sequence[Progress]) -> str:
     """Say what is being indexed; empty where nothing is."""
     several = len({each.folder for each in progress}) > 1
-    return "; ".join(f"{f'{each.folder}: ' if several else ''}{how_far(each)} so far" for each in progress)
+    return "; ".join(
+        f"{f'{each.folder}: ' if several else ''}{how_far(each)} so far" for each in progress
+    )
 
 
 def ask_again(answer: Answer, progress: Sequence[Progress]) -> tuple[str, int | None]:
-    """Say when to ask again, where an answer stands on part of an index and that matters; in seconds, too, where the rate is known.
+    """Say when to ask again, where an answer stands on part of an index and that matters; in
+    seconds, too, where the rate is known.
 
-    It matters where a tenth of the index is missing, and of an answer that is not sure where a hundredth is.
+    It matters where a tenth of the index is missing, and of an answer that is not sure where a
+    hundredth is.
     """
-    files, vectors = ([each for each in progress if (each.phase == "vectors") is is_vectors] for is_vectors in (False, True))
+    files, vectors = (
+        [each for each in progress if (each.phase == "vectors") is is_vectors]
+        for is_vectors in (False, True)
+    )
     missing = sum(each.total - each.done for each in files if each.phase in {"words", "read"})
-    shares = [missing / max(1, missing + answer.index.documents), answer.index.pending / max(1, answer.index.chunks)]
+    shares = [
+        missing / max(1, missing + answer.index.documents),
+        answer.index.pending / max(1, answer.index.chunks),
+    ]
     is_sure = answer.answerable and answer.confidence_level == "high"
     if not progress or max(shares) < (_MUCH_MISSING if is_sure else _LITTLE_MISSING):
         return "", None
@@ -320,7 +441,9 @@ def ask_again(answer: Answer, progress: Sequence[Progress]) -> tuple[str, int | 
     if None in left:
         return f"How long it takes until {until} is not known yet: ask again in a while.", None
     seconds = sum(each or 0 for each in left)
-    spoken = f"{-(-seconds // 10) * 10} s" if seconds <= _SECONDS_SPOKEN else f"{-(-seconds // 60)} min"
+    spoken = (
+        f"{-(-seconds // 10) * 10} s" if seconds <= _SECONDS_SPOKEN else f"{-(-seconds // 60)} min"
+    )
     return f"About {spoken} until {until}: ask again then.", seconds
 
 
@@ -329,31 +452,45 @@ def up_to_date(found: Freshness | None, several: bool = False) -> str:
     if found is None:
         return ""
     paths = [f"{folder}: {path}" if several else path for folder, path in found.unindexed]
-    more = f" and {len(paths) - _PATHS_SHOWN:,} more" if len(paths) > _PATHS_SHOWN else ""
-    files = "1 changed file on disk is" if len(paths) == 1 else f"{len(paths):,} changed files on disk are"
-    sentences = [
-        f"{files} not indexed yet: {', '.join(paths[:_PATHS_SHOWN])}{more}." if paths else "",
-        f"The last words of {', '.join(found.behind)} cannot be searched yet." if found.behind else "",
-        f"No process keeps {', '.join(found.untended)} up to the disk: `thumbindex index` does it once, a server as long as it runs."
-        if found.untended
-        else "",
-        lagging(found.lag_seconds),
-        not_there(found.gone),
-    ]
+    sentences = []
+    if paths:
+        files = f"{len(paths):,} changed files on disk are"
+        if len(paths) == 1:
+            files = "1 changed file on disk is"
+        more = f" and {len(paths) - _PATHS_SHOWN:,} more" if len(paths) > _PATHS_SHOWN else ""
+        sentences.append(f"{files} not indexed yet: {', '.join(paths[:_PATHS_SHOWN])}{more}.")
+    if found.behind:
+        sentences.append(f"The last words of {', '.join(found.behind)} cannot be searched yet.")
+    if found.untended:
+        sentences.append(
+            f"No process keeps {', '.join(found.untended)} up to the disk: `thumbindex index` "
+            "does it once, a server as long as it runs."
+        )
+    sentences += [lagging(found.lag_seconds), not_there(found.gone)]
     return " ".join(each for each in sentences if each)
 
 
 def lagging(seconds: float) -> str:
     """Say how far the server of a database is behind that answers; empty where that is little."""
-    return f"The database is read from a standby that is {seconds:,.0f} s behind its primary server." if seconds else ""
+    if not seconds:
+        return ""
+    return (
+        f"The database is read from a standby that is {seconds:,.0f} s behind its primary server."
+    )
 
 
 def database_in_words(status: DatabaseStatus) -> str:
-    """Say which server of a database answers, how far it is behind, and how busy it is with this process."""
+    """Say which server of a database answers, how far it is behind, and how busy it is with this
+    process.
+    """
     who = "the primary server"
     if status.standby:
         lag = status.lag_seconds or 0.0
-        who = f"a standby, {lag:,.1f} s behind" if lag else "a standby that is up to its primary server"
+        who = (
+            f"a standby, {lag:,.1f} s behind"
+            if lag
+            else "a standby that is up to its primary server"
+        )
     slow = f"{plural(status.slow_statements, 'slow statement')} of {status.statements:,}"
     if status.slow_statements:
         slow += f", the slowest took {status.slowest_seconds:.1f} s: {status.slowest}"
@@ -363,22 +500,39 @@ def database_in_words(status: DatabaseStatus) -> str:
 
 def not_there(folders: Sequence[str]) -> str:
     """Say which folders are away, and what answers stand on; empty where none is."""
-    return f"Not there now: {', '.join(folders)}; what the index holds of it is what was read last." if folders else ""
+    if not folders:
+        return ""
+    return f"Not there now: {', '.join(folders)}; what the index holds of it is what was read last."
 
 
 def tuned(status: FolderStatus) -> str:
     """Say since when a folder is tuned, to what and on what grounds; empty where it never was."""
     if status.tuned is None:
         return ""
-    values = ", ".join(f"{key.removeprefix('query.')}={as_written(value)}" for key, value in status.tuned.settings.items())
+    values = ", ".join(
+        f"{key.removeprefix('query.')}={as_written(value)}"
+        for key, value in status.tuned.settings.items()
+    )
     other = status.state.model and status.state.model != status.tuned.model
-    anew = f" That was with {status.tuned.model}, the index has come to {status.state.model}: tune it anew." if other else ""
-    return f"tuned on {status.tuned.made[:10]}, {f'set {values}' if values else 'the defaults stay'}: {status.tuned.reason}{anew}"
+    anew = (
+        (
+            f" That was with {status.tuned.model}, the index has come to {status.state.model}: "
+            "tune it anew."
+        )
+        if other
+        else ""
+    )
+    return (
+        f"tuned on {status.tuned.made[:10]}, "
+        f"{f'set {values}' if values else 'the defaults stay'}: {status.tuned.reason}{anew}"
+    )
 
 
 def as_written(value: object) -> str:
     """Return a setting's value as a configuration file has it."""
-    return str(value).lower() if isinstance(value, bool) else str(list(value) if isinstance(value, tuple) else value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(list(value) if isinstance(value, tuple) else value)
 
 
 _FATES = {
@@ -397,41 +551,76 @@ _EDGES_SHOWN = 3
 def explanation_lines(found: Explanation) -> list[str]:
     """Say in a few lines how a passage came to its place."""
     stages = " → ".join(f"{each.stage} {each.rank}" for each in found.effects)
-    evidence = "; ".join(f"{each.retriever} rank {each.rank} ({each.score:.2f})" for each in found.evidence)
-    return [each for each in (evidence, f"rank after {stages}" if stages else "", *explanation_rest(found)) if each]
+    evidence = "; ".join(
+        f"{each.retriever} rank {each.rank} ({each.score:.2f})" for each in found.evidence
+    )
+    return [
+        each
+        for each in (evidence, f"rank after {stages}" if stages else "", *explanation_rest(found))
+        if each
+    ]
 
 
 def explanation_rest(found: Explanation) -> list[str]:
-    """Say what is no table: the name that the query is, words, cosine, the reranker's score, links, and what was taken out as a copy."""
+    """Say what is no table: the name that the query is, words, cosine, the reranker's score, links,
+    and what was taken out as a copy.
+    """
     named = f"the query is its {found.name_kind}: it comes first" if found.name_kind else ""
     cosine = f"cosine {found.cosine:.2f}" if found.cosine is not None else ""
     reranked = f"reranker {found.reranked:.2f}" if found.reranked is not None else ""
-    copies = [f"{stage} took out {gone.path}:{gone.line}: {gone.reason}" for stage, gone in found.copies]
+    copies = [
+        f"{stage} took out {gone.path}:{gone.line}: {gone.reason}" for stage, gone in found.copies
+    ]
     near = "; ".join(each for each in (cosine, reranked) if each)
-    sentences = [named, agreements(found.phrasings), terms(found.terms), near, links(found.edges), *copies]
+    sentences = [
+        named,
+        agreements(found.phrasings),
+        terms(found.terms),
+        near,
+        links(found.edges),
+        *copies,
+    ]
     return [each for each in sentences if each]
 
 
 def agreements(found: Sequence[Agreement]) -> str:
-    """Say which phrasing of a query a text fits best, and how well the others; empty where there was one alone."""
+    """Say which phrasing of a query a text fits best, and how well the others; empty where there
+    was one alone.
+    """
 
     def fit(each: Agreement) -> str:
         cosine = f"cosine {each.cosine:.2f}, " if each.cosine is not None else ""
         return f"{each.phrasing} ({cosine}words {each.coverage:.0%})"
 
-    return f"found best by {found[0].phrasing} {found[0].text!r}: {', '.join(map(fit, found))}" if found else ""
+    if not found:
+        return ""
+    return f"found best by {found[0].phrasing} {found[0].text!r}: {', '.join(map(fit, found))}"
 
 
 def terms(found: Mapping[str, Sequence[str]]) -> str:
-    """Say in which fields the query's words stand, and which are missing; of `code`, words as they are written, only where it is alone."""
-    held = [f"{term} ({', '.join([name for name in fields if name != 'code'] or ['as written'])})" for term, fields in found.items() if fields]
+    """Say in which fields the query's words stand, and which are missing; of `code`, words as they
+    are written, only where it is alone.
+    """
+    held = [
+        f"{term} ({', '.join([name for name in fields if name != 'code'] or ['as written'])})"
+        for term, fields in found.items()
+        if fields
+    ]
     missing = [term for term, fields in found.items() if not fields]
-    return "; ".join([*(["words: " + ", ".join(held)] if held else []), *(["missing: " + ", ".join(missing)] if missing else [])])
+    return "; ".join(
+        [
+            *(["words: " + ", ".join(held)] if held else []),
+            *(["missing: " + ", ".join(missing)] if missing else []),
+        ]
+    )
 
 
 def links(edges: Sequence[Edge]) -> str:
     """Say which documents' links led to a document; empty where none did."""
-    named = [f"{'links to' if each.backwards else 'linked from'} {each.path} (found as {each.rank})" for each in edges[:_EDGES_SHOWN]]
+    named = [
+        f"{'links to' if each.backwards else 'linked from'} {each.path} (found as {each.rank})"
+        for each in edges[:_EDGES_SHOWN]
+    ]
     more = f" and {len(edges) - _EDGES_SHOWN} more" if len(edges) > _EDGES_SHOWN else ""
     return ", ".join(named) + more
 
@@ -446,7 +635,10 @@ def fate(found: Why, several: bool = False) -> str:
 
 def why_rest(found: Why) -> list[str]:
     """Say what is no table: a note's words, its cosine, its vectors, and how it is on disk."""
-    lacking = f"without a vector yet, found by words alone: {found.without_vector:,} of {plural(found.chunks, 'chunk')}"
+    lacking = (
+        f"without a vector yet, found by words alone: {found.without_vector:,} of "
+        f"{plural(found.chunks, 'chunk')}"
+    )
     cosine = f"best cosine {found.cosine:.2f}" if found.cosine is not None else ""
     sentences = [
         f"searched for: {found.corrected}" if found.corrected else "",
@@ -460,14 +652,25 @@ def why_rest(found: Why) -> list[str]:
 
 def why_lines(found: Why, several: bool = False) -> list[str]:
     """Say in a few lines what became of a note."""
-    stages = " → ".join(f"{each.stage} {each.rank if each.rank is not None else '-'}" for each in until_lost(found.standpoints))
+    stages = " → ".join(
+        f"{each.stage} {each.rank if each.rank is not None else '-'}"
+        for each in until_lost(found.standpoints)
+    )
     reaches = found.reaches if found.fate in {"shown", "copy", "dropped"} else ()
     reached = "; ".join(
-        f"{each.retriever} rank {each.rank} (of the {each.taken} taken the last has {each.last or 0:.2f})"
+        (
+            f"{each.retriever} rank {each.rank} (of the {each.taken} taken the last has "
+            f"{each.last or 0:.2f})"
+        )
         for each in reaches
         if each.rank is not None
     )
-    sentences = [fate(found, several), f"rank after {stages}" if stages else "", f"without limits: {reached}" if reached else "", *why_rest(found)]
+    sentences = [
+        fate(found, several),
+        f"rank after {stages}" if stages else "",
+        f"without limits: {reached}" if reached else "",
+        *why_rest(found),
+    ]
     return [each for each in sentences if each]
 
 
@@ -479,11 +682,15 @@ def until_lost(found: Sequence[Standpoint]) -> Sequence[Standpoint]:
 
 
 def of_effect(found: Sequence[Standpoint]) -> Sequence[Standpoint]:
-    """Return the retrievers, the stages after which a note stood otherwise than before, and the last one."""
+    """Return the retrievers, the stages after which a note stood otherwise than before, and the
+    last one.
+    """
     moved = [
         each
         for before, each in pairwise(found)
-        if each.stage.startswith("search_") or each == found[-1] or replace(each, stage=before.stage) != before
+        if each.stage.startswith("search_")
+        or each == found[-1]
+        or replace(each, stage=before.stage) != before
     ]
     return [*found[:1], *moved]
 
@@ -497,9 +704,15 @@ _QUOTATION_SHOWN = 60
 def verification_head(found: Verification) -> str:
     """Count what became of the citations of a text."""
     counts = Counter(each.state for each in found.checks)
-    states = ", ".join(f"{counts[state]} {state_words(state)}" for state in get_args(CitationState) if counts[state])
+    states = ", ".join(
+        f"{counts[state]} {state_words(state)}"
+        for state in get_args(CitationState)
+        if counts[state]
+    )
     uncited = f" {plural(found.uncited, 'quotation')} without a citation." if found.uncited else ""
-    return f"{plural(len(found.checks), 'citation')}: {states}.{uncited}" if found.checks else f"No citation of a note was found.{uncited}"
+    if found.checks:
+        return f"{plural(len(found.checks), 'citation')}: {states}.{uncited}"
+    return f"No citation of a note was found.{uncited}"
 
 
 def state_words(state: CitationState) -> str:

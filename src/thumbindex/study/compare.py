@@ -1,4 +1,6 @@
-"""Compare evaluations: with an earlier run, with each setting changed (ablation), by the paired bootstrap over queries."""
+"""Compare evaluations: with an earlier run, with each setting changed (ablation), by the paired
+bootstrap over queries.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from thumbindex.config import settings
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.model import Progress
 from thumbindex.settings import STAGE_NAMES, QuerySettings
-from thumbindex.study.evaluate import RANKED_PASSAGES, Evaluation, QuerySource, Show, evaluate_all, typed_name
+from thumbindex.study.evaluate import (
+    RANKED_PASSAGES,
+    Evaluation,
+    QuerySource,
+    Show,
+    evaluate_all,
+    typed_name,
+)
 from thumbindex.study.measures import MAIN
 from thumbindex.study.queries import LabeledQuery, QuerySet, set_digest
 
@@ -60,18 +69,32 @@ def compare_runs(name: str, before: Sequence[float], after: Sequence[float]) -> 
     """Compare two runs query by query: values in the same order of queries, at least one."""
     changes = [b - a for a, b in zip(before, after, strict=True)]
     means = (sum(before) / len(before), sum(after) / len(after))
-    return Difference(name, *means, interval_of(changes), sum(c > 0 for c in changes), sum(c < 0 for c in changes), len(changes))
+    return Difference(
+        name,
+        *means,
+        interval_of(changes),
+        sum(c > 0 for c in changes),
+        sum(c < 0 for c in changes),
+        len(changes),
+    )
 
 
 def interval_of(values: Sequence[float], resamples: int = RESAMPLES) -> Interval:
-    """Return the mean of some values, at least one, and its 95 % percentile bootstrap interval (Efron 1979); seeded."""
+    """Return the mean of some values, at least one, and its 95 % percentile bootstrap interval
+    (Efron 1979); seeded.
+    """
     # Imported here: the command line is shown without numpy.
     import numpy as np
 
     sample = np.asarray(values, dtype=np.float64)
     chance = np.random.default_rng(_SEED)
     sizes = [min(_AT_ONCE, resamples - done) for done in range(0, resamples, _AT_ONCE)]
-    means = np.concatenate([sample[chance.integers(0, len(sample), (size, len(sample)))].mean(axis=1) for size in sizes])
+    means = np.concatenate(
+        [
+            sample[chance.integers(0, len(sample), (size, len(sample)))].mean(axis=1)
+            for size in sizes
+        ]
+    )
     low, high = np.percentile(means, _PERCENTILES)
     return Interval(float(sample.mean()), float(low), float(high))
 
@@ -82,7 +105,9 @@ _CONSTANTS = {"search_graph.direction": ("out", "in", "both")}
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A configuration with one thing changed, and what it takes for that: settings below `query`, as `fuse.method` or `skip`."""
+    """A configuration with one thing changed, and what it takes for that: settings below `query`,
+    as `fuse.method` or `skip`.
+    """
 
     name: str
     changes: Mapping[str, Any]
@@ -91,13 +116,17 @@ class Variant:
         """Return the settings with the changes made."""
         for key, value in self.changes.items():
             table, _, name = key.rpartition(".")
-            query = replace(query, **{table: replace(getattr(query, table), **{name: value})} if table else {name: value})
+            if table:
+                name, value = table, replace(getattr(query, table), **{name: value})
+            query = replace(query, **{name: value})
         return query
 
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """What a variant does, against the configuration as it is; where it cannot be asked, why not."""
+    """What a variant does, against the configuration as it is; where it cannot be asked, why
+    not.
+    """
 
     variant: Variant
     evaluations: tuple[Evaluation, ...] = ()
@@ -106,17 +135,31 @@ class Ablation:
 
 
 def ablation_variants(query: QuerySettings) -> tuple[Variant, ...]:
-    """Return every stage switched, every retriever alone, and every alternative of what has choices, as the settings declare them."""
-    switched = [
-        Variant(f"without {each}", {"skip": query.without_stages(each).skip})
-        if query.runs(each)
-        else Variant(f"with {each}", {"skip": query.with_stages(each).skip})
-        for each in STAGE_NAMES
-    ]
+    """Return every stage switched, every retriever alone, and every alternative of what has
+    choices, as the settings declare them.
+    """
+    switched = []
+    for each in STAGE_NAMES:
+        if query.runs(each):
+            variant = Variant(f"without {each}", {"skip": query.without_stages(each).skip})
+        else:
+            variant = Variant(f"with {each}", {"skip": query.with_stages(each).skip})
+        switched.append(variant)
     retrievers = [each for each in STAGE_NAMES if each.startswith("search_")]
-    alone = [Variant(f"{one} alone", {"skip": query.without_stages(*retrievers).with_stages(one).skip}) for one in retrievers]
-    declared = {key.removeprefix("query."): each.choices for key, each in settings().items() if key.startswith("query.") and key.count(".") == 2}
-    chosen = chain.from_iterable(_alternatives(key, choices, query) for key, choices in {**_CONSTANTS, **declared}.items() if choices)
+    alone = [
+        Variant(f"{one} alone", {"skip": query.without_stages(*retrievers).with_stages(one).skip})
+        for one in retrievers
+    ]
+    declared = {
+        key.removeprefix("query."): each.choices
+        for key, each in settings().items()
+        if key.startswith("query.") and key.count(".") == 2
+    }
+    chosen = chain.from_iterable(
+        _alternatives(key, choices, query)
+        for key, choices in {**_CONSTANTS, **declared}.items()
+        if choices
+    )
     return (*switched, *alone, *chosen)
 
 
@@ -127,7 +170,9 @@ def ablate(
     limit: int = RANKED_PASSAGES,
     show: Show = lambda _: None,
 ) -> tuple[Ablation, ...]:
-    """Ask the queries again with each variant; `evaluations` are those of the configuration as it is."""
+    """Ask the queries again with each variant; `evaluations` are those of the configuration as it
+    is.
+    """
     effects = []
     for number, variant in enumerate(chosen):
         show(Progress("configurations", "ablation", number, len(chosen)))
@@ -137,15 +182,24 @@ def ablate(
 
 
 def _alternatives(key: str, choices: Sequence[str], query: QuerySettings) -> list[Variant]:
-    """Return a variant a choice that is not the present one; a stage that is off is switched on for it."""
+    """Return a variant a choice that is not the present one; a stage that is off is switched on for
+    it.
+    """
     table, _, name = key.partition(".")
     others = [choice for choice in choices if choice != getattr(getattr(query, table), name)]
     if query.runs(table):
         return [Variant(f"{key}={choice}", {key: choice}) for choice in others]
-    return [Variant(f"with {table}, {name}={choice}", {"skip": query.with_stages(table).skip, key: choice}) for choice in others]
+    return [
+        Variant(
+            f"with {table}, {name}={choice}", {"skip": query.with_stages(table).skip, key: choice}
+        )
+        for choice in others
+    ]
 
 
-def _effect(variant: Variant, sources: Sequence[QuerySource], before: Sequence[Evaluation], limit: int) -> Ablation:
+def _effect(
+    variant: Variant, sources: Sequence[QuerySource], before: Sequence[Evaluation], limit: int
+) -> Ablation:
     try:
         after = evaluate_all([_varied(each, variant) for each in sources], limit, as_typed=False)
     except ThumbindexError as error:
@@ -154,7 +208,9 @@ def _effect(variant: Variant, sources: Sequence[QuerySource], before: Sequence[E
 
 
 def _varied(source: QuerySource, variant: Variant) -> QuerySource:
-    return replace(source, library=source.library.answering_with(variant.applied(source.library.config.query)))
+    return replace(
+        source, library=source.library.answering_with(variant.applied(source.library.config.query))
+    )
 
 
 def main_values(evaluations: Sequence[Evaluation]) -> list[float]:
@@ -164,7 +220,9 @@ def main_values(evaluations: Sequence[Evaluation]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The main measure of each query of an earlier run, by the set's name and digest: a set with rewordings was asked as typed, too."""
+    """The main measure of each query of an earlier run, by the set's name and digest: a set with
+    rewordings was asked as typed, too.
+    """
 
     path: Path
     values: Mapping[str, Mapping[str, Mapping[str, float]]]
@@ -174,48 +232,78 @@ def read_baseline(path: Path) -> Baseline:
     """Read what `eval --json` or `--report` wrote. Raises UsageError with what is wrong."""
     try:
         told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8-sig"))
-        values = {
-            str(each["name"]): {
-                str(way["digest"]): {query: float(value) for query, value in way["by_query"].items()}
-                for way in (each, each.get("typed"))
-                if way is not None
-            }
-            for each in told["sets"]
-        }
+        values = {str(each["name"]): _values_by_digest(each) for each in told["sets"]}
     except OSError as error:
-        raise UsageError(f"{path}: the baseline cannot be read ({error.strerror}): give a file that `thumbindex eval --json` wrote.") from error
+        raise UsageError(
+            f"{path}: the baseline cannot be read ({error.strerror}): give a file that "
+            "`thumbindex eval --json` wrote."
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path}: not a run of `thumbindex eval` ({error!r}): make one with `thumbindex eval … --json > RUN.json`.") from error
+        raise UsageError(
+            f"{path}: not a run of `thumbindex eval` ({error!r}): make one with `thumbindex "
+            "eval … --json > RUN.json`."
+        ) from error
     return Baseline(path, values)
 
 
+def _values_by_digest(evaluation: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Return the value of each query, of a set's rewordings and of the same as typed."""
+    ways = [way for way in (evaluation, evaluation.get("typed")) if way is not None]
+    return {
+        str(way["digest"]): {query: float(value) for query, value in way["by_query"].items()}
+        for way in ways
+    }
+
+
 def check_baseline(baseline: Baseline, sets: Sequence[QuerySet]) -> None:
-    """Raise UsageError where a set is not the one that the baseline was asked, neither with its rewordings nor as typed."""
+    """Raise UsageError where a set is not the one that the baseline was asked, neither with its
+    rewordings nor as typed.
+    """
     for each in sets:
         if each.name not in baseline.values:
             held = ", ".join(baseline.values) or "none"
-            raise UsageError(f"{baseline.path}: the baseline holds no set {each.name}, only {held}: leave the set out, or make a baseline with it.")
-        if not any(_values(baseline, each.name, way) for way in (each.queries, [query.as_typed for query in each.queries])):
-            raise UsageError(f"{baseline.path}: {each.name} held other queries or labels when the baseline was made: make the baseline anew.")
+            raise UsageError(
+                f"{baseline.path}: the baseline holds no set {each.name}, only {held}: leave "
+                "the set out, or make a baseline with it."
+            )
+        if not any(
+            _values(baseline, each.name, way)
+            for way in (each.queries, [query.as_typed for query in each.queries])
+        ):
+            raise UsageError(
+                f"{baseline.path}: {each.name} held other queries or labels when the baseline "
+                "was made: make the baseline anew."
+            )
 
 
 def compare_with(baseline: Baseline, evaluations: Sequence[Evaluation]) -> tuple[Difference, ...]:
-    """Compare sets query by query with what the baseline holds, all of them together first where there are several; then those as typed."""
+    """Compare sets query by query with what the baseline holds, all of them together first where
+    there are several; then those as typed.
+    """
     compared: list[Difference] = []
     for all_sets, ways in (
         ("ALL", [(each.name, each) for each in evaluations]),
         (typed_name("ALL"), [(each.name, each.typed) for each in evaluations]),
     ):
-        held = [(each, values) for name, each in ways if each and (values := _values(baseline, name, each.queries))]
+        held = [
+            (each, values)
+            for name, each in ways
+            if each and (values := _values(baseline, name, each.queries))
+        ]
         before = [[values[query.id] for query in each.queries] for each, values in held]
         after = [main_values([each]) for each, _ in held]
         if len(held) > 1:
             compared.append(compare_runs(all_sets, [*chain(*before)], [*chain(*after)]))
-        compared += [compare_runs(each.name, *pair) for (each, _), *pair in zip(held, before, after, strict=True)]
+        compared += [
+            compare_runs(each.name, *pair)
+            for (each, _), *pair in zip(held, before, after, strict=True)
+        ]
     return tuple(compared)
 
 
 def _values(baseline: Baseline, name: str, queries: Sequence[LabeledQuery]) -> Mapping[str, float]:
-    """Return what the baseline holds of a set that is asked so, nothing where it does not hold all of it."""
+    """Return what the baseline holds of a set that is asked so, nothing where it does not hold all
+    of it.
+    """
     values = baseline.values[name].get(set_digest(queries), {})
     return values if values.keys() == {query.id for query in queries} else {}

@@ -1,7 +1,8 @@
-"""Labeled queries that a vault's own notes hold: what its author called a page when linking to it, its headings, its descriptions.
+"""Labeled queries that a vault's own notes hold: what its author called a page when linking to it,
+its headings, its descriptions.
 
-What is asked is written by whoever wrote the notes, for readers, and nobody had to label it. It is a known item each time: one page is right,
-or the few that were called so.
+What is asked is written by whoever wrote the notes, for readers, and nobody had to label it. It is
+a known item each time: one page is right, or the few that were called so.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import UsageError
 from thumbindex.model import Link, LinkKind
@@ -24,13 +25,19 @@ if TYPE_CHECKING:
     from thumbindex.library import Library, Note
 
 LINK_KINDS = ("link", "description", "title", "heading")
-"""What a link calls a page in words of its own, what a page says of itself, and its names: those that a search can be tuned by come first."""
+"""What a link calls a page in words of its own, what a page says of itself, and its names: those
+that a search can be tuned by come first.
+"""
 
 TELLING = LINK_KINDS[:2]
-"""Kinds whose words are not the place's own name: to find a text by its name, any search will do."""
+"""Kinds whose words are not the place's own name: to find a text by its name, any search will
+do.
+"""
 
 MOST_QUERIES = 400
-"""Of all kinds together: with more, an interval of ±0.02 gets little narrower, and asking takes longer."""
+"""Of all kinds together: with more, an interval of ±0.02 gets little narrower, and asking takes
+longer.
+"""
 
 MOST_PLACES = 3
 """A text that leads to more pages says which is meant only where it stands."""
@@ -39,8 +46,10 @@ _SHORTEST_DESCRIPTION, _LONGEST_TEXT = 4, 400
 """Words, and characters: a shorter description is a name, and a longer text is no question."""
 
 _POINTING = frozenset(
-    "here there click link links page pages note notes more read see learn also article section doc docs documentation detail details example"
-    " examples info information reference above below next previous back home top site website source original version following first last one"
+    "here there click link links page pages note notes more read see learn also article section "
+    "doc docs documentation detail details example"
+    " examples info information reference above below next previous back home top site website "
+    "source original version following first last one"
     " hier siehe mehr weiter zuruck ici voir plus suite aqui ver mas qui vedi".split()
 )
 """Words that point at a place and do not say what is there."""
@@ -57,11 +66,15 @@ class _Mention:
     source: str = ""
 
 
-def queries_from_links(notes: Sequence[Note], most: int = MOST_QUERIES, kinds: Sequence[str] = LINK_KINDS) -> tuple[LabeledQuery, ...]:
-    """Return up to `most` labeled queries that the notes hold, balanced by kind, the same for the same notes.
+def queries_from_links(
+    notes: Sequence[Note], most: int = MOST_QUERIES, kinds: Sequence[str] = LINK_KINDS
+) -> tuple[LabeledQuery, ...]:
+    """Return up to `most` labeled queries that the notes hold, balanced by kind, the same for the
+    same notes.
 
-    A link's query ignores every note that links by its text. A text that says nothing, that leads to many places, or that is another page's name is
-    left out, and so is a description that stands in its page's text word for word.
+    A link's query ignores every note that links by its text. A text that says nothing, that leads
+    to many places, or that is another page's name is left out, and so is a description that stands
+    in its page's text word for word.
     """
     pages = _pages_by_name(notes)
     asked: dict[str, list[_Mention]] = defaultdict(list)
@@ -70,7 +83,9 @@ def queries_from_links(notes: Sequence[Note], most: int = MOST_QUERIES, kinds: S
     found: dict[str, list[LabeledQuery]] = defaultdict(list)
     for text in sorted(asked, key=_draw):
         query = _query(asked[text])
-        if query is not None and not pages.get(text, set()) - {label.path for label in query.relevant}:
+        if query is not None and not pages.get(text, set()) - {
+            label.path for label in query.relevant
+        }:
             found[query.kind].append(query)
     taken = shares({kind: len(found[kind]) for kind in kinds}, most)
     return tuple(query for kind in kinds for query in found[kind][: taken[kind]])
@@ -85,7 +100,9 @@ def _pages_by_name(notes: Sequence[Note]) -> Mapping[str, set[str]]:
 
 
 def shares(counts: Mapping[str, int], most: int) -> dict[str, int]:
-    """Return how many of each kind are taken: as many of each, and what one lacks goes to the others."""
+    """Return how many of each kind are taken: as many of each, and what one lacks goes to the
+    others.
+    """
     taken = dict.fromkeys(counts, 0)
     left = most
     while left and (open_kinds := [kind for kind in counts if taken[kind] < counts[kind]]):
@@ -97,11 +114,16 @@ def shares(counts: Mapping[str, int], most: int) -> dict[str, int]:
 
 
 def names_subject(text: str) -> bool:
-    """Tell whether a text names a subject: not a URL, a number, or words that only point somewhere."""
+    """Tell whether a text names a subject: not a URL, a number, or words that only point
+    somewhere.
+    """
     shortest = 3 if text.isascii() else 2  # two characters of Chinese are a word
     if "://" in text or text.startswith("www.") or not shortest <= len(text) <= _LONGEST_TEXT:
         return False
-    return any(word not in STOP_WORDS and word not in _POINTING and not word.isdigit() for word in words(text))
+    return any(
+        word not in STOP_WORDS and word not in _POINTING and not word.isdigit()
+        for word in words(text)
+    )
 
 
 def fold_text(text: str) -> str:
@@ -111,29 +133,34 @@ def fold_text(text: str) -> str:
 
 def write_queries(path: Path, queries: Iterable[LabeledQuery]) -> None:
     """Write queries as JSONL, as `load_queries` reads them."""
-    rows = [
-        {
-            "id": each.id,
-            "query": each.query,
-            "kind": each.kind,
-            "relevant": [{"path": label.path, "heading": label.heading, "grade": label.grade} for label in each.relevant],
-        }
-        | ({"ignore": list(each.ignore)} if each.ignore else {})
-        for each in queries
+    write_rows(path, [_row(each) for each in queries], "queries", "--write-queries")
+
+
+def _row(query: LabeledQuery) -> dict[str, Any]:
+    relevant = [
+        {"path": label.path, "heading": label.heading, "grade": label.grade}
+        for label in query.relevant
     ]
-    write_rows(path, rows, "queries", "--write-queries")
+    row = {"id": query.id, "query": query.query, "kind": query.kind, "relevant": relevant}
+    return {**row, "ignore": list(query.ignore)} if query.ignore else row
 
 
 # ------------------------------------------------------------------ what the notes hold
 
 
 def _links(notes: Sequence[Note]) -> Iterator[_Mention]:
-    """Yield what links call other pages; a page's link to itself, an embedded page and a name that nobody wrote tell nothing."""
+    """Yield what links call other pages; a page's link to itself, an embedded page and a name that
+    nobody wrote tell nothing.
+    """
     by_path = {(note.document.folder, note.document.path): note for note in notes}
     for note in notes:
         for link in note.links:
             target = by_path.get((note.document.folder, link.resolved or ""))
-            if target is None or target is note or link.kind not in (LinkKind.WIKILINK, LinkKind.MARKDOWN):
+            if (
+                target is None
+                or target is note
+                or link.kind not in (LinkKind.WIKILINK, LinkKind.MARKDOWN)
+            ):
                 continue
             heading = heading_of(link.fragment, target.headings)
             text = _called(link)
@@ -157,12 +184,16 @@ def _is_named(text: str, target: Note, heading: str | None) -> bool:
 
 
 def _subjects(text: str) -> set[str]:
-    """Return the words that carry a subject, without the plural's ending: a name in the plural is still the name."""
+    """Return the words that carry a subject, without the plural's ending: a name in the plural is
+    still the name.
+    """
     return {word.removesuffix("s") for word in words(text) if word not in STOP_WORDS}
 
 
 def heading_of(fragment: str, headings: Sequence[str]) -> str | None:
-    """Return the heading that a link's fragment means, written out or as an anchor; None where there is none."""
+    """Return the heading that a link's fragment means, written out or as an anchor; None where
+    there is none.
+    """
     wanted = _letters(fragment.rpartition("#")[2])
     return next((each for each in headings if _letters(each) == wanted), None) if wanted else None
 
@@ -172,10 +203,14 @@ def _letters(text: str) -> str:
 
 
 def _descriptions(notes: Sequence[Note]) -> Iterator[_Mention]:
-    """Yield what pages say of themselves in front matter, where their texts do not say it word for word."""
+    """Yield what pages say of themselves in front matter, where their texts do not say it word for
+    word.
+    """
     for note in notes:
         text = " ".join(visible(note.document.description).split())
-        if len(words(text)) >= _SHORTEST_DESCRIPTION and fold_text(text) not in fold_text(visible("\n".join(note.texts))):
+        if len(words(text)) < _SHORTEST_DESCRIPTION:
+            continue
+        if fold_text(text) not in fold_text(visible("\n".join(note.texts))):
             yield _Mention("description", text, note.document.path)
 
 
@@ -184,10 +219,16 @@ def _headings(notes: Sequence[Note]) -> Iterator[_Mention]:
     standing: dict[str, list[_Mention]] = defaultdict(list)
     for note in notes:
         for each in note.headings:
-            standing[fold_text(each)].append(_Mention("heading", visible(each), note.document.path, each))
+            standing[fold_text(each)].append(
+                _Mention("heading", visible(each), note.document.path, each)
+            )
     titles = {fold_text(note.document.title) for note in notes}
     for text, places in standing.items():
-        if len(places) == 1 and text not in titles and sum(word not in STOP_WORDS for word in text.split()) > 1:
+        if (
+            len(places) == 1
+            and text not in titles
+            and sum(word not in STOP_WORDS for word in text.split()) > 1
+        ):
             yield from places
 
 
@@ -195,7 +236,9 @@ def _headings(notes: Sequence[Note]) -> Iterator[_Mention]:
 
 
 def _query(asked: Sequence[_Mention]) -> LabeledQuery | None:
-    """Make a query of all places that one text leads to; None where it says nothing or leads to many."""
+    """Make a query of all places that one text leads to; None where it says nothing or leads to
+    many.
+    """
     kind = min((each.kind for each in asked), key=_precedence)
     text = next(each.text for each in asked if each.kind == kind)
     labels = tuple(dict.fromkeys(Label(each.path, each.heading, 2) for each in asked))
@@ -206,13 +249,19 @@ def _query(asked: Sequence[_Mention]) -> LabeledQuery | None:
 
 
 def _precedence(kind: str) -> int:
-    """Return what a text is that is several things: a name before all, for as one it is found whatever else it is."""
+    """Return what a text is that is several things: a name before all, for as one it is found
+    whatever else it is.
+    """
     return ("title", "heading", "link", "description").index(kind)
 
 
 def _draw(text: str) -> str:
-    """Return where a text stands in the draw: the same for the same text, whatever else there is."""
-    return hashlib.blake2b(fold_text(text).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    """Return where a text stands in the draw: the same for the same text, whatever else there
+    is.
+    """
+    return hashlib.blake2b(
+        fold_text(text).encode("utf-8", "surrogatepass"), digest_size=8
+    ).hexdigest()
 
 
 # ------------------------------------------------------------------ asking them
@@ -220,18 +269,25 @@ def _draw(text: str) -> str:
 
 def without_leak(settings: QuerySettings, kind: str) -> QuerySettings:
     """Return the settings with which a kind is asked: no description is searched for by itself."""
-    return replace(settings, search_keyword=replace(settings.search_keyword, description=0.0)) if kind == "description" else settings
+    if kind == "description":
+        return replace(settings, search_keyword=replace(settings.search_keyword, description=0.0))
+    return settings
 
 
 def unseen(library: Library, query: LabeledQuery) -> tuple[Library, tuple[str, ...]]:
-    """Return a library that does not search descriptions for one of them, and the paths of the notes that a query is asked without.
+    """Return a library that does not search descriptions for one of them, and the paths of the
+    notes that a query is asked without.
 
-    To take notes that link by its text out of the ranking afterwards is not enough: they are found by their very words, and what they link to by
-    following their links.
+    To take notes that link by its text out of the ranking afterwards is not enough: they are found
+    by their very words, and what they link to by following their links.
     """
     labeled = {label.path for label in query.relevant}
     settings = library.config.query
-    blind = library.answering_with(without_leak(settings, query.kind)) if query.kind == "description" else library
+    blind = (
+        library.answering_with(without_leak(settings, query.kind))
+        if query.kind == "description"
+        else library
+    )
     return blind, tuple(sorted(set(query.ignore) - labeled))
 
 
@@ -239,20 +295,31 @@ def ask_unseen(library: Library, query: LabeledQuery, limit: int) -> tuple[Ranke
     """Ask a query as if its links and descriptions had not been written."""
     blind, without = unseen(library, query)
     return tuple(
-        RankedPassage(each.path, each.heading_path) for each in blind.query(query.query, limit=limit, without=without, **query.rewording).passages
+        RankedPassage(each.path, each.heading_path)
+        for each in blind.query(
+            query.query, limit=limit, without=without, **query.rewording
+        ).passages
     )
 
 
 def held_queries(library: Library) -> tuple[LabeledQuery, ...]:
     """Return the queries that a library's own notes hold; raise UsageError where they hold none."""
     if not (queries := queries_from_links(library.notes())):
-        raise UsageError("These notes hold no query: no link with words of its own, no description, no heading that stands once.")
+        raise UsageError(
+            "These notes hold no query: no link with words of its own, no description, no "
+            "heading that stands once."
+        )
     return queries
 
 
 def check_source(queries: Sequence[Path], from_links: bool, keep: Path | None) -> None:
-    """Raise UsageError unless queries come from files or from the notes' links, and only the latter are kept."""
+    """Raise UsageError unless queries come from files or from the notes' links, and only the latter
+    are kept.
+    """
     if from_links is bool(queries):
-        raise UsageError("Say what to ask: files of labeled queries, or --from-links for what the notes themselves hold.")
+        raise UsageError(
+            "Say what to ask: files of labeled queries, or --from-links for what the notes "
+            "themselves hold."
+        )
     if keep and not from_links:
         raise UsageError("--write-queries keeps what --from-links finds: give both.")

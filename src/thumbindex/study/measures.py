@@ -1,4 +1,6 @@
-"""The measures of a ranking (nDCG, MRR, recall, success) by query and by kind of query; and a run as a file."""
+"""The measures of a ranking (nDCG, MRR, recall, success) by query and by kind of query; and a run
+as a file.
+"""
 
 from __future__ import annotations
 
@@ -32,24 +34,34 @@ class RankedPassage:
     heading_path: tuple[str, ...]
 
 
-def measure_run(run: Mapping[str, Sequence[RankedPassage]], queries: Sequence[LabeledQuery]) -> dict[str, Measured]:
+def measure_run(
+    run: Mapping[str, Sequence[RankedPassage]], queries: Sequence[LabeledQuery]
+) -> dict[str, Measured]:
     """Return each query's measures by its id; a query that is missing in the run counts as 0."""
     with_sections = any(each.heading_path for found in run.values() for each in found)
     return {query.id: score_query(query, run.get(query.id, ()), with_sections) for query in queries}
 
 
-def by_kind(measured: Sequence[tuple[str, Measured]]) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
+def by_kind(
+    measured: Sequence[tuple[str, Measured]],
+) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
     """Return the mean of each measure and the number of queries, for `ALL` and by kind."""
     groups: dict[str, list[Measured]] = {"ALL": []}
     for kind, each in measured:
         groups["ALL"].append(each)
         groups.setdefault(kind, []).append(each)
     order = ["ALL", *sorted(set(groups) - {"ALL"})]
-    return {kind: _means(groups[kind]) for kind in order}, {kind: len(groups[kind]) for kind in order}
+    return {kind: _means(groups[kind]) for kind in order}, {
+        kind: len(groups[kind]) for kind in order
+    }
 
 
-def score_query(query: LabeledQuery, found: Sequence[RankedPassage], with_sections: bool = True) -> dict[str, float]:
-    """Measure one ranking: nDCG with gain 2^grade - 1 (Järvelin & Kekäläinen 2002), MRR, recall, success; sections where labels name headings."""
+def score_query(
+    query: LabeledQuery, found: Sequence[RankedPassage], with_sections: bool = True
+) -> dict[str, float]:
+    """Measure one ranking: nDCG with gain 2^grade - 1 (Järvelin & Kekäläinen 2002), MRR, recall,
+    success; sections where labels name headings.
+    """
     grades: dict[str, int] = {}
     for label in query.relevant:
         path = plain_path(label.path)
@@ -101,13 +113,17 @@ def _document_measures(ranking: Sequence[str], grades: Mapping[str, int]) -> dic
 
 
 def _discounted(grades: Iterable[int]) -> float:
-    return math.fsum((2**grade - 1) / math.log2(rank + 1) for rank, grade in enumerate(grades, start=1))
+    return math.fsum(
+        (2**grade - 1) / math.log2(rank + 1) for rank, grade in enumerate(grades, start=1)
+    )
 
 
 def _is_section_hit(path: str, found: RankedPassage, labels: Sequence[Label]) -> bool:
     headings = {plain_heading(each) for each in found.heading_path}
     return any(
-        path == plain_path(label.path) and (plain_heading(label.heading) in headings if label.heading else label.grade == 2) for label in labels
+        path == plain_path(label.path)
+        and (plain_heading(label.heading) in headings if label.heading else label.grade == 2)
+        for label in labels
     )
 
 
@@ -118,23 +134,44 @@ def _means(measured: Sequence[Measured]) -> dict[str, float]:
 
 def write_run(path: Path, run: Mapping[str, Iterable[RankedPassage]]) -> None:
     """Write a run as JSONL. Raises UsageError where that cannot be."""
-    rows = [{"id": name, "results": [{"path": each.path, "heading_path": list(each.heading_path)} for each in found]} for name, found in run.items()]
+    rows = [
+        {
+            "id": name,
+            "results": [
+                {"path": each.path, "heading_path": list(each.heading_path)} for each in found
+            ],
+        }
+        for name, found in run.items()
+    ]
     write_rows(path, rows, "run", "--run")
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], what: str, option: str) -> None:
-    """Write JSON objects, one a line. Raises UsageError, which names the option, where that cannot be."""
+    """Write JSON objects, one a line.
+
+    Raises UsageError, which names the option, where that cannot be.
+    """
     try:
-        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        path.write_text(
+            "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+        )
     except OSError as error:
-        raise UsageError(f"{path}: the {what} cannot be written ({error.strerror}): name another file with {option}.") from error
+        raise UsageError(
+            f"{path}: the {what} cannot be written ({error.strerror}): name another file with "
+            f"{option}."
+        ) from error
 
 
 def check_ids(sets: Sequence[QuerySet]) -> None:
-    """Raise UsageError where two sets have a query of one id: a run knows queries by their ids alone."""
+    """Raise UsageError where two sets have a query of one id: a run knows queries by their ids
+    alone.
+    """
     seen: dict[str, str] = {}
     for each in sets:
         for query in each.queries:
             if other := seen.get(query.id):
-                raise UsageError(f"The id {query.id!r} is in {other} and in {each.name}: write the run of each set by itself with --run.")
+                raise UsageError(
+                    f"The id {query.id!r} is in {other} and in {each.name}: write the run of "
+                    "each set by itself with --run."
+                )
             seen[query.id] = each.name

@@ -38,7 +38,10 @@ class Choice:
 
 
 def _balance(vector: float) -> Choice:
-    values = {"query.search_vector.weight": vector, "query.search_keyword.weight": round(1 - vector, 2)}
+    values = {
+        "query.search_vector.weight": vector,
+        "query.search_keyword.weight": round(1 - vector, 2),
+    }
     return Choice(f"meaning {vector}, words {round(1 - vector, 2)}", values)
 
 
@@ -54,7 +57,10 @@ _SKIP = "query.skip"
 
 
 def _reranked(weight: float) -> Choice:
-    return Choice(f"reranked, {weight}", {_SKIP: QuerySettings().with_stages("rerank").skip, "query.rerank.weight": weight})
+    return Choice(
+        f"reranked, {weight}",
+        {_SKIP: QuerySettings().with_stages("rerank").skip, "query.rerank.weight": weight},
+    )
 
 
 GRID: tuple[tuple[Choice, ...], ...] = (
@@ -65,20 +71,44 @@ GRID: tuple[tuple[Choice, ...], ...] = (
     (Choice("expanded", {_SKIP: QuerySettings().with_stages("expand").skip}),),
     (_reranked(0.1), _reranked(0.2)),
 )
-"""The axes in the order in which they are decided, the default of each left out: what is decided first is the ground for what comes after."""
+"""The axes in the order in which they are decided, the default of each left out: what is decided
+first is the ground for what comes after.
+"""
 
-_BESIDE_RANKING = ("confidence", "variants", "dedup_known", "dedup_hash", "deduplicate", "dedup_ngram", "dedup_semantic", "contradict", "parents")
-"""Stages that take out what says the same and dress up what is left: two thirds of a query's time, and they never change the order of what stays."""
+_BESIDE_RANKING = (
+    "confidence",
+    "variants",
+    "dedup_known",
+    "dedup_hash",
+    "deduplicate",
+    "dedup_ngram",
+    "dedup_semantic",
+    "contradict",
+    "parents",
+)
+"""Stages that take out what says the same and dress up what is left: two thirds of a query's time,
+and they never change the order of what stays.
+"""
 
 
 def open_axes(config: Config) -> tuple[tuple[Choice, ...], ...]:
-    """Return the grid without what the configuration says itself: a key that anybody has written is not tuned."""
-    axes = (tuple(choice for choice in axis if with_tuned(config, choice.values, "the grid") != config) for axis in GRID)
-    return tuple(tuple(choice for choice in axis if not config.written & choice.values.keys()) for axis in axes)
+    """Return the grid without what the configuration says itself: a key that anybody has written is
+    not tuned.
+    """
+    axes = (
+        tuple(choice for choice in axis if with_tuned(config, choice.values, "the grid") != config)
+        for axis in GRID
+    )
+    return tuple(
+        tuple(choice for choice in axis if not config.written & choice.values.keys())
+        for axis in axes
+    )
 
 
 def settings_of(config: Config, values: Values) -> QuerySettings:
-    """Return the query settings with some values of the grid, ranking alone: as what is found is shown makes no difference to what is first."""
+    """Return the query settings with some values of the grid, ranking alone: as what is found is
+    shown makes no difference to what is first.
+    """
     return with_tuned(config, values, "the grid").query.without_stages(*_BESIDE_RANKING)
 
 
@@ -94,7 +124,9 @@ Measure = Callable[[Values], Scores]
 FOLDS = 5
 
 DRAWS = 5000
-"""Of the bootstrap: the ends of an interval move by less than a twentieth of its width from one seed to another."""
+"""Of the bootstrap: the ends of an interval move by less than a twentieth of its width from one
+seed to another.
+"""
 
 
 LEAST_GAIN = 0.005
@@ -102,7 +134,9 @@ LEAST_GAIN = 0.005
 
 
 def group_by_document(queries: Sequence[LabeledQuery]) -> Groups:
-    """Number the queries so that two that share a relevant document, directly or through others, have one number."""
+    """Number the queries so that two that share a relevant document, directly or through others,
+    have one number.
+    """
     leader: dict[str, str] = {}
 
     def find(path: str) -> str:
@@ -119,7 +153,9 @@ def group_by_document(queries: Sequence[LabeledQuery]) -> Groups:
 
 
 def deal(groups: Groups, folds: int = FOLDS) -> Groups:
-    """Return the fold of each query, groups whole: large ones first, each into what is smallest so far."""
+    """Return the fold of each query, groups whole: large ones first, each into what is smallest so
+    far.
+    """
     counts = np.bincount(groups)
     fold_of, sizes = np.zeros(len(counts), dtype=np.int64), np.zeros(folds)
     for group in np.argsort(-counts, kind="stable"):
@@ -129,26 +165,44 @@ def deal(groups: Groups, folds: int = FOLDS) -> Groups:
 
 
 Step = Callable[[], object]
-"""Told of each axis that was decided: of all of them `FOLDS` times, and once more with all queries."""
+"""Told of each axis that was decided: of all of them `FOLDS` times, and once more with all
+queries.
+"""
 
 
 def choose(
-    axes: Sequence[Sequence[Choice]], measure: Measure, groups: Groups, rows: npt.NDArray[np.bool_], step: Step = lambda: None
+    axes: Sequence[Sequence[Choice]],
+    measure: Measure,
+    groups: Groups,
+    rows: npt.NDArray[np.bool_],
+    step: Step = lambda: None,
 ) -> tuple[Choice, ...]:
-    """Take on each axis in turn the best choice, where its gain over what is taken so far is more than one standard error (Breiman et al. 1984)."""
+    """Take on each axis in turn the best choice, where its gain over what is taken so far is more
+    than one standard error (Breiman et al.
+
+    1984).
+    """
     taken: tuple[Choice, ...] = ()
     for axis in axes:
         before = measure(joint_values(taken))
-        gains = {choice.name: (measure(joint_values((*taken, choice))) - before)[rows] for choice in axis}
+        gains = {
+            choice.name: (measure(joint_values((*taken, choice))) - before)[rows] for choice in axis
+        }
         best = max(axis, key=lambda choice: float(gains[choice.name].mean()), default=None)
-        if best is not None and gains[best.name].mean() > max(standard_error(gains[best.name], groups[rows]), LEAST_GAIN):
+        if best is not None and gains[best.name].mean() > max(
+            standard_error(gains[best.name], groups[rows]), LEAST_GAIN
+        ):
             taken = (*taken, best)
         step()
     return taken
 
 
-def cross_validate(axes: Sequence[Sequence[Choice]], measure: Measure, groups: Groups, step: Step = lambda: None) -> Scores:
-    """Return each query's gain over the defaults by what was chosen without it and all other queries about its documents."""
+def cross_validate(
+    axes: Sequence[Sequence[Choice]], measure: Measure, groups: Groups, step: Step = lambda: None
+) -> Scores:
+    """Return each query's gain over the defaults by what was chosen without it and all other
+    queries about its documents.
+    """
     folds, gains = deal(groups), np.zeros(len(groups))
     for fold in range(FOLDS):
         held_out = folds == fold
@@ -158,7 +212,9 @@ def cross_validate(axes: Sequence[Sequence[Choice]], measure: Measure, groups: G
 
 
 def joint_values(choices: Sequence[Choice]) -> Mapping[str, Any]:
-    """Return the values of several choices, of different axes; a stage that one of them runs is not left out."""
+    """Return the values of several choices, of different axes; a stage that one of them runs is not
+    left out.
+    """
     values = {key: value for choice in choices for key, value in choice.values.items()}
     if _SKIP in values:
         skips = [choice.values[_SKIP] for choice in choices if _SKIP in choice.values]
@@ -174,7 +230,9 @@ def standard_error(differences: Scores, groups: Groups) -> float:
 
 
 def interval(differences: Scores, groups: Groups, seed: int = 1) -> Interval:
-    """Return the mean and its 95 % interval by a paired bootstrap over groups, the same each time."""
+    """Return the mean and its 95 % interval by a paired bootstrap over groups, the same each
+    time.
+    """
     _, own = np.unique(groups, return_inverse=True)
     sums, counts = np.bincount(own, weights=differences), np.bincount(own)
     drawn = np.random.default_rng(seed).integers(0, len(counts), (DRAWS, len(counts)))
@@ -188,7 +246,9 @@ def _draw(path: str) -> str:
 
 
 LEAST_QUERIES = 30
-"""Fewer tell nothing: their interval is wider than any gain that was ever measured for a setting."""
+"""Fewer tell nothing: their interval is wider than any gain that was ever measured for a
+setting.
+"""
 
 MOST_TELLING, MOST_NAMES = 200, 80
 """Queries that decide, and names that are only watched: enough for ±0.02, and asked in minutes."""
@@ -243,7 +303,13 @@ class Tuning:
 class Asker:
     """Asks queries with some values of the grid, each only once."""
 
-    def __init__(self, library: Library, config: Config, queries: Sequence[LabeledQuery], tell: Callable[[int], object] = lambda _: None) -> None:
+    def __init__(
+        self,
+        library: Library,
+        config: Config,
+        queries: Sequence[LabeledQuery],
+        tell: Callable[[int], object] = lambda _: None,
+    ) -> None:
         self._library, self._config, self._queries, self._tell = library, config, queries, tell
         self._known: dict[frozenset[tuple[str, Any]], Scores] = {}
 
@@ -266,15 +332,24 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What tuning will take: every query is asked once with each setting, the defaults among them, and some with several settings together."""
+    """What tuning will take: every query is asked once with each setting, the defaults among them,
+    and some with several settings together.
+    """
 
     queries: int
     settings: int
     seconds: float  # for each setting by itself
 
 
-def estimate_time(library: Library, config: Config, queries: Sequence[LabeledQuery], clock: Callable[[], float] = perf_counter) -> Estimate:
-    """Ask two queries with each setting, and take the second ones' time for that of all: with the first ones the models are loaded."""
+def estimate_time(
+    library: Library,
+    config: Config,
+    queries: Sequence[LabeledQuery],
+    clock: Callable[[], float] = perf_counter,
+) -> Estimate:
+    """Ask two queries with each setting, and take the second ones' time for that of all: with the
+    first ones the models are loaded.
+    """
     tried = [{}, *(choice.values for axis in open_axes(config) for choice in axis)]
     seconds = 0.0
     for query in queries[:2]:
@@ -292,10 +367,14 @@ def tune(
     progress: Callable[[Progress], None] = lambda _: None,
     announce: Callable[[Estimate], object] = lambda _: None,
 ) -> Tuning:
-    """Choose among the grid by the folder's own queries and those `given`; `config` is what holds without tuning. Writes nothing.
+    """Choose among the grid by the folder's own queries and those `given`; `config` is what holds
+    without tuning.
 
-    The library is of one folder and has its vectors, vocabulary and models ready. A choice is taken where its cross-validated gain lies above
-    zero with its whole interval, and no kind of query loses by it. What it will take is announced before it begins.
+    Writes nothing.
+
+    The library is of one folder and has its vectors, vocabulary and models ready. A choice is taken
+    where its cross-validated gain lies above zero with its whole interval, and no kind of query
+    loses by it. What it will take is announced before it begins.
     """
     began = perf_counter()
     notes = library.notes()
@@ -303,12 +382,25 @@ def tune(
     deciding = (*own, *(replace(each, id=f"{GIVEN}-{each.id}", kind=GIVEN) for each in given))
     model = library.status()[0].state.model
     if reason := _nothing_to_tune(config, deciding):
-        return Tuning({}, reason, len(deciding), len(set(group_by_document(deciding).tolist())), model, seconds=perf_counter() - began)
+        return Tuning(
+            {},
+            reason,
+            len(deciding),
+            len(set(group_by_document(deciding).tolist())),
+            model,
+            seconds=perf_counter() - began,
+        )
     patient = library.answering_with(library.config.query.with_stages("rerank")).remembering()
-    names = queries_from_links(notes, MOST_NAMES, tuple(kind for kind in LINK_KINDS if kind not in TELLING))
+    names = queries_from_links(
+        notes, MOST_NAMES, tuple(kind for kind in LINK_KINDS if kind not in TELLING)
+    )
     expected = estimate_time(patient, config, deciding)
     announce(expected)
-    folder, questions, steps = library.folders[0][0], expected.queries * expected.settings, (FOLDS + 1) * len(open_axes(config))
+    folder, questions, steps = (
+        library.folders[0][0],
+        expected.queries * expected.settings,
+        (FOLDS + 1) * len(open_axes(config)),
+    )
     decided = count(1)
 
     def tell(asked: int) -> None:
@@ -319,19 +411,34 @@ def tune(
         progress(Progress(folder, "settings together", next(decided), steps))
 
     measure, watch = Asker(patient, config, deciding, tell), Asker(patient, config, names)
-    return replace(decide_tuning(measure, watch, config, deciding, names, step), model=model, seconds=perf_counter() - began)
+    return replace(
+        decide_tuning(measure, watch, config, deciding, names, step),
+        model=model,
+        seconds=perf_counter() - began,
+    )
 
 
 def _nothing_to_tune(config: Config, deciding: Sequence[LabeledQuery]) -> str:
     """Say why there is nothing to measure; empty where there is something."""
     if len(deciding) < LEAST_QUERIES:
         counts = Counter(query.kind for query in deciding)
-        of_kinds = ", ".join(f"{kind} {counts[kind]}" for kind in (*TELLING, *sorted(counts.keys() - {*TELLING})))
-        return (
-            f"There {'is 1 query' if len(deciding) == 1 else f'are {len(deciding)} queries'} to tune by ({of_kinds}; headings and titles do not "
-            f"decide), fewer than {LEAST_QUERIES}: the defaults stay. More come from a file of your own: --queries FILE."
+        of_kinds = ", ".join(
+            f"{kind} {counts[kind]}" for kind in (*TELLING, *sorted(counts.keys() - {*TELLING}))
         )
-    return "" if any(open_axes(config)) else "The configuration itself states all that the grid would change: nothing is left to tune."
+        return (
+            f"There {'is 1 query' if len(deciding) == 1 else f'are {len(deciding)} queries'} to "
+            f"tune by ({of_kinds}; headings and titles do not "
+            f"decide), fewer than {LEAST_QUERIES}: the defaults stay. More come from a file of "
+            "your own: --queries FILE."
+        )
+    return (
+        ""
+        if any(open_axes(config))
+        else (
+            "The configuration itself states all that the grid would change: nothing is left to "
+            "tune."
+        )
+    )
 
 
 def decide_tuning(
@@ -342,9 +449,15 @@ def decide_tuning(
     names: Sequence[LabeledQuery],
     step: Step = lambda: None,
 ) -> Tuning:
-    """Choose by what `measure` says of the queries that decide; `watch` is asked of names only where there is something to take."""
+    """Choose by what `measure` says of the queries that decide; `watch` is asked of names only
+    where there is something to take.
+    """
     axes, groups = open_axes(config), group_by_document(deciding)
-    tried = tuple(Tried(choice, interval(measure(choice.values) - measure({}), groups)) for axis in axes for choice in axis)
+    tried = tuple(
+        Tried(choice, interval(measure(choice.values) - measure({}), groups))
+        for axis in axes
+        for choice in axis
+    )
     gain = interval(cross_validate(axes, measure, groups, step), groups)
     chosen = choose(axes, measure, groups, np.ones(len(groups), dtype=np.bool_), step)
     values, choices = joint_values(chosen), tuple(choice.name for choice in chosen)
@@ -352,26 +465,55 @@ def decide_tuning(
     better = bool(chosen) and gain.low > 0
     if better:
         kinds |= _by_kind(names, watch({}), watch(values), decides=False)
-    losing = {kind: each for kind, each in kinds.items() if each.queries >= LEAST_OF_A_KIND and each.after < each.before - MOST_LOST}
+    losing = {
+        kind: each
+        for kind, each in kinds.items()
+        if each.queries >= LEAST_OF_A_KIND and each.after < each.before - MOST_LOST
+    }
     reason = _reason(choices, gain, losing, better, len(deciding))
-    return Tuning(values if better and not losing else {}, reason, len(deciding), len(set(groups.tolist())), "", choices, gain, kinds, tried)
+    return Tuning(
+        values if better and not losing else {},
+        reason,
+        len(deciding),
+        len(set(groups.tolist())),
+        "",
+        choices,
+        gain,
+        kinds,
+        tried,
+    )
 
 
-def _by_kind(queries: Sequence[LabeledQuery], before: Scores, after: Scores, *, decides: bool) -> dict[str, OfKind]:
+def _by_kind(
+    queries: Sequence[LabeledQuery], before: Scores, after: Scores, *, decides: bool
+) -> dict[str, OfKind]:
     found = {}
     for kind in dict.fromkeys(query.kind for query in queries):
         own = np.array([query.kind == kind for query in queries])
-        found[kind] = OfKind(int(own.sum()), float(before[own].mean()), float(after[own].mean()), decides)
+        found[kind] = OfKind(
+            int(own.sum()), float(before[own].mean()), float(after[own].mean()), decides
+        )
     return found
 
 
-def _reason(choices: Sequence[str], gain: Interval, losing: Mapping[str, OfKind], better: bool, queries: int) -> str:
+def _reason(
+    choices: Sequence[str], gain: Interval, losing: Mapping[str, OfKind], better: bool, queries: int
+) -> str:
     measured = (
-        f"nDCG@10, a score from 0 to 1, changes by {gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], cross-validated on {queries:,} queries"
+        f"nDCG@10, a score from 0 to 1, changes by {gain.mean:+.3f} [{gain.low:+.3f}, "
+        f"{gain.high:+.3f}], cross-validated on {queries:,} queries"
     )
     if not better:
-        return f"The defaults stay: of the settings tried, none is clearly better for these notes ({measured})."
+        return (
+            "The defaults stay: of the settings tried, none is clearly better for these notes "
+            f"({measured})."
+        )
     if losing:
-        lost = ", ".join(f"{kind} {each.before:.3f} to {each.after:.3f}" for kind, each in losing.items())
-        return f"The defaults stay: {'; '.join(choices)} would help most queries ({measured}), but some kinds lose ({lost})."
+        lost = ", ".join(
+            f"{kind} {each.before:.3f} to {each.after:.3f}" for kind, each in losing.items()
+        )
+        return (
+            f"The defaults stay: {'; '.join(choices)} would help most queries ({measured}), but "
+            f"some kinds lose ({lost})."
+        )
     return f"Better for these notes: {'; '.join(choices)} ({measured})."

@@ -7,7 +7,15 @@ import pytest
 from thumbindex.serve.clients.edit import BEGIN, put_block, read_block, take_block
 
 
-@pytest.mark.parametrize("text", ["# Mine\n\nKeep this.\n", "# Mine\r\n", "a\n\n\n", "<!-- another: begin -->\nx\n<!-- another: end -->\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Mine\n\nKeep this.\n",
+        "# Mine\r\n",
+        "a\n\n\n",
+        "<!-- another: begin -->\nx\n<!-- another: end -->\n",
+    ],
+)
 def test_the_block_comes_and_goes_without_a_trace(text: str) -> None:
     put = put_block(text, "Ask first.")
     assert put.startswith(text)

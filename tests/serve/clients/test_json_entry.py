@@ -9,22 +9,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thumbindex.serve.clients.edit import MOST_NESTED, Malformed, put_object, read_object, scan, take_object
+from thumbindex.serve.clients.edit import (
+    MOST_NESTED,
+    Malformed,
+    put_object,
+    read_object,
+    scan,
+    take_object,
+)
 
 KEYS = ("mcpServers", "thumbindex")
 ENTRY = {"command": "/bin/thumbindex", "args": ["serve"]}
 
 FILES = {
     "neighbors": '{\n  "mcpServers": {\n    "a": {"command": "x"}\n  },\n  "theme": "dark"\n}\n',
-    "comments": '// mine\n{\n  /* servers */ "mcpServers": { // all of them\n    "a": {"command": "x"} // the first, no comma\n'
+    "comments": '// mine\n{\n  /* servers */ "mcpServers": { // all of them\n'
+    '    "a": {"command": "x"} // the first, no comma\n'
     "    // nothing more\n  }\n}\n",
-    "trailing commas": '{\n\t"mcpServers": {\n\t\t"a": {\n\t\t\t"args": [1, 2,],\n\t\t}, // with a comma\n\t},\n}',
+    "trailing commas": (
+        '{\n\t"mcpServers": {\n\t\t"a": {\n\t\t\t"args": [1, 2,],\n\t\t}, // with a comma\n\t},\n}'
+    ),
     "one line": '{"mcpServers": {"a": {"command": "x"}}, "b": [1, "}"]}',
     "other keys only": '{\n    "theme": "dark", // so dark\n    "font": 12\n}\n',
     "CRLF": '{\r\n  "mcpServers": {\r\n    "a": {}\r\n  }\r\n}\r\n',
     "escapes": '{\n  "m\\u0063pServers": {\n    "a\\"}": "// no comment /* nor this"\n  }\n}\n',
     "nothing after": '{\n  "mcpServers": {\n    "a": 1 /* one */\n  }\n}',
-    "big numbers": '{\n  "id": 12345678901234567890123,\n  "x": 1e400,\n  "mcpServers": {\n    "z": -0.10\n  }\n}\n',
+    "big numbers": (
+        '{\n  "id": 12345678901234567890123,\n  "x": 1e400,\n  "mcpServers": {\n    "z": -0.10\n'
+        "  }\n}\n"
+    ),
 }
 
 
@@ -46,12 +59,17 @@ def test_what_others_wrote_says_the_same_as_before(text: str) -> None:
     node, before = scan(put_object(text, KEYS, ENTRY)), scan(text)
     assert node is not None
     assert before is not None
-    expected = {**before.value, "mcpServers": {**before.value.get("mcpServers", {}), "thumbindex": ENTRY}}
+    expected = {
+        **before.value,
+        "mcpServers": {**before.value.get("mcpServers", {}), "thumbindex": ENTRY},
+    }
     assert node.value == expected
 
 
 def test_a_strict_file_stays_strict() -> None:
-    assert json.loads(put_object(FILES["neighbors"], KEYS, ENTRY))["mcpServers"]["thumbindex"] == ENTRY
+    assert (
+        json.loads(put_object(FILES["neighbors"], KEYS, ENTRY))["mcpServers"]["thumbindex"] == ENTRY
+    )
 
 
 def test_a_comment_behind_the_last_entry_stays_with_it() -> None:
@@ -61,7 +79,9 @@ def test_a_comment_behind_the_last_entry_stays_with_it() -> None:
 
 def test_an_entry_stands_where_its_neighbors_do() -> None:
     put = put_object(FILES["trailing commas"], KEYS, {"command": "x"})
-    assert '\t\t}, // with a comma\n\t\t"thumbindex": {\n\t\t\t"command": "x"\n\t\t},\n\t},\n}' in put
+    assert (
+        '\t\t}, // with a comma\n\t\t"thumbindex": {\n\t\t\t"command": "x"\n\t\t},\n\t},\n}' in put
+    )
 
 
 @pytest.mark.parametrize("text", ["", "\n", "  ", "// only a remark\n", "// a remark"])
@@ -71,7 +91,10 @@ def test_a_file_without_a_value_gets_one_behind_its_remarks(text: str) -> None:
     assert read_object(put, KEYS) == ENTRY
 
 
-@pytest.mark.parametrize("text", ["{}", "{ }", "{\n}", "{ // none\n}", '{"mcpServers": {}}', '{\n  "mcpServers": {\n  }\n}'])
+@pytest.mark.parametrize(
+    "text",
+    ["{}", "{ }", "{\n}", "{ // none\n}", '{"mcpServers": {}}', '{\n  "mcpServers": {\n  }\n}'],
+)
 def test_an_empty_object_is_filled_and_emptied(text: str) -> None:
     put = put_object(text, KEYS, ENTRY)
     assert read_object(put, KEYS) == ENTRY
@@ -79,20 +102,33 @@ def test_an_empty_object_is_filled_and_emptied(text: str) -> None:
 
 
 def test_an_entry_that_changed_keeps_what_its_user_added_to_it() -> None:
-    mine = '{"mcpServers": {"thumbindex": {"command": "/old", "env": {"A": "1"}, /* off */ "disabled": true}}}'
+    mine = (
+        '{"mcpServers": {"thumbindex": {"command": "/old", "env": {"A": "1"}, /* off */ '
+        '"disabled": true}}}'
+    )
     put = put_object(mine, KEYS, ENTRY)
-    assert read_object(put, KEYS) == {"command": "/bin/thumbindex", "env": {"A": "1"}, "disabled": True, "args": ["serve"]}
+    assert read_object(put, KEYS) == {
+        "command": "/bin/thumbindex",
+        "env": {"A": "1"},
+        "disabled": True,
+        "args": ["serve"],
+    }
     assert "/* off */" in put
 
 
 def test_an_entry_is_taken_out_from_between_others() -> None:
     text = '{\n  "mcpServers": {\n    "a": 1,\n    "thumbindex": {},\n    "b": 2 // two\n  }\n}\n'
-    assert take_object(text, KEYS) == '{\n  "mcpServers": {\n    "a": 1,\n    "b": 2 // two\n  }\n}\n'
+    assert (
+        take_object(text, KEYS) == '{\n  "mcpServers": {\n    "a": 1,\n    "b": 2 // two\n  }\n}\n'
+    )
 
 
 def test_the_later_of_two_equal_keys_counts_as_it_does_for_clients() -> None:
     text = '{"mcpServers": {"old": 1}, "mcpServers": {"a": 1}}'
-    assert put_object(text, KEYS, {"x": 1}) == '{"mcpServers": {"old": 1}, "mcpServers": {"a": 1, "thumbindex": {"x": 1}}}'
+    assert (
+        put_object(text, KEYS, {"x": 1})
+        == '{"mcpServers": {"old": 1}, "mcpServers": {"a": 1, "thumbindex": {"x": 1}}}'
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,7 +158,14 @@ def test_what_is_broken_is_named_with_its_place(text: str, offset: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['{"a": "' + "\\\\" * 500_000, "{" + "/**/" * 250_000, "{" + "//\n" * 300_000, "{" + " " * 1_000_000, "[" * 1_000_000]
+    "text",
+    [
+        '{"a": "' + "\\\\" * 500_000,
+        "{" + "/**/" * 250_000,
+        "{" + "//\n" * 300_000,
+        "{" + " " * 1_000_000,
+        "[" * 1_000_000,
+    ],
 )
 def test_a_megabyte_of_anything_is_read_in_a_moment(text: str) -> None:
     begun = time.perf_counter()
@@ -133,13 +176,20 @@ def test_a_megabyte_of_anything_is_read_in_a_moment(text: str) -> None:
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
 )
 
 
 @settings(max_examples=50)
-@given(st.dictionaries(st.text(max_size=5), _VALUES, min_size=1, max_size=4), st.sampled_from([None, 1, 4, "\t"]))
-def test_any_object_gets_the_entry_and_is_as_it_was_without_it(document: dict[str, Any], indent: int | str | None) -> None:
+@given(
+    st.dictionaries(st.text(max_size=5), _VALUES, min_size=1, max_size=4),
+    st.sampled_from([None, 1, 4, "\t"]),
+)
+def test_any_object_gets_the_entry_and_is_as_it_was_without_it(
+    document: dict[str, Any], indent: int | str | None
+) -> None:
     text = json.dumps(document, indent=indent, ensure_ascii=False)
     put = put_object(text, KEYS, ENTRY)
     assert json.loads(put) == document | {"mcpServers": {"thumbindex": ENTRY}}
@@ -148,29 +198,57 @@ def test_any_object_gets_the_entry_and_is_as_it_was_without_it(document: dict[st
 
 @st.composite
 def _written(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
-    """Draw an object as somebody might have written it: blanks and remarks anywhere, commas at the end."""
-    blank = st.lists(st.sampled_from(["", " ", "\t", "\n", "\r\n", "// one\n", "/* two */", "/* 3\n4 */", "//\r\n"]), max_size=2).map("".join)
+    """Draw an object as somebody might have written it: blanks and remarks anywhere, commas at the
+    end.
+    """
+    blank = st.lists(
+        st.sampled_from(
+            ["", " ", "\t", "\n", "\r\n", "// one\n", "/* two */", "/* 3\n4 */", "//\r\n"]
+        ),
+        max_size=2,
+    ).map("".join)
 
     def write(value: Any) -> str:
         if not isinstance(value, dict):
             return json.dumps(value)
-        members = [draw(blank) + json.dumps(key) + draw(blank) + ":" + draw(blank) + write(each) + draw(blank) for key, each in value.items()]
+        members = [
+            draw(blank)
+            + json.dumps(key)
+            + draw(blank)
+            + ":"
+            + draw(blank)
+            + write(each)
+            + draw(blank)
+            for key, each in value.items()
+        ]
         end = draw(st.sampled_from(["", "," + draw(blank)])) if members else draw(blank)
         return "{" + ",".join(members) + end + "}"
 
     names = st.sampled_from(["mcpServers", "a", "b", "//", "}"])
-    document = draw(st.dictionaries(names, st.integers() | st.dictionaries(names, st.integers() | st.just("/*"), max_size=3), max_size=3))
+    document = draw(
+        st.dictionaries(
+            names,
+            st.integers() | st.dictionaries(names, st.integers() | st.just("/*"), max_size=3),
+            max_size=3,
+        )
+    )
     document["mcpServers"] = draw(st.dictionaries(names, st.integers(), max_size=2))
     return draw(blank) + write(document) + draw(blank), document
 
 
 def _remarks(text: str) -> list[str]:
-    return [each for each in re.findall(r'(?:"(?:[^"\\]|\\.)*")|(//[^\r\n]*|/\*.*?\*/)', text, re.S) if each]
+    return [
+        each
+        for each in re.findall(r'(?:"(?:[^"\\]|\\.)*")|(//[^\r\n]*|/\*.*?\*/)', text, re.S)
+        if each
+    ]
 
 
 @settings(max_examples=50)
 @given(_written())
-def test_remarks_and_values_survive_wherever_they_stand(written: tuple[str, dict[str, Any]]) -> None:
+def test_remarks_and_values_survive_wherever_they_stand(
+    written: tuple[str, dict[str, Any]],
+) -> None:
     text, document = written
     put = put_object(text, KEYS, ENTRY)
     node = scan(put)

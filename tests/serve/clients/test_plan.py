@@ -1,4 +1,6 @@
-"""A client's files, in a home folder made up for it: for every client on every platform, and for files of every kind."""
+"""A client's files, in a home folder made up for it: for every client on every platform, and for
+files of every kind.
+"""
 
 import json
 import os
@@ -10,7 +12,13 @@ import pytest
 
 from thumbindex.errors import UsageError
 from thumbindex.serve.clients.edit import backups
-from thumbindex.serve.clients.install import entry_of, entry_spot, install_at, instructions_spot, uninstall_at
+from thumbindex.serve.clients.install import (
+    entry_of,
+    entry_spot,
+    install_at,
+    instructions_spot,
+    uninstall_at,
+)
 from thumbindex.serve.clients.table import CLIENTS, Client, Surroundings
 
 COMMAND = ["/opt/thumbindex", "serve", "--folder", "/notes"]
@@ -55,11 +63,17 @@ def install(client: Client, around: Surroundings) -> None:
 
 
 def files(home: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(home)): path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(home)): path.read_bytes()
+        for path in sorted(home.rglob("*"))
+        if path.is_file()
+    }
 
 
 @pytest.mark.parametrize(("name", "platform"), PLACES)
-def test_a_client_that_has_no_file_yet_gets_one_where_it_looks_and_keeps_none(name: str, platform: str, tmp_path: Path) -> None:
+def test_a_client_that_has_no_file_yet_gets_one_where_it_looks_and_keeps_none(
+    name: str, platform: str, tmp_path: Path
+) -> None:
     client, around = BY_NAME[name], at(tmp_path, platform)
     install(client, around)
     text = (tmp_path / PLACES[name, platform]).read_text(encoding="utf-8")
@@ -72,7 +86,9 @@ def test_a_client_that_has_no_file_yet_gets_one_where_it_looks_and_keeps_none(na
 
 
 @pytest.mark.parametrize(("name", "place"), INSTRUCTIONS.items())
-def test_lasting_instructions_go_where_the_client_reads_them_and_come_out_again(name: str, place: str, tmp_path: Path) -> None:
+def test_lasting_instructions_go_where_the_client_reads_them_and_come_out_again(
+    name: str, place: str, tmp_path: Path
+) -> None:
     path = tmp_path / place
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes("# Mine\r\n\r\nBe brief – always.".encode())
@@ -85,7 +101,9 @@ def test_lasting_instructions_go_where_the_client_reads_them_and_come_out_again(
 
 
 def test_clients_without_a_file_of_instructions_are_left_without() -> None:
-    assert {each.name for each in CLIENTS if each.instructions is None} == {each.name for each in CLIENTS} - INSTRUCTIONS.keys()
+    assert {each.name for each in CLIENTS if each.instructions is None} == {
+        each.name for each in CLIENTS
+    } - INSTRUCTIONS.keys()
 
 
 @pytest.mark.parametrize(
@@ -98,14 +116,20 @@ def test_clients_without_a_file_of_instructions_are_left_without() -> None:
         ("zed", "XDG_CONFIG_HOME", "zed/settings.json"),
     ],
 )
-def test_a_place_that_the_environment_names_is_taken(name: str, variable: str, place: str, tmp_path: Path) -> None:
+def test_a_place_that_the_environment_names_is_taken(
+    name: str, variable: str, place: str, tmp_path: Path
+) -> None:
     around = at(tmp_path / "home", **{variable: str(tmp_path / "elsewhere")})
     assert BY_NAME[name].file(around) == tmp_path / "elsewhere" / place
 
 
 def test_claude_desktop_from_the_store_reads_its_own_folder(tmp_path: Path) -> None:
     around = at(tmp_path, "win32")
-    packaged = tmp_path / "AppData/Local/Packages/Claude_pzs8sxrjxfjjc/LocalCache/Roaming/Claude/claude_desktop_config.json"
+    packaged = (
+        tmp_path
+        / "AppData/Local/Packages/Claude_pzs8sxrjxfjjc/LocalCache/Roaming"
+        / "Claude/claude_desktop_config.json"
+    )
     packaged.parent.mkdir(parents=True)
     assert BY_NAME["claude-desktop"].file(around) == tmp_path / PLACES["claude-desktop", "win32"]
     packaged.write_text("{}", encoding="utf-8")
@@ -118,11 +142,19 @@ def test_claude_desktop_from_the_store_reads_its_own_folder(tmp_path: Path) -> N
         ("{}", ["mcp", "thumbindex"]),
         ('{"mcp": {"a": {"type": "local", "command": ["x"]}}}', ["mcp", "thumbindex"]),
         ('{"mcp": {"servers": {"type": "local", "command": ["x"]}}}', ["mcp", "thumbindex"]),
-        ('{"mcp": {"servers": {"a": {"type": "local", "command": ["x"]}}}}', ["mcp", "servers", "thumbindex"]),
-        ('{"mcp": {"servers": {}, "thumbindex": {"type": "local", "command": ["x"]}}}', ["mcp", "thumbindex"]),
+        (
+            '{"mcp": {"servers": {"a": {"type": "local", "command": ["x"]}}}}',
+            ["mcp", "servers", "thumbindex"],
+        ),
+        (
+            '{"mcp": {"servers": {}, "thumbindex": {"type": "local", "command": ["x"]}}}',
+            ["mcp", "thumbindex"],
+        ),
     ],
 )
-def test_opencode_is_written_to_in_the_form_of_its_file(text: str, keys: list[str], tmp_path: Path) -> None:
+def test_opencode_is_written_to_in_the_form_of_its_file(
+    text: str, keys: list[str], tmp_path: Path
+) -> None:
     path = tmp_path / ".config/opencode/opencode.jsonc"
     path.parent.mkdir(parents=True)
     path.write_text(text, encoding="utf-8")
@@ -130,7 +162,9 @@ def test_opencode_is_written_to_in_the_form_of_its_file(text: str, keys: list[st
     found = json.loads(path.read_text(encoding="utf-8"))
     for key in keys:
         found = found[key]
-    assert found == {"type": "local", "command": COMMAND} | ({} if "servers" in keys else {"enabled": True})
+    assert found == {"type": "local", "command": COMMAND} | (
+        {} if "servers" in keys else {"enabled": True}
+    )
     uninstall_at(entry_spot(BY_NAME["opencode"], at(tmp_path))).write()
     assert path.read_text(encoding="utf-8") == text or "thumbindex" in text
 
@@ -159,7 +193,9 @@ def test_a_file_comes_back_to_the_byte_and_its_backup_goes(content: bytes, tmp_p
     assert files(tmp_path) == {".cursor/mcp.json": content}
 
 
-@pytest.mark.parametrize("content", [b'model = "x"', b'\xef\xbb\xbfmodel = "x"\r\n', b"# only a remark\n", b""])
+@pytest.mark.parametrize(
+    "content", [b'model = "x"', b'\xef\xbb\xbfmodel = "x"\r\n', b"# only a remark\n", b""]
+)
 def test_a_toml_file_comes_back_to_the_byte(content: bytes, tmp_path: Path) -> None:
     path, around = tmp_path / ".codex/config.toml", at(tmp_path)
     path.parent.mkdir()
@@ -176,7 +212,9 @@ def test_installing_twice_changes_nothing_and_keeps_one_backup(tmp_path: Path) -
     path.write_text("{}", encoding="utf-8")
     install(BY_NAME["cursor"], around)
     before = files(tmp_path)
-    again = install_at(entry_spot(BY_NAME["cursor"], around), entry_of(BY_NAME["cursor"], around, COMMAND))
+    again = install_at(
+        entry_spot(BY_NAME["cursor"], around), entry_of(BY_NAME["cursor"], around, COMMAND)
+    )
     assert (again.is_none, again.difference(), again.write()) == (True, "", None)
     assert files(tmp_path) == before
 
@@ -188,7 +226,9 @@ def test_what_others_wrote_after_us_stays_when_we_go(tmp_path: Path) -> None:
     document["mcpServers"]["other"] = {"command": "x"}
     path.write_text(json.dumps(document), encoding="utf-8")
     uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
-    assert json.loads(path.read_text(encoding="utf-8")) == {"mcpServers": {"other": {"command": "x"}}}
+    assert json.loads(path.read_text(encoding="utf-8")) == {
+        "mcpServers": {"other": {"command": "x"}}
+    }
 
 
 def test_an_older_backup_is_never_overwritten(tmp_path: Path) -> None:
@@ -216,15 +256,33 @@ def test_an_entry_that_somebody_wrote_by_hand_is_kept_in_a_backup(tmp_path: Path
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("cursor", b'{\n  "mcpServers": {\n    "a": 1\n    "b": 2\n  }\n}', "mcp.json:4:5: a comma is missing before this"),
+        (
+            "cursor",
+            b'{\n  "mcpServers": {\n    "a": 1\n    "b": 2\n  }\n}',
+            "mcp.json:4:5: a comma is missing before this",
+        ),
         ("cursor", b'\xef\xbb\xbf{"a": nope}', "mcp.json:1:7: expecting value"),
-        ("cursor", b'{"mcpServers": "none"}', "mcp.json:1:16: `mcpServers` is expected to be an object in braces"),
+        (
+            "cursor",
+            b'{"mcpServers": "none"}',
+            "mcp.json:1:16: `mcpServers` is expected to be an object in braces",
+        ),
         ("codex", b"a = 1\nb = = 2\n", "config.toml:2:5: invalid value"),
-        ("codex", b"mcp_servers = {}\n", "config.toml:1:1: the table `mcp_servers.thumbindex` is written inside another value"),
-        ("cursor", '{"a": 1}'.encode("utf-16"), "mcp.json: not UTF-8 (byte 0): nothing was changed. Save it as UTF-8"),
+        (
+            "codex",
+            b"mcp_servers = {}\n",
+            "config.toml:1:1: the table `mcp_servers.thumbindex` is written inside another value",
+        ),
+        (
+            "cursor",
+            '{"a": 1}'.encode("utf-16"),
+            "mcp.json: not UTF-8 (byte 0): nothing was changed. Save it as UTF-8",
+        ),
     ],
 )
-def test_a_broken_file_is_left_alone_and_its_place_named(name: str, content: bytes, said: str, tmp_path: Path) -> None:
+def test_a_broken_file_is_left_alone_and_its_place_named(
+    name: str, content: bytes, said: str, tmp_path: Path
+) -> None:
     path = BY_NAME[name].file(at(tmp_path))
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
@@ -274,7 +332,10 @@ def test_a_folder_in_the_place_of_the_file_is_a_sentence(tmp_path: Path) -> None
 def test_what_another_program_wrote_meanwhile_is_not_lost(tmp_path: Path) -> None:
     path, around = tmp_path / ".claude.json", at(tmp_path)
     path.write_text('{"numStartups": 1}', encoding="utf-8")
-    change = install_at(entry_spot(BY_NAME["claude-code"], around), entry_of(BY_NAME["claude-code"], around, COMMAND))
+    change = install_at(
+        entry_spot(BY_NAME["claude-code"], around),
+        entry_of(BY_NAME["claude-code"], around, COMMAND),
+    )
     path.write_text('{"numStartups": 2}', encoding="utf-8")
     with pytest.raises(UsageError, match="another program has changed it meanwhile"):
         change.write()
@@ -284,7 +345,9 @@ def test_what_another_program_wrote_meanwhile_is_not_lost(tmp_path: Path) -> Non
 def test_the_difference_shows_what_changes_and_little_else(tmp_path: Path) -> None:
     path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()
-    path.write_text('{\n  "secret": "abc",\n  "mcpServers": {\n    "a": {}\n  }\n}\n', encoding="utf-8")
+    path.write_text(
+        '{\n  "secret": "abc",\n  "mcpServers": {\n    "a": {}\n  }\n}\n', encoding="utf-8"
+    )
     shown = install_at(entry_spot(BY_NAME["cursor"], around), {"command": "x"}).difference()
     assert shown.splitlines()[3:] == [
         '   "mcpServers": {',

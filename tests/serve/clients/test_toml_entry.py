@@ -36,7 +36,10 @@ def test_putting_it_in_twice_changes_nothing_more(text: str) -> None:
 
 
 def test_lines_end_as_those_around_them() -> None:
-    assert put_table("a = 1\r\n", KEYS, {"b": 1}) == "a = 1\r\n\r\n[mcp_servers.thumbindex]\r\nb = 1\r\n"
+    assert (
+        put_table("a = 1\r\n", KEYS, {"b": 1})
+        == "a = 1\r\n\r\n[mcp_servers.thumbindex]\r\nb = 1\r\n"
+    )
     assert put_table("a = 1", KEYS, {"b": 1}) == "a = 1\n\n[mcp_servers.thumbindex]\nb = 1\n"
 
 
@@ -45,13 +48,22 @@ def test_a_table_that_changed_keeps_what_its_user_added_to_it() -> None:
     mine += '\n[mcp_servers.thumbindex.env]\nA = "1"\n\n# of the next\n[next]\n'
     put = put_table(mine, KEYS, {"command": "x", "args": ["serve"]})
     assert put.startswith(
-        '[mcp_servers.thumbindex]\ncommand = "x"\ntool_timeout_sec = 90 # slow\nargs = ["serve"]\n\n[mcp_servers.thumbindex.env]\nA = "1"\n'
+        '[mcp_servers.thumbindex]\ncommand = "x"\ntool_timeout_sec = 90 # slow\n'
+        'args = ["serve"]\n\n[mcp_servers.thumbindex.env]\nA = "1"\n'
     )
-    assert read_table(put, KEYS) == {"tool_timeout_sec": 90, "args": ["serve"], "command": "x", "env": {"A": "1"}}
+    assert read_table(put, KEYS) == {
+        "tool_timeout_sec": 90,
+        "args": ["serve"],
+        "command": "x",
+        "env": {"A": "1"},
+    }
 
 
 def test_a_table_is_taken_out_with_its_own_tables_and_the_remarks_of_the_next_one_stay() -> None:
-    text = 'a = 1\n\n[mcp_servers.thumbindex]\ncommand = "x"\n[mcp_servers.thumbindex.env]\nA = "1"\n\n# of the next\n[next]\n'
+    text = (
+        'a = 1\n\n[mcp_servers.thumbindex]\ncommand = "x"\n[mcp_servers.thumbindex.env]\n'
+        'A = "1"\n\n# of the next\n[next]\n'
+    )
     assert take_table(text, KEYS) == "a = 1\n\n# of the next\n[next]\n"
 
 
@@ -76,7 +88,9 @@ def test_a_table_that_cannot_be_edited_by_lines_is_left_alone(text: str) -> None
         put_table(text, KEYS, ENTRY)
 
 
-@pytest.mark.parametrize(("text", "offset"), [("a = 1\nb = = 2\n", 10), ("a = 1\na = 2\n", 11), ('x = """', 7)])
+@pytest.mark.parametrize(
+    ("text", "offset"), [("a = 1\nb = = 2\n", 10), ("a = 1\na = 2\n", 11), ('x = """', 7)]
+)
 def test_what_is_broken_is_named_with_its_place(text: str, offset: int) -> None:
     with pytest.raises(Malformed) as raised:
         put_table(text, KEYS, ENTRY)

@@ -1,4 +1,6 @@
-"""A server over real sockets, in a thread: two folders with rights of their own, indexed with the shipped fakes."""
+"""A server over real sockets, in a thread: two folders with rights of their own, indexed with the
+shipped fakes.
+"""
 
 import threading
 import time
@@ -28,7 +30,9 @@ HANDBOOK = {
     "travel.md": "# Travel\n\nBook trains early and keep the tickets.\n",
 }
 SALARIES = {
-    "bands.md": "# Bands\n\nThe zirconium band earns ninety thousand a year. See [[leave]]. #bands\n",
+    "bands.md": (
+        "# Bands\n\nThe zirconium band earns ninety thousand a year. See [[leave]]. #bands\n"
+    ),
     "leave.md": "# Leave bonus\n\nUnused days of leave are paid at a zirconium rate.\n",
 }
 
@@ -40,15 +44,24 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two folders and the tokens of alice, who sees both, bob and carol, who see one, eve, who sees none, and prometheus."""
+    """Two folders and the tokens of alice, who sees both, bob and carol, who see one, eve, who sees
+    none, and prometheus.
+    """
     place = tmp_path_factory.mktemp("team")
     for folder, notes in (("handbook", HANDBOOK), ("salaries", SALARIES)):
         (place / folder).mkdir()
         for path, text in notes.items():
             (place / folder / path).write_text(text, encoding="utf-8")
-    rights = '[[folders]]\nname = "handbook"\npath = "handbook"\ntokens = ["alice", "bob", "carol", "scope:notes"]\n'
-    rights += '[[folders]]\nname = "salaries"\npath = "salaries"\ntokens = ["alice", "group:finance"]\n'
-    (place / "config.toml").write_text(rights + '[serve.http]\nmetrics = ["prometheus"]\n', encoding="utf-8")
+    rights = (
+        '[[folders]]\nname = "handbook"\npath = "handbook"\n'
+        'tokens = ["alice", "bob", "carol", "scope:notes"]\n'
+    )
+    rights += (
+        '[[folders]]\nname = "salaries"\npath = "salaries"\ntokens = ["alice", "group:finance"]\n'
+    )
+    (place / "config.toml").write_text(
+        rights + '[serve.http]\nmetrics = ["prometheus"]\n', encoding="utf-8"
+    )
     for name in ("alice", "bob", "carol", "eve", "prometheus"):
         (place / f"{name}.token").write_text(add_token(place / "tokens", name), encoding="utf-8")
     return place
@@ -70,7 +83,13 @@ def open_indexed(place: Path, config: Config) -> Callable[..., Library]:
     """Open folders by name, all of them without, as they were indexed once."""
 
     def open_it(*names: str) -> Library:
-        return Library.open(names, index=place / "index", config=config, embedder=FakeEmbedder(), wait_for_models=False)
+        return Library.open(
+            names,
+            index=place / "index",
+            config=config,
+            embedder=FakeEmbedder(),
+            wait_for_models=False,
+        )
 
     with open_it() as library:
         library.index()
@@ -94,30 +113,51 @@ class Running:
 
     def token(self, name: str) -> dict[str, str]:
         """Return the header that shows somebody's token."""
-        return {"Authorization": f"Bearer {(self.place / f'{name}.token').read_text(encoding='utf-8')}"}
+        return {
+            "Authorization": f"Bearer {(self.place / f'{name}.token').read_text(encoding='utf-8')}"
+        }
 
     @property
     def base(self) -> str:
         return self.url.removesuffix("/mcp")
 
-    def ask(self, path: str = "/mcp", method: str = "GET", headers: dict[str, str] | None = None, **more: Any) -> httpx2.Response:
+    def ask(
+        self,
+        path: str = "/mcp",
+        method: str = "GET",
+        headers: dict[str, str] | None = None,
+        **more: Any,
+    ) -> httpx2.Response:
         with httpx2.Client(timeout=20) as http:
             return http.request(method, self.base + path, headers=headers, **more)
 
-    def call(self, method: str, headers: dict[str, str] | None = None, **params: Any) -> httpx2.Response:
+    def call(
+        self, method: str, headers: dict[str, str] | None = None, **params: Any
+    ) -> httpx2.Response:
         """Post one request of the latest protocol."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
             "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         }
-        shown = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Accept": "application/json, text/event-stream", **(headers or {})}
+        shown = {
+            "MCP-Protocol-Version": "2026-07-28",
+            "Mcp-Method": method,
+            "Accept": "application/json, text/event-stream",
+            **(headers or {}),
+        }
         if "name" in params:
             shown["Mcp-Name"] = params["name"]
-        return self.ask(method="POST", headers=shown, json={"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}})
+        return self.ask(
+            method="POST",
+            headers=shown,
+            json={"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}},
+        )
 
     @asynccontextmanager
-    async def client(self, name: str | None = None, mode: str = "auto", **more: Any) -> AsyncIterator[Client]:
+    async def client(
+        self, name: str | None = None, mode: str = "auto", **more: Any
+    ) -> AsyncIterator[Client]:
         """Connect the SDK's client with somebody's token."""
         headers = self.token(name) if name else {}
         async with (
@@ -128,7 +168,9 @@ class Running:
 
 
 @contextmanager
-def listening(background: Background, library: Library, config: Config, place: Path, **more: Any) -> Iterator[Running]:
+def listening(
+    background: Background, library: Library, config: Config, place: Path, **more: Any
+) -> Iterator[Running]:
     """Listen at a free port of this machine until this is left."""
     urls: list[str] = []
     site = Site(background, library.folders, config, **more)
@@ -150,13 +192,26 @@ def listening(background: Background, library: Library, config: Config, place: P
 def serve(library: Library, config: Config, place: Path) -> Callable[..., Any]:
     """Serve with some settings of HTTP changed."""
 
-    def serve_it(library: Library = library, check_seconds: float = CHECK_SECONDS, **given: Any) -> Any:
-        named = {**config.folders, **{name: str(root) for name, root in library.folders}}  # as the command does for folders of a database
+    def serve_it(
+        library: Library = library, check_seconds: float = CHECK_SECONDS, **given: Any
+    ) -> Any:
+        # as the command does for folders of a database
+        named = {**config.folders, **{name: str(root) for name, root in library.folders}}
         changed = with_http(replace(config, folders=named), **given)
-        if not changed.serve.http.issuer:  # what an issuer tells of a token's holder is named only where there is one
-            granted = {name: tuple(each for each in tokens if ":" not in each) for name, tokens in config.granted.items()}
+        # what an issuer tells of a token's holder is named only where there is one
+        if not changed.serve.http.issuer:
+            granted = {
+                name: tuple(each for each in tokens if ":" not in each)
+                for name, tokens in config.granted.items()
+            }
             changed = replace(changed, granted=granted)
-        return listening(Background(Opening(), lambda opening: library, command=[]), library, changed, place, check_seconds=check_seconds)
+        return listening(
+            Background(Opening(), lambda opening: library, command=[]),
+            library,
+            changed,
+            place,
+            check_seconds=check_seconds,
+        )
 
     return serve_it
 
@@ -169,12 +224,22 @@ def running(serve: Callable[..., Any]) -> Iterator[Running]:
 
 @pytest.fixture(scope="session")
 def serve_openly(library: Library, place: Path) -> Callable[..., Any]:
-    """Serve for whoever is on this machine, as it is without any configuration, with some settings of HTTP changed."""
+    """Serve for whoever is on this machine, as it is without any configuration, with some settings
+    of HTTP changed.
+    """
 
     def serve_it(check_seconds: float = CHECK_SECONDS, **given: Any) -> Any:
         assert HttpSettings().token_file == ""
-        config = with_http(replace(load_config(user_file=place / "none"), folders={}), port=0, **given)
-        return listening(Background(Opening(), lambda opening: library, command=[]), library, config, place, check_seconds=check_seconds)
+        config = with_http(
+            replace(load_config(user_file=place / "none"), folders={}), port=0, **given
+        )
+        return listening(
+            Background(Opening(), lambda opening: library, command=[]),
+            library,
+            config,
+            place,
+            check_seconds=check_seconds,
+        )
 
     return serve_it
 

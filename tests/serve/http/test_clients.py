@@ -23,13 +23,19 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 def event(response: httpx2.Response) -> Any:
     """Return the message in an answer of one event."""
-    return json.loads(next(line for line in response.text.splitlines() if line.startswith("data: {")).removeprefix("data: "))
+    return json.loads(
+        next(
+            line for line in response.text.splitlines() if line.startswith("data: {")
+        ).removeprefix("data: ")
+    )
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy", "2026-07-28"])
 async def test_the_sdks_client_asks_and_reads(running: Any, mode: str) -> None:
     async with running.client("bob", mode) as client:
-        answer = (await client.call_tool("query", {"query": "how many days of leave"})).structured_content
+        answer = (
+            await client.call_tool("query", {"query": "how many days of leave"})
+        ).structured_content
         read = await client.read_resource("thumbindex://handbook/travel.md")
         listed = (await client.list_resources()).resources
     assert answer["results"][0]["citation"].startswith("leave.md (lines 1-3)")
@@ -39,14 +45,33 @@ async def test_the_sdks_client_asks_and_reads(running: Any, mode: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_with_a_handshake_is_served(running: Any, version: str) -> None:
-    hello = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    hello = {
+        "protocolVersion": version,
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
     headers = {**ACCEPT, **running.token("bob")}
-    greeted = running.ask(method="POST", headers=headers, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+    greeted = running.ask(
+        method="POST",
+        headers=headers,
+        json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+    )
     assert event(greeted)["result"]["protocolVersion"] == version
-    headers |= {"Mcp-Session-Id": greeted.headers["mcp-session-id"], "MCP-Protocol-Version": version}
-    running.ask(method="POST", headers=headers, json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+    headers |= {
+        "Mcp-Session-Id": greeted.headers["mcp-session-id"],
+        "MCP-Protocol-Version": version,
+    }
+    running.ask(
+        method="POST",
+        headers=headers,
+        json={"jsonrpc": "2.0", "method": "notifications/initialized"},
+    )
     asked = {"name": "query", "arguments": {"query": "tickets for trains"}}
-    answered = running.ask(method="POST", headers=headers, json={"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": asked})
+    answered = running.ask(
+        method="POST",
+        headers=headers,
+        json={"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": asked},
+    )
     assert event(answered)["result"]["structuredContent"]["results"][0]["path"] == "travel.md"
     assert running.ask(method="DELETE", headers=headers).status_code == 200
 
@@ -55,16 +80,31 @@ def session(running: Any) -> dict[str, str]:
     """Return the headers of a session of bob's, by a handshake."""
     opened = greet(running, "bob")
     headers = {**ACCEPT, **running.token("bob"), "Mcp-Session-Id": opened.headers["mcp-session-id"]}
-    running.ask(method="POST", headers=headers, json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+    running.ask(
+        method="POST",
+        headers=headers,
+        json={"jsonrpc": "2.0", "method": "notifications/initialized"},
+    )
     return headers
 
 
 @pytest.mark.parametrize("number", [None, {}, {"a": 1}, [], [1], True, False, 1.0, 1.5])
-def test_a_request_with_an_id_that_is_none_is_answered_with_an_error_in_both_eras(running: Any, number: Any) -> None:
-    modern = {**ACCEPT, **running.token("bob"), "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "ping"}
+def test_a_request_with_an_id_that_is_none_is_answered_with_an_error_in_both_eras(
+    running: Any, number: Any
+) -> None:
+    modern = {
+        **ACCEPT,
+        **running.token("bob"),
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "ping",
+    }
     for headers in (session(running), modern):
         for more in ({}, {"result": {}}):
-            refused = running.ask(method="POST", headers=headers, json={"jsonrpc": "2.0", "id": number, "method": "ping", **more})
+            refused = running.ask(
+                method="POST",
+                headers=headers,
+                json={"jsonrpc": "2.0", "id": number, "method": "ping", **more},
+            )
             told = refused.json()
             assert (refused.status_code, told["id"], told["error"]["code"]) == (400, None, -32600)
             assert "an id that is a text or a whole number" in told["error"]["message"]
@@ -72,7 +112,11 @@ def test_a_request_with_an_id_that_is_none_is_answered_with_an_error_in_both_era
 
 @pytest.mark.parametrize("number", [0, -1, 10**30, "", "x", "1"])
 def test_a_request_is_answered_by_the_id_that_it_has(running: Any, number: int | str) -> None:
-    answered = running.ask(method="POST", headers=session(running), json={"jsonrpc": "2.0", "id": number, "method": "ping"})
+    answered = running.ask(
+        method="POST",
+        headers=session(running),
+        json={"jsonrpc": "2.0", "id": number, "method": "ping"},
+    )
     assert event(answered) == {"jsonrpc": "2.0", "id": number, "result": {}}
 
 
@@ -80,7 +124,10 @@ def test_a_client_that_would_resume_a_stream_gets_a_new_one(running: Any) -> Non
     """The protocol leaves it to the server whether events are kept; none has an id here."""
     headers = {**session(running), "Last-Event-ID": "17"}
     with httpx2.stream("GET", running.url, headers=headers, timeout=20) as stream:
-        assert (stream.status_code, stream.headers["content-type"].partition(";")[0]) == (200, "text/event-stream")
+        assert (stream.status_code, stream.headers["content-type"].partition(";")[0]) == (
+            200,
+            "text/event-stream",
+        )
 
 
 async def test_sixteen_clients_ask_at_once(running: Any) -> None:
@@ -89,7 +136,9 @@ async def test_sixteen_clients_ask_at_once(running: Any) -> None:
     async def ask() -> None:
         async with running.client("alice") as client:
             for _ in range(3):
-                answer = (await client.call_tool("query", {"query": "zirconium band"})).structured_content
+                answer = (
+                    await client.call_tool("query", {"query": "zirconium band"})
+                ).structured_content
                 found.append(answer["results"][0]["path"])
 
     async with anyio.create_task_group() as group:
@@ -104,14 +153,20 @@ async def test_who_waits_keeps_nobody_waiting(serve: Callable[..., Any], place: 
     try:
         with serve() as running:
             waiting = [
-                threading.Thread(target=running.call, args=("tools/call", running.token("alice")), kwargs={"name": "query", "arguments": WAIT})
+                threading.Thread(
+                    target=running.call,
+                    args=("tools/call", running.token("alice")),
+                    kwargs={"name": "query", "arguments": WAIT},
+                )
                 for _ in range(48)
             ]
             for each in waiting:
                 each.start()
             time.sleep(0.5)
             began = time.monotonic()
-            answer = running.call("tools/call", running.token("bob"), name="query", arguments={"query": "tickets"}).json()
+            answer = running.call(
+                "tools/call", running.token("bob"), name="query", arguments={"query": "tickets"}
+            ).json()
             took = time.monotonic() - began
             still = sum(each.is_alive() for each in waiting)
             for each in waiting:
@@ -119,7 +174,8 @@ async def test_who_waits_keeps_nobody_waiting(serve: Callable[..., Any], place: 
     finally:
         (place / "handbook" / "unread.md").unlink()
     assert answer["result"]["structuredContent"]["results"][0]["path"] == "travel.md"
-    assert (still > 40, took < 10) == (True, True)  # the others wait for a minute; how fast an answer is on a quiet machine `make bench` tells
+    # the others wait for a minute; how fast an answer is on a quiet machine `make bench` tells
+    assert (still > 40, took < 10) == (True, True)
 
 
 WAIT = {"query": "tickets", "wait_fresh": 60}
@@ -143,7 +199,9 @@ async def test_progress_reaches_a_client_that_waits(serve: Callable[..., Any], p
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_changes_reach_those_alone_who_see_the_folder(running: Any, library: Library, place: Path, mode: str) -> None:
+async def test_changes_reach_those_alone_who_see_the_folder(
+    running: Any, library: Library, place: Path, mode: str
+) -> None:
     """Alice and Bob listen to everything; a note comes into a folder that Bob does not see."""
     heard: dict[str, list[str]] = {"alice": [], "bob": []}
 
@@ -152,7 +210,9 @@ async def test_changes_reach_those_alone_who_see_the_folder(running: Any, librar
             if isinstance(message, types.ResourceListChangedNotification):
                 heard[name].append("list")
 
-        async with running.client(name, mode, message_handler=hear if mode == "legacy" else None) as client:
+        async with running.client(
+            name, mode, message_handler=hear if mode == "legacy" else None
+        ) as client:
             if mode == "legacy":
                 await client.list_tools()
                 await anyio.sleep(0.5)  # the stream of notifications is opened beside
@@ -185,13 +245,19 @@ async def test_changes_reach_those_alone_who_see_the_folder(running: Any, librar
     library.index()
 
 
-HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+HELLO = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
 
 
 def greet(running: Any, name: str, **headers: str) -> httpx2.Response:
     """Open a session with somebody's token."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
-    return running.ask(method="POST", headers={**ACCEPT, **running.token(name), **headers}, json=body)
+    return running.ask(
+        method="POST", headers={**ACCEPT, **running.token(name), **headers}, json=body
+    )
 
 
 def test_a_session_is_its_owners_alone(running: Any) -> None:
@@ -207,19 +273,32 @@ def test_one_token_has_so_many_sessions_and_keeps_nobody_out(serve: Callable[...
     with serve(sessions=3, connections=20) as running:
         opened = [greet(running, "bob") for _ in range(5)]
         carol = greet(running, "carol")
-        ended = running.ask(method="DELETE", headers={**running.token("bob"), "Mcp-Session-Id": opened[0].headers["mcp-session-id"]})
+        ended = running.ask(
+            method="DELETE",
+            headers={**running.token("bob"), "Mcp-Session-Id": opened[0].headers["mcp-session-id"]},
+        )
         again = greet(running, "bob")
     assert [each.status_code for each in opened] == [200, 200, 200, 503, 503]
     assert [carol.status_code, ended.status_code, again.status_code] == [200, 200, 200]
 
 
-def test_where_nobody_signs_in_all_have_so_many_sessions_as_there_are_connections(serve_openly: Callable[..., Any]) -> None:
+def test_where_nobody_signs_in_all_have_so_many_sessions_as_there_are_connections(
+    serve_openly: Callable[..., Any],
+) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
     with serve_openly(sessions=2, connections=4) as running:
-        assert [running.ask(method="POST", headers=ACCEPT, json=body).status_code for _ in range(5)] == [200, 200, 200, 200, 503]
+        assert [
+            running.ask(method="POST", headers=ACCEPT, json=body).status_code for _ in range(5)
+        ] == [200, 200, 200, 200, 503]
 
 
-def test_a_request_is_taken_that_is_larger_than_the_package_takes_where_that_is_set(serve_openly: Callable[..., Any]) -> None:
+def test_a_request_is_taken_that_is_larger_than_the_package_takes_where_that_is_set(
+    serve_openly: Callable[..., Any],
+) -> None:
     with serve_openly(max_body_bytes=2 * DEFAULT_MAX_REQUEST_BODY_SIZE) as running:
-        found = running.call("tools/call", name="query", arguments={"query": "leave", "also": ["x" * DEFAULT_MAX_REQUEST_BODY_SIZE]})
+        found = running.call(
+            "tools/call",
+            name="query",
+            arguments={"query": "leave", "also": ["x" * DEFAULT_MAX_REQUEST_BODY_SIZE]},
+        )
     assert found.status_code == 200

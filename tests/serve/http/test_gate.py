@@ -19,7 +19,15 @@ import pytest
 
 from thumbindex.library import Library
 from thumbindex.serve.http.app import Listening
-from thumbindex.serve.http.limits import BURST_SECONDS, Gate, Rates, WaitingConnections, known_hosts, known_origins, still_taken
+from thumbindex.serve.http.limits import (
+    BURST_SECONDS,
+    Gate,
+    Rates,
+    WaitingConnections,
+    known_hosts,
+    known_origins,
+    still_taken,
+)
 from thumbindex.serve.page.site import static
 from thumbindex.settings import HttpSettings
 from thumbindex.testing import FakeEmbedder
@@ -85,13 +93,23 @@ NO_ORIGINS = (
         ({"Origin": "http://localhost.evil.example.org"}, 403, "`serve.http.origins`"),
         *(({"Host": host}, 421, "`serve.http.hosts`") for host in NO_HOSTS),
         *(({"Origin": origin}, 403, "`serve.http.origins`") for origin in NO_ORIGINS),
-        ([("Origin", "http://localhost"), ("Origin", "https://evil.example.org")], 403, "`serve.http.origins`"),
-        ([("Origin", "http://localhost"), ("Origin", "http://localhost")], 403, "`serve.http.origins`"),
+        (
+            [("Origin", "http://localhost"), ("Origin", "https://evil.example.org")],
+            403,
+            "`serve.http.origins`",
+        ),
+        (
+            [("Origin", "http://localhost"), ("Origin", "http://localhost")],
+            403,
+            "`serve.http.origins`",
+        ),
         ({"X-Forwarded-For": "10.0.0.1"}, 403, "through a proxy"),
         ({"Forwarded": "for=10.0.0.1"}, 403, "through a proxy"),
     ],
 )
-def test_who_comes_by_another_name_is_refused_in_json(open_running: Any, headers: Any, status: int, says: str) -> None:
+def test_who_comes_by_another_name_is_refused_in_json(
+    open_running: Any, headers: Any, status: int, says: str
+) -> None:
     for path in ("/mcp", "/metrics"):
         refused = open_running.ask(path, headers=headers)
         assert (refused.status_code, says in refused.json()["error"]["message"]) == (status, True)
@@ -99,15 +117,39 @@ def test_who_comes_by_another_name_is_refused_in_json(open_running: Any, headers
 
 @pytest.mark.parametrize("path", ["/health", "/ready"])
 def test_whoever_watches_over_the_server_calls_it_by_any_name(open_running: Any, path: str) -> None:
-    assert open_running.ask(path, headers={"Host": "10.0.0.7:8377", "X-Forwarded-For": "10.0.0.1"}).status_code == 200
+    assert (
+        open_running.ask(
+            path, headers={"Host": "10.0.0.7:8377", "X-Forwarded-For": "10.0.0.1"}
+        ).status_code
+        == 200
+    )
 
 
 @pytest.mark.parametrize(
     "headers",
     [
         {},
-        *({"Host": host} for host in ("localhost", "LocalHost:8377", "127.0.0.1", "127.0.0.1:65535", "[::1]", "[::1]:1")),
-        *({"Origin": origin} for origin in ("http://localhost", "http://localhost:6274", "http://127.0.0.1:1", "http://[::1]", "http://[::1]:65535")),
+        *(
+            {"Host": host}
+            for host in (
+                "localhost",
+                "LocalHost:8377",
+                "127.0.0.1",
+                "127.0.0.1:65535",
+                "[::1]",
+                "[::1]:1",
+            )
+        ),
+        *(
+            {"Origin": origin}
+            for origin in (
+                "http://localhost",
+                "http://localhost:6274",
+                "http://127.0.0.1:1",
+                "http://[::1]",
+                "http://[::1]:65535",
+            )
+        ),
     ],
 )
 def test_this_machine_is_let_in(open_running: Any, headers: dict[str, str]) -> None:
@@ -116,51 +158,99 @@ def test_this_machine_is_let_in(open_running: Any, headers: dict[str, str]) -> N
 
 def test_names_are_those_that_are_configured() -> None:
     settings = HttpSettings(
-        host="0.0.0.0", hosts=("Notes.lan", "docs.lan:81", "fe80::1", "[fe80::2]:80", "", ":80"), url="https://notes.example.org:8443/mcp"
+        host="0.0.0.0",
+        hosts=("Notes.lan", "docs.lan:81", "fe80::1", "[fe80::2]:80", "", ":80"),
+        url="https://notes.example.org:8443/mcp",
     )
     of_this_machine = {"localhost", "127.0.0.1", "[::1]"}
-    assert known_hosts(settings) == of_this_machine | {"notes.lan", "docs.lan", "[fe80::1]", "[fe80::2]", "notes.example.org"}
+    assert known_hosts(settings) == of_this_machine | {
+        "notes.lan",
+        "docs.lan",
+        "[fe80::1]",
+        "[fe80::2]",
+        "notes.example.org",
+    }
     assert known_hosts(HttpSettings(host="::1")) == of_this_machine
-    assert known_origins(replace(settings, origins=("https://App.example.org",))) == {"https://notes.example.org:8443", "https://app.example.org"}
+    assert known_origins(replace(settings, origins=("https://App.example.org",))) == {
+        "https://notes.example.org:8443",
+        "https://app.example.org",
+    }
 
 
 def test_a_page_of_this_machine_may_not_ask_a_server_for_others(serve: Callable[..., Any]) -> None:
     with serve(host="0.0.0.0", origins=("https://app.example.org",)) as running:
         address = running.server.servers[0].sockets[0].getsockname()[1]
         statuses = [
-            httpx2.post(f"http://127.0.0.1:{address}/mcp", headers={**running.token("bob"), "Origin": origin}).status_code
-            for origin in ("http://localhost", "https://app.example.org:1", "https://app.example.org")
+            httpx2.post(
+                f"http://127.0.0.1:{address}/mcp",
+                headers={**running.token("bob"), "Origin": origin},
+            ).status_code
+            for origin in (
+                "http://localhost",
+                "https://app.example.org:1",
+                "https://app.example.org",
+            )
         ]
     assert statuses == [403, 403, 400]  # the last one is let in, and says nothing
 
 
 def test_a_page_that_is_configured_may_ask_from_a_browser(serve: Callable[..., Any]) -> None:
     with serve(origins=("https://app.example.org",)) as running:
-        preflight = {"Origin": "https://app.example.org", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+        preflight = {
+            "Origin": "https://app.example.org",
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization",
+        }
         asked = running.ask(method="OPTIONS", headers=preflight)
-        answered = running.call("tools/list", {**running.token("bob"), "Origin": "https://app.example.org"})
-    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (200, "https://app.example.org")
-    assert (answered.status_code, answered.headers["access-control-allow-origin"]) == (200, "https://app.example.org")
+        answered = running.call(
+            "tools/list", {**running.token("bob"), "Origin": "https://app.example.org"}
+        )
+    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (
+        200,
+        "https://app.example.org",
+    )
+    assert (answered.status_code, answered.headers["access-control-allow-origin"]) == (
+        200,
+        "https://app.example.org",
+    )
 
 
 @pytest.mark.parametrize("declared", [True, False])
 def test_a_request_that_is_too_large_is_refused(running: Any, declared: bool) -> None:
     body = b"x" * 1_000_001
-    refused = running.ask(method="POST", headers=running.token("bob"), content=body if declared else iter([body[:500_000], body[500_000:]]))
-    assert (refused.status_code, "1,000,000 bytes" in refused.json()["error"]["message"]) == (413, True)
+    refused = running.ask(
+        method="POST",
+        headers=running.token("bob"),
+        content=body if declared else iter([body[:500_000], body[500_000:]]),
+    )
+    assert (refused.status_code, "1,000,000 bytes" in refused.json()["error"]["message"]) == (
+        413,
+        True,
+    )
 
 
-def test_a_request_that_says_it_is_too_large_is_refused_before_it_is_sent(serve: Callable[..., Any]) -> None:
+def test_a_request_that_says_it_is_too_large_is_refused_before_it_is_sent(
+    serve: Callable[..., Any],
+) -> None:
     with serve(body_seconds=3) as running, connect(running) as asking:
         token = running.token("bob")["Authorization"]
-        asking.sendall(f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\nContent-Length: 1000001\r\n\r\n".encode())
+        asking.sendall(
+            (
+                f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n"
+                "Content-Length: 1000001\r\n\r\n"
+            ).encode()
+        )
         assert asking.recv(4096).startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_browser_on_this_machine_is_told_what_is_here_and_a_stranger_is_not(open_running: Any, running: Any) -> None:
+def test_a_browser_on_this_machine_is_told_what_is_here_and_a_stranger_is_not(
+    open_running: Any, running: Any
+) -> None:
     shown, refused = open_running.ask("/"), running.ask("/")
     assert (shown.status_code, shown.headers["content-type"]) == (200, "text/plain; charset=utf-8")
-    assert shown.text == "This is thumbindex, a server for MCP clients: give them this address with the path /mcp.\n"
+    assert shown.text == (
+        "This is thumbindex, a server for MCP clients: give them this address with the path /mcp.\n"
+    )
     assert (refused.status_code, refused.json()["error"]["message"]) == (404, "Not Found")
 
 
@@ -172,13 +262,23 @@ def test_errors_are_json(open_running: Any, path: str) -> None:
 
 @pytest.mark.parametrize("path", ["/health", "/ready", "/metrics", "/mcp"])
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS", "TRACE", "CONNECT", "post"])
-def test_a_method_that_there_is_not_is_refused_in_json(open_running: Any, method: str, path: str) -> None:
+def test_a_method_that_there_is_not_is_refused_in_json(
+    open_running: Any, method: str, path: str
+) -> None:
     with connect(open_running) as client:
-        client.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-        head, _, body = b"".join(iter(lambda: client.recv(4096), b"")).decode().partition("\r\n\r\n")
-    allowed = next(line.removeprefix("allow: ") for line in head.splitlines() if line.startswith("allow: "))
+        client.sendall(
+            f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+        )
+        head, _, body = (
+            b"".join(iter(lambda: client.recv(4096), b"")).decode().partition("\r\n\r\n")
+        )
+    allowed = next(
+        line.removeprefix("allow: ") for line in head.splitlines() if line.startswith("allow: ")
+    )
     assert (head.split()[1], json.loads(body)["error"]["message"]) == ("405", "Method Not Allowed")
-    assert set(allowed.split(", ")) == ({"GET", "HEAD", "POST", "DELETE"} if path == "/mcp" else {"GET", "HEAD"})
+    assert set(allowed.split(", ")) == (
+        {"GET", "HEAD", "POST", "DELETE"} if path == "/mcp" else {"GET", "HEAD"}
+    )
 
 
 def answer_to(running: Any, head: str, body: str = "") -> bytes:
@@ -190,7 +290,9 @@ def answer_to(running: Any, head: str, body: str = "") -> bytes:
 
 @pytest.mark.parametrize("method", ["POST", "GET", "OPTIONS"])
 @pytest.mark.parametrize("path", ["/mcp", "/health", "/sign-in", "/nowhere"])
-def test_a_request_of_two_lengths_is_refused_and_its_connection_closed(serve: Callable[..., Any], method: str, path: str) -> None:
+def test_a_request_of_two_lengths_is_refused_and_its_connection_closed(
+    serve: Callable[..., Any], method: str, path: str
+) -> None:
     second = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with serve(page=True, body_seconds=5.0, origins=("https://app.example.org",)) as running:
         head = f"{method} {path} HTTP/1.1\nHost: localhost\nOrigin: https://app.example.org\n"
@@ -200,7 +302,9 @@ def test_a_request_of_two_lengths_is_refused_and_its_connection_closed(serve: Ca
     assert answer.count(b"HTTP/1.1 ") == 1
 
 
-def test_without_tokens_http_1_0_is_refused_as_some_proxies_speak_it_and_tell_nothing(open_running: Any, running: Any) -> None:
+def test_without_tokens_http_1_0_is_refused_as_some_proxies_speak_it_and_tell_nothing(
+    open_running: Any, running: Any
+) -> None:
     head = "POST /mcp HTTP/1.0\nHost: 127.0.0.1:8377"
     assert answer_to(open_running, head).startswith(b"HTTP/1.1 403 ")
     assert answer_to(open_running, "GET /health HTTP/1.0").startswith(b"HTTP/1.1 200 ")
@@ -212,24 +316,36 @@ def test_an_error_that_the_package_leaves_empty_says_what_it_is(open_running: An
     assert (refused.status_code, refused.json()["error"]["message"]) == (406, "Not Acceptable")
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b"[" * 100_000, b'{"jsonrpc": "2.0"}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b"[" * 100_000, b'{"jsonrpc": "2.0"}']
+)
 def test_what_is_no_request_is_refused_in_json(open_running: Any, body: bytes) -> None:
     refused = open_running.ask(method="POST", headers=JSON, content=body)
     assert (refused.status_code, "message" in refused.json()["error"]) == (400, True)
 
 
 def test_who_asks_too_often_waits(serve: Callable[..., Any]) -> None:
-    with serve(rate=0.001, burst=3) as running:  # no other request's worth in this test, however slow the machine is
+    # no other request's worth in this test, however slow the machine is
+    with serve(rate=0.001, burst=3) as running:
         answers = [running.call("tools/list", running.token("bob")) for _ in range(4)]
         another = running.call("tools/list", running.token("alice"))
     assert [each.status_code for each in answers] == [200, 200, 200, 429]
-    assert (800 < int(answers[3].headers["retry-after"]) <= 1000, another.status_code) == (True, 200)
+    assert (800 < int(answers[3].headers["retry-after"]) <= 1000, another.status_code) == (
+        True,
+        200,
+    )
 
 
-def test_who_shows_tokens_that_are_none_is_told_to_wait_and_nobody_else(serve: Callable[..., Any]) -> None:
+def test_who_shows_tokens_that_are_none_is_told_to_wait_and_nobody_else(
+    serve: Callable[..., Any],
+) -> None:
     with serve(rate=0.001, burst=3) as running:
-        assert [running.ask("/metrics", headers={"Authorization": "Bearer x"}).status_code for _ in range(5)] == [401, 401, 401, 429, 429]
-        assert running.call("tools/list", running.token("bob")).status_code == 200  # from the same address
+        assert [
+            running.ask("/metrics", headers={"Authorization": "Bearer x"}).status_code
+            for _ in range(5)
+        ] == [401, 401, 401, 429, 429]
+        # from the same address
+        assert running.call("tools/list", running.token("bob")).status_code == 200
 
 
 def test_a_bucket_fills_again() -> None:
@@ -254,9 +370,17 @@ def test_who_sends_nothing_or_half_a_request_is_not_waited_for(serve: Callable[.
             assert (silent.recv(1), slow.recv(1)) == (b"", b"")
         with connect(running) as half:
             token = running.token("bob")["Authorization"]
-            half.sendall(f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\nContent-Length: 99\r\n\r\n{{".encode())
+            half.sendall(
+                (
+                    f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n"
+                    f"Content-Length: 99\r\n\r\n{{"
+                ).encode()
+            )
             refused = half.recv(4096)
-            assert (refused.startswith(b"HTTP/1.1 408 "), b"\r\nconnection: close\r\n" in refused.lower()) == (True, True)
+            assert (
+                refused.startswith(b"HTTP/1.1 408 "),
+                b"\r\nconnection: close\r\n" in refused.lower(),
+            ) == (True, True)
     assert time.monotonic() - began < 5
 
 
@@ -274,10 +398,17 @@ def test_an_answer_that_takes_too_long_is_an_error(serve: Callable[..., Any], pl
     try:
         with serve(request_seconds=0.3) as running:
             began = time.monotonic()
-            answer = running.call("tools/call", running.token("bob"), name="query", arguments={"query": "leave", "wait_fresh": 60}).json()
+            answer = running.call(
+                "tools/call",
+                running.token("bob"),
+                name="query",
+                arguments={"query": "leave", "wait_fresh": 60},
+            ).json()
     finally:
         (place / "handbook" / "unread.md").unlink()
-    assert answer["error"]["message"] == "No answer within 0.3 s: ask for less, or again in a while."
+    assert (
+        answer["error"]["message"] == "No answer within 0.3 s: ask for less, or again in a while."
+    )
     assert time.monotonic() - began < 3
 
 
@@ -320,7 +451,9 @@ def test_a_token_with_many_slow_questions_takes_turns_with_another(
     open_indexed().close()
     slow = Slow()
     with (
-        Library.open(index=place / "index", config=config, embedder=slow, wait_for_models=False) as library,
+        Library.open(
+            index=place / "index", config=config, embedder=slow, wait_for_models=False
+        ) as library,
         serve(library=library, page=True, rate=0.0) as running,
         ThreadPoolExecutor(8) as pool,
     ):
@@ -353,12 +486,26 @@ class Verifier:
         return AccessToken(token="", client_id="bob", scopes=[]) if self.takes else None
 
 
-async def ask(gate: Gate, method: str = "GET", address: str = "1.2.3.4", **headers: str) -> list[Any]:
+async def ask(
+    gate: Gate, method: str = "GET", address: str = "1.2.3.4", **headers: str
+) -> list[Any]:
     """Ask a gate once; return what it sent."""
     sent: list[Any] = []
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    scope = {"type": "http", "method": method, "path": "/mcp", "headers": raw, "client": (address, 5)}
-    came = [{"type": "http.request", "body": b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}', "more_body": False}]
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": "/mcp",
+        "headers": raw,
+        "client": (address, 5),
+    }
+    came = [
+        {
+            "type": "http.request",
+            "body": b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}',
+            "more_body": False,
+        }
+    ]
 
     async def receive() -> Any:
         return came.pop() if came else await asyncio.sleep(60)
@@ -395,7 +542,11 @@ async def test_one_client_has_so_many_requests_worked_on_at_once() -> None:
             await anyio.wait_all_tasks_blocked()
             may_end.set()
         again = await ask(gate, "POST")
-    assert (refused[0]["status"], worked_on[:3], again[0]["status"]) == (429, ["1.2.3.4", "1.2.3.4", "5.6.7.8"], 200)
+    assert (refused[0]["status"], worked_on[:3], again[0]["status"]) == (
+        429,
+        ["1.2.3.4", "1.2.3.4", "5.6.7.8"],
+        200,
+    )
 
 
 @pytest.mark.anyio
@@ -426,7 +577,10 @@ async def test_a_stream_ends_when_its_token_is_revoked() -> None:
 
             async def listen() -> None:
                 sent = await ask(gate, authorization="Bearer x")
-                assert [each["type"] for each in sent] == ["http.response.start", "http.response.body"]
+                assert [each["type"] for each in sent] == [
+                    "http.response.start",
+                    "http.response.body",
+                ]
                 assert verifier.takes is False
 
             group.start_soon(listen)
@@ -437,8 +591,12 @@ async def test_a_stream_ends_when_its_token_is_revoked() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("method", "headers"), [("GET", {}), ("POST", {"mcp_method": "subscriptions/listen"})])
-async def test_streams_end_when_the_server_ends_and_no_other_begins(method: str, headers: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("method", "headers"), [("GET", {}), ("POST", {"mcp_method": "subscriptions/listen"})]
+)
+async def test_streams_end_when_the_server_ends_and_no_other_begins(
+    method: str, headers: dict[str, str]
+) -> None:
     gate = Gate(endless, HttpSettings())
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
@@ -446,7 +604,10 @@ async def test_streams_end_when_the_server_ends_and_no_other_begins(method: str,
             await anyio.sleep(0.05)
             gate.drain()
     refused = await ask(gate, method, **headers)
-    assert (refused[0]["status"], "about to end" in json.loads(refused[1]["body"])["error"]["message"]) == (503, True)
+    assert (
+        refused[0]["status"],
+        "about to end" in json.loads(refused[1]["body"])["error"]["message"],
+    ) == (503, True)
 
 
 @pytest.mark.anyio
@@ -460,15 +621,31 @@ async def test_a_connection_does_not_outlast_its_time_whatever_the_package_does(
 def test_who_listens_takes_as_many_connections_and_waits_as_long_at_the_end_as_is_set() -> None:
     settings = HttpSettings(connections=7, drain_seconds=0.5, proxies=("10.0.0.9",))
     config = Listening(print, settings, print, print).config
-    shown = (config.limit_concurrency, config.timeout_graceful_shutdown, config.forwarded_allow_ips, config.access_log, config.server_header)
+    shown = (
+        config.limit_concurrency,
+        config.timeout_graceful_shutdown,
+        config.forwarded_allow_ips,
+        config.access_log,
+        config.server_header,
+    )
     assert shown == (7, 0.5, ["10.0.0.9"], False, False)
 
 
-@pytest.mark.parametrize(("proxies", "statuses"), [(("127.0.0.1",), [401, 429, 401]), (("10.0.0.9",), [401, 429, 429]), ((), [401, 429, 429])])
-def test_a_proxy_is_believed_where_it_is_configured(serve: Callable[..., Any], proxies: tuple[str, ...], statuses: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("proxies", "statuses"),
+    [(("127.0.0.1",), [401, 429, 401]), (("10.0.0.9",), [401, 429, 429]), ((), [401, 429, 429])],
+)
+def test_a_proxy_is_believed_where_it_is_configured(
+    serve: Callable[..., Any], proxies: tuple[str, ...], statuses: list[int]
+) -> None:
     with serve(rate=0.001, burst=1, proxies=proxies) as running:
-        shown = [{"Authorization": "Bearer x", "X-Forwarded-For": address} for address in ("10.0.0.1", "10.0.0.1", "10.0.0.2")]
-        assert [running.ask("/metrics", headers=headers).status_code for headers in shown] == statuses
+        shown = [
+            {"Authorization": "Bearer x", "X-Forwarded-For": address}
+            for address in ("10.0.0.1", "10.0.0.1", "10.0.0.2")
+        ]
+        assert [
+            running.ask("/metrics", headers=headers).status_code for headers in shown
+        ] == statuses
 
 
 # ------------------------------------------------------------------ connections that wait
@@ -539,10 +716,16 @@ def test_of_connections_that_wait_the_longest_waiting_of_the_same_address_are_cl
     waiting.end("a1")
     now[0] = BURST_SECONDS + 0.1
     waiting.begin("b1", "b")  # waits since the beginning
-    assert (waiting.surplus("a"), waiting.surplus("b"), waiting.surplus("c")) == (["a2", "a3"], [], [])
+    assert (waiting.surplus("a"), waiting.surplus("b"), waiting.surplus("c")) == (
+        ["a2", "a3"],
+        [],
+        [],
+    )
 
 
-def test_if_too_many_connections_wait_the_longest_waiting_of_the_address_with_most_is_closed() -> None:
+def test_if_too_many_connections_wait_the_longest_waiting_of_the_address_with_most_is_closed() -> (
+    None
+):
     waiting: WaitingConnections[str] = WaitingConnections(4, 9, lambda: 0.0)
     for name in ("b1", "a1", "a2"):
         waiting.begin(name, name[0])
@@ -571,7 +754,9 @@ def is_closed(client: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("form", WAITING)
-def test_a_stranger_with_connections_that_wait_keeps_nobody_out(serve: Callable[..., Any], form: str) -> None:
+def test_a_stranger_with_connections_that_wait_keeps_nobody_out(
+    serve: Callable[..., Any], form: str
+) -> None:
     with serve(page=True, rate=0.0, connections=20, body_seconds=30.0) as running:
         token = running.token("alice")
         with stranger(running, 40, WAITING[form]):

@@ -24,7 +24,9 @@ class Issuer:
     """Publishes metadata and keys, and signs whatever it is told to."""
 
     def __init__(self) -> None:
-        self.keys: dict[str, Any] = {"one": rsa.generate_private_key(public_exponent=65537, key_size=2048)}
+        self.keys: dict[str, Any] = {
+            "one": rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        }
         self.asked: list[str] = []
         self.metadata: dict[str, Any] = {}
         self.speaks = threading.Event()
@@ -45,21 +47,40 @@ class Issuer:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+        ).start()
 
     def answer(self, path: str) -> Any:
         if path == "/.well-known/openid-configuration":
             return {"issuer": self.url, "jwks_uri": f"{self.url}/keys", **self.metadata}
-        return {"keys": [self._public(kid, key) for kid, key in self.keys.items()]} if path == "/keys" else None
+        return (
+            {"keys": [self._public(kid, key) for kid, key in self.keys.items()]}
+            if path == "/keys"
+            else None
+        )
 
     def _public(self, kid: str, key: Any) -> Any:
-        kind = jwt.algorithms.RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else jwt.algorithms.ECAlgorithm
+        kind = (
+            jwt.algorithms.RSAAlgorithm
+            if isinstance(key, rsa.RSAPrivateKey)
+            else jwt.algorithms.ECAlgorithm
+        )
         return {**json.loads(kind.to_jwk(key.public_key())), "kid": kid, "use": "sig"}
 
-    def sign(self, kid: str = "one", algorithm: str = "RS256", key: Any = None, **claims: Any) -> str:
+    def sign(
+        self, kid: str = "one", algorithm: str = "RS256", key: Any = None, **claims: Any
+    ) -> str:
         """Sign claims for us, others in place of the usual ones; None leaves one out."""
         now = int(time.time())
-        usual = {"iss": self.url, "aud": URL, "sub": "u-1", "iat": now, "exp": now + 300, "scope": "notes"}
+        usual = {
+            "iss": self.url,
+            "aud": URL,
+            "sub": "u-1",
+            "iat": now,
+            "exp": now + 300,
+            "scope": "notes",
+        }
         kept = {name: value for name, value in {**usual, **claims}.items() if value is not None}
         return jwt.encode(kept, key or self.keys[kid], algorithm=algorithm, headers={"kid": kid})
 
@@ -77,14 +98,22 @@ def issuer() -> Iterator[Issuer]:
 
 @pytest.fixture(scope="module")
 def guarded(serve: Callable[..., Any], issuer: Issuer) -> Iterator[Any]:
-    with serve(issuer=issuer.url, url=URL, scopes=("notes",), metrics=("scope:metrics",)) as running:
+    with serve(
+        issuer=issuer.url, url=URL, scopes=("notes",), metrics=("scope:metrics",)
+    ) as running:
         yield running
 
 
 def folders(running: Any, token: str) -> list[str] | int:
     """Return the folders that a token's holder sees, or the status with which he is refused."""
-    answer = running.call("tools/call", {"Authorization": f"Bearer {token}"}, name="status", arguments={})
-    return [each["folder"] for each in answer.json()["result"]["structuredContent"]["folders"]] if answer.status_code == 200 else answer.status_code
+    answer = running.call(
+        "tools/call", {"Authorization": f"Bearer {token}"}, name="status", arguments={}
+    )
+    return (
+        [each["folder"] for each in answer.json()["result"]["structuredContent"]["folders"]]
+        if answer.status_code == 200
+        else answer.status_code
+    )
 
 
 def test_a_token_sees_what_its_claims_are_given(guarded: Any, issuer: Issuer) -> None:
@@ -94,8 +123,13 @@ def test_a_token_sees_what_its_claims_are_given(guarded: Any, issuer: Issuer) ->
     assert folders(guarded, issuer.sign(scope=None, scp=["notes"])) == ["handbook"]
 
 
-def test_an_issuer_cannot_hand_out_the_name_of_a_token_of_ours(guarded: Any, issuer: Issuer) -> None:
-    assert folders(guarded, issuer.sign(sub="alice", client_id="alice", groups=["alice", "*", "x group:finance"])) == ["handbook"]
+def test_an_issuer_cannot_hand_out_the_name_of_a_token_of_ours(
+    guarded: Any, issuer: Issuer
+) -> None:
+    assert folders(
+        guarded,
+        issuer.sign(sub="alice", client_id="alice", groups=["alice", "*", "x group:finance"]),
+    ) == ["handbook"]
 
 
 def test_tokens_of_the_file_go_beside(guarded: Any) -> None:
@@ -104,11 +138,14 @@ def test_tokens_of_the_file_go_beside(guarded: Any) -> None:
 
 def hostile(issuer: Issuer) -> dict[str, str]:
     now, public = int(time.time()), issuer.keys["one"].public_key()
-    pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    pem = public.public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
     another = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     good = issuer.sign()
     head, body, signature = good.split(".")
     shared = f"{encoded(json.dumps({'alg': 'HS256', 'kid': 'one'}).encode())}.{body}"
+    by_secret = encoded(hmac.digest(pem, shared.encode(), "sha256"))
     return {
         "for another": issuer.sign(aud="https://other.example.org/mcp"),
         "for a longer address": issuer.sign(aud=f"{URL}/x"),
@@ -120,12 +157,26 @@ def hostile(issuer: Issuer) -> dict[str, str]:
         "not yet": issuer.sign(nbf=now + 600),
         "without subject": issuer.sign(sub=None),
         "of another key": issuer.sign(key=another),
-        "of an unknown key": jwt.encode(jwt.decode(good, options={"verify_signature": False}), another, algorithm="RS256", headers={"kid": "two"}),
-        "without key": jwt.encode(jwt.decode(good, options={"verify_signature": False}), issuer.keys["one"], algorithm="RS256"),
-        "unsigned": jwt.encode(jwt.decode(good, options={"verify_signature": False}), "", algorithm="none", headers={"kid": "one"}),
+        "of an unknown key": jwt.encode(
+            jwt.decode(good, options={"verify_signature": False}),
+            another,
+            algorithm="RS256",
+            headers={"kid": "two"},
+        ),
+        "without key": jwt.encode(
+            jwt.decode(good, options={"verify_signature": False}),
+            issuer.keys["one"],
+            algorithm="RS256",
+        ),
+        "unsigned": jwt.encode(
+            jwt.decode(good, options={"verify_signature": False}),
+            "",
+            algorithm="none",
+            headers={"kid": "one"},
+        ),
         "signature cut off": f"{head}.{body}.",
         "signature of another": f"{head}.{issuer.sign(sub='root').split('.')[1]}.{signature}",
-        "with the public key as a shared secret": f"{shared}.{encoded(hmac.digest(pem, shared.encode(), 'sha256'))}",
+        "with the public key as a shared secret": f"{shared}.{by_secret}",
         "no token": "a.b.c",
         "too long": f"{head}.{'x' * 20_000}.{signature}",
     }
@@ -137,12 +188,17 @@ def encoded(part: bytes) -> str:
 
 
 def test_no_other_token_is_taken(guarded: Any, issuer: Issuer) -> None:
-    assert {name: folders(guarded, token) for name, token in hostile(issuer).items()} == dict.fromkeys(hostile(issuer), 401)
+    assert {
+        name: folders(guarded, token) for name, token in hostile(issuer).items()
+    } == dict.fromkeys(hostile(issuer), 401)
 
 
 def test_a_token_without_the_scope_is_refused_with_its_name(guarded: Any, issuer: Issuer) -> None:
     refused = guarded.call("tools/list", {"Authorization": f"Bearer {issuer.sign(scope='mail')}"})
-    assert (refused.status_code, refused.json()["error_description"]) == (403, "Required scope: notes")
+    assert (refused.status_code, refused.json()["error_description"]) == (
+        403,
+        "Required scope: notes",
+    )
 
 
 def test_a_token_in_the_address_is_none(guarded: Any, issuer: Issuer) -> None:
@@ -151,57 +207,102 @@ def test_a_token_in_the_address_is_none(guarded: Any, issuer: Issuer) -> None:
 
 def test_a_client_finds_the_issuer(guarded: Any, issuer: Issuer) -> None:
     told = guarded.call("tools/list").headers["www-authenticate"]
-    assert 'resource_metadata="https://notes.example.org/.well-known/oauth-protected-resource/mcp"' in told
+    assert (
+        'resource_metadata="https://notes.example.org/.well-known/oauth-protected-resource/mcp"'
+        in told
+    )
     metadata = guarded.ask("/.well-known/oauth-protected-resource/mcp").json()
-    assert (metadata["resource"], metadata["authorization_servers"], metadata["scopes_supported"]) == (URL, [issuer.url], ["notes"])
+    assert (
+        metadata["resource"],
+        metadata["authorization_servers"],
+        metadata["scopes_supported"],
+    ) == (URL, [issuer.url], ["notes"])
 
 
 def test_metrics_are_for_the_scope_that_is_named(guarded: Any, issuer: Issuer) -> None:
     statuses = [
-        guarded.ask("/metrics", headers={"Authorization": f"Bearer {issuer.sign(scope=scope)}"}).status_code for scope in ("notes", "notes metrics")
+        guarded.ask(
+            "/metrics", headers={"Authorization": f"Bearer {issuer.sign(scope=scope)}"}
+        ).status_code
+        for scope in ("notes", "notes metrics")
     ]
     assert statuses == [403, 200]
 
 
 def test_a_session_belongs_to_one_subject(guarded: Any, issuer: Issuer) -> None:
-    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    hello = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
     body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
 
     def post(subject: str, **more: str) -> Any:
-        headers = {"Authorization": f"Bearer {issuer.sign(sub=subject, client_id='ide')}", "Accept": "application/json, text/event-stream", **more}
+        headers = {
+            "Authorization": f"Bearer {issuer.sign(sub=subject, client_id='ide')}",
+            "Accept": "application/json, text/event-stream",
+            **more,
+        }
         return guarded.ask(method="POST", headers=headers, json=body)
 
     session = post("u-1").headers["mcp-session-id"]
     assert post("u-2", **{"Mcp-Session-Id": session}).status_code == 404
 
 
-def test_requests_are_counted_by_the_program_that_a_token_was_made_for_and_its_subject(serve: Callable[..., Any], issuer: Issuer) -> None:
+def test_requests_are_counted_by_the_program_that_a_token_was_made_for_and_its_subject(
+    serve: Callable[..., Any], issuer: Issuer
+) -> None:
     with serve(issuer=issuer.url, url=URL, rate=0.001, burst=1) as running:
 
         def status(**claims: Any) -> int:
-            return running.call("tools/list", {"Authorization": f"Bearer {issuer.sign(**claims)}"}).status_code
+            return running.call(
+                "tools/list", {"Authorization": f"Bearer {issuer.sign(**claims)}"}
+            ).status_code
 
         for claim in ("client_id", "azp"):
-            assert [status(**{claim: f"{claim} {name}"}) for name in ("ide", "ide", "script")] == [200, 429, 200]
-        assert [status(sub="u-2"), status(sub="u-2"), status(sub="u-3"), status(sub="u-3", azp="another")] == [200, 429, 200, 200]
+            assert [status(**{claim: f"{claim} {name}"}) for name in ("ide", "ide", "script")] == [
+                200,
+                429,
+                200,
+            ]
+        assert [
+            status(sub="u-2"),
+            status(sub="u-2"),
+            status(sub="u-3"),
+            status(sub="u-3", azp="another"),
+        ] == [200, 429, 200, 200]
 
 
 def test_the_page_is_for_whom_the_issuer_vouches(serve: Callable[..., Any], issuer: Issuer) -> None:
     with serve(issuer=issuer.url, url=URL, scopes=("notes",), page=True, rate=0.0) as running:
 
         def asks(token: str) -> Any:
-            return running.ask("/ask.json?q=zirconium+band", headers={"Authorization": f"Bearer {token}"})
+            return running.ask(
+                "/ask.json?q=zirconium+band", headers={"Authorization": f"Bearer {token}"}
+            )
 
         def signs_in(token: str) -> Any:
-            answer = running.ask("/sign-in", "POST", {"Sec-Fetch-Site": "same-origin"}, data={"token": token, "to": "/"})
+            answer = running.ask(
+                "/sign-in",
+                "POST",
+                {"Sec-Fetch-Site": "same-origin"},
+                data={"token": token, "to": "/"},
+            )
             cookie = answer.headers.get("set-cookie", "").partition(";")[0]
             assert token not in cookie
-            return running.ask("/ask.json?q=zirconium+band", headers={"Cookie": cookie}) if cookie else answer
+            return (
+                running.ask("/ask.json?q=zirconium+band", headers={"Cookie": cookie})
+                if cookie
+                else answer
+            )
 
         for way in (asks, signs_in):
             found = [way(issuer.sign(groups=[group])).text for group in ("finance", "sales")]
             assert ["zirconium band earns" in each for each in found] == [True, False]
-            refused = [way(token).status_code for token in (issuer.sign(scope="mail"), *hostile(issuer).values())]
+            refused = [
+                way(token).status_code
+                for token in (issuer.sign(scope="mail"), *hostile(issuer).values())
+            ]
             assert set(refused) <= {400, 401, 403}
         assert running.ask("/ask.json?q=zirconium").status_code == 401
 
@@ -233,7 +334,9 @@ def test_an_issuer_that_is_away_is_not_waited_for_by_who_has_a_known_key() -> No
     assert keys.find("one") is None
 
 
-def test_a_known_key_is_found_at_once_while_the_issuer_is_silent_and_renewed_when_it_speaks() -> None:
+def test_a_known_key_is_found_at_once_while_the_issuer_is_silent_and_renewed_when_it_speaks() -> (
+    None
+):
     issuer, now = Issuer(), [0.0]
     keys = Keys(issuer.url, jwks=f"{issuer.url}/keys", clock=lambda: now[0])
     keys.find("one")
@@ -253,7 +356,9 @@ def test_a_known_key_is_found_at_once_while_the_issuer_is_silent_and_renewed_whe
     issuer.close()
 
 
-def test_keys_are_taken_from_the_address_that_is_configured_and_metadata_are_not_asked_for(serve: Callable[..., Any]) -> None:
+def test_keys_are_taken_from_the_address_that_is_configured_and_metadata_are_not_asked_for(
+    serve: Callable[..., Any],
+) -> None:
     issuer = Issuer()
     with serve(issuer=issuer.url, url=URL, scopes=("notes",), jwks=f"{issuer.url}/keys") as running:
         assert folders(running, issuer.sign()) == ["handbook"]
@@ -261,7 +366,14 @@ def test_keys_are_taken_from_the_address_that_is_configured_and_metadata_are_not
     issuer.close()
 
 
-@pytest.mark.parametrize("metadata", [{"issuer": "https://evil.example.org"}, {"jwks_uri": "http://evil.example.org/keys"}, {"jwks_uri": 3}])
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"issuer": "https://evil.example.org"},
+        {"jwks_uri": "http://evil.example.org/keys"},
+        {"jwks_uri": 3},
+    ],
+)
 def test_metadata_that_lead_elsewhere_are_not_followed(metadata: dict[str, Any]) -> None:
     issuer = Issuer()
     issuer.metadata = metadata
@@ -271,5 +383,12 @@ def test_metadata_that_lead_elsewhere_are_not_followed(metadata: dict[str, Any])
 
 
 def test_keys_come_over_https_or_from_this_machine() -> None:
-    addresses = ["https://a.example.org", "http://127.0.0.1:9", "http://a.example.org", "file:///etc/passwd", "https://", "http://localhost.evil.org"]
+    addresses = [
+        "https://a.example.org",
+        "http://127.0.0.1:9",
+        "http://a.example.org",
+        "file:///etc/passwd",
+        "https://",
+        "http://localhost.evil.org",
+    ]
     assert [is_safe(each) for each in addresses] == [True, True, False, False, False, False]

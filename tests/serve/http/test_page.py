@@ -1,4 +1,6 @@
-"""The page of a server for many: what a token sees is what a server with its folders alone shows, in HTML and JSON, byte for byte."""
+"""The page of a server for many: what a token sees is what a server with its folders alone shows,
+in HTML and JSON, byte for byte.
+"""
 
 import re
 import time
@@ -20,15 +22,38 @@ from waiting import until
 SECRETS = ("salaries", "zirconium", "bands", "ninety", "bonus")
 
 ADDRESSES = (
-    *(f"/?q={quote(text)}" for text in ("", "zirconium band", "leave", "bonus", "nonsense words", "path:bandz.md", "Leave bonus")),
+    *(
+        f"/?q={quote(text)}"
+        for text in (
+            "",
+            "zirconium band",
+            "leave",
+            "bonus",
+            "nonsense words",
+            "path:bandz.md",
+            "Leave bonus",
+        )
+    ),
     "/?q=leave&folder=salaries",
     "/?q=leave&path=**/band*&tag=bandz&since=2020-01-01",
     "/names?q=ba",
     "/names?q=lea",
-    *(f"/note/{path}" for path in ("handbook/leave.md", "handbook/travel.md", "salaries/bands.md", "salaries/leave.md", "handbook/bands.md")),
+    *(
+        f"/note/{path}"
+        for path in (
+            "handbook/leave.md",
+            "handbook/travel.md",
+            "salaries/bands.md",
+            "salaries/leave.md",
+            "handbook/bands.md",
+        )
+    ),
     "/note/handbook/leave.md?lines=1-3",
     "/note/handbook/leave.md?source=1",
-    *(f"/why?q=leave&path={path}" for path in ("leave.md", "bands.md", "../salaries/bands.md", "salaries/bands.md")),
+    *(
+        f"/why?q=leave&path={path}"
+        for path in ("leave.md", "bands.md", "../salaries/bands.md", "salaries/bands.md")
+    ),
     "/why?q=zirconium+leave",
     "/map",
     "/map?folder=salaries",
@@ -67,26 +92,40 @@ def alone(serve: Callable[..., Any], open_indexed: Callable[..., Library]) -> An
 
 
 def comparable(text: str) -> str:
-    """Return a page without what no two share: times, how long ago something was, and which process made it."""
-    text = re.sub(r'("(?:seconds|updated|made)": ?)(?:[\d.e-]+|"[^"]*")|(data-revision=")\d+', r"\1\2x", text)
-    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:+.]+|(?:a moment|[\d,]+ (?:second|minute|hour|day)s?) ago", "then", text)
+    """Return a page without what no two share: times, how long ago something was, and which process
+    made it.
+    """
+    text = re.sub(
+        r'("(?:seconds|updated|made)": ?)(?:[\d.e-]+|"[^"]*")|(data-revision=")\d+', r"\1\2x", text
+    )
+    text = re.sub(
+        r"\d{4}-\d\d-\d\dT[\d:+.]+|(?:a moment|[\d,]+ (?:second|minute|hour|day)s?) ago",
+        "then",
+        text,
+    )
     return re.sub(r'<td class="number-cell">\d+\.\d</td>|width="[\d.]+"', "ms", text)
 
 
 def test_every_screen_is_asked() -> None:
     assert {address.partition("?")[0].split("/")[1] or "ask" for address in ADDRESSES} >= {*SCREENS}
-    assert {tuple(address.partition("?")[0].split("/")[1:]) for address in ADDRESSES} >= {*DOWNLOADS}
+    assert {tuple(address.partition("?")[0].split("/")[1:]) for address in ADDRESSES} >= {
+        *DOWNLOADS
+    }
 
 
 @pytest.mark.parametrize("address", [*ADDRESSES, *map(twin, ADDRESSES)])
-def test_a_screen_is_the_one_of_a_server_without_the_other_folder(both: Any, alone: Any, address: str) -> None:
+def test_a_screen_is_the_one_of_a_server_without_the_other_folder(
+    both: Any, alone: Any, address: str
+) -> None:
     here, there = (each.ask(address, headers=each.token("bob")) for each in (both, alone))
     assert (here.status_code, comparable(here.text)) == (there.status_code, comparable(there.text))
     said = here.text.replace("zirconium", "") if "zirconium" in address else here.text
     assert [word for word in SECRETS if word in said and word not in address] == []
 
 
-def test_state_does_not_tell_that_a_hidden_folder_grows(serve: Callable[..., Any], config: Any, place: Path, tmp_path: Path) -> None:
+def test_state_does_not_tell_that_a_hidden_folder_grows(
+    serve: Callable[..., Any], config: Any, place: Path, tmp_path: Path
+) -> None:
     new = [place / "salaries" / f"{number}.md" for number in range(150)]
     with Library.open(index=tmp_path, config=config, embedder=FakeEmbedder()) as library:
         library.index()
@@ -121,14 +160,17 @@ FORM = "application/x-www-form-urlencoded"
         ("GET", "/sign-in?to=http://[", "", "", 200),
     ],
 )
-def test_a_stranger_is_never_answered_by_an_unexpected_error(both: Any, method: str, path: str, kind: str, body: str, status: int) -> None:
+def test_a_stranger_is_never_answered_by_an_unexpected_error(
+    both: Any, method: str, path: str, kind: str, body: str, status: int
+) -> None:
     headers = {"Origin": both.base, "Content-Type": kind}
     assert both.ask(path, method, headers, content=body).status_code == status
 
 
 def test_private_foreign_and_missing_are_one_answer(both: Any) -> None:
     answers = {
-        both.ask(path, headers=both.token("bob")).text for path in ("/note/salaries/bands.md", "/note/handbook/nothing.md", "/note/x/y.md", "/x")
+        both.ask(path, headers=both.token("bob")).text
+        for path in ("/note/salaries/bands.md", "/note/handbook/nothing.md", "/note/x/y.md", "/x")
     }
     assert len(answers) == 1
 
@@ -142,15 +184,33 @@ def test_who_sees_both_finds_both(both: Any) -> None:
 @pytest.mark.parametrize(("name", "form"), FORMS)
 def test_a_form_of_one_who_only_looks_changes_nothing(both: Any, name: str, form: str) -> None:
     headers = {**both.token("bob"), "Sec-Fetch-Site": "same-origin"}
-    found = both.ask(f"/{name}/{form}", "POST", headers, data={"id": "1", "folder": "salaries", "query": "x", "path": "bands.md"})
+    found = both.ask(
+        f"/{name}/{form}",
+        "POST",
+        headers,
+        data={"id": "1", "folder": "salaries", "query": "x", "path": "bands.md"},
+    )
     assert (found.status_code, "serve.http.writers" in found.text) == (403, True)
 
 
 @pytest.mark.parametrize(("name", "form"), [each for each in FORMS if each != ("judge", "stop")])
-def test_one_who_may_write_cannot_name_a_folder_that_he_does_not_see(serve: Callable[..., Any], name: str, form: str) -> None:
+def test_one_who_may_write_cannot_name_a_folder_that_he_does_not_see(
+    serve: Callable[..., Any], name: str, form: str
+) -> None:
     with serve(page=True, rate=0.0, writers=("bob",)) as running:
-        headers = {**running.token("bob"), "Sec-Fetch-Site": "same-origin", "Accept": "application/json"}
-        given = {"id": "1", "folder": "salaries", "query": "zirconium?", "path": "bands.md", "grade": "2", "decisions": "{}"}
+        headers = {
+            **running.token("bob"),
+            "Sec-Fetch-Site": "same-origin",
+            "Accept": "application/json",
+        }
+        given = {
+            "id": "1",
+            "folder": "salaries",
+            "query": "zirconium?",
+            "path": "bands.md",
+            "grade": "2",
+            "decisions": "{}",
+        }
         found = running.ask(f"/{name}/{form}", "POST", headers, data=given)
         assert found.status_code in {400, 404}
         assert [word for word in SECRETS if word in found.text and word not in given.values()] == []
@@ -167,7 +227,9 @@ def test_paths_of_the_disk_are_nobodys_from_afar(both: Any) -> None:
         assert (str(both.place) in text, "vscode://" in text) == (False, False)
 
 
-def test_a_folder_without_an_index_is_told_of_without_its_place(serve: Callable[..., Any], place: Any, config: Any) -> None:
+def test_a_folder_without_an_index_is_told_of_without_its_place(
+    serve: Callable[..., Any], place: Any, config: Any
+) -> None:
     given = {"id": "1", "folder": "handbook", "query": "x", "path": "leave.md", "grade": "2"}
     with (
         Library.open(index=place / "empty", config=config) as library,
@@ -175,32 +237,58 @@ def test_a_folder_without_an_index_is_told_of_without_its_place(serve: Callable[
         ThreadPoolExecutor(16) as pool,  # each answer waits for words that never come
     ):
         headers = {**running.token("alice"), "Sec-Fetch-Site": "same-origin"}
-        sent = [pool.submit(running.ask, f"/{name}/{form}", "POST", headers, data=given) for name, form in FORMS]
-        asked = [pool.submit(running.ask, address, headers=running.token("alice")) for address in ADDRESSES]
-        assert [each.result().url for each in (*sent, *asked) if str(place) in each.result().text] == []
+        sent = [
+            pool.submit(running.ask, f"/{name}/{form}", "POST", headers, data=given)
+            for name, form in FORMS
+        ]
+        asked = [
+            pool.submit(running.ask, address, headers=running.token("alice"))
+            for address in ADDRESSES
+        ]
+        assert [
+            each.result().url for each in (*sent, *asked) if str(place) in each.result().text
+        ] == []
 
 
-def test_a_stream_begins_with_what_a_page_without_news_since_was_given(serve: Callable[..., Any]) -> None:
+def test_a_stream_begins_with_what_a_page_without_news_since_was_given(
+    serve: Callable[..., Any],
+) -> None:
     with serve(page=True, rate=0.0) as running, httpx2.Client(timeout=20) as http:
-        (given,) = re.findall('data-revision="(.+?)"', running.ask("/state", headers=running.token("bob")).text)
+        (given,) = re.findall(
+            'data-revision="(.+?)"', running.ask("/state", headers=running.token("bob")).text
+        )
         with http.stream("GET", f"{running.base}/changes", headers=running.token("bob")) as stream:
             lines = stream.iter_lines()
             assert [next(lines), next(lines)] == ["event: revision", f"data: {given}"]
 
 
-def test_a_stream_of_the_page_ends_when_its_token_is_revoked(serve: Callable[..., Any], place: Path, tmp_path: Path) -> None:
-    tokens, lines = tmp_path / "tokens", (place / "tokens").read_text(encoding="utf-8").splitlines(keepends=True)
+def test_a_stream_of_the_page_ends_when_its_token_is_revoked(
+    serve: Callable[..., Any], place: Path, tmp_path: Path
+) -> None:
+    tokens, lines = (
+        tmp_path / "tokens",
+        (place / "tokens").read_text(encoding="utf-8").splitlines(keepends=True),
+    )
     tokens.write_text("".join(lines), encoding="utf-8")
-    with serve(page=True, rate=0.0, token_file=str(tokens), check_seconds=0.05) as running, httpx2.Client(timeout=20) as http:
+    with (
+        serve(page=True, rate=0.0, token_file=str(tokens), check_seconds=0.05) as running,
+        httpx2.Client(timeout=20) as http,
+    ):
         assert running.ask("/changes").status_code == 401
-        with http.stream("GET", f"{running.base}/changes", headers=running.token("alice")) as stream:
+        with http.stream(
+            "GET", f"{running.base}/changes", headers=running.token("alice")
+        ) as stream:
             assert (stream.status_code, running.site.streams) == (200, 1)
-            tokens.write_text("".join(each for each in lines if not each.startswith("alice")), encoding="utf-8")
+            tokens.write_text(
+                "".join(each for each in lines if not each.startswith("alice")), encoding="utf-8"
+            )
             assert sum(1 for _ in stream.iter_bytes()) < 5  # without the end it would never be over
         assert until(lambda: running.site.streams == 0)
 
 
-def test_a_stream_of_the_page_goes_on_where_nobody_signs_in(serve_openly: Callable[..., Any]) -> None:
+def test_a_stream_of_the_page_goes_on_where_nobody_signs_in(
+    serve_openly: Callable[..., Any],
+) -> None:
     with ExitStack() as stack:
         running = stack.enter_context(serve_openly(page=True, check_seconds=0.02))
         stream = stack.enter_context(httpx2.stream("GET", f"{running.base}/changes", timeout=20))

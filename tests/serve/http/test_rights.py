@@ -1,4 +1,6 @@
-"""A token sees its folders and nothing else: to its holder the server is one that holds these alone."""
+"""A token sees its folders and nothing else: to its holder the server is one that holds these
+alone.
+"""
 
 import json
 import re
@@ -29,13 +31,25 @@ FOLDERS = [("handbook", Path("/h")), ("salaries", Path("/s"))]
 SECRETS = ("salaries", "zirconium", "bands", "ninety", "bonus")
 
 REQUESTS: dict[str, dict[str, Any]] = {
-    **{f"query {text}": {"name": "query", "arguments": {"query": text}} for text in ("zirconium band", "leave", "bonus", "nonsense words")},
-    "query explained": {"name": "query", "arguments": {"query": "zirconium leave", "explain": True}},
+    **{
+        f"query {text}": {"name": "query", "arguments": {"query": text}}
+        for text in ("zirconium band", "leave", "bonus", "nonsense words")
+    },
+    "query explained": {
+        "name": "query",
+        "arguments": {"query": "zirconium leave", "explain": True},
+    },
     "query filtered": {"name": "query", "arguments": {"query": "leave", "folder": ["salaries"]}},
     "query fresh": {"name": "query", "arguments": {"query": "leave", "wait_fresh": 0.2}},
     "query glob": {"name": "query", "arguments": {"query": "leave", "path": ["**/bands*"]}},
-    **{f"why {path}": {"name": "query", "arguments": {"query": "leave", "why": path}} for path in ("bands.md", "leave.md", "../salaries/bands.md")},
-    **{f"read {path}": {"name": "read", "arguments": {"path": path}} for path in ("bands.md", "leave.md", "bands", "salaries/bands.md")},
+    **{
+        f"why {path}": {"name": "query", "arguments": {"query": "leave", "why": path}}
+        for path in ("bands.md", "leave.md", "../salaries/bands.md")
+    },
+    **{
+        f"read {path}": {"name": "read", "arguments": {"path": path}}
+        for path in ("bands.md", "leave.md", "bands", "salaries/bands.md")
+    },
     "read in": {"name": "read", "arguments": {"path": "bands.md", "folder": "salaries"}},
     "read beyond": {"name": "read", "arguments": {"path": "leave.md", "lines": "90-99"}},
     "outline": {"name": "outline", "arguments": {}},
@@ -52,9 +66,22 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "related to": {"name": "related", "arguments": {"path": "bands.md"}},
     "verify": {
         "name": "verify",
-        "arguments": {"text": ["salaries: bands.md#Bands (line 3)", "[[bands]]", "thumbindex://salaries/bands.md?is=1a2b3c4d"]},
+        "arguments": {
+            "text": [
+                "salaries: bands.md#Bands (line 3)",
+                "[[bands]]",
+                "thumbindex://salaries/bands.md?is=1a2b3c4d",
+            ]
+        },
     },
-    "verify quoted": {"name": "verify", "arguments": {"text": 'leave.md (line 1): "the zirconium band is", nothing.md: "ninety thousand a year"'}},
+    "verify quoted": {
+        "name": "verify",
+        "arguments": {
+            "text": (
+                'leave.md (line 1): "the zirconium band is", nothing.md: "ninety thousand a year"'
+            )
+        },
+    },
     "status": {"name": "status", "arguments": {}},
     "unknown tool": {"name": "bands", "arguments": {}},
 }
@@ -64,12 +91,18 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "resources/list": ("resources/list", {}),
     "resources/list cursor": ("resources/list", {"cursor": "thumbindex://salaries/bands.md"}),
     "resources/read": ("resources/read", {"uri": "thumbindex://salaries/bands.md"}),
-    "resources/read passage": ("resources/read", {"uri": "thumbindex://salaries/bands.md?is=1a2b3c4d#Bands"}),
+    "resources/read passage": (
+        "resources/read",
+        {"uri": "thumbindex://salaries/bands.md?is=1a2b3c4d#Bands"},
+    ),
     "resources/read own": ("resources/read", {"uri": "thumbindex://handbook/leave.md"}),
     **{
         f"complete {argument} {value}": (
             "completion/complete",
-            {"ref": {"type": "ref/resource", "uri": "thumbindex://{folder}/{+path}"}, "argument": {"name": argument, "value": value}},
+            {
+                "ref": {"type": "ref/resource", "uri": "thumbindex://{folder}/{+path}"},
+                "argument": {"name": argument, "value": value},
+            },
         )
         for argument, value in (("folder", ""), ("folder", "sal"), ("path", ""), ("path", "ban"))
     },
@@ -87,7 +120,9 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def alone(serve: Callable[..., Any], open_indexed: Callable[..., Library], config: Config, place: Path) -> Any:
+def alone(
+    serve: Callable[..., Any], open_indexed: Callable[..., Library], config: Config, place: Path
+) -> Any:
     """A server that holds the handbook and knows of no other folder."""
     from contextlib import ExitStack
 
@@ -102,21 +137,45 @@ def comparable(text: str) -> Any:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_an_answer_is_the_one_of_a_server_without_the_other_folder(running: Any, alone: Any, name: str) -> None:
+def test_an_answer_is_the_one_of_a_server_without_the_other_folder(
+    running: Any, alone: Any, name: str
+) -> None:
     assert_alike(running, alone, name)
 
 
 def test_answers_from_a_database_are_those_of_a_server_without_the_other_folder(
-    serve: Callable[..., Any], library: Library, config: Config, place: Path, postgres: Any, database: str
+    serve: Callable[..., Any],
+    library: Library,
+    config: Config,
+    place: Path,
+    postgres: Any,
+    database: str,
 ) -> None:
     url = postgres.address(database)
     publish_folders(library.opened, url)
 
     def published(*names: str) -> Library:
-        return Library.open(names, index=place / "nowhere", config=config, embedder=FakeEmbedder(), wait_for_models=False, engine=url)
+        return Library.open(
+            names,
+            index=place / "nowhere",
+            config=config,
+            embedder=FakeEmbedder(),
+            wait_for_models=False,
+            engine=url,
+        )
 
-    with published() as both, published("handbook") as one, serve(library=both) as running, serve(library=one) as alone:
-        assert "zirconium" in running.call("tools/call", running.token("alice"), **REQUESTS["query zirconium band"]).text
+    with (
+        published() as both,
+        published("handbook") as one,
+        serve(library=both) as running,
+        serve(library=one) as alone,
+    ):
+        assert (
+            "zirconium"
+            in running.call(
+                "tools/call", running.token("alice"), **REQUESTS["query zirconium band"]
+            ).text
+        )
         for name in METHODS:
             assert_alike(running, alone, name)
 
@@ -127,7 +186,9 @@ def assert_alike(running: Any, alone: Any, name: str) -> None:
     if "uri" in params:
         params = {**params, "name": params["uri"]}
     headers = {"Mcp-Name": params["uri"]} if "uri" in params else {}
-    params = {key: value for key, value in params.items() if not ("uri" in params and key == "name")}
+    params = {
+        key: value for key, value in params.items() if not ("uri" in params and key == "name")
+    }
     here = running.call(method, {**running.token("bob"), **headers}, **params)
     there = alone.call(method, {**alone.token("bob"), **headers}, **params)
     assert (here.status_code, comparable(here.text)) == (there.status_code, comparable(there.text))
@@ -136,18 +197,27 @@ def assert_alike(running: Any, alone: Any, name: str) -> None:
 
 
 def test_who_sees_both_is_answered_from_both(running: Any) -> None:
-    answer = running.call("tools/call", running.token("alice"), name="query", arguments={"query": "zirconium band"}).json()
+    answer = running.call(
+        "tools/call", running.token("alice"), name="query", arguments={"query": "zirconium band"}
+    ).json()
     assert answer["result"]["structuredContent"]["results"][0]["folder"] == "salaries"
 
 
 def test_who_sees_nothing_is_told_so(running: Any) -> None:
     refused = running.call("tools/list", running.token("eve"))
-    assert (refused.status_code, "sees no folder" in refused.json()["error"]["message"]) == (403, True)
+    assert (refused.status_code, "sees no folder" in refused.json()["error"]["message"]) == (
+        403,
+        True,
+    )
 
 
 def test_a_name_that_is_not_seen_takes_as_long_as_one_that_is_not_there(library: Library) -> None:
-    """Who asks for a folder, or a note, that is hidden learns nothing from the time it takes: the same way is gone."""
-    sight = BackgroundView(Background(Opening(), lambda opening: library, command=[]), frozenset({"handbook"})).library()
+    """Who asks for a folder, or a note, that is hidden learns nothing from the time it takes: the
+    same way is gone.
+    """
+    sight = BackgroundView(
+        Background(Opening(), lambda opening: library, command=[]), frozenset({"handbook"})
+    ).library()
 
     def seconds(name: str) -> float:
         began = time.perf_counter()
@@ -155,18 +225,34 @@ def test_a_name_that_is_not_seen_takes_as_long_as_one_that_is_not_there(library:
             sight.query("leave", folder=[name])
         return time.perf_counter() - began
 
-    hidden, nowhere = zip(*((seconds("salaries"), seconds("salariez")) for _ in range(200)), strict=True)
+    hidden, nowhere = zip(
+        *((seconds("salaries"), seconds("salariez")) for _ in range(200)), strict=True
+    )
     assert 0.5 < statistics.median(hidden) / statistics.median(nowhere) < 2
     assert [reader.folder.name for reader in sight._readers] == ["handbook"]
 
 
-def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(library: Library, place: Path) -> None:
-    said = ['note in "salaries": Zirconium is away.', 'note in "handbook": A book is away.', "note: Of everything."]
-    said += [f'progress: {{"folder": "{folder}", "phase": "words", "done": 1, "total": 9}}' for folder in ("salaries", "handbook")]
-    script = f"import sys\nprint({chr(10).join(said)!r}, file=sys.stderr, flush=True)\nsys.stdin.readline()"
+def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(
+    library: Library, place: Path
+) -> None:
+    said = [
+        'note in "salaries": Zirconium is away.',
+        'note in "handbook": A book is away.',
+        "note: Of everything.",
+    ]
+    said += [
+        f'progress: {{"folder": "{folder}", "phase": "words", "done": 1, "total": 9}}'
+        for folder in ("salaries", "handbook")
+    ]
+    script = (
+        f"import sys\nprint({chr(10).join(said)!r}, file=sys.stderr, flush=True)\n"
+        "sys.stdin.readline()"
+    )
     import sys
 
-    background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", script])
+    background = Background(
+        Opening(), lambda opening: library, command=[sys.executable, "-c", script]
+    )
     sight = BackgroundView(background, frozenset({"handbook"}))
     sight.start()
     end = time.monotonic() + 10
@@ -179,17 +265,25 @@ def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(library: Libra
     assert not [note for note in sight.notes() if "irconium" in note]
 
 
-def test_what_is_wrong_with_a_folders_own_file_is_told_to_those_who_see_the_folder(tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_folders_own_file_is_told_to_those_who_see_the_folder(
+    tmp_path: Path,
+) -> None:
     for name in ("handbook", "salaries"):
         (tmp_path / name).mkdir()
     (tmp_path / "salaries" / "thumbindex.toml").write_text(f"x = {'1' * 5_000}\n", encoding="utf-8")
 
     def open_both(opening: Opening) -> Library:
-        return Library.open([tmp_path / "handbook", tmp_path / "salaries"], index=tmp_path / "index", config=Config())
+        return Library.open(
+            [tmp_path / "handbook", tmp_path / "salaries"],
+            index=tmp_path / "index",
+            config=Config(),
+        )
 
     background = Background(Opening(), open_both, command=[])
     assert background.library().opened
-    assert [("salaries" in note, "thumbindex.toml" in note) for note in background.notes()[:1]] == [(True, True)]
+    assert [("salaries" in note, "thumbindex.toml" in note) for note in background.notes()[:1]] == [
+        (True, True)
+    ]
     assert BackgroundView(background, frozenset({"handbook"})).notes() == ()
     background.stop()
 
@@ -211,15 +305,30 @@ def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it(
     ("granted", "known", "asks", "issuer", "says"),
     [
         ({"handbook": ["bob"]}, {"bob"}, True, False, "'salaries' names no `tokens`"),
-        ({"finance": ["alice"]}, {"alice"}, True, False, "'handbook' names no `tokens`"),  # of which a part is served, perhaps
+        # of which a part is served, perhaps
+        ({"finance": ["alice"]}, {"alice"}, True, False, "'handbook' names no `tokens`"),
         ({"finance": ["alice"]}, set(), False, False, "'handbook' names no `tokens`"),
-        ({"handbook": ["bob"], "salaries": ["bob"]}, {"bob"}, False, False, "no token is asked for"),
-        ({"handbook": ["bob"], "salaries": ["bbo"]}, {"bob"}, True, False, "'bbo', which is not in the token file"),
+        (
+            {"handbook": ["bob"], "salaries": ["bob"]},
+            {"bob"},
+            False,
+            False,
+            "no token is asked for",
+        ),
+        (
+            {"handbook": ["bob"], "salaries": ["bbo"]},
+            {"bob"},
+            True,
+            False,
+            "'bbo', which is not in the token file",
+        ),
         ({"handbook": ["bob"], "salaries": ["group:x"]}, {"bob"}, True, False, "no issuer"),
         ({"handbook": ["bob"], "salaries": ["grp:x"]}, {"bob"}, True, True, "write sub:NAME"),
     ],
 )
-def test_an_oversight_is_refused(granted: dict[str, list[str]], known: set[str], asks: bool, issuer: bool, says: str) -> None:
+def test_an_oversight_is_refused(
+    granted: dict[str, list[str]], known: set[str], asks: bool, issuer: bool, says: str
+) -> None:
     with pytest.raises(ConfigError, match=says):
         checked_rights(FOLDERS, granted, known, asks=asks, has_issuer=issuer)
 
@@ -228,7 +337,10 @@ def test_a_part_of_a_folder_that_has_rights_is_not_served_without_them(tmp_path:
     (tmp_path / "fin" / "2024").mkdir(parents=True)
     for name in ("alice", "bob"):
         add_token(tmp_path / "tokens", name)
-    text = '[[folders]]\nname = "finance"\npath = "fin"\ntokens = ["alice"]\n[serve.http]\ntoken_file = "tokens"\n'
+    text = (
+        '[[folders]]\nname = "finance"\npath = "fin"\ntokens = ["alice"]\n[serve.http]\n'
+        'token_file = "tokens"\n'
+    )
     (tmp_path / "c.toml").write_text(text, encoding="utf-8")
     config = load_config(user_file=tmp_path / "none", config_file=tmp_path / "c.toml")
     with pytest.raises(ConfigError, match="'2024' names no `tokens`"):
@@ -239,14 +351,36 @@ def test_a_part_of_a_folder_that_has_rights_is_not_served_without_them(tmp_path:
 def test_a_folder_that_is_called_as_another_one_has_not_its_rights() -> None:
     rights = {"handbook": ["*"], "salaries": ["alice"]}
     with pytest.raises(ConfigError, match="'salaries' names no `tokens`"):
-        checked_rights(FOLDERS, rights, {"alice"}, asks=True, has_issuer=False, configured={"handbook": Path("/h"), "salaries": Path("/old")})
+        checked_rights(
+            FOLDERS,
+            rights,
+            {"alice"},
+            asks=True,
+            has_issuer=False,
+            configured={"handbook": Path("/h"), "salaries": Path("/old")},
+        )
 
 
 def test_rights_are_what_is_written() -> None:
-    rights = checked_rights(FOLDERS, {"handbook": ["*"], "salaries": ["alice", "group:finance"]}, {"alice", "bob"}, asks=True, has_issuer=True)
-    seen = {name: set(rights.seen_by([name])) for name in ("alice", "bob", "group:finance", "sub:alice", "finance")}
+    rights = checked_rights(
+        FOLDERS,
+        {"handbook": ["*"], "salaries": ["alice", "group:finance"]},
+        {"alice", "bob"},
+        asks=True,
+        has_issuer=True,
+    )
+    seen = {
+        name: set(rights.seen_by([name]))
+        for name in ("alice", "bob", "group:finance", "sub:alice", "finance")
+    }
     both, one = {"handbook", "salaries"}, {"handbook"}
-    assert seen == {"alice": both, "bob": one, "group:finance": both, "sub:alice": one, "finance": one}
+    assert seen == {
+        "alice": both,
+        "bob": one,
+        "group:finance": both,
+        "sub:alice": one,
+        "finance": one,
+    }
     assert Rights(("a", "b"), {}).seen_by([]) == {"a", "b"}
 
 
@@ -254,7 +388,10 @@ def test_a_folder_inside_another_one_is_warned_of() -> None:
     folders = [("all", Path("/notes")), ("secret", Path("/notes/hr"))]
     warned = nested(folders, Rights(("all", "secret"), {"all": ("bob",), "secret": ("alice",)}))
     assert [line.split(":")[0] for line in warned] == ["The folder 'secret' lies in 'all'"]
-    assert nested(folders, Rights(("all", "secret"), {"all": ("bob",), "secret": ("bob", "alice")})) == []
+    assert (
+        nested(folders, Rights(("all", "secret"), {"all": ("bob",), "secret": ("bob", "alice")}))
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -265,7 +402,10 @@ def test_a_folder_inside_another_one_is_warned_of() -> None:
         ({"host": "::"}, "thumbindex token NAME"),
         ({"hosts": ("notes.example.org",)}, "`serve.http.hosts` lets others in"),
         ({"proxies": ("127.0.0.1",)}, "`serve.http.proxies` lets others in"),
-        ({"issuer": "http://login.example.org", "url": "https://n.example.org/mcp"}, "must begin with https"),
+        (
+            {"issuer": "http://login.example.org", "url": "https://n.example.org/mcp"},
+            "must begin with https",
+        ),
         ({"issuer": "https://login.example.org"}, "needs `serve.http.url`"),
         ({"token_file": "/nowhere/tokens"}, "cannot be read"),
     ],
@@ -280,7 +420,9 @@ def test_a_server_that_would_be_open_does_not_start(given: dict[str, Any], says:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.9.9.9"])
 def test_this_machine_alone_needs_no_token(host: str) -> None:
     config = Config()
-    config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, host=host)))
+    config = replace(
+        config, serve=replace(config.serve, http=replace(config.serve.http, host=host))
+    )
     assert Site(Background(Opening(), command=[]), FOLDERS, config).warnings() == []
 
 
@@ -288,7 +430,8 @@ def test_this_machine_alone_needs_no_token(host: str) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.filterwarnings("ignore:resources/subscribe is removed")  # from the version after the ones that have it
+# from the version after the ones that have it
+@pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
 async def test_a_note_that_is_not_seen_cannot_be_subscribed_to(running: Any) -> None:
     said = {}
     async with running.client("bob", "legacy") as client:
@@ -296,13 +439,20 @@ async def test_a_note_that_is_not_seen_cannot_be_subscribed_to(running: Any) -> 
             with pytest.raises(MCPError) as caught:
                 await client.subscribe_resource(f"thumbindex://{folder}/bands.md")
             said[folder] = str(caught.value).replace(folder, "x")
-    assert said["salaries"] == said["nowhere"] == "thumbindex://x/bands.md: no folder 'x' here: there is handbook."
+    assert (
+        said["salaries"]
+        == said["nowhere"]
+        == "thumbindex://x/bands.md: no folder 'x' here: there is handbook."
+    )
 
 
 @pytest.mark.anyio
 async def test_a_stream_promises_nothing_of_a_note_that_is_not_seen(running: Any) -> None:
     asked = [f"thumbindex://{folder}/leave.md" for folder in ("salaries", "handbook", "nowhere")]
-    async with running.client("bob") as client, client.listen(resource_subscriptions=asked) as stream:
+    async with (
+        running.client("bob") as client,
+        client.listen(resource_subscriptions=asked) as stream,
+    ):
         assert stream.honored.resource_subscriptions == ["thumbindex://handbook/leave.md"]
 
 
@@ -311,6 +461,11 @@ def test_one_folder_of_several_is_asked_as_it_is_alone(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "note.md").write_text("# Note\n", encoding="utf-8")
     (tmp_path / "a" / "thumbindex.toml").write_text("[query]\nlimit = 1\n", encoding="utf-8")
-    with Library.open([tmp_path / "a", tmp_path / "b"], index=tmp_path / "index", config=Config()) as both:
-        limits = [both.config.query.limit, *(both.only(names).config.query.limit for names in ({"a"}, {"b"}, {"a", "b"}))]
+    with Library.open(
+        [tmp_path / "a", tmp_path / "b"], index=tmp_path / "index", config=Config()
+    ) as both:
+        limits = [
+            both.config.query.limit,
+            *(both.only(names).config.query.limit for names in ({"a"}, {"b"}, {"a", "b"})),
+        ]
         assert (limits, both.only({"a"}).folders) == ([5, 1, 5, 5], (("a", tmp_path / "a"),))

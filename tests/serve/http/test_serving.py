@@ -1,4 +1,6 @@
-"""`thumbindex serve --http` and `thumbindex page` as processes: what they print, how they begin, and how they end."""
+"""`thumbindex serve --http` and `thumbindex page` as processes: what they print, how they begin,
+and how they end.
+"""
 
 import io
 import json
@@ -28,7 +30,12 @@ from thumbindex.serve.http.tokens import add_token, default_token_file
 from thumbindex.settings import HttpSettings
 from waiting import until
 
-JSON = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "query"}
+JSON = {
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": "2026-07-28",
+    "Mcp-Method": "tools/call",
+    "Mcp-Name": "query",
+}
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -42,16 +49,39 @@ PAGE = ("page", "--port", "0", "--no-browser")
 
 @contextmanager
 def process(
-    tmp_path: Path, *arguments: str, command: tuple[str, ...] = SERVE, new_session: bool = False, stderr: int = subprocess.PIPE, browser: str = ""
+    tmp_path: Path,
+    *arguments: str,
+    command: tuple[str, ...] = SERVE,
+    new_session: bool = False,
+    stderr: int = subprocess.PIPE,
+    browser: str = "",
 ) -> Iterator[subprocess.Popen[str]]:
     """Start a server on a note of its own."""
     (tmp_path / "notes").mkdir(exist_ok=True)
-    (tmp_path / "notes" / "apples.md").write_text("# Apples\n\nKeep apples in a cool cellar.\n", encoding="utf-8")
+    (tmp_path / "notes" / "apples.md").write_text(
+        "# Apples\n\nKeep apples in a cool cellar.\n", encoding="utf-8"
+    )
     here = ("--folder", str(tmp_path / "notes"), "--index", str(tmp_path / "ix"))
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "OMP_"))}
-    environment = {**inherited, "XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_STATE_HOME": str(tmp_path / "state"), "BROWSER": browser}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MALLOC_", "OMP_"))
+    }
+    environment = {
+        **inherited,
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "BROWSER": browser,
+    }
     whole = [sys.executable, "-m", "thumbindex", *command, *here, *arguments]
-    running = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment, start_new_session=new_session)
+    running = subprocess.Popen(
+        whole,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        env=environment,
+        start_new_session=new_session,
+    )
     try:
         yield running
     finally:
@@ -61,7 +91,12 @@ def process(
 
 def ask(url: str, arguments: dict[str, Any], **headers: str) -> httpx2.Response:
     params = {"name": "query", "arguments": arguments, "_meta": META}
-    return httpx2.post(url, headers={**JSON, **headers}, json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, timeout=60)
+    return httpx2.post(
+        url,
+        headers={**JSON, **headers},
+        json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params},
+        timeout=60,
+    )
 
 
 def wait_until_ready(url: str) -> None:
@@ -73,26 +108,41 @@ def test_the_first_question_waits_for_words_and_an_edit_is_seen(tmp_path: Path) 
         assert running.stdout is not None
         url = running.stdout.readline().strip()
         first = ask(url, {"query": "keep apples"}).json()["result"]["structuredContent"]
-        (tmp_path / "notes" / "pears.md").write_text("# Pears\n\nPears ripen off the tree.\n", encoding="utf-8")
-        edited = ask(url, {"query": "pears ripen off the tree", "wait_fresh": 30}).json()["result"]["structuredContent"]
+        (tmp_path / "notes" / "pears.md").write_text(
+            "# Pears\n\nPears ripen off the tree.\n", encoding="utf-8"
+        )
+        edited = ask(url, {"query": "pears ripen off the tree", "wait_fresh": 30}).json()["result"][
+            "structuredContent"
+        ]
         wait_until_ready(url)
         assert httpx2.get(url.replace("/mcp", "/ready")).json() == {"status": "ready"}
     assert [each["results"][0]["path"] for each in (first, edited)] == ["apples.md", "pears.md"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is set, and /proc is not there")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere nothing is set, and /proc is not there"
+)
 def test_it_gives_memory_back_and_so_does_its_child(tmp_path: Path) -> None:
-    """Both are told by the environment, which the child begins with: a server for many is asked more than the one on standard input."""
+    """Both are told by the environment, which the child begins with: a server for many is asked
+    more than the one on standard input.
+    """
     with process(tmp_path) as running:
         assert running.stdout is not None
         running.stdout.readline()
         until(lambda: bool(told_to_child(running.pid)), 20)
         found = told_to_child(running.pid)
-    assert found == {b"MALLOC_ARENA_MAX=2", b"MALLOC_TRIM_THRESHOLD_=1048576", b"MALLOC_MMAP_THRESHOLD_=1048576", b"OMP_NUM_THREADS=1"}
+    assert found == {
+        b"MALLOC_ARENA_MAX=2",
+        b"MALLOC_TRIM_THRESHOLD_=1048576",
+        b"MALLOC_MMAP_THRESHOLD_=1048576",
+        b"OMP_NUM_THREADS=1",
+    }
 
 
 def told_to_child(server: int) -> set[bytes]:
-    """Return what numerical libraries and the allocator are told in the environment of a process's child; nothing while there is none."""
+    """Return what numerical libraries and the allocator are told in the environment of a process's
+    child; nothing while there is none.
+    """
     children = children_of(server)
     variables = Path(f"/proc/{children[0]}/environ").read_bytes().split(b"\0") if children else []
     return {each for each in variables if each.startswith((b"MALLOC_", b"OMP_"))}
@@ -100,16 +150,26 @@ def told_to_child(server: int) -> set[bytes]:
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_a_signal_ends_it_gently(tmp_path: Path) -> None:
-    """A request that is under way is answered, a stream ends at once, and nothing more is printed."""
+    """A request that is under way is answered, a stream ends at once, and nothing more is
+    printed.
+    """
     with process(tmp_path, "--json", "--set", "serve.watch.enabled=false") as running:
         assert running.stdout is not None
         url = json.loads(running.stdout.readline())["url"]
         wait_until_ready(url)
         (tmp_path / "notes" / "pears.md").write_text("# Pears\n\nPears ripen.\n", encoding="utf-8")
         answers: list[Any] = []
-        asking = threading.Thread(target=lambda: answers.append(ask(url, {"query": "apples", "wait_fresh": 60})))
+        asking = threading.Thread(
+            target=lambda: answers.append(ask(url, {"query": "apples", "wait_fresh": 60}))
+        )
         asking.start()
-        with httpx2.stream("POST", url, headers={**JSON, "Mcp-Method": "subscriptions/listen"}, json=LISTEN, timeout=30) as stream:
+        with httpx2.stream(
+            "POST",
+            url,
+            headers={**JSON, "Mcp-Method": "subscriptions/listen"},
+            json=LISTEN,
+            timeout=30,
+        ) as stream:
             lines = stream.iter_lines()
             next(lines)
             time.sleep(0.3)
@@ -123,19 +183,31 @@ def test_a_signal_ends_it_gently(tmp_path: Path) -> None:
     assert answers[0].json()["result"]["structuredContent"]["results"][0]["path"] == "apples.md"
 
 
-LISTEN = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {"notifications": {"resourcesListChanged": True}, "_meta": META}}
+LISTEN = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "subscriptions/listen",
+    "params": {"notifications": {"resourcesListChanged": True}, "_meta": META},
+}
 
 
 def test_other_addresses_need_a_token(tmp_path: Path) -> None:
     with process(tmp_path, "--host", "0.0.0.0") as refused:
         out, err = refused.communicate(timeout=60)
     assert (refused.returncode, out) == (2, "")
-    assert err.startswith("Others can reach 0.0.0.0, and no token is asked for: make one with `thumbindex token NAME`")
+    assert err.startswith(
+        "Others can reach 0.0.0.0, and no token is asked for: make one with `thumbindex token NAME`"
+    )
     token = add_token(tmp_path / "tokens", "alice")
-    with process(tmp_path, "--host", "0.0.0.0", "--token-file", str(tmp_path / "tokens")) as running:
+    with process(
+        tmp_path, "--host", "0.0.0.0", "--token-file", str(tmp_path / "tokens")
+    ) as running:
         assert running.stdout is not None
         url = running.stdout.readline().strip().replace("0.0.0.0", "127.0.0.1")
-        assert [ask(url, {"query": "apples"}).status_code, ask(url, {"query": "apples"}, Authorization=f"Bearer {token}").status_code] == [401, 200]
+        assert [
+            ask(url, {"query": "apples"}).status_code,
+            ask(url, {"query": "apples"}, Authorization=f"Bearer {token}").status_code,
+        ] == [401, 200]
 
 
 SECRET = "zirconium"
@@ -152,22 +224,38 @@ HOSTILE: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
     ("localhost", (f"MCP-Protocol-Version: {SECRET}",), PING),
     ("localhost", ("MCP-Protocol-Version: 2026-07-28", f"Mcp-Method: {SECRET}"), NONSENSE),
     ("localhost", ("Mcp-Session-Id: SESSION",), NONSENSE),
-    ("localhost", ("Mcp-Session-Id: SESSION",), {"method": "notifications/cancelled", "params": {"requestId": {SECRET: 1}}}),
+    (
+        "localhost",
+        ("Mcp-Session-Id: SESSION",),
+        {"method": "notifications/cancelled", "params": {"requestId": {SECRET: 1}}},
+    ),
     ("localhost", ("Mcp-Session-Id: SESSION",), {"id": {SECRET: 1}, "method": "ping"}),
     ("localhost", ("Mcp-Session-Id: SESSION", "Authorization: Bearer BOB"), PING),
     ("localhost", (f"Authorization: Bearer {SECRET}",), PING),
 )
-"""The name in the header Host, more headers, and what is not the same in every message. Session and token are alice's where no others are."""
+"""The name in the header Host, more headers, and what is not the same in every message.
+
+Session and token are alice's where no others are.
+"""
 
 
 def test_nothing_that_a_client_sends_is_logged(tmp_path: Path) -> None:
     """The log holds a short line of what was refused, however often that was, and no word of it."""
     alice, bob = (add_token(tmp_path / "tokens", name) for name in ("alice", "bob"))
-    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": SECRET, "version": "1"}}
+    hello = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": SECRET, "version": "1"},
+    }
     with process(tmp_path, "--token-file", str(tmp_path / "tokens")) as running:
         assert running.stdout is not None
         port = int(running.stdout.readline().strip().removesuffix("/mcp").rpartition(":")[2])
-        greeted = send(port, "localhost", [f"Authorization: Bearer {alice}"], {"method": "initialize", "params": hello})
+        greeted = send(
+            port,
+            "localhost",
+            [f"Authorization: Bearer {alice}"],
+            {"method": "initialize", "params": hello},
+        )
         session = greeted.partition("mcp-session-id: ")[2].split()[0]
         statuses = set[str]()
         for host, headers, message in HOSTILE:
@@ -180,17 +268,31 @@ def test_nothing_that_a_client_sends_is_logged(tmp_path: Path) -> None:
     lines = log.splitlines()
     assert {"200", "202", "400", "401", "403", "404", "421"} == statuses
     assert [each for each in (SECRET, session, alice, bob) if each in log] == []
-    assert [len([line for line in lines if key in line]) for key in ("`serve.http.hosts`", "`serve.http.origins`")] == [1, 1]
+    assert [
+        len([line for line in lines if key in line])
+        for key in ("`serve.http.hosts`", "`serve.http.origins`")
+    ] == [1, 1]
     assert (len(lines) < 10, max(map(len, lines)) < 200) == (True, True), log
 
 
 def send(port: int, host: str, headers: list[str], message: dict[str, Any]) -> str:
-    """Send a message as it is, with an id if it is a request without one; return what comes back."""
+    """Send a message as it is, with an id if it is a request without one; return what comes
+    back.
+    """
     number = {} if message["method"].startswith("notifications/") else {"id": SECRET}
     body = json.dumps({"jsonrpc": "2.0", **number, **message})
-    fixed = ("Accept: */*", "Content-Type: application/json", "Connection: close", f"Content-Length: {len(body)}")
+    fixed = (
+        "Accept: */*",
+        "Content-Type: application/json",
+        "Connection: close",
+        f"Content-Length: {len(body)}",
+    )
     with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
-        client.sendall("\r\n".join(["POST /mcp HTTP/1.1", f"Host: {host}", *headers, *fixed, "", body]).encode())
+        client.sendall(
+            "\r\n".join(
+                ["POST /mcp HTTP/1.1", f"Host: {host}", *headers, *fixed, "", body]
+            ).encode()
+        )
         return b"".join(iter(lambda: client.recv(4096), b"")).decode()
 
 
@@ -226,25 +328,51 @@ def test_the_log_says_a_line_once_in_a_while() -> None:
     assert written.getvalue() == "a folder is gone\nanother\n" * 2
 
 
-def test_a_port_that_is_taken_is_said_so_in_one_line(open_running: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_port_that_is_taken_is_said_so_in_one_line(
+    open_running: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     settings = HttpSettings(port=int(open_running.base.rpartition(":")[2]))
-    with pytest.raises(UsageError, match=rf"^Port {settings.port} is taken at 127.0.0.1: choose another one with --port \(0 takes a free one\)\.$"):
+    with pytest.raises(
+        UsageError,
+        match=(
+            rf"^Port {settings.port} is taken at 127.0.0.1: "
+            r"choose another one with --port \(0 takes a free one\)\.$"
+        ),
+    ):
         Listening(open_running.site.app, settings, print, print).run()
     assert caplog.text == ""
     assert open_running.ask("/health").status_code == 200
 
 
 def test_an_address_that_is_not_this_machines_is_said_with_the_reason(open_running: Any) -> None:
-    with pytest.raises(UsageError, match=r"cannot listen at 192\.0\.2\.1, port 0 \(.+\): choose others with --host and --port\."):
+    with pytest.raises(
+        UsageError,
+        match=(
+            r"cannot listen at 192\.0\.2\.1, port 0 \(.+\): "
+            r"choose others with --host and --port\."
+        ),
+    ):
         Listening(open_running.site.app, HttpSettings(host="192.0.2.1", port=0), print, print).run()
 
 
 def test_what_a_client_is_given_names_a_token_and_the_page_where_there_are_any() -> None:
-    open_to_all, asking = how_to_connect("http://x:1/mcp", asks=False), how_to_connect("http://x:1/mcp", asks=True, has_page=True)
-    assert json.loads(open_to_all.splitlines()[1]) == {"mcpServers": {"thumbindex": {"url": "http://x:1/mcp"}}}
-    assert json.loads(asking.splitlines()[1])["mcpServers"]["thumbindex"]["headers"] == {"Authorization": "Bearer TOKEN"}
-    assert ("thumbindex token NAME" in open_to_all, "thumbindex token NAME" in asking) == (False, True)
-    assert [[line for line in each.splitlines() if "browser" in line] for each in (open_to_all, asking)] == [
+    open_to_all, asking = (
+        how_to_connect("http://x:1/mcp", asks=False),
+        how_to_connect("http://x:1/mcp", asks=True, has_page=True),
+    )
+    assert json.loads(open_to_all.splitlines()[1]) == {
+        "mcpServers": {"thumbindex": {"url": "http://x:1/mcp"}}
+    }
+    assert json.loads(asking.splitlines()[1])["mcpServers"]["thumbindex"]["headers"] == {
+        "Authorization": "Bearer TOKEN"
+    }
+    assert ("thumbindex token NAME" in open_to_all, "thumbindex token NAME" in asking) == (
+        False,
+        True,
+    )
+    assert [
+        [line for line in each.splitlines() if "browser" in line] for each in (open_to_all, asking)
+    ] == [
         [],
         ["The page for browsers is http://x:1/."],
     ]
@@ -259,7 +387,10 @@ def ended(running: subprocess.Popen[str]) -> str:
 
 
 def test_elsewhere_than_in_a_terminal_it_prints_the_address_alone(tmp_path: Path) -> None:
-    for command, form in ((SERVE, r"http://127\.0\.0\.1:\d+/mcp\n"), (PAGE, r"http://127\.0\.0\.1:\d+/sign-in/\S+\n")):
+    for command, form in (
+        (SERVE, r"http://127\.0\.0\.1:\d+/mcp\n"),
+        (PAGE, r"http://127\.0\.0\.1:\d+/sign-in/\S+\n"),
+    ):
         with process(tmp_path, command=command) as running:
             assert running.stdout is not None
             assert re.fullmatch(form, running.stdout.readline())
@@ -270,14 +401,28 @@ def test_elsewhere_than_in_a_terminal_it_prints_the_address_alone(tmp_path: Path
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        (SERVE, r"A client of MCP over HTTP is given that address\. .*\nCtrl-C ends the server\.\n"),
-        ((*SERVE, "--page"), r"A client of MCP .*\nThe page for browsers is ADDRESS\.\nCtrl-C ends the server\.\n"),
-        (PAGE, r"This address opens the page once, in a browser on this machine\. Ctrl-C ends it\.\n"),
+        (
+            SERVE,
+            r"A client of MCP over HTTP is given that address\. .*\nCtrl-C ends the server\.\n",
+        ),
+        (
+            (*SERVE, "--page"),
+            r"A client of MCP .*\nThe page for browsers is ADDRESS\.\nCtrl-C ends the server\.\n",
+        ),
+        (
+            PAGE,
+            r"This address opens the page once, in a browser on this machine\. Ctrl-C ends it\.\n",
+        ),
     ],
 )
-def test_in_a_terminal_it_says_what_the_address_is_for(tmp_path: Path, command: tuple[str, ...], says: str) -> None:
+def test_in_a_terminal_it_says_what_the_address_is_for(
+    tmp_path: Path, command: tuple[str, ...], says: str
+) -> None:
     seen, terminal = os.openpty()
-    with process(tmp_path, command=command, stderr=terminal) as running, os.fdopen(seen, "rb", buffering=0) as screen:
+    with (
+        process(tmp_path, command=command, stderr=terminal) as running,
+        os.fdopen(seen, "rb", buffering=0) as screen,
+    ):
         os.close(terminal)
         assert running.stdout is not None
         address = running.stdout.readline().strip()
@@ -290,17 +435,26 @@ def test_in_a_terminal_it_says_what_the_address_is_for(tmp_path: Path, command: 
 # ------------------------------------------------------------------ the page alone
 
 
-def test_the_page_is_opened_once_and_the_next_address_is_told_to_the_terminal(tmp_path: Path) -> None:
+def test_the_page_is_opened_once_and_the_next_address_is_told_to_the_terminal(
+    tmp_path: Path,
+) -> None:
     with process(tmp_path, "--json", command=PAGE) as running, httpx2.Client(timeout=60) as browser:
         assert running.stdout is not None
         assert running.stderr is not None
         once = json.loads(running.stdout.readline())["url"]
         base = once.partition("/sign-in")[0]
         assert browser.get(once).status_code == 303
-        assert until(lambda: "cool cellar" in browser.get(base + "/", params={"q": "keep apples"}).text, 60)  # a screen does not wait long for words
+        # a screen does not wait long for words
+        assert until(
+            lambda: "cool cellar" in browser.get(base + "/", params={"q": "keep apples"}).text, 60
+        )
         assert httpx2.get(once).status_code == 401
         said, _, again = running.stderr.readline().strip().rpartition(" ")
-        assert (said, again.startswith(f"{base}/sign-in/"), again == once) == ("For another browser:", True, False)
+        assert (said, again.startswith(f"{base}/sign-in/"), again == once) == (
+            "For another browser:",
+            True,
+            False,
+        )
         assert httpx2.get(again).status_code == 303
         assert running.stderr.readline().startswith("For another browser: ")
         assert browser.get(base + "/mcp").status_code == 404
@@ -373,15 +527,23 @@ def test_where_the_file_cannot_be_written_no_browser_is_opened_and_the_address_w
         assert httpx2.get(json.loads(address)["url"]).status_code == 303
 
 
-def test_the_page_has_a_port_of_its_own_and_takes_a_free_one_where_that_is_taken(tmp_path: Path) -> None:
+def test_the_page_has_a_port_of_its_own_and_takes_a_free_one_where_that_is_taken(
+    tmp_path: Path,
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with process(tmp_path, command=("page", "--no-browser", "--port", str(port))) as refused:
             out, err = refused.communicate(timeout=60)
         assert (refused.returncode, out) == (2, "")
-        assert err == f"Port {port} is taken at 127.0.0.1: choose another one with --port (0 takes a free one).\n"
+        assert err == (
+            f"Port {port} is taken at 127.0.0.1: choose another one with --port (0 takes a "
+            "free one).\n"
+        )
     ports = list[int]()
-    with process(tmp_path, command=("page", "--no-browser")) as first, process(tmp_path, command=("page", "--no-browser")) as second:
+    with (
+        process(tmp_path, command=("page", "--no-browser")) as first,
+        process(tmp_path, command=("page", "--no-browser")) as second,
+    ):
         for each in (first, second):
             assert each.stdout is not None
             ports.append(int(each.stdout.readline().partition("/sign-in")[0].rpartition(":")[2]))
@@ -397,7 +559,9 @@ def is_taken(port: int) -> bool:
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_ctrl_c_ends_it_without_a_word_about_indexing(tmp_path: Path) -> None:
-    """A terminal sends it to every process of the group: the server's child, which may still be importing, too."""
+    """A terminal sends it to every process of the group: the server's child, which may still be
+    importing, too.
+    """
     for seconds in (0.0, 0.3):
         with process(tmp_path, new_session=True) as running:
             assert running.stdout is not None
@@ -408,7 +572,9 @@ def test_ctrl_c_ends_it_without_a_word_about_indexing(tmp_path: Path) -> None:
             assert (running.stderr.read(), running.wait(20)) == ("", 0)
 
 
-def test_a_token_that_was_made_without_naming_a_file_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_was_made_without_naming_a_file_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     made = CliRunner().invoke(app, ["token", "alice"])
     file = default_token_file()
@@ -418,10 +584,18 @@ def test_a_token_that_was_made_without_naming_a_file_is_asked_for(tmp_path: Path
         assert running.stdout is not None
         url = running.stdout.readline().strip()
         with_token = {"Authorization": f"Bearer {made.stdout.strip()}"}
-        assert [ask(url, {"query": "apples"}).status_code, ask(url, {"query": "apples"}, **with_token).status_code] == [401, 200]
+        assert [
+            ask(url, {"query": "apples"}).status_code,
+            ask(url, {"query": "apples"}, **with_token).status_code,
+        ] == [401, 200]
 
 
 def test_its_options_are_for_http_alone(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "thumbindex", "serve", "--port", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
-    assert (done.returncode, done.stderr.strip()) == (2, "--port is for a server over HTTP: add --http.")
+    done = subprocess.run(
+        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+    )
+    assert (done.returncode, done.stderr.strip()) == (
+        2,
+        "--port is for a server over HTTP: add --http.",
+    )

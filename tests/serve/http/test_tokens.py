@@ -1,4 +1,6 @@
-"""Tokens are shown once, kept as hashes, and refused from the moment at which their line is gone."""
+"""Tokens are shown once, kept as hashes, and refused from the moment at which their line is
+gone.
+"""
 
 import hashlib
 import json
@@ -43,8 +45,12 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, before: str | Non
     if before is not None:
         path.write_text(before, encoding="utf-8")
     limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20))"
-    add = f"from thumbindex.serve.cli import app; app(['token', 'x', '--token-file', {str(path)!r}])"
-    done = subprocess.run([sys.executable, "-c", f"{limited}\n{add}"], capture_output=True, text=True, check=False)
+    add = (
+        f"from thumbindex.serve.cli import app; app(['token', 'x', '--token-file', {str(path)!r}])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{limited}\n{add}"], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, "cannot be written" in done.stderr) == (2, True)
     assert (path.read_text(encoding="utf-8") if path.exists() else None) == before
     assert {each.name for each in tmp_path.iterdir()} <= {"tokens", ".tokens.lock"}
@@ -66,16 +72,29 @@ def test_a_file_that_is_there_keeps_its_rights_and_a_symlink_its_place(tmp_path:
     before = real.stat()
     add_token(link, "alice")
     after = real.stat()
-    assert (link.is_symlink(), stat.S_IMODE(after.st_mode), after.st_ino, list(read_hashes(real))) == (True, 0o640, before.st_ino, ["alice"])
+    assert (
+        link.is_symlink(),
+        stat.S_IMODE(after.st_mode),
+        after.st_ino,
+        list(read_hashes(real)),
+    ) == (True, 0o640, before.st_ino, ["alice"])
     assert real.read_text(encoding="utf-8").startswith("# ours\nalice sha256:")
 
 
 def test_no_token_is_lost_when_several_are_made_at_once(tmp_path: Path) -> None:
     names = [f"user{number}" for number in range(40)]
     with ThreadPoolExecutor(8) as pool:
-        tokens = dict(zip(names, pool.map(lambda name: add_token(tmp_path / "tokens", name), names), strict=True))
+        tokens = dict(
+            zip(
+                names,
+                pool.map(lambda name: add_token(tmp_path / "tokens", name), names),
+                strict=True,
+            )
+        )
     file = TokenFile(tmp_path / "tokens")
-    assert {name: verified(file, token) for name, token in tokens.items()} == {name: name for name in names}
+    assert {name: verified(file, token) for name, token in tokens.items()} == {
+        name: name for name in names
+    }
 
 
 def test_what_the_server_keeps_of_a_token_is_its_hash(tmp_path: Path) -> None:
@@ -83,13 +102,19 @@ def test_what_the_server_keeps_of_a_token_is_its_hash(tmp_path: Path) -> None:
     file = TokenFile(tmp_path / "tokens")
     found = anyio.run(file.verify_token, token)
     assert found is not None
-    assert (found.client_id, token in found.model_dump_json(), token in repr(vars(file))) == ("alice", False, False)
+    assert (found.client_id, token in found.model_dump_json(), token in repr(vars(file))) == (
+        "alice",
+        False,
+        False,
+    )
 
 
 def test_each_token_is_its_holders(tmp_path: Path) -> None:
     tokens = {name: add_token(tmp_path / "tokens", name) for name in ("alice", "bob", "carol")}
     file = TokenFile(tmp_path / "tokens")
-    assert {name: verified(file, token) for name, token in tokens.items()} == {name: name for name in tokens}
+    assert {name: verified(file, token) for name, token in tokens.items()} == {
+        name: name for name in tokens
+    }
     wrong = [
         "",
         " ",
@@ -107,7 +132,9 @@ def test_a_line_that_is_deleted_revokes_its_token_at_once(tmp_path: Path) -> Non
     path = tmp_path / "tokens"
     tokens = [add_token(path, name) for name in ("alice", "bob")]
     file = TokenFile(path)
-    kept = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("bob")]
+    kept = [
+        line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("bob")
+    ]
     path.write_text("\n".join(kept), encoding="utf-8")
     assert [verified(file, token) for token in tokens] == ["alice", None]
 
@@ -122,7 +149,10 @@ def test_a_file_that_cannot_be_read_lets_nobody_in_and_the_log_says_so_once(
     file = TokenFile(path)
     path.unlink() if text is None else path.write_text(text, encoding="utf-8")
     assert [verified(file, token), verified(file, token)] == [None, None]
-    assert [f"{path}:" in each and each.endswith(". Until then no token is taken.") for each in caplog.messages] == [True]
+    assert [
+        f"{path}:" in each and each.endswith(". Until then no token is taken.")
+        for each in caplog.messages
+    ] == [True]
     path.write_text(kept, encoding="utf-8")
     assert verified(file, token) == "alice"
 
@@ -155,7 +185,9 @@ def test_how_long_a_refusal_takes_tells_nothing_of_the_tokens(tmp_path: Path) ->
 
 def test_the_command_prints_the_token_and_nothing_else(tmp_path: Path) -> None:
     made = CliRunner().invoke(app, ["token", "alice", "--token-file", str(tmp_path / "tokens")])
-    as_json = CliRunner().invoke(app, ["token", "bob", "--token-file", str(tmp_path / "tokens"), "--json"])
+    as_json = CliRunner().invoke(
+        app, ["token", "bob", "--token-file", str(tmp_path / "tokens"), "--json"]
+    )
     again = CliRunner().invoke(app, ["token", "bob", "--token-file", str(tmp_path / "tokens")])
     file = TokenFile(tmp_path / "tokens")
     assert verified(file, made.stdout.strip()) == "alice"
@@ -163,10 +195,25 @@ def test_the_command_prints_the_token_and_nothing_else(tmp_path: Path) -> None:
     assert (again.exit_code, "has a token 'bob' already" in again.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("shown", ["", "Bearer", "Bearer x", "Basic YTpi", "bearer", "Bearer ti_" + "x" * 43, "Bearer " + "x.y.z"])
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "",
+        "Bearer",
+        "Bearer x",
+        "Basic YTpi",
+        "bearer",
+        "Bearer ti_" + "x" * 43,
+        "Bearer " + "x.y.z",
+    ],
+)
 def test_without_a_token_there_is_nothing_but_health(running: Any, shown: str) -> None:
     headers = {"Authorization": shown} if shown else {}
     paths = {"/mcp": 401, "/metrics": 401, "/health": 200, "/ready": 200}
     assert {path: running.ask(path, headers=headers).status_code for path in paths} == paths
     refused = running.call("tools/list", headers)
-    assert (refused.status_code, refused.json()["error"], "Bearer" in refused.headers["www-authenticate"]) == (401, "invalid_token", True)
+    assert (
+        refused.status_code,
+        refused.json()["error"],
+        "Bearer" in refused.headers["www-authenticate"],
+    ) == (401, "invalid_token", True)

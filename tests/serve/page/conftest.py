@@ -31,7 +31,9 @@ class Browser:
     headers: dict[str, str] = field(default_factory=dict)
     cookies: dict[str, str] = field(default_factory=dict)
 
-    def ask(self, path: str, method: str = "GET", form: Mapping[str, Any] | None = None, **headers: str) -> httpx2.Response:
+    def ask(
+        self, path: str, method: str = "GET", form: Mapping[str, Any] | None = None, **headers: str
+    ) -> httpx2.Response:
         """Send one request; no redirect is followed."""
         sent = {"Sec-Fetch-Site": "none" if method == "GET" else "same-origin", **self.headers}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -44,7 +46,12 @@ class Browser:
         async def send() -> httpx2.Response:
             transport = httpx2.ASGITransport(app=self.site.app, client=("127.0.0.1", 5000))
             async with httpx2.AsyncClient(transport=transport, base_url=BASE) as client:
-                return await client.request(method, path, headers={name: value for name, value in sent.items() if value}, content=content)
+                return await client.request(
+                    method,
+                    path,
+                    headers={name: value for name, value in sent.items() if value},
+                    content=content,
+                )
 
         found = anyio.run(send)
         for header in found.headers.get_list("set-cookie"):
@@ -71,16 +78,26 @@ class Browser:
 def plain_config(tmp_path_factory: pytest.TempPathFactory) -> Config:
     """The defaults, whatever the user's own configuration says, with the page on."""
     found = load_config(user_file=tmp_path_factory.mktemp("config") / "none")
-    return replace(found, serve=replace(found.serve, http=replace(found.serve.http, page=True, rate=0.0)))
+    return replace(
+        found, serve=replace(found.serve, http=replace(found.serve.http, page=True, rate=0.0))
+    )
 
 
 @pytest.fixture(scope="session")
 def browse(plain_config: Config) -> Callable[..., Browser]:
-    """Open the page over a library, on this machine and without tokens; settings of HTTP may be changed."""
+    """Open the page over a library, on this machine and without tokens; settings of HTTP may be
+    changed.
+    """
 
     def open_it(library: Library, config: Config = plain_config, **given: Any) -> Browser:
-        changed = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
-        return Browser(Site(Background(Opening(), lambda opening: library, command=[]), library.folders, changed))
+        changed = replace(
+            config, serve=replace(config.serve, http=replace(config.serve.http, **given))
+        )
+        return Browser(
+            Site(
+                Background(Opening(), lambda opening: library, command=[]), library.folders, changed
+            )
+        )
 
     return open_it
 
@@ -93,12 +110,21 @@ def browser(library: Library, browse: Callable[..., Browser]) -> Browser:
 
 @pytest.fixture(scope="session")
 def visit_of() -> Callable[..., Visit]:
-    """Make a visit by hand: `visit_of(library, "q=sync&limit=3", rest="vault/sync.md", may_write=False)`."""
+    """Make a visit by hand: `visit_of(library, "q=sync&limit=3", rest="vault/sync.md",
+    may_write=False)`.
+    """
 
-    def make(library: Library, query: str = "", opening: Opening | None = None, **more: Any) -> Visit:
+    def make(
+        library: Library, query: str = "", opening: Opening | None = None, **more: Any
+    ) -> Visit:
         values = {name: tuple(each) for name, each in parse_qs(query).items()}
         facts: dict[str, Any] = {"may_write": True, "is_near": True, **more}
-        return Visit(Background(opening or Opening(), lambda opening: library, command=[]), library, values, **facts)
+        return Visit(
+            Background(opening or Opening(), lambda opening: library, command=[]),
+            library,
+            values,
+            **facts,
+        )
 
     return make
 
@@ -141,8 +167,12 @@ def tags_of() -> Callable[[str], Tags]:
 
 
 @pytest.fixture
-def vault_copy(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator[Callable[[Mapping[str, str]], Library]]:
-    """Make a vault of some notes and index it: `vault_copy({"a.md": "# A\\n"})` returns its library, `library.folders[0]` its name and place."""
+def vault_copy(
+    tmp_path: Path, open_fake: Callable[[Opening], Library]
+) -> Iterator[Callable[[Mapping[str, str]], Library]]:
+    """Make a vault of some notes and index it: `vault_copy({"a.md": "# A\\n"})` returns its
+    library, `library.folders[0]` its name and place.
+    """
     opened: list[Library] = []
 
     def make(notes: Mapping[str, str]) -> Library:

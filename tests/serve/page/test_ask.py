@@ -19,7 +19,10 @@ def test_a_question_is_answered_with_the_words_marked_and_a_link_to_the_lines(br
 
 
 def test_the_twin_is_what_the_command_prints(browser, library, run):
-    printed, served = json.loads(run("query", "green button", "--json").stdout), browser.json("/ask.json?q=green+button")
+    printed, served = (
+        json.loads(run("query", "green button", "--json").stdout),
+        browser.json("/ask.json?q=green+button"),
+    )
     assert {**served, "index": None} == {**printed, "index": None}
 
 
@@ -31,9 +34,20 @@ def test_filters_are_part_of_the_address_and_chips_take_them_out(browser, tags_o
 
 
 def test_a_script_is_sent_the_answer_alone(browser, tags_of):
-    whole, part = browser.get("/?q=green+button"), browser.get("/?q=green+button", Thumbindex_Part="answer")
-    assert part.text.partition('<div id="answer">')[2].rstrip() == whole.text.partition('<div id="answer">')[2].partition("</main>")[0].rstrip()
-    assert {tag for tag, facts in tags_of(part.text).tags} & {"head", "header", "script", "link"} == set()
+    whole, part = (
+        browser.get("/?q=green+button"),
+        browser.get("/?q=green+button", Thumbindex_Part="answer"),
+    )
+    assert (
+        part.text.partition('<div id="answer">')[2].rstrip()
+        == whole.text.partition('<div id="answer">')[2].partition("</main>")[0].rstrip()
+    )
+    assert {tag for tag, facts in tags_of(part.text).tags} & {
+        "head",
+        "header",
+        "script",
+        "link",
+    } == set()
     assert "<title>green button - thumbindex</title>" in part.text
 
 
@@ -55,19 +69,33 @@ def test_names_are_found_by_their_beginning_and_inner_words(library):
 
 def test_names_have_their_own_light_address(browser):
     entries = browser.json("/names.json?q=can")["entries"]
-    assert [(each["path"], each["address"]) for each in entries] == [("plugins/canvas.md", "/note/vault/plugins/canvas.md")]
+    assert [(each["path"], each["address"]) for each in entries] == [
+        ("plugins/canvas.md", "/note/vault/plugins/canvas.md")
+    ]
     assert "Canvas" in browser.get("/names?q=can").text
 
 
 def test_the_same_command_is_shown_quoted(visit_of, library):
     visit = visit_of(library, "q=it's+here&tag=a&limit=3")
-    assert Question.of(visit).command(visit) == """thumbindex query 'it'"'"'s here' --tag a --limit 3"""
+    assert (
+        Question.of(visit).command(visit)
+        == """thumbindex query 'it'"'"'s here' --tag a --limit 3"""
+    )
 
 
-def test_the_command_opens_what_the_page_was_opened_with_and_tells_nobody_from_afar_where_that_is(library, visit_of, vault):
+def test_the_command_opens_what_the_page_was_opened_with_and_tells_nobody_from_afar_where_that_is(
+    library, visit_of, vault
+):
     opening = Opening((str(vault),), Path("indexes"), None, ("query.limit=3",))
-    visits = [visit_of(library, query, opening, is_near=is_near) for query in ("q=tea", "q=tea&folder=vault") for is_near in (True, False)]
-    near = f"thumbindex query tea --folder={vault} --set=query.limit=3 --index={Path('indexes').absolute()}"
+    visits = [
+        visit_of(library, query, opening, is_near=is_near)
+        for query in ("q=tea", "q=tea&folder=vault")
+        for is_near in (True, False)
+    ]
+    near = (
+        f"thumbindex query tea --folder={vault} --set=query.limit=3 "
+        f"--index={Path('indexes').absolute()}"
+    )
     commands = [Question.of(visit).command(visit) for visit in visits]
     assert commands == [near, "thumbindex query tea", near, "thumbindex query tea --folder=vault"]
 
@@ -76,13 +104,19 @@ def test_lines_keep_their_numbers_and_marks(library):
     passage = library.marked(library.query("green button")).passages[0]
     lines = lines_of(passage)
     assert "\n".join("".join(text for text, _ in line.pieces) for line in lines) == passage.text
-    assert {text.lower() for line in lines for text, is_mark in line.pieces if is_mark} >= {"green", "button"}
+    assert {text.lower() for line in lines for text, is_mark in line.pieces if is_mark} >= {
+        "green",
+        "button",
+    }
     assert lines[0].number == passage.start_line
 
 
 def test_addresses_escape_what_paths_may_hold():
     assert address("ask", q="a&b", tag=("x", "y"), limit=None) == "/?q=a%26b&tag=x&tag=y"
-    assert note_address("my notes", "a#b/c?d.md", (3, 9)) == "/note/my%20notes/a%23b/c%3Fd.md?lines=3-9#L3"
+    assert (
+        note_address("my notes", "a#b/c?d.md", (3, 9))
+        == "/note/my%20notes/a%23b/c%3Fd.md?lines=3-9#L3"
+    )
     assert note_address("n", "caf\udce9.md") == "/note/n/caf%E9.md"
 
 
@@ -102,7 +136,10 @@ def test_each_line_of_a_passage_stands_once_and_in_order(vault_copy, browse, tag
         + "".join(f"Line {n} of words.\n" for n in range(20))
     )
     text = tags_of(browse(vault_copy({"long.md": long})).get("/?q=zebra+drinks").text).text
-    places = [text.index(words) for words in ("Row 0 of", "Row 19 of", "The zebra drinks", "Line 3 of", "Line 19 of")]
+    places = [
+        text.index(words)
+        for words in ("Row 0 of", "Row 19 of", "The zebra drinks", "Line 3 of", "Line 19 of")
+    ]
     assert places == sorted(places)
     assert text.count("Line 7 of words.") == 1
     assert "lines before" in text
@@ -115,8 +152,14 @@ def test_an_empty_folder_says_that_it_is_empty(vault_copy, browse):
     assert "There is no note on this map yet" in page.get("/map").text
 
 
-def test_the_newest_notes_stand_as_list_has_them_and_those_without_a_day_behind_them_by_their_files_times(vault_copy, browse):
-    texts = {"dated.md": "---\ndate: 2020-01-01\n---\n# Dated\n", "older.md": "# Older\n\nWords.\n", "newer.md": "# Newer\n\nWords.\n"}
+def test_the_newest_notes_stand_as_list_has_them_and_those_without_a_day_behind_by_their_files_time(
+    vault_copy, browse
+):
+    texts = {
+        "dated.md": "---\ndate: 2020-01-01\n---\n# Dated\n",
+        "older.md": "# Older\n\nWords.\n",
+        "newer.md": "# Newer\n\nWords.\n",
+    }
     library = vault_copy(texts)
     for name, seconds in (("older.md", 1e9), ("newer.md", 2e9)):
         os.utime(library.folders[0][1] / name, (seconds, seconds))

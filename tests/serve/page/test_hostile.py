@@ -1,4 +1,6 @@
-"""Hostile addresses: nothing from outside a folder, no live markup, never an error of ours, whatever stands in a path or a value."""
+"""Hostile addresses: nothing from outside a folder, no live markup, never an error of ours,
+whatever stands in a path or a value.
+"""
 
 import os
 import re
@@ -50,7 +52,10 @@ FORMS = {
         {"query": "apples", "folder": "vault", "path": "{}", "grade": "2"},
         {"query": "apples", "folder": "{}", "path": "a.md", "grade": "2"},
     ),
-    "/judge/nothing": ({"query": "apples", "folder": "vault", "grade": "take_back", "back": "{}"}, {"query": "apples", "folder": "{}"}),
+    "/judge/nothing": (
+        {"query": "apples", "folder": "vault", "grade": "take_back", "back": "{}"},
+        {"query": "apples", "folder": "{}"},
+    ),
     "/review/decide": ({"id": "{}", "verdict": "same"},),
     "/review/import": ({"decisions": "{}"},),
     "/judge/eval": ({"folder": "{}"},),
@@ -60,8 +65,12 @@ FORMS = {
 
 def told(page, place, address, form=None):
     found = page.get(address) if form is None else page.post(address, form)
-    text = re.sub(r'page;dur=[\d.]+|data-revision="\d+|\d{4}-\d\d-\d\dT[\d:+.]+|\d+\.\d+', "x", found.text)
-    return found.status_code, text.replace(str(place), "PLACE").replace(quote(str(place), safe=""), "PLACE").replace(quote(str(place)), "PLACE")
+    text = re.sub(
+        r'page;dur=[\d.]+|data-revision="\d+|\d{4}-\d\d-\d\dT[\d:+.]+|\d+\.\d+', "x", found.text
+    )
+    return found.status_code, text.replace(str(place), "PLACE").replace(
+        quote(str(place), safe=""), "PLACE"
+    ).replace(quote(str(place)), "PLACE")
 
 
 def encoded(path: str) -> str:
@@ -83,14 +92,19 @@ def test_a_path_leads_to_nothing_outside_and_does_not_tell_whether_anything_is_t
 
 
 @pytest.mark.parametrize("batch", range(len(BATCHES)))
-def test_a_path_in_a_form_changes_nothing_outside_and_does_not_tell_whether_anything_is_there(both, batch):
+def test_a_path_in_a_form_changes_nothing_outside_and_does_not_tell_whether_anything_is_there(
+    both, batch
+):
     for path in BATCHES[batch]:
         for address, forms in FORMS.items():
             for form in forms:
                 said = []
                 for page, place in both:
                     written = path.replace("OUTSIDE", str(place / "outside"))
-                    given = {name: value.replace("{}", written).encode("utf-8", "surrogatepass") for name, value in form.items()}
+                    given = {
+                        name: value.replace("{}", written).encode("utf-8", "surrogatepass")
+                        for name, value in form.items()
+                    }
                     status, text = told(page, place, address, given)
                     assert status in {200, 303, 400, 404}, (address, given)
                     assert SECRET not in text
@@ -160,9 +174,17 @@ class Live(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         held = dict(attrs)
-        acts = tag in {"iframe", "object", "embed", "base", "img"} or (tag == "script" and not (held.get("src") or "").startswith("/static/"))
-        addresses = [held[name] or "" for name in ("href", "action", "src", "formaction") if name in held]
-        leads = any(each.strip().lower().startswith(("javascript:", "vbscript:")) or ("data:" in each and each != "data:,") for each in addresses)
+        acts = tag in {"iframe", "object", "embed", "base", "img"} or (
+            tag == "script" and not (held.get("src") or "").startswith("/static/")
+        )
+        addresses = [
+            held[name] or "" for name in ("href", "action", "src", "formaction") if name in held
+        ]
+        leads = any(
+            each.strip().lower().startswith(("javascript:", "vbscript:"))
+            or ("data:" in each and each != "data:,")
+            for each in addresses
+        )
         if acts or leads or any(name.startswith("on") or name == "style" for name in held):
             self.found.append((tag, held))
 

@@ -1,4 +1,6 @@
-"""Judge: a thumb is kept as a labeled question, for those who may judge, of notes that may be seen; runs are stopped with the server."""
+"""Judge: a thumb is kept as a labeled question, for those who may judge, of notes that may be seen;
+runs are stopped with the server.
+"""
 
 import json
 import threading
@@ -17,7 +19,10 @@ from thumbindex.study.evaluate import load_unanswerable
 from thumbindex.study.queries import load_queries
 from thumbindex.study.tune import LEAST_QUERIES as TRUE_LEAST
 
-NOTES = {"sync.md": "# Sync\n\n## Set up\n\nPress the green button.\n", "other.md": "# Other\n\nGrind the beans.\n"}
+NOTES = {
+    "sync.md": "# Sync\n\n## Set up\n\nPress the green button.\n",
+    "other.md": "# Other\n\nGrind the beans.\n",
+}
 
 
 @pytest.fixture
@@ -31,7 +36,15 @@ def page(vault, browse):
 
 
 def mark(page, grade: str, query: str = "Which button?", path: str = "sync.md", **more):
-    given = {"query": query, "kind": "factual", "folder": "vault0", "path": path, "heading": "Set up", "grade": grade, **more}
+    given = {
+        "query": query,
+        "kind": "factual",
+        "folder": "vault0",
+        "path": path,
+        "heading": "Set up",
+        "grade": grade,
+        **more,
+    }
     return page.post("/judge/mark", given, Accept="application/json")
 
 
@@ -39,7 +52,10 @@ def test_the_commands_of_a_screen_open_the_index_that_the_server_opened(vault, v
     ((_, root),), own = vault.folders, vault.opened[0].places.judged_set
     opening = Opening((str(root),), Path("indexes"))
     screen, _ = show("judge", visit_of(vault, "", opening))
-    assert screen.values["commands"]["tune"] == f"thumbindex tune --queries {own} --folder={root} --index={Path('indexes').absolute()}"
+    assert (
+        screen.values["commands"]["tune"]
+        == f"thumbindex tune --queries {own} --folder={root} --index={Path('indexes').absolute()}"
+    )
     afar, _ = show("judge", visit_of(vault, "", opening, is_near=False))
     assert afar.values["commands"]["tune"] == "thumbindex tune --queries judged.jsonl"
 
@@ -48,7 +64,13 @@ def test_a_thumb_is_a_line_that_eval_reads(page, vault):
     assert mark(page, "2").json()["grade"] == 2
     (query,) = load_queries(vault.opened[0].places.judged_set)
     (label,) = query.relevant
-    assert (query.query, query.kind, label.path, label.heading, label.grade) == ("Which button?", "factual", "sync.md", "Set up", 2)
+    assert (query.query, query.kind, label.path, label.heading, label.grade) == (
+        "Which button?",
+        "factual",
+        "sync.md",
+        "Set up",
+        2,
+    )
 
 
 def test_a_question_is_one_however_it_is_typed_and_the_last_judgment_holds(page, vault):
@@ -78,7 +100,11 @@ def test_the_buttons_of_an_answer_show_what_was_judged(page, tags_of):
     place = page.json("/ask.json?q=green+button")["results"][0]
     heading = place["heading_path"][-1] if len(place["heading_path"]) > 1 else ""
     mark(page, "1", query="green button", path=place["path"], heading=heading)
-    pressed = [a for tag, a in tags_of(page.get("/?q=green+button").text).tags if tag == "button" and a.get("aria-pressed") == "true"]
+    pressed = [
+        a
+        for tag, a in tags_of(page.get("/?q=green+button").text).tags
+        if tag == "button" and a.get("aria-pressed") == "true"
+    ]
     assert [each["data-grade"] for each in pressed] == ["1"]
 
 
@@ -93,7 +119,9 @@ def test_no_note_is_written_and_a_rebuild_keeps_all(page, vault):
 def test_a_note_that_became_private_is_taken_out(page, vault):
     mark(page, "2")
     mark(page, "1", path="other.md", heading="")
-    (vault.folders[0][1] / "sync.md").write_text("---\nprivate: true\n---\n# Sync\n", encoding="utf-8")
+    (vault.folders[0][1] / "sync.md").write_text(
+        "---\nprivate: true\n---\n# Sync\n", encoding="utf-8"
+    )
     assert "sync.md" not in page.get("/judge").text
     assert "sync.md" not in page.get("/judge/export").text
     vault.index()
@@ -110,7 +138,12 @@ def test_what_is_not_there_cannot_be_judged(page):
 
 def test_taking_back_that_the_notes_do_not_hold_it_brings_back_what_was_judged_before(page, vault):
     mark(page, "2")
-    assert page.post("/judge/nothing", {"query": "which button?"}, Accept="application/json").json()["nothing"] is True
+    assert (
+        page.post("/judge/nothing", {"query": "which button?"}, Accept="application/json").json()[
+            "nothing"
+        ]
+        is True
+    )
     page.post("/judge/nothing", {"query": "which button?", "grade": "take_back"})
     (query,) = load_queries(vault.opened[0].places.judged_set)
     assert [each.path for each in query.relevant] == ["sync.md"]
@@ -118,9 +151,15 @@ def test_taking_back_that_the_notes_do_not_hold_it_brings_back_what_was_judged_b
     assert mark(page, "1").json()["nothing"] is False
 
 
-def test_the_notes_hold_nothing_only_in_the_folders_that_were_asked_and_the_button_says_so(page, tags_of):
+def test_the_notes_hold_nothing_only_in_the_folders_that_were_asked_and_the_button_says_so(
+    page, tags_of
+):
     def pressed() -> list:
-        return [a["data-grade"] for tag, a in tags_of(page.get("/?q=which+button").text).tags if tag == "button" and a.get("aria-pressed") == "true"]
+        return [
+            a["data-grade"]
+            for tag, a in tags_of(page.get("/?q=which+button").text).tags
+            if tag == "button" and a.get("aria-pressed") == "true"
+        ]
 
     tags = tags_of(page.get("/?q=which+button").text).tags
     at = next(n for n, (_, facts) in enumerate(tags) if facts.get("action") == "/judge/nothing")
@@ -135,11 +174,16 @@ def test_a_damaged_file_is_told_and_never_written_over_and_answers_still_come(pa
     path.write_text("{broken", encoding="utf-8")
     assert mark(page, "2").status_code == 503
     answer = page.get("/?q=green+button")
-    assert (answer.status_code, "mend the file" in answer.text, 'id="card-1"' in answer.text) == (200, True, True)
+    assert (answer.status_code, "mend the file" in answer.text, 'id="card-1"' in answer.text) == (
+        200,
+        True,
+        True,
+    )
     assert path.read_text(encoding="utf-8") == "{broken"
     with pytest.raises(StorageError, match="mend the file") as found:
         read_judged(vault.opened[0].places)
-    assert type(found.value) is StorageError  # else the index would be taken for damaged, and built anew
+    # else the index would be taken for damaged, and built anew
+    assert type(found.value) is StorageError
 
 
 def test_a_private_note_leaves_the_map_even_where_what_was_judged_cannot_be_read(vault):
@@ -174,7 +218,11 @@ def test_there_is_an_end_to_what_is_kept(vault):
 def test_without_javascript_one_comes_back_to_the_answer_and_nowhere_else(page):
     given = {"query": "a", "folder": "vault0", "path": "sync.md", "heading": "", "grade": "2"}
     assert page.post("/judge/mark", {**given, "back": "/?q=a"}).headers["location"] == "/?q=a"
-    assert page.post("/judge/mark", {**given, "back": "//evil.example"}).headers["location"].startswith("/judge")
+    assert (
+        page.post("/judge/mark", {**given, "back": "//evil.example"})
+        .headers["location"]
+        .startswith("/judge")
+    )
 
 
 def test_a_table_lists_what_was_judged_and_takes_it_out(page, tags_of):
@@ -184,20 +232,37 @@ def test_a_table_lists_what_was_judged_and_takes_it_out(page, tags_of):
     assert "Nothing is judged yet" in page.get("/judge").text
 
 
-def test_a_note_that_the_search_missed_is_judged_on_why_and_is_a_label_of_eval(page, vault, tags_of):
+def test_a_note_that_the_search_missed_is_judged_on_why_and_is_a_label_of_eval(
+    page, vault, tags_of
+):
     asked = "/why?q=Which+button%3F&path=other.md"
-    assert "other.md" not in [each["path"] for each in page.json("/ask.json?q=Which+button%3F&limit=1")["results"]]
-    form = {facts["name"]: facts["value"] for tag, facts in tags_of(page.get(asked).text).tags if tag == "input" and facts.get("type") == "hidden"}
+    assert "other.md" not in [
+        each["path"] for each in page.json("/ask.json?q=Which+button%3F&limit=1")["results"]
+    ]
+    form = {
+        facts["name"]: facts["value"]
+        for tag, facts in tags_of(page.get(asked).text).tags
+        if tag == "input" and facts.get("type") == "hidden"
+    }
     done = page.post("/judge/mark", form | {"grade": "2"})
     assert done.headers["location"] == asked
     (query,) = load_queries(vault.opened[0].places.judged_set)
-    assert [(label.path, label.heading, label.grade) for label in query.relevant] == [("other.md", None, 2)]
-    pressed = [facts["data-grade"] for tag, facts in tags_of(page.get(asked).text).tags if facts.get("aria-pressed") == "true"]
+    assert [(label.path, label.heading, label.grade) for label in query.relevant] == [
+        ("other.md", None, 2)
+    ]
+    pressed = [
+        facts["data-grade"]
+        for tag, facts in tags_of(page.get(asked).text).tags
+        if facts.get("aria-pressed") == "true"
+    ]
     assert pressed == ["2"]
 
 
 def test_one_who_only_looks_judges_nothing_on_why(vault, visit_of, show):
-    assert "/judge/mark" not in show("why", visit_of(vault, "q=button&path=other.md", may_write=False))[1]
+    assert (
+        "/judge/mark"
+        not in show("why", visit_of(vault, "q=button&path=other.md", may_write=False))[1]
+    )
 
 
 def test_eval_is_refused_where_there_is_nothing_to_ask(page):
@@ -207,11 +272,16 @@ def test_eval_is_refused_where_there_is_nothing_to_ask(page):
 
 def test_two_runs_are_compared_question_by_question(page, vault):
     mark(page, "2")
-    (id_,) = [json.loads(line)["id"] for line in vault.opened[0].places.judged_set.read_text(encoding="utf-8").splitlines()]
+    (id_,) = [
+        json.loads(line)["id"]
+        for line in vault.opened[0].places.judged_set.read_text(encoding="utf-8").splitlines()
+    ]
     for made, score in ((1.0, 0.5), (2.0, 1.0)):
         result = {
             "sets": [{"by_query": {id_: score}}],
-            "ablation": [{"name": "no links", "difference": {"difference": -0.1, "low": -0.2, "high": 0.1}}],
+            "ablation": [
+                {"name": "no links", "difference": {"difference": -0.1, "low": -0.2, "high": 0.1}}
+            ],
         }
         vault.judgments().keep_run("vault0", {"made": made, "result": result})
     text = page.get("/judge").text
@@ -223,7 +293,14 @@ def test_two_runs_are_compared_question_by_question(page, vault):
 
 
 def test_what_tune_tried_is_bars_and_what_is_chance_is_gray():
-    good, noise = _tried({"tried": [{"name": "a", "gain": [0.1, 0.05, 0.2]}, {"name": "b", "gain": [-0.01, -0.1, 0.1]}]})[::-1]
+    good, noise = _tried(
+        {
+            "tried": [
+                {"name": "a", "gain": [0.1, 0.05, 0.2]},
+                {"name": "b", "gain": [-0.01, -0.1, 0.1]},
+            ]
+        }
+    )[::-1]
     assert (good["name"], good["is_noise"], good["x"]) == ("a", False, 100.0)
     assert (noise["name"], noise["is_noise"], noise["x"] < 100) == ("b", True, True)
 
@@ -272,7 +349,11 @@ def test_a_run_of_a_folder_that_one_does_not_see_is_neither_told_nor_stopped(vau
     RUNS.start("tune", "elsewhere", ["serve"])
     try:
         screen, text = show("judge", visit_of(vault))
-        assert (screen.values["busy"], "elsewhere" in text, "Another run is under way" in text) == (None, False, True)
+        assert (screen.values["busy"], "elsewhere" in text, "Another run is under way" in text) == (
+            None,
+            False,
+            True,
+        )
         stop(visit_of(vault))
         assert RUNS.busy().state == "running"
     finally:
@@ -282,8 +363,13 @@ def test_a_run_of_a_folder_that_one_does_not_see_is_neither_told_nor_stopped(vau
 
 def test_the_questions_that_failed_are_named_and_asked_again_as_the_run_did(page, vault, tags_of):
     mark(page, "2")
-    (id_,) = [json.loads(line)["id"] for line in vault.opened[0].places.judged_set.read_text(encoding="utf-8").splitlines()]
-    vault.judgments().keep_run("vault0", {"made": 1.0, "result": {"sets": [{"by_query": {id_: 0.25}}]}})
+    (id_,) = [
+        json.loads(line)["id"]
+        for line in vault.opened[0].places.judged_set.read_text(encoding="utf-8").splitlines()
+    ]
+    vault.judgments().keep_run(
+        "vault0", {"made": 1.0, "result": {"sets": [{"by_query": {id_: 0.25}}]}}
+    )
     found = tags_of(page.get("/judge").text)
     assert "Which button? (0.25)" in found.text
     assert "/?q=Which+button%3F&folder=vault0" in found.links()

@@ -15,7 +15,10 @@ def test_the_lists_work_without_places(browser, tags_of):
 
 
 def test_orphans_broken_links_and_all_notes_are_lists_to_work_off(browser, tags_of):
-    assert "/note/vault/plugins/graph%20view.md" in tags_of(browser.get("/map?show=orphans").text).links()
+    assert (
+        "/note/vault/plugins/graph%20view.md"
+        in tags_of(browser.get("/map?show=orphans").text).links()
+    )
     assert "[[nowhere]]" in browser.get("/map?show=broken").text
     by_links = tags_of(browser.get("/map?sort=links").text).links()
     notes = [link for link in by_links if link.startswith("/note/")]
@@ -31,7 +34,9 @@ def test_the_twin_leads_to_notes(browser):
 
 
 def test_a_laid_out_map_has_a_canvas_with_its_list(vault_copy, browse):
-    library = vault_copy({f"n{n}.md": f"# Note {n}\n\nText of note {n} about thing {n % 3}.\n" for n in range(6)})
+    library = vault_copy(
+        {f"n{n}.md": f"# Note {n}\n\nText of note {n} about thing {n % 3}.\n" for n in range(6)}
+    )
     library.lay_out(is_asked=True)
     page = browse(library).get("/map").text
     assert '<canvas id="map"' in page
@@ -52,5 +57,8 @@ def test_what_is_seen_of_the_map_stays_with_its_lists(browser, tags_of):
 def test_the_command_prints_what_the_page_shows(run):
     printed = json.loads(run("map", "--json").stdout)
     jsonschema.validate(printed, json.loads(SCHEMA.read_text(encoding="utf-8")))
-    assert {note["path"] for note in printed["folders"][0]["notes"]} >= {"sync.md", "plugins/canvas.md"}
+    assert {note["path"] for note in printed["folders"][0]["notes"]} >= {
+        "sync.md",
+        "plugins/canvas.md",
+    }
     assert "near and not linked" in run("map", "--help").stdout

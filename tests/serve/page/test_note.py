@@ -8,7 +8,10 @@ import pytest
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schema"
 NOTES = {
-    "tea.md": "---\ndate: 2026-02-01\n---\n# Tea\n\nBoil water, pour. See [[milk]], [[nowhere]] and [[milk#Warm]].\n\n## Steep\n\nThree minutes.\n",
+    "tea.md": (
+        "---\ndate: 2026-02-01\n---\n# Tea\n\nBoil water, pour. See [[milk]], [[nowhere]] and "
+        "[[milk#Warm]].\n\n## Steep\n\nThree minutes.\n"
+    ),
     "milk.md": "# Milk\n\n## Warm\n\nNever boil it. For [[tea]].\n",
     "cup.md": "# Cup\n\nBoil water, pour into a cup of tea.\n",
     "far/sugar.md": "---\ntitle: Sugar cane\n---\nGoes into [[milk]] and [milk](../milk.md).\n",
@@ -29,7 +32,12 @@ def test_links_backlinks_and_broken_links_stand_beside_it(page, tags_of):
 
 def test_a_backlink_is_told_for_each_place_with_its_line(page):
     found = page.json("/note/vault0/milk.md.json")
-    assert [(each["path"], each["line"]) for each in found["backlinks"]] == [("far/sugar.md", 4), ("far/sugar.md", 4), ("tea.md", 6), ("tea.md", 6)]
+    assert [(each["path"], each["line"]) for each in found["backlinks"]] == [
+        ("far/sugar.md", 4),
+        ("far/sugar.md", 4),
+        ("tea.md", 6),
+        ("tea.md", 6),
+    ]
 
 
 def test_cited_lines_are_marked_and_said(page, tags_of):
@@ -39,7 +47,10 @@ def test_cited_lines_are_marked_and_said(page, tags_of):
 
 
 def test_a_heading_marks_what_stands_under_it(page):
-    assert 'class="block cited" data-lines="10-10"' in page.get("/note/vault0/tea.md?heading=Steep").text
+    assert (
+        'class="block cited" data-lines="10-10"'
+        in page.get("/note/vault0/tea.md?heading=Steep").text
+    )
     assert page.get("/note/vault0/tea.md?heading=Nothing").status_code == 400
 
 
@@ -58,10 +69,24 @@ def test_a_title_that_the_note_begins_with_is_shown_once(page, tags_of):
 def test_the_twin_has_what_the_commands_print(page, run):
     found = page.json("/note/vault0/tea.md.json")
     for name in ("read", "outline", "related"):
-        jsonschema.validate(found[name], json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8")))
+        jsonschema.validate(
+            found[name], json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))
+        )
 
 
-@pytest.mark.parametrize("path", ["", "vault0", "vault0/", "vault0/nothing.md", "vault0/tea", "nobody/tea.md", "vault0/tea.md/x", "vault0/far"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "vault0",
+        "vault0/",
+        "vault0/nothing.md",
+        "vault0/tea",
+        "nobody/tea.md",
+        "vault0/tea.md/x",
+        "vault0/far",
+    ],
+)
 def test_what_is_not_there_is_one_answer(page, path):
     found, missing = page.get(f"/note/{path}"), page.get("/note/vault0/missing.md")
     assert (found.status_code, found.text) == (404, missing.text)
@@ -80,7 +105,9 @@ def test_what_is_alike_and_not_linked_is_offered(page):
 
 def test_a_sentence_is_not_told_of_a_note_that_has_changed_since(vault_copy, browse):
     library = vault_copy(NOTES)
-    (library.folders[0][1] / "milk.md").write_text("# Milk\n\n\n\nSomething else.\n", encoding="utf-8")
+    (library.folders[0][1] / "milk.md").write_text(
+        "# Milk\n\n\n\nSomething else.\n", encoding="utf-8"
+    )
     backlinks = browse(library).json("/note/vault0/tea.md.json")["backlinks"]
     assert [each["text"] for each in backlinks] == [""]
 
@@ -88,23 +115,34 @@ def test_a_sentence_is_not_told_of_a_note_that_has_changed_since(vault_copy, bro
 def test_programs_of_this_machine_are_offered_here_only(vault_copy, visit_of, show):
     library = vault_copy(NOTES)
     assert "vscode://" in show("note", visit_of(library, rest="vault0/tea.md"))[1]
-    assert "vscode://" not in show("note", visit_of(library, rest="vault0/tea.md", is_near=False))[1]
+    assert (
+        "vscode://" not in show("note", visit_of(library, rest="vault0/tea.md", is_near=False))[1]
+    )
 
 
 def test_lists_say_how_much_of_them_is_not_shown(vault_copy, browse, tags_of):
     sources = {f"s{n:03}.md": f"# S{n}\n\n[[hub]] {'[[hub]] ' * 2}\n" for n in range(110)}
     hub = "# Hub\n\n" + "".join(f"[[s{n:03}]] [[gone{n}]]\n" for n in range(110))
-    text = tags_of(browse(vault_copy(sources | {"hub.md": hub})).get("/note/vault0/hub.md").text).text
+    text = tags_of(
+        browse(vault_copy(sources | {"hub.md": hub})).get("/note/vault0/hub.md").text
+    ).text
     assert "Linked from (110)" in text
     assert "Links to (110)" in text
     assert "and 10 notes more" in text
     assert "and 10 links more" in text
 
 
-def test_the_source_of_a_very_long_note_is_shown_around_the_cited_lines(vault_copy, browse, tags_of):
+def test_the_source_of_a_very_long_note_is_shown_around_the_cited_lines(
+    vault_copy, browse, tags_of
+):
     long = "# Long\n\n" + "".join(f"Line {n} of many words.\n\n" for n in range(60_000))
     page = browse(vault_copy({"long.md": long}))
-    ids = [facts.get("id") or "" for _, facts in tags_of(page.get("/note/vault0/long.md?source=1&lines=90000-90000").text).tags]
+    ids = [
+        facts.get("id") or ""
+        for _, facts in tags_of(
+            page.get("/note/vault0/long.md?source=1&lines=90000-90000").text
+        ).tags
+    ]
     assert "L90000" in ids
     assert len(ids) < 60_000
 
@@ -118,7 +156,11 @@ def test_its_source_keeps_the_cited_lines(page):
 
 
 def test_notes_of_one_title_are_told_apart_and_a_sentence_comes_once(vault_copy, browse, tags_of):
-    twins = {"a.md": "# Plan\n\nOf a.\n", "b.md": "# Plan\n\nOf b.\n", "c.md": "# C\n\n[[a]] and [[b]] and [[a]] again.\n"}
+    twins = {
+        "a.md": "# Plan\n\nOf a.\n",
+        "b.md": "# Plan\n\nOf b.\n",
+        "c.md": "# C\n\n[[a]] and [[b]] and [[a]] again.\n",
+    }
     library = browse(vault_copy(twins))
     around = tags_of(library.get("/note/vault0/c.md").text).text
     assert "a.md" in around

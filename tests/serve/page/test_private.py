@@ -36,10 +36,13 @@ ADDRESSES = (
 )
 
 WRITTEN = (
-    r'"(?:seconds|generation|updated|size_bytes|size)": [^,}]+|<td class="number-cell">[\d.]+</td>|width="[\d.]+"'
+    r'"(?:seconds|generation|updated|size_bytes|size)": [^,}]+'
+    r'|<td class="number-cell">[\d.]+</td>|width="[\d.]+"'
     r'|<dt>(?:Last written|Generation)</dt><dd.*?</dd>|"parts": \[\[.*?\]\]|[\d.,]+ MB'
 )
-"""What a screen says of when and how often the index was written, and how many bytes that took: any saved note changes it."""
+"""What a screen says of when and how often the index was written, and how many bytes that took: any
+saved note changes it.
+"""
 
 EXPORTS = ("/review/export", "/judge/export?folder=vault0")
 
@@ -79,10 +82,24 @@ def test_a_note_that_has_just_become_private_is_nowhere_before_anybody_has_looke
     page = browse(vault)
     write(vault, HIDDEN, f"# Day\n\n{SECRET} apples, in a cool cellar. See [[apples]].\n")
     shown = told(page)
-    assert sum(SECRET in text or "day.md" in text.replace(quote(HIDDEN), "") for _, text in shown.values()) > 5
+    assert (
+        sum(
+            SECRET in text or "day.md" in text.replace(quote(HIDDEN), "")
+            for _, text in shown.values()
+        )
+        > 5
+    )
     write(vault, HIDDEN, FORMS["key"], index=False)
     now = told(page)
-    assert [address for address, (_, text) in now.items() if SECRET in text.replace(f"q={SECRET}", "") and SECRET not in address] == []
+    assert [
+        address
+        for address, (_, text) in now.items()
+        if SECRET in text.replace(f"q={SECRET}", "") and SECRET not in address
+    ] == []
     asked = {address for address in now if quote(HIDDEN) in address or "names?q=day" in address}
-    assert [address for address, (_, text) in now.items() if "journal/day.md" in text and address not in asked] == []
+    assert [
+        address
+        for address, (_, text) in now.items()
+        if "journal/day.md" in text and address not in asked
+    ] == []
     assert page.get(f"/note/vault0/{HIDDEN}").text == page.get("/note/vault0/nothing.md").text

@@ -1,4 +1,6 @@
-"""Review: what differs is marked, decisions are made, undone, exported; notes that became private are nowhere."""
+"""Review: what differs is marked, decisions are made, undone, exported; notes that became private
+are nowhere.
+"""
 
 import json
 import time
@@ -8,7 +10,10 @@ import pytest
 from thumbindex.serve.clusters import MOST_PIECES, differing_pieces, in_order, is_long, is_open
 from thumbindex.serve.page.review import LONGEST_IMPORT
 
-LONG = "Copy the whole vault to another disk every evening, keep {} copies of it, and try once a month whether the oldest can be read at all."
+LONG = (
+    "Copy the whole vault to another disk every evening, keep {} copies of it, and try once a "
+    "month whether the oldest can be read at all."
+)
 NOTES = {
     "backup.md": f"---\ndate: 2025-05-01\nowner: Ada\n---\n# Backup\n\n{LONG.format(30)}\n",
     "old.md": f"---\ndate: 2021-05-01\n---\n# Old\n\n{LONG.format(60)}\n",
@@ -33,8 +38,14 @@ def clusters(page) -> list:
 
 def test_differing_words_are_marked_and_nothing_is_lost():
     left, right = differing_pieces("keep 30 copies", "keep  60 copies")
-    assert ([text for text, is_different in left if is_different], [text for text, is_different in right if is_different]) == (["30"], ["60"])
-    assert ("".join(text for text, _ in left), "".join(text for text, _ in right)) == ("keep 30 copies", "keep  60 copies")
+    assert (
+        [text for text, is_different in left if is_different],
+        [text for text, is_different in right if is_different],
+    ) == (["30"], ["60"])
+    assert ("".join(text for text, _ in left), "".join(text for text, _ in right)) == (
+        "keep 30 copies",
+        "keep  60 copies",
+    )
 
 
 def test_two_endless_texts_are_compared_as_far_as_time_allows():
@@ -43,7 +54,10 @@ def test_two_endless_texts_are_compared_as_far_as_time_allows():
     left, right = differing_pieces(text, text + "more")
     assert time.process_time() - began < 10  # all of it would take hours
     assert is_long(text)
-    assert ("".join(each for each, _ in left), "".join(each for each, _ in right)) == (text, text + "more")
+    assert ("".join(each for each, _ in left), "".join(each for each, _ in right)) == (
+        text,
+        text + "more",
+    )
 
 
 def test_what_is_to_be_decided_comes_first_side_by_side(page, tags_of):
@@ -55,18 +69,30 @@ def test_what_is_to_be_decided_comes_first_side_by_side(page, tags_of):
 
 def test_a_decision_goes_on_to_the_next_and_can_be_undone(page, vault):
     first = next(each for each in clusters(page) if each["verdict"] is None)
-    done = page.post("/review/decide", {"id": first["id"], "verdict": "apart", "note": "two releases"})
+    done = page.post(
+        "/review/decide", {"id": first["id"], "verdict": "apart", "note": "two releases"}
+    )
     assert (done.status_code, f"last={first['id']}" in done.headers["location"]) == (303, True)
     assert "apart" in page.get(done.headers["location"]).text
     kept = next(each for each in vault.duplicates(grey=True).clusters if each.id == first["id"])
     assert (kept.verdict, kept.note) == ("apart", "two releases")
     page.post("/review/undo", {"id": first["id"]})
-    assert next(each for each in vault.duplicates(grey=True).clusters if each.id == first["id"]).verdict is None
+    assert (
+        next(
+            each for each in vault.duplicates(grey=True).clusters if each.id == first["id"]
+        ).verdict
+        is None
+    )
 
 
 def test_a_script_is_told_what_was_decided(page):
     first = clusters(page)[0]
-    assert page.post("/review/decide", {"id": first["id"], "verdict": "same"}, Accept="application/json").json()["verdict"] == "same"
+    assert (
+        page.post(
+            "/review/decide", {"id": first["id"], "verdict": "same"}, Accept="application/json"
+        ).json()["verdict"]
+        == "same"
+    )
 
 
 def test_decisions_are_handed_out_and_taken_in_again(page, vault):
@@ -76,7 +102,9 @@ def test_decisions_are_handed_out_and_taken_in_again(page, vault):
     assert exported.headers["content-disposition"] == 'attachment; filename="decisions.json"'
     page.post("/review/undo", {"id": first["id"]})
     assert page.post("/review/import", {"decisions": exported.text}).status_code == 303
-    assert len(json.loads(page.get("/review/export").text)["decisions"]) == len(exported.json()["decisions"])
+    assert len(json.loads(page.get("/review/export").text)["decisions"]) == len(
+        exported.json()["decisions"]
+    )
     assert page.post("/review/import", {"decisions": "{"}).status_code == 400
     assert page.post("/review/import", {"decisions": "{}"}).status_code == 400
 
@@ -89,14 +117,18 @@ def test_one_who_only_looks_is_told_who_decides(vault, visit_of, show):
 
 def test_a_note_that_became_private_is_in_no_cluster(page, vault):
     root = vault.folders[0][1]
-    (root / "backup.md").write_text("---\nprivate: true\n---\n" + NOTES["backup.md"].partition("---\n# ")[2], encoding="utf-8")
+    (root / "backup.md").write_text(
+        "---\nprivate: true\n---\n" + NOTES["backup.md"].partition("---\n# ")[2], encoding="utf-8"
+    )
     assert "backup.md" not in json.dumps(clusters(page))
     assert "backup.md" not in page.get("/review?show=all").text
 
 
 def test_what_contradicts_comes_before_what_is_only_alike(vault):
     found = in_order(vault.duplicates(grey=True).clusters)
-    assert [bool(each.differs) for each in found] == sorted((bool(each.differs) for each in found), reverse=True)
+    assert [bool(each.differs) for each in found] == sorted(
+        (bool(each.differs) for each in found), reverse=True
+    )
     assert any(is_open(each) for each in found)
 
 
@@ -107,19 +139,30 @@ def test_an_unknown_cluster_or_kind_is_told(page):
 
 
 def test_without_copies_there_is_nothing_to_decide(vault_copy, browse):
-    assert "No text stands in two places" in browse(vault_copy({"a.md": "# A\n\nOne thing.\n"})).get("/review").text
+    assert (
+        "No text stands in two places"
+        in browse(vault_copy({"a.md": "# A\n\nOne thing.\n"})).get("/review").text
+    )
 
 
 def test_who_looks_at_one_folder_stays_with_it(page, tags_of):
-    inputs = [facts for tag, facts in tags_of(page.get("/review?folder=vault0").text).tags if tag == "input" and facts.get("name") == "folder"]
+    inputs = [
+        facts
+        for tag, facts in tags_of(page.get("/review?folder=vault0").text).tags
+        if tag == "input" and facts.get("name") == "folder"
+    ]
     assert inputs == [{"type": "hidden", "name": "folder", "value": "vault0"}]
     (cluster, *_) = [each for each in clusters(page) if each["zone"] == "grey"]
-    done = page.post("/review/decide", {"id": cluster["id"], "verdict": "apart", "folder": "vault0"})
+    done = page.post(
+        "/review/decide", {"id": cluster["id"], "verdict": "apart", "folder": "vault0"}
+    )
     assert "folder=vault0" in done.headers["location"]
 
 
 def test_the_longest_import_is_taken_as_a_request(page):
-    pasted = json.dumps([{"first": "ab12", "second": "cd34", "verdict": "apart"}] * 20_000)[: LONGEST_IMPORT - 2]
+    pasted = json.dumps([{"first": "ab12", "second": "cd34", "verdict": "apart"}] * 20_000)[
+        : LONGEST_IMPORT - 2
+    ]
     assert "This is no JSON" in page.post("/review/import", {"decisions": pasted}).text
 
 

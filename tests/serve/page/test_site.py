@@ -1,4 +1,6 @@
-"""The page's addresses: who gets in, what every answer says beside its text, and what other sites cannot do."""
+"""The page's addresses: who gets in, what every answer says beside its text, and what other sites
+cannot do.
+"""
 
 import gzip
 import subprocess
@@ -48,14 +50,25 @@ def test_every_answer_forbids_what_is_not_ours(browser, path):
 def test_no_page_has_script_or_style_of_its_own(browser, tags_of, path):
     tags = tags_of(browser.get(path).text).tags
     assert [tag for tag, attributes in tags if tag == "script" and not attributes.get("src")] == []
-    assert [tag for tag, attributes in tags if tag == "style" or any(name == "style" or name.startswith("on") for name in attributes)] == []
-    loaded = [attributes.get("src") or attributes.get("href") for tag, attributes in tags if tag in {"script", "link", "img"}]
+    assert [
+        tag
+        for tag, attributes in tags
+        if tag == "style" or any(name == "style" or name.startswith("on") for name in attributes)
+    ] == []
+    loaded = [
+        attributes.get("src") or attributes.get("href")
+        for tag, attributes in tags
+        if tag in {"script", "link", "img"}
+    ]
     assert all(each.startswith(("/static/", "data:,")) for each in loaded if each)
 
 
 def test_what_pages_load_is_kept_for_ever_and_found_by_its_digest_only(browser):
     found = browser.get(static("page.js"))
-    assert (found.status_code, found.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
+    assert (found.status_code, found.headers["content-type"]) == (
+        200,
+        "text/javascript; charset=utf-8",
+    )
     assert "immutable" in found.headers["cache-control"]
     assert browser.get("/static/000000000000/page.js").status_code == 404
     assert browser.get(static("page.js").replace("page.js", "..%2fsite.py")).status_code == 404
@@ -64,8 +77,19 @@ def test_what_pages_load_is_kept_for_ever_and_found_by_its_digest_only(browser):
 def test_the_first_page_is_small_and_four_requests(browser, tags_of):
     page = browser.get("/?q=sync", Accept_Encoding="gzip")
     tags = tags_of(page.text).tags
-    loaded = [link for tag, attributes in tags if tag in {"script", "link"} and (link := attributes.get("src") or attributes["href"]).startswith("/")]
-    sizes = [len(gzip.compress(each)) for each in (page.content, *(browser.get(each, Accept_Encoding="identity").content for each in loaded))]
+    loaded = [
+        link
+        for tag, attributes in tags
+        if tag in {"script", "link"}
+        and (link := attributes.get("src") or attributes["href"]).startswith("/")
+    ]
+    sizes = [
+        len(gzip.compress(each))
+        for each in (
+            page.content,
+            *(browser.get(each, Accept_Encoding="identity").content for each in loaded),
+        )
+    ]
     assert len(loaded) <= 3
     assert sum(sizes) <= 40_000
 
@@ -103,11 +127,23 @@ def test_another_site_changes_nothing(browser, headers):
         assert browser.post(f"/{name}/{form}", {"id": "1"}, **headers).status_code == 403
 
 
-def test_a_form_of_ours_is_known_by_its_origin_where_the_browser_says_nothing_else(library, browse, tokens):
+def test_a_form_of_ours_is_known_by_its_origin_where_the_browser_says_nothing_else(
+    library, browse, tokens
+):
     browser = browse(library, token_file=str(tokens), hosts=("notes.example.org",))
     own = {"Host": "notes.example.org", "Sec_Fetch_Site": "", "Origin": "https://notes.example.org"}
-    assert browser.post("/sign-in", {"token": tokens.with_name("alice").read_text()}, **own).status_code == 303
-    assert browser.post("/sign-in", {"token": "x"}, **own | {"Origin": "https://other.example.org"}).status_code == 403
+    assert (
+        browser.post(
+            "/sign-in", {"token": tokens.with_name("alice").read_text()}, **own
+        ).status_code
+        == 303
+    )
+    assert (
+        browser.post(
+            "/sign-in", {"token": "x"}, **own | {"Origin": "https://other.example.org"}
+        ).status_code
+        == 403
+    )
 
 
 def test_an_unknown_host_is_refused(browser):
@@ -153,7 +189,9 @@ async def test_a_session_is_looked_up_again_and_ends_when_it_is_not_used():
         async def verify_token(self, token):
             from mcp.server.auth.provider import AccessToken
 
-            return AccessToken(token="", client_id="a", scopes=["notes"]) if token in taken else None
+            return (
+                AccessToken(token="", client_id="a", scopes=["notes"]) if token in taken else None
+            )
 
     visitors = Visitors(Verifier(), ("notes",), lambda: now[0])
     first, second = await visitors.sign_in("good"), await visitors.sign_in("good")
@@ -179,11 +217,18 @@ async def test_a_token_without_the_scopes_that_the_protocol_asks_for_opens_no_se
     assert await Visitors(Verifier(), ("notes",)).sign_in("any") is None
 
 
-def test_the_key_opens_the_page_once_and_the_next_one_is_told_to_the_terminal(library, browse, plain_config):
+def test_the_key_opens_the_page_once_and_the_next_one_is_told_to_the_terminal(
+    library, browse, plain_config
+):
     told: list[str] = []
     key = OneTimeKey(told.append)
     browser = browse(library)
-    browser.site = Site(Background(Opening(), lambda opening: library, command=[]), library.folders, plain_config, key=key)
+    browser.site = Site(
+        Background(Opening(), lambda opening: library, command=[]),
+        library.folders,
+        plain_config,
+        key=key,
+    )
     address = f"/sign-in/{key.key}"
     assert browser.get("/").status_code == 303
     assert browser.get(address).status_code == 303
@@ -208,7 +253,18 @@ def test_two_pages_of_one_machine_do_not_share_a_cookie():
     assert cookie_name(first, is_secure=True).startswith("__Host-")
 
 
-@pytest.mark.parametrize("target", ["//evil.example", "https://evil.example", "/\\evil.example", "\\/evil", "javascript:alert(1)", "", "/a\nb"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "//evil.example",
+        "https://evil.example",
+        "/\\evil.example",
+        "\\/evil",
+        "javascript:alert(1)",
+        "",
+        "/a\nb",
+    ],
+)
 def test_one_goes_back_to_an_address_of_ours_only(target):
     assert own_address(target) == "/"
 
@@ -224,16 +280,38 @@ def test_only_those_who_may_write_decide(team, tokens):
 def test_no_template_marks_anything_safe():
     root = Path(__file__).parents[3] / "src" / "thumbindex" / "serve" / "page"
     doubtful = ("|safe", "| safe", "autoescape", "<script>")
-    wrong = [each.name for each in (root / "templates").glob("*.html") if any(word in each.read_text(encoding="utf-8") for word in doubtful)]
-    scripts = {name: body for name, body in static_files().items() if name.endswith(".js") and "vendor" not in name}
+    wrong = [
+        each.name
+        for each in (root / "templates").glob("*.html")
+        if any(word in each.read_text(encoding="utf-8") for word in doubtful)
+    ]
+    scripts = {
+        name: body
+        for name, body in static_files().items()
+        if name.endswith(".js") and "vendor" not in name
+    }
     unsafe = [name for name, body in scripts.items() if b"innerHTML" in body or b"eval(" in body]
     assert (wrong, unsafe) == ([], [])
 
 
 def test_a_server_without_the_page_loads_nothing_of_it():
-    only = ("jinja2", "markupsafe", "webbrowser", "serve.page", "corpus.html", "index.growth", "index.judged", "index.layout")
+    only = (
+        "jinja2",
+        "markupsafe",
+        "webbrowser",
+        "serve.page",
+        "corpus.html",
+        "index.growth",
+        "index.judged",
+        "index.layout",
+    )
     only += tuple(f"library.{name}" for name in ("growth", "judged", "map", "plane", "rendering"))
     found = f"print([name for name in sys.modules if any(each in name for each in {only})])"
-    program = f"import sys, thumbindex.library, thumbindex.serve.http.app, thumbindex.serve.server; {found}"
-    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    program = (
+        "import sys, thumbindex.library, thumbindex.serve.http.app, thumbindex.serve.server; "
+        f"{found}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,6 @@
-"""State: how each folder is, in words; nothing of the disk for who is elsewhere; growth by month and day."""
+"""State: how each folder is, in words; nothing of the disk for who is elsewhere; growth by month
+and day.
+"""
 
 import json
 import os
@@ -56,10 +58,18 @@ def test_what_could_not_be_read_is_listed_with_its_reason(vault_copy, browse):
 
 def test_notes_are_counted_by_the_month_in_which_they_were_written(vault_copy):
     library = vault_copy(
-        {"a.md": "---\ncreated: 2026-01-05\n---\n# A\n\nText.\n", "b.md": "---\ncreated: 2026-03-01\n---\n# B\n\nText.\n", "c.md": "# C\n"}
+        {
+            "a.md": "---\ncreated: 2026-01-05\n---\n# A\n\nText.\n",
+            "b.md": "---\ncreated: 2026-03-01\n---\n# B\n\nText.\n",
+            "c.md": "# C\n",
+        }
     )
     (growth,) = library.growth()
-    assert [(month, written) for month, written, _ in growth.months] == [("2026-01", 1), ("2026-02", 0), ("2026-03", 1)]
+    assert [(month, written) for month, written, _ in growth.months] == [
+        ("2026-01", 1),
+        ("2026-02", 0),
+        ("2026-03", 1),
+    ]
     assert growth.undated == 1
 
 
@@ -69,13 +79,17 @@ def test_a_day_has_one_row_and_damage_costs_only_that_row(vault_copy):
     library.keep_growth()
     library.keep_growth()
     assert [each.day for each in read_days(places)] == [date.today().isoformat()]
-    places.growth.write_text('["2020-01-01", 1, 2, 3]\n{broken\n["2020-01-02", 2, 3, 4]\n[1]\n', encoding="utf-8")
+    places.growth.write_text(
+        '["2020-01-01", 1, 2, 3]\n{broken\n["2020-01-02", 2, 3, 4]\n[1]\n', encoding="utf-8"
+    )
     assert [each.day for each in read_days(places)] == ["2020-01-01", "2020-01-02"]
 
 
 def test_rows_are_kept_for_three_years_only(vault_copy):
     places = vault_copy({"a.md": "# A\n\nText.\n"}).opened[0].places
-    places.growth.write_text("".join(f'["{day:010}", 1, 1, 1]\n' for day in range(MOST_DAYS + 50)), encoding="utf-8")
+    places.growth.write_text(
+        "".join(f'["{day:010}", 1, 1, 1]\n' for day in range(MOST_DAYS + 50)), encoding="utf-8"
+    )
     keep_day(places, GrowthDay("9999-01-01", 1, 1, 1))
     days = read_days(places)
     assert (len(days), days[-1].day) == (MOST_DAYS, "9999-01-01")
@@ -87,7 +101,10 @@ def test_sizes_are_told_by_part(library):
     assert parts["texts, links and dates"] > 0
 
 
-@pytest.mark.parametrize(("path", "is_of_a_disk"), [("/etc/x", True), ("C:\\notes\\x", True), ("\\\\server\\share\\x", True), ("a/b.md", False)])
+@pytest.mark.parametrize(
+    ("path", "is_of_a_disk"),
+    [("/etc/x", True), ("C:\\notes\\x", True), ("\\\\server\\share\\x", True), ("a/b.md", False)],
+)
 def test_a_path_of_a_disk_is_known_whatever_system_wrote_it(path, is_of_a_disk):
     assert is_absolute(path) is is_of_a_disk
 
@@ -100,7 +117,10 @@ def test_from_afar_no_warning_names_a_place_of_the_disk(library, visit_of):
             return (f"{root}: the disk is full.", "The model is missing.")
 
     def visit(**facts):
-        return replace(visit_of(library, **facts), background=Worried(Opening(), lambda opening: library, command=[]))
+        return replace(
+            visit_of(library, **facts),
+            background=Worried(Opening(), lambda opening: library, command=[]),
+        )
 
     assert visit().warnings() == [f"{root}: the disk is full.", "The model is missing."]
     assert visit(is_near=False).warnings() == [NOT_FROM_AFAR, "The model is missing."]

@@ -19,24 +19,44 @@ TWINS = {
     "ask": ("/ask.json", "/ask.json?q=green+button", "/ask.json?q=xylophone"),
     "names": ("/names.json", "/names.json?q=can"),
     "note": ("/note/vault/sync.md.json", "/note/vault/sync.md.json?lines=6-9"),
-    "why": ("/why.json", "/why.json?q=green+button", "/why.json?q=green+button&path=plugins/canvas.md"),
-    "map": ("/map.json", *(f"/map.json?show={show}&color=tag&q=green+button&sort=links" for show in ("orphans", "broken", "near"))),
+    "why": (
+        "/why.json",
+        "/why.json?q=green+button",
+        "/why.json?q=green+button&path=plugins/canvas.md",
+    ),
+    "map": (
+        "/map.json",
+        *(
+            f"/map.json?show={show}&color=tag&q=green+button&sort=links"
+            for show in ("orphans", "broken", "near")
+        ),
+    ),
     "review": ("/review.json", "/review.json?show=all", "/review.json?show=decided&page=3"),
     "state": ("/state.json", "/state.json?look=1"),
     "judge": ("/judge.json", "/judge.json?folder=vault"),
 }
 
-LONG = "Copy the whole vault to another disk every evening, keep {} copies of it, and try once a month whether the oldest can be read at all."
+LONG = (
+    "Copy the whole vault to another disk every evening, keep {} copies of it, and try once a "
+    "month whether the oldest can be read at all."
+)
 
 
 @pytest.fixture(scope="module")
 def fits() -> Callable[[str, Any], None]:
     """Raise where a twin does not fit its schema."""
-    read = {path.as_uri(): json.loads(path.read_text(encoding="utf-8")) for path in SCHEMAS.rglob("*.json")}
-    registry: Registry[Any] = Registry().with_resources([(uri, Resource.from_contents(schema)) for uri, schema in read.items()])
+    read = {
+        path.as_uri(): json.loads(path.read_text(encoding="utf-8"))
+        for path in SCHEMAS.rglob("*.json")
+    }
+    registry: Registry[Any] = Registry().with_resources(
+        [(uri, Resource.from_contents(schema)) for uri, schema in read.items()]
+    )
 
     def check(name: str, payload: Any) -> None:
-        Draft202012Validator({"$ref": (SCHEMAS / "page" / f"{name}.json").as_uri()}, registry=registry).validate(payload)
+        Draft202012Validator(
+            {"$ref": (SCHEMAS / "page" / f"{name}.json").as_uri()}, registry=registry
+        ).validate(payload)
 
     return check
 
@@ -45,7 +65,10 @@ def test_every_screen_has_a_twin_and_a_schema_for_it():
     assert set(TWINS) == set(SCREENS) == {path.stem for path in (SCHEMAS / "page").iterdir()}
 
 
-@pytest.mark.parametrize(("name", "address"), [(name, address) for name, addresses in TWINS.items() for address in addresses])
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [(name, address) for name, addresses in TWINS.items() for address in addresses],
+)
 def test_a_twin_fits_its_schema(browser, fits, name, address):
     fits(name, browser.json(address))
 
@@ -53,7 +76,9 @@ def test_a_twin_fits_its_schema(browser, fits, name, address):
 def test_before_a_question_the_twin_names_the_newest_notes_as_the_screen_does(browser, tags_of):
     found, links = browser.json("/ask.json"), tags_of(browser.get("/").text).links()
     assert found["notes"] == 3
-    assert [each["address"] for each in found["recent"]] == [link for link in links if link.startswith("/note/")]
+    assert [each["address"] for each in found["recent"]] == [
+        link for link in links if link.startswith("/note/")
+    ]
 
 
 def test_the_map_says_the_list_that_is_asked_for(browser):
@@ -63,7 +88,9 @@ def test_the_map_says_the_list_that_is_asked_for(browser):
         ("plugins/canvas.md", "nowhere", "/note/vault/plugins/canvas.md?lines=3-3#L3")
     ]
     found = browser.json("/map.json?show=orphans")
-    assert [found["folders"][0]["notes"][row["note"]]["path"] for row in found["list"]["rows"]] == ["plugins/graph view.md"]
+    assert [found["folders"][0]["notes"][row["note"]]["path"] for row in found["list"]["rows"]] == [
+        "plugins/graph view.md"
+    ]
 
 
 @pytest.fixture
@@ -90,23 +117,57 @@ def test_review_says_the_kind_and_the_cluster_that_are_asked_for(copies, fits):
 def test_judge_says_the_runs_and_what_they_found(vault_copy, browse, fits, tmp_path):
     library = vault_copy({"a.md": "# A\n\nThe button is green.\n"})
     page = browse(library)
-    page.post("/judge/mark", {"query": "Which button?", "kind": "factual", "folder": "vault0", "path": "a.md", "grade": "2"})
-    (id_,) = [json.loads(line)["id"] for line in library.opened[0].places.judged_set.read_text(encoding="utf-8").splitlines()]
+    page.post(
+        "/judge/mark",
+        {
+            "query": "Which button?",
+            "kind": "factual",
+            "folder": "vault0",
+            "path": "a.md",
+            "grade": "2",
+        },
+    )
+    (id_,) = [
+        json.loads(line)["id"]
+        for line in library.opened[0].places.judged_set.read_text(encoding="utf-8").splitlines()
+    ]
     effect = {"name": "no links", "difference": {"difference": -0.1, "low": -0.2, "high": 0.1}}
     for made, score in ((1.0, 0.25), (2.0, 0.5)):
-        library.judgments().keep_run("vault0", {"made": made, "result": {"sets": [{"by_query": {id_: score}}], "ablation": [effect]}})
-    tune = ["tune", "--dry-run", "--json", "--folder", str(library.folders[0][1]), "--index", str(tmp_path / "other")]
+        library.judgments().keep_run(
+            "vault0",
+            {"made": made, "result": {"sets": [{"by_query": {id_: score}}], "ablation": [effect]}},
+        )
+    tune = [
+        "tune",
+        "--dry-run",
+        "--json",
+        "--folder",
+        str(library.folders[0][1]),
+        "--index",
+        str(tmp_path / "other"),
+    ]
     RUNS.start("tune", "vault0", tune)
     busy = page.json("/judge.json")
     end = time.monotonic() + 60
     while RUNS.busy() and time.monotonic() < end:
         time.sleep(0.05)
     found = page.json("/judge.json")
-    assert ((busy["busy"] or {}).get("name"), found["busy"], [each["state"] for each in found["runs"]]) == ("tune", None, ["done"])
+    assert (
+        (busy["busy"] or {}).get("name"),
+        found["busy"],
+        [each["state"] for each in found["runs"]],
+    ) == ("tune", None, ["done"])
     assert "fewer than 30" in found["verdict"]["reason"]
-    assert [(each["query"], each["places"][0]["path"]) for each in found["judged"]] == [("Which button?", "a.md")]
-    assert [(each["before"], each["now"], each["moved"]) for each in found["compared"]] == [(0.25, 0.5, 0.25)]
-    assert ([each["score"] for each in found["worst"]], [each["is_noise"] for each in found["ablation"]]) == ([0.5], [True])
+    assert [(each["query"], each["places"][0]["path"]) for each in found["judged"]] == [
+        ("Which button?", "a.md")
+    ]
+    assert [(each["before"], each["now"], each["moved"]) for each in found["compared"]] == [
+        (0.25, 0.5, 0.25)
+    ]
+    assert (
+        [each["score"] for each in found["worst"]],
+        [each["is_noise"] for each in found["ablation"]],
+    ) == ([0.5], [True])
     for each in (busy, found):
         fits("judge", each)
 

@@ -1,4 +1,6 @@
-"""Why: ranks as a picture and as a table; a note that is not there, or not to be seen, is one answer."""
+"""Why: ranks as a picture and as a table; a note that is not there, or not to be seen, is one
+answer.
+"""
 
 import json
 from itertools import pairwise
@@ -47,10 +49,15 @@ def test_without_a_note_each_stage_says_what_it_did(browser):
 def test_the_twins_fit_the_schemas_of_the_commands(browser):
     why = browser.json("/why.json?q=green+button&path=sync.md")
     jsonschema.validate(why, json.loads((SCHEMAS / "why.json").read_text(encoding="utf-8")))
-    jsonschema.validate(browser.json("/why.json?q=green+button"), json.loads((SCHEMAS / "query.json").read_text(encoding="utf-8")))
+    jsonschema.validate(
+        browser.json("/why.json?q=green+button"),
+        json.loads((SCHEMAS / "query.json").read_text(encoding="utf-8")),
+    )
 
 
-@pytest.mark.parametrize("path", ["nothing.md", "../secret.md", "/etc/passwd", "a\x00b", "x" * 3000])
+@pytest.mark.parametrize(
+    "path", ["nothing.md", "../secret.md", "/etc/passwd", "a\x00b", "x" * 3000]
+)
 def test_what_is_not_there_is_not_there(browser, path):
     from urllib.parse import quote
 
@@ -63,7 +70,11 @@ def test_a_question_is_asked_for_where_there_is_none(browser):
 
 def test_filters_of_the_question_stay_in_the_form(browser, tags_of):
     tags = tags_of(browser.get("/why?q=sync&tag=guide/setup&glob=*.md").text).tags
-    hidden = {attributes["name"]: attributes["value"] for tag, attributes in tags if tag == "input" and attributes.get("type") == "hidden"}
+    hidden = {
+        attributes["name"]: attributes["value"]
+        for tag, attributes in tags
+        if tag == "input" and attributes.get("type") == "hidden"
+    }
     assert (hidden["tag"], hidden["glob"]) == ("guide/setup", "*.md")
 
 
@@ -74,7 +85,10 @@ def test_a_course_without_a_rank_has_no_line():
 def test_a_note_that_is_not_there_leaves_the_question_and_names_what_is_near(browser, tags_of):
     found = browser.get("/why?q=green+button&path=canv")
     tags = tags_of(found.text)
-    assert (found.status_code, "There is no note “canv” that is yours to see." in tags.text) == (404, True)
+    assert (found.status_code, "There is no note “canv” that is yours to see." in tags.text) == (
+        404,
+        True,
+    )
     assert any("path=vault%2Fplugins%2Fcanvas.md" in link for link in tags.links())
     assert ("input", "green button") in [(tag, facts.get("value")) for tag, facts in tags.tags]
 

@@ -1,1 +1,3 @@
-"""The same index in PostgreSQL: builders publish what they make of their folders, any number of servers answer from it."""
+"""The same index in PostgreSQL: builders publish what they make of their folders, any number of
+servers answer from it.
+"""

@@ -1,4 +1,6 @@
-"""The documents and chunks of a published folder: by id, by name and day, and as selections of rows that filters let through."""
+"""The documents and chunks of a published folder: by id, by name and day, and as selections of rows
+that filters let through.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,23 @@ import numpy as np
 from thumbindex.index.filters import by_form, meets, nearest, place_names, tag_names
 from thumbindex.index.postgres.database import Row
 from thumbindex.index.postgres.ids import NO_ROWS, ORDINAL_BITS, Rows, as_rows, ordinal_of, place_of
-from thumbindex.index.postgres.selection import LISTED_AT_ONCE, RowSelection, once, owners, rows_of_documents, selection_of
+from thumbindex.index.postgres.selection import (
+    LISTED_AT_ONCE,
+    RowSelection,
+    once,
+    owners,
+    rows_of_documents,
+    selection_of,
+)
 from thumbindex.index.postgres.store import read_chunk, read_text
-from thumbindex.index.postgres.view import FolderView, Known, Placed, looked_up, read_document, stored
+from thumbindex.index.postgres.view import (
+    FolderView,
+    Known,
+    Placed,
+    looked_up,
+    read_document,
+    stored,
+)
 from thumbindex.model import (
     Abbreviation,
     Chunk,
@@ -45,7 +61,9 @@ MOST_SELECTIONS, MOST_ROWS = 64, 4_000_000
 
 
 class _Asked(NamedTuple):
-    """What is asked of documents: an expression over their table, its parameters, and what else decides, of a folded path."""
+    """What is asked of documents: an expression over their table, its parameters, and what else
+    decides, of a folded path.
+    """
 
     sql: str
     parameters: tuple[Any, ...]
@@ -53,22 +71,36 @@ class _Asked(NamedTuple):
 
 
 def _asked(condition: Condition) -> _Asked:
-    """Return what a condition asks, as `FilterIndex.meeting` reads it; whether it excludes what meets it is not asked."""
+    """Return what a condition asks, as `FilterIndex.meeting` reads it; whether it excludes what
+    meets it is not asked.
+    """
     if condition.field == "tag":
         return _Asked("tags @> ARRAY[%s]::text[]", (looked_up(fold_line(condition.value)),))
     wanted = stored(fold_line(condition.value))
     if condition.field == "title":
         return _Asked("strpos(titles, %s) > 0", (stored(f" {' '.join(words(condition.value))} "),))
-    wanted, where = wanted.replace("\\", "/"), "split_part(folded, '/', -1)" if condition.field == "file" else "folded"
+    wanted, where = (
+        wanted.replace("\\", "/"),
+        "split_part(folded, '/', -1)" if condition.field == "file" else "folded",
+    )
     if "*" not in wanted:
         return _Asked(f"strpos({where}, %s) > 0", (wanted.removeprefix("./"),))
     glob, start = re.compile(translate(wanted)), -1 if condition.field == "file" else 0
-    return _Asked(f"{where} LIKE %s", (_like(wanted),), lambda folded: glob.match("/".join(folded.split("/")[start:])) is not None)
+    return _Asked(
+        f"{where} LIKE %s",
+        (_like(wanted),),
+        lambda folded: glob.match("/".join(folded.split("/")[start:])) is not None,
+    )
 
 
 def _like(glob: str) -> str:
-    """Return a pattern of LIKE that all texts meet which a glob of fnmatch does, and others perhaps."""
-    signs = ("%" if sign in "*?" else f"\\{sign}" if sign in "%_\\" else sign for sign in glob.partition("[")[0])
+    """Return a pattern of LIKE that all texts meet which a glob of fnmatch does, and others
+    perhaps.
+    """
+    signs = (
+        "%" if sign in "*?" else f"\\{sign}" if sign in "%_\\" else sign
+        for sign in glob.partition("[")[0]
+    )
     return "".join(signs) + ("%" if "[" in glob else "")
 
 
@@ -77,11 +109,17 @@ _UNSURE = re.compile(r"[K;`]|[^\x00-\x7f]")
 
 
 def _path_like(glob: str) -> str:
-    """Return a pattern of LIKE that all paths meet which a glob does, as `filters.meets` reads it, and others perhaps."""
+    """Return a pattern of LIKE that all paths meet which a glob does, as `filters.meets` reads it,
+    and others perhaps.
+    """
     glob = normalize("NFC", glob)
     if "\\" in glob:
         return "%"
-    parts = ["%" if name == "**" else f"{_like(_UNSURE.sub('*', name))}/" for name in glob.split("/") if name]
+    parts = [
+        "%" if name == "**" else f"{_like(_UNSURE.sub('*', name))}/"
+        for name in glob.split("/")
+        if name
+    ]
     return f"{''.join(parts).removesuffix('/')}%"
 
 
@@ -121,7 +159,9 @@ class PublishedDocuments:
 
 
 class PostgresCatalog:
-    """Catalog over one published folder, at the moment of a question; the chunks that it has read it keeps for that question."""
+    """Catalog over one published folder, at the moment of a question; the chunks that it has read
+    it keeps for that question.
+    """
 
     def __init__(self, view: FolderView) -> None:
         self._view = view
@@ -142,7 +182,9 @@ class PostgresCatalog:
 
     def at(self, path: str) -> DocumentId | None:
         """Return the document at a path."""
-        rows = self._view.fetch("SELECT place FROM documents WHERE folder = %s AND path = %s", stored(path))
+        rows = self._view.fetch(
+            "SELECT place FROM documents WHERE folder = %s AND path = %s", stored(path)
+        )
         return DocumentId(rows[0][0]) if rows else None
 
     def every_path(self) -> Iterator[tuple[DocumentId, str]]:
@@ -153,13 +195,24 @@ class PostgresCatalog:
         """Yield every document with its id."""
         return self._listed(LISTED_AT_ONCE)
 
-    def _listed(self, page: int, which: str = "", *parameters: Any) -> Iterator[tuple[DocumentId, Document]]:
+    def _listed(
+        self, page: int, which: str = "", *parameters: Any
+    ) -> Iterator[tuple[DocumentId, Document]]:
         rows = self._pages("path, record", page, which, *parameters)
-        return ((DocumentId(place), read_document(record, path, self._folder)) for place, path, record in rows)
+        return (
+            (DocumentId(place), read_document(record, path, self._folder))
+            for place, path, record in rows
+        )
 
     def _pages(self, columns: str, page: int, which: str = "", *parameters: Any) -> Iterator[Row]:
         """Yield places and columns of documents by place, no more than a page of them at once."""
-        sql, place = f"SELECT place, {columns} FROM documents WHERE folder = %s AND place > %s{which} ORDER BY place LIMIT %s", -1
+        sql, place = (
+            (
+                f"SELECT place, {columns} FROM documents WHERE folder = %s AND place > %s{which} "
+                "ORDER BY place LIMIT %s"
+            ),
+            -1,
+        )
         while rows := self._view.fetch(sql, place, *parameters, page):
             yield from rows
             place = rows[-1][0]
@@ -175,8 +228,14 @@ class PostgresCatalog:
 
     def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
         """Return the documents next to one by their paths."""
-        sql = "SELECT place FROM documents WHERE folder = %s AND place {} %s ORDER BY place {} LIMIT %s"
-        before, behind = (self._view.fetch(sql.format(*way), document, count) for way in (("<", "DESC"), (">", "ASC")))
+        sql = (
+            "SELECT place FROM documents WHERE folder = %s AND place {} %s ORDER BY place {} "
+            "LIMIT %s"
+        )
+        before, behind = (
+            self._view.fetch(sql.format(*way), document, count)
+            for way in (("<", "DESC"), (">", "ASC"))
+        )
         return [DocumentId(place) for (place,) in (*reversed(before), *behind)]
 
     # -------------------------------------------------------------- chunks
@@ -185,10 +244,18 @@ class PostgresCatalog:
         """Load chunks, with the documents that they are of; those that are gone are missing."""
         if lacking := [n for n in dict.fromkeys(ids) if n not in self._read]:
             new = {place_of(n) for n in lacking} - self._view.recent.by_place.keys()
-            columns = "q.place, q.ordinal, c.headings, c.record, d.id, d.chunks, d.path, CASE WHEN d.place = ANY(n.places) THEN d.record END"
-            sql = f"SELECT {columns} FROM {_CHUNKS_ASKED} CROSS JOIN (SELECT %s::bigint[] AS places) n"
+            columns = (
+                "q.place, q.ordinal, c.headings, c.record, d.id, d.chunks, d.path, CASE WHEN "
+                "d.place = ANY(n.places) THEN d.record END"
+            )
+            sql = (
+                f"SELECT {columns} FROM {_CHUNKS_ASKED} CROSS JOIN (SELECT %s::bigint[] AS "
+                "places) n"
+            )
             documents = dict[int, Row]()
-            for place, ordinal, headings, chunk, row, size, path, record in self._view.fetch(sql, *_parts(lacking), sorted(new)):
+            for place, ordinal, headings, chunk, row, size, path, record in self._view.fetch(
+                sql, *_parts(lacking), sorted(new)
+            ):
                 self._read[ChunkId(place << ORDINAL_BITS | ordinal)] = read_chunk(headings, chunk)
                 if record is not None:
                     documents[place] = (row, place, size, path, record)
@@ -199,8 +266,15 @@ class PostgresCatalog:
         """Load the title and the headings above each chunk; of what is gone nothing is told."""
         found = {n: self._read[n].heading_path for n in ids if n in self._read}
         if lacking := [n for n in dict.fromkeys(ids) if n not in found]:
-            rows = self._view.fetch(f"SELECT q.place, q.ordinal, c.headings FROM {_CHUNKS_ASKED}", *_parts(lacking))
-            found.update({ChunkId(place << ORDINAL_BITS | ordinal): tuple(json.loads(headings)) for place, ordinal, headings in rows})
+            rows = self._view.fetch(
+                f"SELECT q.place, q.ordinal, c.headings FROM {_CHUNKS_ASKED}", *_parts(lacking)
+            )
+            found.update(
+                {
+                    ChunkId(place << ORDINAL_BITS | ordinal): tuple(json.loads(headings))
+                    for place, ordinal, headings in rows
+                }
+            )
         return {n: found[n] for n in ids if n in found}
 
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
@@ -208,12 +282,17 @@ class PostgresCatalog:
         if not ids:
             return {}
         sql = (
-            f"SELECT array_agg(q.place << {ORDINAL_BITS} | q.ordinal), s.ordinal, s.start_line, s.end_line, s.text FROM {_CHUNKS_ASKED}"
-            " JOIN sections s ON s.folder = f.folder AND s.document = c.document AND s.ordinal = c.section"
-            " GROUP BY s.folder, s.document, s.ordinal, s.start_line, s.end_line, s.text"  # all: a hub knows no primary key
+            f"SELECT array_agg(q.place << {ORDINAL_BITS} | q.ordinal), s.ordinal, s.start_line, "
+            f"s.end_line, s.text FROM {_CHUNKS_ASKED}"
+            " JOIN sections s ON s.folder = f.folder AND s.document = c.document AND s.ordinal = "
+            "c.section"
+            # all: a hub knows no primary key
+            " GROUP BY s.folder, s.document, s.ordinal, s.start_line, s.end_line, s.text"
         )
         found: dict[int, Section] = {}
-        for chunks, ordinal, start, end, text in self._view.fetch(sql, *_parts(list(dict.fromkeys(ids)))):
+        for chunks, ordinal, start, end, text in self._view.fetch(
+            sql, *_parts(list(dict.fromkeys(ids)))
+        ):
             found.update(dict.fromkeys(chunks, Section(ordinal, start, end, read_text(text))))
         return {n: found[n] for n in ids if n in found}
 
@@ -221,7 +300,16 @@ class PostgresCatalog:
         """Say where chunks stand."""
         found = self.chunks(ids)
         known = self._view.by_place(map(place_of, found))
-        return tuple(Place(self._folder, known[place_of(n)].document.path, found[n].start_line, found[n].end_line) for n in ids if n in found)
+        return tuple(
+            Place(
+                self._folder,
+                known[place_of(n)].document.path,
+                found[n].start_line,
+                found[n].end_line,
+            )
+            for n in ids
+            if n in found
+        )
 
     # -------------------------------------------------------------- which chunks
 
@@ -231,11 +319,15 @@ class PostgresCatalog:
 
     def only(self, chunks: Sequence[ChunkId]) -> RowSelection:
         """Return some chunks as a selection."""
-        return RowSelection(self._view, as_rows(row for row in self._view.rows_of(chunks).tolist() if row >= 0))
+        return RowSelection(
+            self._view, as_rows(row for row in self._view.rows_of(chunks).tolist() if row >= 0)
+        )
 
     def select(self, filters: Filters) -> Selection | None:
         """Return the chunks that filters let through; None when that is all of them."""
-        return None if filters == Filters() else self._lately(("select", filters), lambda: self._selected(filters))
+        if filters == Filters():
+            return None
+        return self._lately(("select", filters), lambda: self._selected(filters))
 
     def _lately(self, key: Any, make: Callable[[], RowSelection]) -> RowSelection:
         """Return a selection of those that were last asked for, or make it."""
@@ -247,7 +339,10 @@ class PostgresCatalog:
         made = make()
         with self._view.kept.lock:
             held[key] = made.rows, made.but
-            while len(held) > MOST_SELECTIONS or sum(len(rows) for rows, _ in held.values()) > MOST_ROWS:
+            while (
+                len(held) > MOST_SELECTIONS
+                or sum(len(rows) for rows, _ in held.values()) > MOST_ROWS
+            ):
                 held.popitem(last=False)
         return made
 
@@ -257,73 +352,145 @@ class PostgresCatalog:
         hidden = (path for folder, path in filters.hidden if folder == self._folder)
         left_out = [stored(path) for path in (*filters.without, *hidden)]
         chosen = self._passing(filters)
-        return chosen - self._chunks_of(_Asked("path = ANY(%s)", (left_out,))) if left_out else chosen
+        if left_out:
+            return chosen - self._chunks_of(_Asked("path = ANY(%s)", (left_out,)))
+        return chosen
 
     def _passing(self, filters: Filters) -> RowSelection:
-        """Return the chunks of the documents that pass path globs (any), tags (all) and the dates."""
-        asked = [_Asked("tags @> ARRAY[%s]::text[]", (looked_up(fold(tag.lstrip("#"))),)) for tag in filters.tag]
-        asked += [_Asked(f"day {sign} %s", (day,)) for sign, day in ((">=", filters.since), ("<=", filters.until)) if day is not None]
+        """Return the chunks of the documents that pass path globs (any), tags (all) and the
+        dates.
+        """
+        asked = [
+            _Asked("tags @> ARRAY[%s]::text[]", (looked_up(fold(tag.lstrip("#"))),))
+            for tag in filters.tag
+        ]
+        asked += [
+            _Asked(f"day {sign} %s", (day,))
+            for sign, day in ((">=", filters.since), ("<=", filters.until))
+            if day is not None
+        ]
         if filters.path:
             likely = " OR ".join(["path LIKE %s"] * len(filters.path))
-            asked.append(_Asked(f"({likely})", tuple(stored(_path_like(glob)) for glob in filters.path)))
+            asked.append(
+                _Asked(f"({likely})", tuple(stored(_path_like(glob)) for glob in filters.path))
+            )
         if not asked:
             return self.everything()
-        is_met = (lambda path: any(meets(glob, path) for glob in filters.path)) if filters.path else None
-        whole = _Asked(" AND ".join(each.sql for each in asked), tuple(each for one in asked for each in one.parameters), is_met)
+        is_met = (
+            (lambda path: any(meets(glob, path) for glob in filters.path)) if filters.path else None
+        )
+        whole = _Asked(
+            " AND ".join(each.sql for each in asked),
+            tuple(each for one in asked for each in one.parameters),
+            is_met,
+        )
         return self._chunks_of(whole, "path")
 
     def _chunks_of(self, asked: _Asked, column: str = "folded") -> RowSelection:
-        """Return all chunks of the documents that meet what is asked; a column is read where it decides."""
+        """Return all chunks of the documents that meet what is asked; a column is read where it
+        decides.
+        """
         columns = f"id, chunks, {column}" if asked.is_met else "id, chunks"
-        found = self._view.fetch(f"SELECT {columns} FROM documents WHERE folder = %s AND chunks > 0 AND {asked.sql}", *asked.parameters)
+        found = self._view.fetch(
+            f"SELECT {columns} FROM documents WHERE folder = %s AND chunks > 0 AND {asked.sql}",
+            *asked.parameters,
+        )
         if asked.is_met:
             found = [row for row in found if asked.is_met(row[2])]
-        return RowSelection(self._view, rows_of_documents(*(np.array([row[n] for row in found], dtype=np.int64) for n in (0, 1))))
+        return RowSelection(
+            self._view,
+            rows_of_documents(
+                *(np.array([row[n] for row in found], dtype=np.int64) for n in (0, 1))
+            ),
+        )
 
     def meeting(self, condition: Condition) -> Selection:
         """Return the chunks of the documents that meet a condition."""
-        return self._lately((condition.field, condition.value), lambda: self._chunks_of(_asked(condition)))
+        return self._lately(
+            (condition.field, condition.value), lambda: self._chunks_of(_asked(condition))
+        )
 
     def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
-        """Tell whether a document meets a condition that is none of the hidden ones, with chunks or without."""
-        asked, left_out = _asked(condition), [stored(path) for folder, path in hidden if folder == self._folder]
-        sql = f"SELECT folded FROM documents WHERE folder = %s AND {asked.sql} AND NOT (path = ANY(%s)){'' if asked.is_met else ' LIMIT 1'}"
-        return any(asked.is_met is None or asked.is_met(folded) for (folded,) in self._view.fetch(sql, *asked.parameters, left_out))
+        """Tell whether a document meets a condition that is none of the hidden ones, with chunks or
+        without.
+        """
+        asked, left_out = (
+            _asked(condition),
+            [stored(path) for folder, path in hidden if folder == self._folder],
+        )
+        sql = (
+            f"SELECT folded FROM documents WHERE folder = %s AND {asked.sql} AND NOT (path = "
+            f"ANY(%s)){'' if asked.is_met else ' LIMIT 1'}"
+        )
+        return any(
+            asked.is_met is None or asked.is_met(folded)
+            for (folded,) in self._view.fetch(sql, *asked.parameters, left_out)
+        )
 
     def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
         """Return every so manieth chunk of a selection."""
         chosen = self.everything() if within is None else selection_of(within)
         sample = self._view.state.facts["sample"]
         if (step, start) == (sample["step"], 0) and self._is_sampled(chosen, sample["but_repeats"]):
-            return self._ids(once(self._view, "sample", lambda: np.sort(owners(self._view, as_rows(sample["rows"])).ids)))
-        key = ("every", step, start, chosen.but, blake2b(chosen.rows.tobytes(), digest_size=16).digest())
-        return self._ids(self._lately(key, lambda: RowSelection(self._view, self._spread(step, chosen, start))).rows)
+            return self._ids(
+                once(
+                    self._view,
+                    "sample",
+                    lambda: np.sort(owners(self._view, as_rows(sample["rows"])).ids),
+                )
+            )
+        key = (
+            "every",
+            step,
+            start,
+            chosen.but,
+            blake2b(chosen.rows.tobytes(), digest_size=16).digest(),
+        )
+        return self._ids(
+            self._lately(
+                key, lambda: RowSelection(self._view, self._spread(step, chosen, start))
+            ).rows
+        )
 
     def _ids(self, numbers: Rows) -> list[ChunkId]:
         return [ChunkId(n) for n in numbers.tolist()]
 
     def _is_sampled(self, chosen: RowSelection, but_repeats: bool) -> bool:
-        """Tell whether a selection is the one of which the folder's sample is: all chunks but repeats."""
-        if not chosen.but or len(chosen.rows) != (self._view.state.facts["repeats"] if but_repeats else 0):
+        """Tell whether a selection is the one of which the folder's sample is: all chunks but
+        repeats.
+        """
+        if not chosen.but:
             return False
-        return not but_repeats or np.array_equal(chosen.rows, repeated_rows(self._view))
+        if not but_repeats:
+            return not len(chosen.rows)
+        if len(chosen.rows) != self._view.state.facts["repeats"]:
+            return False
+        return np.array_equal(chosen.rows, repeated_rows(self._view))
 
     def _spread(self, step: int, chosen: RowSelection, start: int) -> Rows:
-        """Return the ids of every so manieth chunk; of all but a few, documents are counted in the database."""
+        """Return the ids of every so manieth chunk; of all but a few, documents are counted in the
+        database.
+        """
         if not chosen.but:
             return np.sort(chosen.owners.ids)[start::step]
         sql = (
-            "SELECT s.place, s.id, s.chunks, at - s.until + s.size FROM (SELECT d.place, d.id, d.chunks, d.chunks - coalesce(g.count, 0) AS size,"
-            " sum(d.chunks - coalesce(g.count, 0)) OVER (ORDER BY d.place) AS until FROM (SELECT * FROM documents WHERE folder = %s) d"
+            "SELECT s.place, s.id, s.chunks, at - s.until + s.size FROM (SELECT d.place, d.id, "
+            "d.chunks, d.chunks - coalesce(g.count, 0) AS size,"
+            " sum(d.chunks - coalesce(g.count, 0)) OVER (ORDER BY d.place) AS until FROM (SELECT * "
+            "FROM documents WHERE folder = %s) d"
             " LEFT JOIN unnest(%s::bigint[], %s::int[]) AS g (id, count) ON g.id = d.id) s"
             " CROSS JOIN (SELECT %s::bigint AS start, %s::bigint AS step) k CROSS JOIN LATERAL"
-            " generate_series(k.start + (greatest(s.until - s.size - k.start, 0) + k.step - 1) / k.step * k.step, s.until - 1, k.step) AS at"
+            " generate_series(k.start + (greatest(s.until - s.size - k.start, 0) + k.step - 1) / "
+            "k.step * k.step, s.until - 1, k.step) AS at"
             " ORDER BY s.place, at"
         )
         gone = chosen.owners
         rows = self._view.fetch(sql, gone.documents.tolist(), gone.counts.tolist(), start, step)
         left = {row: chosen.left_in(row, size) for _, row, size, _ in rows}
-        return np.array([place << ORDINAL_BITS | int(left[row][nth]) for place, row, _, nth in rows], dtype=np.int64)
+        return np.array(
+            [place << ORDINAL_BITS | int(left[row][nth]) for place, row, _, nth in rows],
+            dtype=np.int64,
+        )
 
     # -------------------------------------------------------------- names
 
@@ -331,7 +498,15 @@ class PostgresCatalog:
         """Return the tags, or the directories and paths, that are most like a value."""
         if field == "title":
             return ()
-        return nearest(field, value, once(self._view, "tags" if field == "tag" else "places", self._tags if field == "tag" else self._places))
+        return nearest(
+            field,
+            value,
+            once(
+                self._view,
+                "tags" if field == "tag" else "places",
+                self._tags if field == "tag" else self._places,
+            ),
+        )
 
     def _tags(self) -> Mapping[str, str]:
         documents = self._listed(LISTED_AT_ONCE, " AND tags <> '{}'")
@@ -347,24 +522,41 @@ class PostgresCatalog:
             asked = _Asked("tags @> ARRAY[%s]::text[]", (looked_up(fold_line(name)),))
         elif name.endswith("/"):
             asked = _Asked("starts_with(path, %s)", (stored(name),))
-        return (document for _, document in self._listed(BEARING_AT_ONCE, f" AND {asked.sql}", *asked.parameters))
+        return (
+            document
+            for _, document in self._listed(BEARING_AT_ONCE, f" AND {asked.sql}", *asked.parameters)
+        )
 
     def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         """Return the documents with a name of these letters."""
-        sql = "SELECT place, names, lengths FROM documents WHERE folder = %s AND names @> ARRAY[%s]::text[] ORDER BY place"
+        sql = (
+            "SELECT place, names, lengths FROM documents WHERE folder = %s AND names @> "
+            "ARRAY[%s]::text[] ORDER BY place"
+        )
         key = looked_up(letters)
         found = self._view.fetch(sql, key)
         return [
             DocumentId(place)
             for place, names, lengths in found
-            if any(name == key and length <= longest for name, length in zip(names, lengths, strict=True))
+            if any(
+                name == key and length <= longest
+                for name, length in zip(names, lengths, strict=True)
+            )
         ]
 
     def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
         """Return the abbreviations with one of these forms, and how many documents define each."""
-        sql = "SELECT short, long, count(*) FROM abbreviations WHERE folder = %s AND (short = ANY(%s) OR key = ANY(%s)) GROUP BY short, long"
+        sql = (
+            "SELECT short, long, count(*) FROM abbreviations WHERE folder = %s AND (short = "
+            "ANY(%s) OR key = ANY(%s)) GROUP BY short, long"
+        )
         asked = sorted(map(stored, forms))
-        return {Abbreviation(short, long): count for short, long, count in self._view.fetch(sql, asked, asked)} if asked else {}
+        if not asked:
+            return {}
+        return {
+            Abbreviation(short, long): count
+            for short, long, count in self._view.fetch(sql, asked, asked)
+        }
 
     # -------------------------------------------------------------- days
 
@@ -372,30 +564,51 @@ class PostgresCatalog:
     def days(self) -> Days:
         """Between which days the documents lie."""
         first, written = (self._view.state.facts[key] for key in ("first_day", "written_day"))
-        return Days(date.fromisoformat(first) if first else None, date.fromisoformat(written) if written else None)
+        return Days(
+            date.fromisoformat(first) if first else None,
+            date.fromisoformat(written) if written else None,
+        )
 
     def newest_day(self, last: date | None) -> date | None:
         """Return the latest day of a document, not later than `last`."""
         sql = "SELECT max(day) FROM documents WHERE folder = %s AND day <= %s"
-        found: date | None = once(self._view, f"newest day to {last}", lambda: self._view.fetch(sql, last or date.max)[0][0])
+        found: date | None = once(
+            self._view,
+            f"newest day to {last}",
+            lambda: self._view.fetch(sql, last or date.max)[0][0],
+        )
         return found
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
-        """Return the first chunk in a selection of each of its newest documents, and how many documents it has."""
+        """Return the first chunk in a selection of each of its newest documents, and how many
+        documents it has.
+        """
         chosen = self.everything() if within is None else selection_of(within)
         which, rows = self._documents_of(chosen)
-        ordered = f"SELECT id, place, chunks FROM documents WHERE {which} ORDER BY day DESC NULLS LAST, place LIMIT %s"
+        ordered = (
+            f"SELECT id, place, chunks FROM documents WHERE {which} ORDER BY day DESC NULLS LAST, "
+            "place LIMIT %s"
+        )
         found = self._view.fetch(ordered, rows, limit)
         ((count,),) = self._view.fetch(f"SELECT count(*) FROM documents WHERE {which}", rows)
-        return [ChunkId(place << ORDINAL_BITS | int(chosen.left_in(row, size)[0])) for row, place, size in found], count
+        return [
+            ChunkId(place << ORDINAL_BITS | int(chosen.left_in(row, size)[0]))
+            for row, place, size in found
+        ], count
 
     def undated(self, within: Selection | None) -> int:
         """Count the documents of a selection of which no day is known."""
-        which, rows = self._documents_of(self.everything() if within is None else selection_of(within))
-        return int(self._view.fetch(f"SELECT count(*) FROM documents WHERE {which} AND day IS NULL", rows)[0][0])
+        which, rows = self._documents_of(
+            self.everything() if within is None else selection_of(within)
+        )
+        sql = f"SELECT count(*) FROM documents WHERE {which} AND day IS NULL"
+        ((count,),) = self._view.fetch(sql, rows)
+        return int(count)
 
     def _documents_of(self, chosen: RowSelection) -> tuple[str, list[int]]:
-        """Return which documents have a chunk in a selection: an expression, and the row ids in it."""
+        """Return which documents have a chunk in a selection: an expression, and the row ids in
+        it.
+        """
         if chosen.but:
             return "folder = %s AND chunks > 0 AND NOT (id = ANY(%s))", chosen.whole.tolist()
         return "folder = %s AND id = ANY(%s)", chosen.owners.documents.tolist()
@@ -410,7 +623,8 @@ def repeated_rows(view: FolderView) -> Rows:
     """Return the rows of the chunks that repeat another one of their document, ascending."""
     if not view.state.facts["repeats"]:
         return NO_ROWS
-    return once(view, "repeats", lambda: as_rows(row for (row,) in view.fetch("SELECT chunk FROM repeats WHERE folder = %s")))
+    sql = "SELECT chunk FROM repeats WHERE folder = %s"
+    return once(view, "repeats", lambda: as_rows(row for (row,) in view.fetch(sql)))
 
 
 # ------------------------------------------------------------------ links
@@ -425,7 +639,8 @@ class PostgresLinkGraph:
     def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
         """Return the documents that this one links to."""
         sql = (
-            "SELECT DISTINCT d.id, d.place, d.chunks FROM links l JOIN documents d ON d.folder = l.folder AND d.path = l.resolved"
+            "SELECT DISTINCT d.id, d.place, d.chunks FROM links l JOIN documents d ON d.folder = "
+            "l.folder AND d.path = l.resolved"
             " WHERE l.folder = %s AND l.document = %s AND d.id <> l.document ORDER BY d.place"
         )
         return self._found(sql, placed_of(self._view, document).row)
@@ -433,10 +648,13 @@ class PostgresLinkGraph:
     def linking(self, document: DocumentId) -> tuple[DocumentId, ...]:
         """Return the documents that link to this one."""
         sql = (
-            "SELECT DISTINCT d.id, d.place, d.chunks FROM links l JOIN documents d ON d.folder = l.folder AND d.id = l.document"
+            "SELECT DISTINCT d.id, d.place, d.chunks FROM links l JOIN documents d ON d.folder = "
+            "l.folder AND d.id = l.document"
             " WHERE l.folder = %s AND l.resolved = %s AND d.path <> l.resolved ORDER BY d.place"
         )
         return self._found(sql, self._documents[document].path)
 
     def _found(self, sql: str, of: Any) -> tuple[DocumentId, ...]:
-        return tuple(DocumentId(each.place) for each in self._view.keep_placed(self._view.fetch(sql, of)))
+        return tuple(
+            DocumentId(each.place) for each in self._view.keep_placed(self._view.fetch(sql, of))
+        )

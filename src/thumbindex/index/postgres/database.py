@@ -1,4 +1,6 @@
-"""The door to PostgreSQL: connections, one snapshot a question, vectors in half precision, and foreign errors told in words."""
+"""The door to PostgreSQL: connections, one snapshot a question, vectors in half precision, and
+foreign errors told in words.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.errors import EngineError, EngineLostError, IndexBusyError, IndexTooNewError, StorageError, install_with
+from thumbindex.errors import (
+    EngineError,
+    EngineLostError,
+    IndexBusyError,
+    IndexTooNewError,
+    StorageError,
+    install_with,
+)
 from thumbindex.model import STATEMENT_BUCKETS, DatabaseStatus
 from thumbindex.text import without_password
 
@@ -29,32 +38,44 @@ try:
 
     from thumbindex.index.postgres.connections import Connections, Held, place_of
 except ImportError as error:
-    raise EngineError(f"A database needs the extra `postgres`: {install_with('postgres')}.") from error
+    raise EngineError(
+        f"A database needs the extra `postgres`: {install_with('postgres')}."
+    ) from error
 
 VERSION = 2
 """Of our schema. Another one is never changed without being asked: `thumbindex engine migrate`."""
 
 FOLDERS_A_SHARD = 1_000_000
-"""Numbers that the folders of one shard are taken from, each once: shards are numbered from 0 to 999."""
+"""Numbers that the folders of one shard are taken from, each once: shards are numbered from 0 to
+999.
+"""
 
 QUESTION_SECONDS = 30
 """The longest that one statement of a question may take."""
 
 GRACE_SECONDS = 5.0
-"""So long after the database was lost those who lost it ask again: another server takes over, or the same one is started again, in less."""
+"""So long after the database was lost those who lost it ask again: another server takes over, or
+the same one is started again, in less.
+"""
 
 SLOW_SECONDS = 0.5
-"""A statement that takes longer is counted as slow: one of a question takes a millisecond to a tenth of a second."""
+"""A statement that takes longer is counted as slow: one of a question takes a millisecond to a
+tenth of a second.
+"""
 
 LONGEST_SHAPE = 300
 """Letters of a slow statement that are shown."""
 
 LAG = (
     "SELECT (CASE WHEN NOT pg_is_in_recovery() THEN 0"
-    " WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT FROM pg_stat_wal_receiver) THEN 0"
-    " ELSE coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 0) END)::float8"
+    " WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT FROM "
+    "pg_stat_wal_receiver) THEN 0"
+    " ELSE coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 0) "
+    "END)::float8"
 )
-"""How many seconds a server is behind its primary, at most: one that receives nothing cannot know whether it lacks anything."""
+"""How many seconds a server is behind its primary, at most: one that receives nothing cannot know
+whether it lacks anything.
+"""
 
 LOOK_SECONDS = 5.0
 """How often a standby is asked while it answers questions how far it is behind."""
@@ -82,7 +103,11 @@ class _HalfDumper(Dumper):
 
 @dataclass(slots=True, eq=False)
 class Statements:
-    """What was asked of a database: how many statements, how long they took, and which one took longest. Safe to use from several threads."""
+    """What was asked of a database: how many statements, how long they took, and which one took
+    longest.
+
+    Safe to use from several threads.
+    """
 
     count: int = 0
     slow: int = 0
@@ -104,8 +129,12 @@ class Statements:
 
 
 def shape_of(sql: str) -> str:
-    """Return a statement without the values in it: numbers and texts that somebody may have asked for."""
-    return re.sub(r"'[^']*'", "'…'", re.sub(r"(?<=[\W_])\d+\b", "…", " ".join(sql.split())))[:LONGEST_SHAPE]
+    """Return a statement without the values in it: numbers and texts that somebody may have asked
+    for.
+    """
+    return re.sub(r"'[^']*'", "'…'", re.sub(r"(?<=[\W_])\d+\b", "…", " ".join(sql.split())))[
+        :LONGEST_SHAPE
+    ]
 
 
 class Session:
@@ -137,11 +166,22 @@ class Session:
         with self._asking(sql):
             return self._connection.execute(sql.encode(), parameters).rowcount
 
-    def copy(self, table: str, columns: Sequence[str], types: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    def copy(
+        self,
+        table: str,
+        columns: Sequence[str],
+        types: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+    ) -> int:
         """Add rows by COPY, of these columns and their types; return how many."""
         count = 0
         sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT binary)"
-        with self._lock, translated(self._where), self._connection.cursor() as cursor, cursor.copy(sql.encode()) as copy:
+        with (
+            self._lock,
+            translated(self._where),
+            self._connection.cursor() as cursor,
+            cursor.copy(sql.encode()) as copy,
+        ):
             copy.set_types(types)
             for row in rows:
                 copy.write_row(row)
@@ -150,7 +190,9 @@ class Session:
 
     @contextmanager
     def _asking(self, sql: str) -> Iterator[None]:
-        """Have one statement at a time, counted; once the database was lost each later one says so, too."""
+        """Have one statement at a time, counted; once the database was lost each later one says so,
+        too.
+        """
         with self._lock:
             if self._lost is not None:
                 raise self._lost
@@ -166,9 +208,12 @@ class Session:
 
 
 class Engine:
-    """A database that holds published folders, on one server or on several of which one answers. Cheap to make; connects when it is first asked.
+    """A database that holds published folders, on one server or on several of which one answers.
 
-    Who `writes` is led to the primary, others to a standby where there is one, unless the address says otherwise. Safe to use from several threads.
+    Cheap to make; connects when it is first asked.
+
+    Who `writes` is led to the primary, others to a standby where there is one, unless the address
+    says otherwise. Safe to use from several threads.
     """
 
     schema: ClassVar[str] = "schema.sql"
@@ -179,7 +224,8 @@ class Engine:
         self._connections = Connections(url, _configured, writes=writes)
         self._statements = Statements()
         self._lost_at: float | None = None  # when the database was lost that has not been had since
-        self._answered: tuple[str, bool, float] = ("", False, 0.0)  # who answered last, whether it is a standby, and how far behind it was
+        # who answered last, whether it is a standby, and how far behind it was
+        self._answered: tuple[str, bool, float] = ("", False, 0.0)
         self._looked_at = 0.0
 
     def close(self) -> None:
@@ -192,15 +238,23 @@ class Engine:
 
     @property
     def may_come_back(self) -> bool:
-        """Tell whether the database is there, or was lost so lately that it is worth asking again."""
+        """Tell whether the database is there, or was lost so lately that it is worth asking
+        again.
+        """
         return self._lost_at is None or time.monotonic() < self._lost_at + GRACE_SECONDS
 
     # -------------------------------------------------------------- sessions
 
     @contextmanager
     def question(self) -> Iterator[Session]:
-        """Give a session that only reads, all of it at one moment. Raises EngineError; EngineLostError where the whole may be asked again."""
-        begin = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '{QUESTION_SECONDS}s'"
+        """Give a session that only reads, all of it at one moment.
+
+        Raises EngineError; EngineLostError where the whole may be asked again.
+        """
+        begin = (
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = "
+            f"'{QUESTION_SECONDS}s'"
+        )
         with self._begun(begin.encode()) as held:
             session = Session(held, self.where, self._statements)
             self._look(session)
@@ -208,12 +262,20 @@ class Engine:
 
     @contextmanager
     def change(self, lock: int | None = None) -> Iterator[Session]:
-        """Give a session whose changes are all kept, or none. With `lock` it is the only one that holds that lock. Raises IndexBusyError."""
+        """Give a session whose changes are all kept, or none.
+
+        With `lock` it is the only one that holds that lock. Raises IndexBusyError.
+        """
         with self._begun(b"BEGIN") as held:
             if lock is not None:
-                (is_ours,) = held.connection.execute(b"SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCK_CLASS, lock)).fetchone() or (False,)
+                (is_ours,) = held.connection.execute(
+                    b"SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCK_CLASS, lock)
+                ).fetchone() or (False,)
                 if not is_ours:
-                    raise IndexBusyError(f"Another builder is publishing this folder to {self.where}: try again when it is done.")
+                    raise IndexBusyError(
+                        f"Another builder is publishing this folder to {self.where}: try "
+                        "again when it is done."
+                    )
             yield Session(held, self.where, self._statements)
             held.connection.execute(b"COMMIT")
 
@@ -225,7 +287,8 @@ class Engine:
             try:
                 yield held
             except StorageError as error:
-                if isinstance(error.__cause__, pg.ReadOnlySqlTransaction):  # it was the primary server, and is no more
+                # it was the primary server, and is no more
+                if isinstance(error.__cause__, pg.ReadOnlySqlTransaction):
                     self._connections.give_up(held.host)
                     held.until = 0.0
                 raise
@@ -238,7 +301,9 @@ class Engine:
                 self._connections.give_back(held)
 
     def _taken(self, begin: bytes) -> Held:
-        """Take a connection on which a transaction has begun; one that died while nobody used it is given up, with all others to that server."""
+        """Take a connection on which a transaction has begun; one that died while nobody used it is
+        given up, with all others to that server.
+        """
         while True:
             try:
                 held = self._connections.take()
@@ -264,14 +329,24 @@ class Engine:
         if is_same and (not is_standby or time.monotonic() < self._looked_at + LOOK_SECONDS):
             return
         self._looked_at = time.monotonic()
-        self._answered = (session.host, is_standby, float(session.fetch(LAG)[0][0]) if is_standby else 0.0)
+        self._answered = (
+            session.host,
+            is_standby,
+            float(session.fetch(LAG)[0][0]) if is_standby else 0.0,
+        )
 
     def lag(self, within: float) -> float:
-        """Return how many seconds the server was behind that answered last, as it said not longer ago than that; else 0. Nothing is asked."""
+        """Return how many seconds the server was behind that answered last, as it said not longer
+        ago than that; else 0.
+
+        Nothing is asked.
+        """
         return self._answered[2] if time.monotonic() < self._looked_at + within else 0.0
 
     def status(self, session: Session | None = None) -> DatabaseStatus:
-        """Ask in a session who answers and how far behind it is, and tell what was counted here; without a session nothing is asked."""
+        """Ask in a session who answers and how far behind it is, and tell what was counted here;
+        without a session nothing is asked.
+        """
         server, is_standby, lag = "", False, None
         if session is not None:
             self._looked_at = 0.0
@@ -306,37 +381,58 @@ class Engine:
             return int(found[0][0]) if found else 0
 
     def check(self) -> None:
-        """Raise EngineError where our schema is not there, or another version of it; IndexTooNewError where that is a later one."""
+        """Raise EngineError where our schema is not there, or another version of it;
+        IndexTooNewError where that is a later one.
+        """
         found = self.version()
         if found == 0:
-            raise EngineError(f"The database at {self.where} holds no index of thumbindex: make one with `thumbindex engine migrate --engine URL`.")
+            raise EngineError(
+                f"The database at {self.where} holds no index of thumbindex: make one with "
+                "`thumbindex engine migrate --engine URL`."
+            )
         if found > VERSION:
-            raise IndexTooNewError(f"The index at {self.where} is of a later version (schema {found}): upgrade thumbindex here.")
+            raise IndexTooNewError(
+                f"The index at {self.where} is of a later version (schema {found}): upgrade "
+                "thumbindex here."
+            )
         if found < VERSION:
             raise EngineError(
-                f"The index at {self.where} is of an earlier version (schema {found}): `thumbindex engine migrate --engine URL` makes it anew,"
+                f"The index at {self.where} is of an earlier version (schema {found}): `thumbindex "
+                "engine migrate --engine URL` makes it anew,"
                 " and builders publish their folders again."
             )
 
     def migrate(self, shard: int = 0) -> int:
-        """Make the tables, anew where those that are there are of an earlier version; return the version that was there before.
+        """Make the tables, anew where those that are there are of an earlier version; return the
+        version that was there before.
 
-        What is there is a copy, so that none is converted: builders publish their folders again. `shard` numbers this database among those that
-        one hub reads; one that has a number keeps it.
+        What is there is a copy, so that none is converted: builders publish their folders again.
+        `shard` numbers this database among those that one hub reads; one that has a number keeps
+        it.
         """
         found = self.version()
         if found > VERSION:
             self.check()
         held = self.shard() if found else None
         if found and held is None:
-            raise EngineError(f"{self.where} is a hub, which has no tables of its own: make its database anew, and attach its shards.")
+            raise EngineError(
+                f"{self.where} is a hub, which has no tables of its own: make its database "
+                "anew, and attach its shards."
+            )
         if held and shard not in (0, held):
-            raise EngineError(f"{self.where} is shard {held} already, and its folders are numbered so: give another database this number.")
+            raise EngineError(
+                f"{self.where} is shard {held} already, and its folders are numbered so: give "
+                "another database this number."
+            )
         if found < VERSION:
             if not found:
                 self._refuse_others()
             shard = held or shard
-            statements = without_remarks(resources.files("thumbindex.index.postgres").joinpath(self.schema).read_text(encoding="utf-8"))
+            statements = without_remarks(
+                resources.files("thumbindex.index.postgres")
+                .joinpath(self.schema)
+                .read_text(encoding="utf-8")
+            )
             with self.change(lock=0) as session:
                 session.execute("CREATE EXTENSION IF NOT EXISTS vector")
                 if found:
@@ -344,13 +440,21 @@ class Engine:
                     session.execute(f"DROP TABLE IF EXISTS {', '.join(tables)} CASCADE")
                 for statement in filter(str.strip, statements.split(";")):
                     session.execute(statement.replace("%", "%%"))
-                session.execute(f"ALTER TABLE folders ALTER COLUMN folder RESTART WITH {shard * FOLDERS_A_SHARD + 1}")
-                session.execute("INSERT INTO facts VALUES ('schema', %s), ('shard', %s)", (str(VERSION), str(shard)))
+                session.execute(
+                    "ALTER TABLE folders ALTER COLUMN folder RESTART WITH "
+                    f"{shard * FOLDERS_A_SHARD + 1}"
+                )
+                session.execute(
+                    "INSERT INTO facts VALUES ('schema', %s), ('shard', %s)",
+                    (str(VERSION), str(shard)),
+                )
             self.close()  # connections learn the type of vectors when they are made
         return found
 
     def shard(self) -> int | None:
-        """Return this database's number among shards; None of a hub, which has no folders of its own."""
+        """Return this database's number among shards; None of a hub, which has no folders of its
+        own.
+        """
         with self.question() as session:
             facts: dict[str, str] = dict(session.fetch("SELECT key, value FROM facts"))
             return None if "hub" in facts else int(facts.get("shard", "0"))
@@ -360,22 +464,45 @@ class Engine:
         if self.version():
             self.check()
             if self.shard() is not None:
-                raise EngineError(f"{self.where} holds folders of its own: a hub is a database of its own, attach this one to it.")
+                raise EngineError(
+                    f"{self.where} holds folders of its own: a hub is a database of its own, "
+                    "attach this one to it."
+                )
             return
         self._refuse_others()
         with self.change(lock=0) as session:
             session.execute("CREATE EXTENSION IF NOT EXISTS vector")
             session.execute("CREATE TABLE facts (key text PRIMARY KEY, value text NOT NULL)")
-            session.execute("INSERT INTO facts VALUES ('schema', %s), ('hub', 'yes')", (str(VERSION),))
+            session.execute(
+                "INSERT INTO facts VALUES ('schema', %s), ('hub', 'yes')", (str(VERSION),)
+            )
         self.close()
 
     def _refuse_others(self) -> None:
         """Raise EngineError where somebody else's tables have our names."""
-        names = ["documents", "chunks", "words", "links", "folders", "vectors", "segments", "postings", "texts", "wanted"]
+        names = [
+            "documents",
+            "chunks",
+            "words",
+            "links",
+            "folders",
+            "vectors",
+            "segments",
+            "postings",
+            "texts",
+            "wanted",
+        ]
         with self.question() as session:
-            found = session.fetch("SELECT n FROM unnest(%s::text[]) AS t (n) WHERE to_regclass(n) IS NOT NULL LIMIT 1", (names,))
+            found = session.fetch(
+                "SELECT n FROM unnest(%s::text[]) AS t (n) WHERE to_regclass(n) IS NOT NULL "
+                "LIMIT 1",
+                (names,),
+            )
         if found:
-            raise EngineError(f"{self.where} holds a table {found[0][0]!r} that is not thumbindex's: give it a database of its own.")
+            raise EngineError(
+                f"{self.where} holds a table {found[0][0]!r} that is not thumbindex's: give "
+                "it a database of its own."
+            )
 
 
 def without_remarks(sql: str) -> str:
@@ -393,13 +520,19 @@ def _configured(connection: psycopg.Connection[Any]) -> None:
 
 
 LOST = ("57P01", "57P02", "57P03", "57P05", "40001", "40P01", "25P03")
-"""SQLSTATE of what may be asked again: the server ends, was ended or is not ready, or a standby cannot keep a moment any longer."""
+"""SQLSTATE of what may be asked again: the server ends, was ended or is not ready, or a standby
+cannot keep a moment any longer.
+"""
 
 
 def is_lost(error: psycopg.Error) -> bool:
-    """Tell whether an error says nothing of what was asked: on another connection it may be answered."""
+    """Tell whether an error says nothing of what was asked: on another connection it may be
+    answered.
+    """
     state = error.sqlstate
-    return isinstance(error, psycopg.OperationalError) and (state is None or state in LOST or state.startswith("08"))
+    return isinstance(error, psycopg.OperationalError) and (
+        state is None or state in LOST or state.startswith("08")
+    )
 
 
 @contextmanager
@@ -413,32 +546,62 @@ def translated(where: str) -> Iterator[None]:
 
 def translation(error: psycopg.Error, where: str) -> StorageError:
     """Return the sentence for an error: what happened, where, and what to do."""
-    said = without_password(" ".join((error.diag.message_primary or str(error)).split()))  # without the details: they have values in them
+    # without the details: they have values in them
+    said = without_password(" ".join((error.diag.message_primary or str(error)).split()))
     if isinstance(error, pg.QueryCanceled):
-        return EngineError(f"{where} took more than {QUESTION_SECONDS} s for one step: ask for less, or see whether the database is overloaded.")
+        return EngineError(
+            f"{where} took more than {QUESTION_SECONDS} s for one step: ask for less, or see "
+            "whether the database is overloaded."
+        )
     if isinstance(error, (pg.UndefinedFile, pg.FeatureNotSupported)) and "vector" in said:
-        return EngineError(f"{where} has no pgvector: install version 0.8 or later on the database's machine.")
+        return EngineError(
+            f"{where} has no pgvector: install version 0.8 or later on the database's machine."
+        )
     if isinstance(error, pg.ReadOnlySqlTransaction):
         return EngineError(
-            f"The role that {where} is asked with may not do this ({said}): only the primary server takes changes, and no question does."
+            f"The role that {where} is asked with may not do this ({said}): only the primary "
+            "server takes changes, and no question does."
         )
     if isinstance(error, pg.InsufficientPrivilege):
-        return EngineError(f"The role that {where} is asked with may not do this ({said}): give it the rights in docs/scale.md, or use another role.")
+        return EngineError(
+            f"The role that {where} is asked with may not do this ({said}): give it the "
+            "rights in docs/scale.md, or use another role."
+        )
     if isinstance(error, pg.DiskFull):
-        return EngineError(f"The disk of {where} is full: free some space there; what was published before is as it was.")
+        return EngineError(
+            f"The disk of {where} is full: free some space there; what was published before "
+            "is as it was."
+        )
     if isinstance(error, pg.LockNotAvailable):
-        return IndexBusyError(f"{where} is busy: others use what is to be changed; try again in a moment.")
+        return IndexBusyError(
+            f"{where} is busy: others use what is to be changed; try again in a moment."
+        )
     if isinstance(error, pg.ProgramLimitExceeded):
-        return EngineError(f"{where} cannot hold something that long ({said}): leave the note out with corpus.exclude.")
+        return EngineError(
+            f"{where} cannot hold something that long ({said}): leave the note out with "
+            "corpus.exclude."
+        )
     if isinstance(error, (pg.UndefinedTable, pg.UndefinedColumn)):
-        return EngineError(f"{where} holds no index of thumbindex, or one of another version ({said}): see `thumbindex doctor --engine URL`.")
+        return EngineError(
+            f"{where} holds no index of thumbindex, or one of another version ({said}): see "
+            "`thumbindex doctor --engine URL`."
+        )
     if error.sqlstate in ("40001", "40P01"):
         return EngineLostError(
-            f"{where} ended a question to apply changes ({said}): ask again; `hot_standby_feedback = on` prevents it on a standby."
+            f"{where} ended a question to apply changes ({said}): ask again; "
+            "`hot_standby_feedback = on` prevents it on a standby."
         )
     if said.startswith('could not connect to server "'):  # as postgres_fdw says it
-        return EngineLostError(f"A shard that {where} reads cannot be reached ({said}): see that PostgreSQL runs there.")
+        return EngineLostError(
+            f"A shard that {where} reads cannot be reached ({said}): see that PostgreSQL runs "
+            "there."
+        )
     if isinstance(error, psycopg.OperationalError):
         kind = EngineLostError if is_lost(error) else EngineError
-        return kind(f"{where} cannot be reached ({said}): see that PostgreSQL runs there and that address, role and password are right.")
-    return EngineError(f"{where} did not do what it was asked ({said}): see `thumbindex doctor --engine URL`.")
+        return kind(
+            f"{where} cannot be reached ({said}): see that PostgreSQL runs there and that "
+            "address, role and password are right."
+        )
+    return EngineError(
+        f"{where} did not do what it was asked ({said}): see `thumbindex doctor --engine URL`."
+    )

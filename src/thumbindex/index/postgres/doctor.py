@@ -1,4 +1,6 @@
-"""What is published to a database, and what has to be right of it: the server, its extension, the schema, the role's rights, and its indexes."""
+"""What is published to a database, and what has to be right of it: the server, its extension, the
+schema, the role's rights, and its indexes.
+"""
 
 from __future__ import annotations
 
@@ -53,15 +55,30 @@ def published_folders(engine: Engine) -> tuple[PublishedFolder, ...]:
 
 def _published_folders(session: Session) -> tuple[PublishedFolder, ...]:
     sql = (
-        "SELECT folder, name, generation, facts, extract(epoch FROM published)::float8, extract(epoch FROM now() - published)::float8"
+        "SELECT folder, name, generation, facts, extract(epoch FROM published)::float8, "
+        "extract(epoch FROM now() - published)::float8"
         ' FROM folders WHERE is_current ORDER BY name COLLATE "C"'
     )
     found = []
     for folder, name, generation, told, at, seconds in session.fetch(sql):
         facts = json.loads(told)
-        documents, chunks, vectors, dimensions = (int(facts.get(key) or 0) for key in ("documents", "chunks", "vectors", "dimensions"))
+        documents, chunks, vectors, dimensions = (
+            int(facts.get(key) or 0) for key in ("documents", "chunks", "vectors", "dimensions")
+        )
         when = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
-        found.append(PublishedFolder(folder, name, generation, documents, chunks, vectors, dimensions, when, max(seconds, 0.0)))
+        found.append(
+            PublishedFolder(
+                folder,
+                name,
+                generation,
+                documents,
+                chunks,
+                vectors,
+                dimensions,
+                when,
+                max(seconds, 0.0),
+            )
+        )
     return tuple(found)
 
 
@@ -75,7 +92,8 @@ class Check:
 
 
 def examine(engine: Engine, exact_vectors: int = EXACT) -> Iterator[Check]:
-    """Yield what is found of a database, one thing after another; what cannot be looked at, as the one before is not well, is left out.
+    """Yield what is found of a database, one thing after another; what cannot be looked at, as the
+    one before is not well, is left out.
 
     Of several servers each is looked at, and then what is found of the one that answers.
     """
@@ -110,16 +128,28 @@ def _examine_hosts(hosts: Sequence[Engine]) -> Iterator[Check]:
             check = Check(name, False, str(error))
         yield Check(name, check.is_well, check.sentence)
     if primaries != 1:
-        what = "none takes changes: builders wait until one is promoted" if not primaries else f"{primaries} take changes: stop all but one"
+        what = (
+            "none takes changes: builders wait until one is promoted"
+            if not primaries
+            else f"{primaries} take changes: stop all but one"
+        )
         yield Check("primary", False, f"of these servers {what}")
 
 
 def _examine_server(engine: Engine, session: Session) -> Iterator[Check]:
-    sql = "SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_user::text"
+    sql = (
+        "SELECT current_setting('server_version_num')::int, current_setting('server_version'), "
+        "current_user::text"
+    )
     number, version, role = session.fetch(sql)[0]
     yield Check("connection", True, f"{engine.where} answers to the role {role}")
     is_new = number // 10_000 >= OLDEST_SERVER
-    yield Check("server", is_new, f"PostgreSQL {version.split()[0]}" + ("" if is_new else f": {OLDEST_SERVER} or later is needed, upgrade it"))
+    yield Check(
+        "server",
+        is_new,
+        f"PostgreSQL {version.split()[0]}"
+        + ("" if is_new else f": {OLDEST_SERVER} or later is needed, upgrade it"),
+    )
     yield _check_extension(session)
     yield _check_standby(session)
 
@@ -130,25 +160,48 @@ def _check_extension(session: Session) -> Check:
         version = str(there[0][0])
         is_new = tuple(int(part) for part in version.split(".")[:2]) >= OLDEST_EXTENSION
         return Check(
-            "extension", is_new, f"pgvector {version}" + ("" if is_new else ": 0.8 or later is needed, then `ALTER EXTENSION vector UPDATE`")
+            "extension",
+            is_new,
+            f"pgvector {version}"
+            + ("" if is_new else ": 0.8 or later is needed, then `ALTER EXTENSION vector UPDATE`"),
         )
     if session.fetch("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
-        return Check("extension", False, "pgvector is installed and not yet in this database: a superuser runs `CREATE EXTENSION vector`")
-    return Check("extension", False, "pgvector is missing: install version 0.8 or later on the database's machine")
+        return Check(
+            "extension",
+            False,
+            "pgvector is installed and not yet in this database: a superuser runs `CREATE "
+            "EXTENSION vector`",
+        )
+    return Check(
+        "extension",
+        False,
+        "pgvector is missing: install version 0.8 or later on the database's machine",
+    )
 
 
 def _check_standby(session: Session) -> Check:
     (is_standby,) = session.fetch("SELECT pg_is_in_recovery()")[0]
     if not is_standby:
-        count, seconds = session.fetch("SELECT count(*), coalesce(extract(epoch FROM max(replay_lag)), 0)::float8 FROM pg_stat_replication")[0]
-        return _lag(seconds, f"the primary server, with {plural(count, 'standby')}", "the slowest is")
+        count, seconds = session.fetch(
+            "SELECT count(*), coalesce(extract(epoch FROM max(replay_lag)), 0)::float8 FROM "
+            "pg_stat_replication"
+        )[0]
+        return _lag(
+            seconds, f"the primary server, with {plural(count, 'standby')}", "the slowest is"
+        )
     return _lag(session.fetch(LAG)[0][0], "a standby, which is enough to answer from", "it is")
 
 
 def _lag(seconds: float, what: str, who: str) -> Check:
     if seconds <= LONGEST_LAG_SECONDS:
-        return Check("replication", True, f"{what}; {who} {seconds:.1f} s behind" if seconds else what)
-    return Check("replication", False, f"{what}; {who} {seconds:,.0f} s behind: answers are that old, see what holds it up")
+        return Check(
+            "replication", True, f"{what}; {who} {seconds:.1f} s behind" if seconds else what
+        )
+    return Check(
+        "replication",
+        False,
+        f"{what}; {who} {seconds:,.0f} s behind: answers are that old, see what holds it up",
+    )
 
 
 def _check_schema(engine: Engine) -> tuple[bool, Check]:
@@ -163,35 +216,65 @@ def _examine_queue(session: Session) -> Iterator[Check]:
     if session.fetch("SELECT to_regclass('texts') IS NULL")[0][0]:  # a hub: its shards have queues
         return
     for each in queue.counts(session):
-        waits = f"{plural(each.waiting, 'text')} of the model {one_line(each.model)} for a worker (`thumbindex work --engine URL`)"
-        yield Check("queue", True, f"{waits}, {plural(each.done, 'vector')} for a builder (`thumbindex engine publish --queue`)")
+        waits = (
+            f"{plural(each.waiting, 'text')} of the model {one_line(each.model)} for a worker "
+            "(`thumbindex work --engine URL`)"
+        )
+        yield Check(
+            "queue",
+            True,
+            f"{waits}, {plural(each.done, 'vector')} for a builder (`thumbindex engine "
+            "publish --queue`)",
+        )
 
 
 def _check_rights(session: Session) -> Check:
     names = ["facts", "folders", *TABLES, "texts", "wanted"]
     sql = (
-        "SELECT has_table_privilege(name, 'SELECT'), pg_has_role(relowner, 'USAGE') FROM unnest(%s::text[]) AS name"
+        "SELECT has_table_privilege(name, 'SELECT'), pg_has_role(relowner, 'USAGE') FROM "
+        "unnest(%s::text[]) AS name"
         " JOIN pg_class ON pg_class.oid = to_regclass(name)"
     )
     rows = session.fetch(sql, (names,))
     may_read, owns = all(reads for reads, _ in rows), all(owner for _, owner in rows)
     (may_create,) = session.fetch("SELECT has_schema_privilege(current_schema(), 'CREATE')")[0]
     if not may_read:
-        return Check("rights", False, "this role may not read: `GRANT SELECT ON ALL TABLES IN SCHEMA public TO` it")
+        return Check(
+            "rights",
+            False,
+            "this role may not read: `GRANT SELECT ON ALL TABLES IN SCHEMA public TO` it",
+        )
     if owns and may_create:
         return Check("rights", True, "this role may read and publish")
-    return Check("rights", True, "this role may read, which is enough for a server, and not publish, for which it has to own the tables")
+    return Check(
+        "rights",
+        True,
+        "this role may read, which is enough for a server, and not publish, for which it has "
+        "to own the tables",
+    )
 
 
 def _examine_folders(session: Session, exact_vectors: int) -> Iterator[Check]:
     found = _published_folders(session)
     if not found:
-        yield Check("folders", False, "none is published yet: `thumbindex engine publish --folder DIR` does it")
+        yield Check(
+            "folders",
+            False,
+            "none is published yet: `thumbindex engine publish --folder DIR` does it",
+        )
     for each in found:
         size = f"{plural(each.documents, 'document')}, {plural(each.chunks, 'chunk')}"
-        yield Check(f"folder {each.name}", True, f"generation {each.generation:,}, {size}; a builder said so {_ago(each.seconds)}")
+        yield Check(
+            f"folder {each.name}",
+            True,
+            f"generation {each.generation:,}, {size}; a builder said so {_ago(each.seconds)}",
+        )
         if session.fetch("SELECT to_regclass(%s) IS NULL", (f"postings_{each.folder}",))[0][0]:
-            yield Check(f"indexes of {each.name}", True, "in a shard: `thumbindex doctor --engine` with its address looks at them")
+            yield Check(
+                f"indexes of {each.name}",
+                True,
+                "in a shard: `thumbindex doctor --engine` with its address looks at them",
+            )
             continue
         yield _check_terms(session, each)
         yield _check_vectors(session, each, exact_vectors)
@@ -205,14 +288,26 @@ def _ago(seconds: float) -> str:
 
 
 def _check_terms(session: Session, folder: PublishedFolder) -> Check:
-    """Look how the postings of a word are found: by the primary key of the folder's partition, without looking into any other."""
+    """Look how the postings of a word are found: by the primary key of the folder's partition,
+    without looking into any other.
+    """
     name, partition = f"words of {folder.name}", f"postings_{folder.folder}"
     sql = "SELECT columns FROM postings WHERE folder = %s AND field = 1 AND term = ANY(%s)"
     relations, indexes = _plan(session, partition, sql, (folder.folder, ["a", "b"]))
     if others := sorted(relations - {partition}):
-        return Check(name, False, f"a word is looked for in {', '.join(others)}, too: `enable_partition_pruning` has to be on")
+        return Check(
+            name,
+            False,
+            f"a word is looked for in {', '.join(others)}, too: `enable_partition_pruning` "
+            "has to be on",
+        )
     if indexes != {f"{partition}_pkey"}:
-        return Check(name, False, f"a word is not found by {partition}_pkey: `ANALYZE {partition}`, or `REINDEX TABLE {partition}`")
+        return Check(
+            name,
+            False,
+            f"a word is not found by {partition}_pkey: `ANALYZE {partition}`, or `REINDEX "
+            f"TABLE {partition}`",
+        )
     return Check(name, True, "a word is found by the key of its partition, and in no other")
 
 
@@ -221,21 +316,38 @@ def _check_vectors(session: Session, folder: PublishedFolder, exact_vectors: int
     if folder.vectors <= exact_vectors:
         return Check(name, True, f"{folder.vectors:,}: few enough to compare each with a question")
     vector = f"'[{','.join(['0'] * folder.dimensions)}]'::halfvec({folder.dimensions})"
-    sql = f"SELECT id FROM vectors WHERE folder = %s ORDER BY (vector::halfvec({folder.dimensions})) <#> {vector} LIMIT 50"
+    sql = (
+        "SELECT id FROM vectors WHERE folder = %s ORDER BY "
+        f"(vector::halfvec({folder.dimensions})) <#> {vector} LIMIT 50"
+    )
     _, indexes = _plan(session, partition, sql, (folder.folder,))
     if indexes != {f"{partition}_hnsw"}:
-        return Check(name, False, f"{folder.vectors:,}, and no index of their own is used: the next `thumbindex engine publish` makes it")
+        return Check(
+            name,
+            False,
+            f"{folder.vectors:,}, and no index of their own is used: the next `thumbindex "
+            "engine publish` makes it",
+        )
     return Check(name, True, f"{folder.vectors:,}, found by an index of their own")
 
 
-def _plan(session: Session, partition: str, sql: str, parameters: tuple[Any, ...]) -> tuple[set[str], set[str]]:
-    """Return the tables and the indexes that a query looks into. A small table is taken for a large one, which is not read whole."""
-    (size,) = session.fetch("SELECT coalesce(pg_total_relation_size(to_regclass(%s)), 0)", (partition,))[0]
+def _plan(
+    session: Session, partition: str, sql: str, parameters: tuple[Any, ...]
+) -> tuple[set[str], set[str]]:
+    """Return the tables and the indexes that a query looks into.
+
+    A small table is taken for a large one, which is not read whole.
+    """
+    (size,) = session.fetch(
+        "SELECT coalesce(pg_total_relation_size(to_regclass(%s)), 0)", (partition,)
+    )[0]
     for way in ("seqscan", "sort"):
         session.execute(f"SET LOCAL enable_{way} = {'off' if size < SMALL_BYTES else 'on'}")
     told = session.fetch(f"EXPLAIN (FORMAT JSON, COSTS false) {sql}", parameters)[0][0]
     nodes = list(_nodes((told if isinstance(told, list) else json.loads(told))[0]["Plan"]))
-    return {each["Relation Name"] for each in nodes if "Relation Name" in each}, {each["Index Name"] for each in nodes if "Index Name" in each}
+    return {each["Relation Name"] for each in nodes if "Relation Name" in each}, {
+        each["Index Name"] for each in nodes if "Index Name" in each
+    }
 
 
 def _nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

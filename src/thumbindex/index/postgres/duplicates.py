@@ -1,4 +1,6 @@
-"""What is known of duplicates in a published folder: repeats, clusters, and what the owner decided."""
+"""What is known of duplicates in a published folder: repeats, clusters, and what the owner
+decided.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,20 @@ from thumbindex.ports import Duplicates, Salience, Selection
 
 
 class PostgresDuplicates(Duplicates):
-    """Duplicates over one published folder, for one question: the copies of all chunks whose salience was asked for are looked up together."""
+    """Duplicates over one published folder, for one question: the copies of all chunks whose
+    salience was asked for are looked up together.
+    """
 
     def __init__(self, view: FolderView) -> None:
         self._view = view
         self._asked: dict[ChunkId, None] = {}  # whose copies may be asked for
-        self._groups: dict[ChunkId, Sequence[ChunkId]] = {}  # what says the same as each, itself included, ascending
+        # what says the same as each, itself included, ascending
+        self._groups: dict[ChunkId, Sequence[ChunkId]] = {}
 
     def repeated(self) -> Selection | None:
-        """Return the chunks that repeat another one of their document; None where there are none."""
+        """Return the chunks that repeat another one of their document; None where there are
+        none.
+        """
         rows = repeated_rows(self._view)
         return RowSelection(self._view, rows) if len(rows) else None
 
@@ -31,17 +38,29 @@ class PostgresDuplicates(Duplicates):
         """Return how much chunks matter in their documents, boosts included."""
         self._asked.update(dict.fromkeys(chunks))
         rows = self._view.rows_of(chunks).tolist()
-        found: dict[int, float] = dict(self._view.fetch("SELECT id, salience FROM chunks WHERE folder = %s AND id = ANY(%s)", rows))
+        found: dict[int, float] = dict(
+            self._view.fetch(
+                "SELECT id, salience FROM chunks WHERE folder = %s AND id = ANY(%s)", rows
+            )
+        )
         return np.array([found[row] for row in rows], dtype=np.float64)
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
-        """Return the chunks that say what this one says: fellow repeats of its document, and copies in others."""
+        """Return the chunks that say what this one says: fellow repeats of its document, and copies
+        in others.
+        """
         if chunk not in self._groups:
-            self._groups.update(self._grouped([chunk, *(n for n in self._asked if n not in self._groups and n != chunk)]))
+            self._groups.update(
+                self._grouped(
+                    [chunk, *(n for n in self._asked if n not in self._groups and n != chunk)]
+                )
+            )
         return tuple(n for n in self._groups[chunk] if n != chunk)
 
     def _grouped(self, chunks: Sequence[ChunkId]) -> Mapping[ChunkId, Sequence[ChunkId]]:
-        """Return with each chunk its keeper, what repeats that one, and its copies: those that repeat are in no cluster themselves."""
+        """Return with each chunk its keeper, what repeats that one, and its copies: those that
+        repeat are in no cluster themselves.
+        """
         rows = self._view.rows_of(chunks).tolist()
         keepers = self._keepers(rows)
         groups = {row: {row} for row in set(keepers.values())}
@@ -54,27 +73,39 @@ class PostgresDuplicates(Duplicates):
             for row in members & groups.keys():
                 groups[row] |= members
         ids = ids_by_row(self._view, as_rows(row for group in groups.values() for row in group))
-        ordered = {keeper: sorted(ids[row] for row in group if row in ids) for keeper, group in groups.items()}
+        ordered = {
+            keeper: sorted(ids[row] for row in group if row in ids)
+            for keeper, group in groups.items()
+        }
         return {n: ordered[keepers[row]] for n, row in zip(chunks, rows, strict=True)}
 
     def _keepers(self, rows: Sequence[int]) -> dict[int, int]:
         """Return for each row the one that it repeats, else itself."""
         keepers = {row: row for row in rows}
         if self._view.state.facts["repeats"]:
-            keepers.update(self._view.fetch("SELECT chunk, keeper FROM repeats WHERE folder = %s AND chunk = ANY(%s)", list(rows)))
+            keepers.update(
+                self._view.fetch(
+                    "SELECT chunk, keeper FROM repeats WHERE folder = %s AND chunk = ANY(%s)",
+                    list(rows),
+                )
+            )
         return keepers
 
     def _repeating(self, keepers: Sequence[int]) -> Iterable[tuple[int, int]]:
         """Yield keepers with what repeats them."""
         if not self._view.state.facts["repeats"]:
             return []
-        rows = self._view.fetch("SELECT keeper, chunk FROM repeats WHERE folder = %s AND keeper = ANY(%s)", list(keepers))
+        rows = self._view.fetch(
+            "SELECT keeper, chunk FROM repeats WHERE folder = %s AND keeper = ANY(%s)",
+            list(keepers),
+        )
         return [(keeper, row) for keeper, row in rows]
 
     def _clustered(self, rows: Sequence[int]) -> Iterable[tuple[int, int]]:
         """Yield the clusters in which one of these rows is, each with all of its members."""
         sql = (
-            "SELECT DISTINCT o.cluster, o.chunk FROM clusters m JOIN clusters o ON o.folder = m.folder AND o.cluster = m.cluster"
+            "SELECT DISTINCT o.cluster, o.chunk FROM clusters m JOIN clusters o ON o.folder = "
+            "m.folder AND o.cluster = m.cluster"
             " WHERE m.folder = %s AND m.chunk = ANY(%s)"
         )
         return [(cluster, row) for cluster, row in self._view.fetch(sql, list(rows))]
@@ -85,11 +116,16 @@ class PostgresDuplicates(Duplicates):
         if not decided:
             return None
         digests = once(self._view, "decided", self._digests)
-        one, other = sorted(digests.get(row, "") for row in self._view.rows_of([first, second]).tolist())
+        one, other = sorted(
+            digests.get(row, "") for row in self._view.rows_of([first, second]).tolist()
+        )
         return decided.get((one, other))
 
     def _decisions(self) -> Mapping[tuple[str, str], Verdict]:
-        return {(first, second): verdict for first, second, verdict, *_ in self._view.state.facts["decisions"]}
+        return {
+            (first, second): verdict
+            for first, second, verdict, *_ in self._view.state.facts["decisions"]
+        }
 
     def _digests(self) -> dict[int, str]:
         return dict(self._view.fetch("SELECT chunk, digest FROM decided WHERE folder = %s"))

@@ -28,11 +28,13 @@ def once(view: FolderView, key: str, make: Callable[[], _T]) -> _T:
     return made
 
 
-# ------------------------------------------------------------------ rows and the documents that they are of
+# ------------------------------------------------------------------ rows and the documents that the
 
 
 class Owners(NamedTuple):
-    """The documents that rows of chunks are of: their row ids, ascending, their places and how many chunks they have; and whose each row is."""
+    """The documents that rows of chunks are of: their row ids, ascending, their places and how many
+    chunks they have; and whose each row is.
+    """
 
     documents: Rows
     places: Rows
@@ -52,13 +54,22 @@ class Owners(NamedTuple):
 
 
 def owners(view: FolderView, rows: Rows) -> Owners:
-    """Look up whose these rows are. Between the chunks of two documents is a row that is no chunk's, so that one look-up a run is enough."""
+    """Look up whose these rows are.
+
+    Between the chunks of two documents is a row that is no chunk's, so that one look-up a run is
+    enough.
+    """
     sql = (
-        "SELECT DISTINCT d.id, d.place, d.chunks FROM (SELECT %s::int AS folder) f CROSS JOIN unnest(%s::bigint[]) AS first (id) CROSS JOIN LATERAL"
-        " (SELECT id, place, chunks FROM documents WHERE folder = f.folder AND id < first.id ORDER BY id DESC LIMIT 1) d ORDER BY d.id"
+        "SELECT DISTINCT d.id, d.place, d.chunks FROM (SELECT %s::int AS folder) f CROSS JOIN "
+        "unnest(%s::bigint[]) AS first (id) CROSS JOIN LATERAL"
+        " (SELECT id, place, chunks FROM documents WHERE folder = f.folder AND id < first.id ORDER "
+        "BY id DESC LIMIT 1) d ORDER BY d.id"
     )
     found = view.fetch(sql, rows[np.diff(rows, prepend=-2) != 1].tolist()) if len(rows) else []
-    documents, places, sizes = (np.array(column, dtype=np.int64) for column in (zip(*found, strict=True) if found else ((), (), ())))
+    documents, places, sizes = (
+        np.array(column, dtype=np.int64)
+        for column in (zip(*found, strict=True) if found else ((), (), ()))
+    )
     of = np.searchsorted(documents, rows) - 1
     there = of >= 0
     there[there] = rows[there] <= (documents + sizes)[of[there]]
@@ -85,10 +96,14 @@ def spans(documents: Rows, sizes: Rows) -> Rows:
 
 
 def united(*parts: Rows) -> Rows:
-    """Return rows ascending, each once: NumPy's own `unique` takes ten times as long for a million."""
+    """Return rows ascending, each once: NumPy's own `unique` takes ten times as long for a
+    million.
+    """
     filled = [part for part in parts if len(part)]
     ascending = np.sort(np.concatenate([NO_ROWS, *filled]))
-    found: Rows = ascending[np.append(np.ones(min(len(ascending), 1), dtype=np.bool_), ascending[1:] != ascending[:-1])]
+    found: Rows = ascending[
+        np.append(np.ones(min(len(ascending), 1), dtype=np.bool_), ascending[1:] != ascending[:-1])
+    ]
     return found
 
 
@@ -125,19 +140,29 @@ class RowSelection(Selection):
         return [ChunkId(n) for n in np.sort(self.owners.ids)[: max(most, 0)].tolist()]
 
     def _first_but(self, most: int) -> list[ChunkId]:
-        sql = "SELECT place, id, chunks FROM documents WHERE folder = %s AND place > %s AND chunks > 0 ORDER BY place LIMIT %s"
+        sql = (
+            "SELECT place, id, chunks FROM documents WHERE folder = %s AND place > %s AND chunks "
+            "> 0 ORDER BY place LIMIT %s"
+        )
         found: list[ChunkId] = []
         place, page = -1, min(LISTED_AT_ONCE, max(most, 0))
         while len(found) < most and (rows := self.view.fetch(sql, place, page)):
             for place, document, size in rows:
-                found += [ChunkId(place << ORDINAL_BITS | n) for n in self.left_in(document, size).tolist()]
+                found += [
+                    ChunkId(place << ORDINAL_BITS | n)
+                    for n in self.left_in(document, size).tolist()
+                ]
         return found[: max(most, 0)]
 
     def left_in(self, document: int, size: int) -> Rows:
-        """Return which chunks it has of a document that has so many: their places in it, ascending."""
+        """Return which chunks it has of a document that has so many: their places in it,
+        ascending.
+        """
         first, last = np.searchsorted(self.rows, [document + 1, document + 1 + size])
         named: Rows = self.rows[first:last] - document - 1
-        found: Rows = np.setdiff1d(np.arange(size), named, assume_unique=True) if self.but else named
+        found: Rows = (
+            np.setdiff1d(np.arange(size), named, assume_unique=True) if self.but else named
+        )
         return found
 
     @cached_property
@@ -154,7 +179,11 @@ class RowSelection(Selection):
     def of_documents(self) -> RowSelection:
         """Return all chunks of each document of which it has one."""
         found = self.owners
-        meant = found.counts == found.sizes if self.but else np.ones(len(found.documents), dtype=np.bool_)
+        meant = (
+            found.counts == found.sizes
+            if self.but
+            else np.ones(len(found.documents), dtype=np.bool_)
+        )
         return self._made(rows_of_documents(found.documents[meant], found.sizes[meant]), self.but)
 
     def __and__(self, other: Selection) -> RowSelection:
@@ -184,7 +213,10 @@ class RowSelection(Selection):
 
 
 def selection_of(selection: Selection) -> RowSelection:
-    """Return a selection of a published folder as what it is. Raises TypeError for one of another kind of index."""
+    """Return a selection of a published folder as what it is.
+
+    Raises TypeError for one of another kind of index.
+    """
     if not isinstance(selection, RowSelection):
         raise TypeError(f"{selection!r} is a selection of another kind of index.")
     return selection

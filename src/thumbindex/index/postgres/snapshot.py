@@ -1,4 +1,6 @@
-"""A published folder opened for one question: its catalog, words, vectors, links and duplicates, as the ports that the pipeline knows."""
+"""A published folder opened for one question: its catalog, words, vectors, links and duplicates, as
+the ports that the pipeline knows.
+"""
 
 from __future__ import annotations
 
@@ -44,30 +46,63 @@ class PublishedIndex:
 
     @property
     def lost(self) -> frozenset[ChunkId]:
-        """The chunks that were found and are not there any more: none, since a question sees one moment."""
+        """The chunks that were found and are not there any more: none, since a question sees one
+        moment.
+        """
         return frozenset()
 
 
-def open_published(session: Session, state: FolderState, kept: Kept, exact: int = EXACT) -> PublishedIndex:
-    """Open a folder at the moment of a session; among more than `exact` chunks an index of vectors is asked for the nearest."""
+def open_published(
+    session: Session, state: FolderState, kept: Kept, exact: int = EXACT
+) -> PublishedIndex:
+    """Open a folder at the moment of a session; among more than `exact` chunks an index of vectors
+    is asked for the nearest.
+    """
     view = FolderView(session, state, kept)
     catalog = PostgresCatalog(view)
     words, vectors = PostgresKeywordIndex(view), PostgresVectorIndex(view, exact)
-    snapshot = Snapshot(state.generation, catalog, words, vectors, PostgresLinkGraph(view), None, PostgresDuplicates(view))
+    snapshot = Snapshot(
+        state.generation,
+        catalog,
+        words,
+        vectors,
+        PostgresLinkGraph(view),
+        None,
+        PostgresDuplicates(view),
+    )
     return PublishedIndex(snapshot, PublishedStore(view), state)
 
 
 def read_folders(session: Session, known: Collection[FolderState] = ()) -> list[FolderState]:
-    """Return the folders that are published, by name; what is `known` of a generation is not read again. Raises EngineError."""
+    """Return the folders that are published, by name; what is `known` of a generation is not read
+    again.
+
+    Raises EngineError.
+    """
     held = {(each.folder, each.mark): each for each in known}
     columns = "folder, name, generation, extract(epoch FROM published)::float8, md5(facts)"
     rows = session.fetch(f"SELECT {columns} FROM folders WHERE is_current ORDER BY name")
     names = [row[1] for row in rows]
-    if twins := {name for name in names if names.count(name) > 1}:  # one database refuses them; of two shards neither knows the other's
-        raise EngineError(f"Two shards hold a folder {min(twins)!r}: `thumbindex engine forget` takes one of them away from its shard.")
+    # one database refuses them; of two shards neither knows the other's
+    if twins := {name for name in names if names.count(name) > 1}:
+        raise EngineError(
+            f"Two shards hold a folder {min(twins)!r}: `thumbindex engine forget` takes one "
+            "of them away from its shard."
+        )
     new = [row[0] for row in rows if (row[0], row[4]) not in held]
-    told: dict[int, str] = dict(session.fetch("SELECT folder, facts FROM folders WHERE folder = ANY(%s)", (new,))) if new else {}
+    told: dict[int, str] = (
+        dict(session.fetch("SELECT folder, facts FROM folders WHERE folder = ANY(%s)", (new,)))
+        if new
+        else {}
+    )
     return [
-        FolderState(folder, name, generation, published, json.loads(told[folder]) if folder in told else held[folder, mark].facts, mark)
+        FolderState(
+            folder,
+            name,
+            generation,
+            published,
+            json.loads(told[folder]) if folder in told else held[folder, mark].facts,
+            mark,
+        )
         for folder, name, generation, published, mark in rows
     ]

@@ -1,4 +1,6 @@
-"""One folder in one question: its documents by row and by place, each looked up once and kept for the next question of the same generation."""
+"""One folder in one question: its documents by row and by place, each looked up once and kept for
+the next question of the same generation.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,14 @@ MOST_DOCUMENTS = 20_000
 """Documents of a generation that are kept: some kilobytes each."""
 
 MOST_PLACED = 200_000
-"""Documents of a generation of which row, place and number of chunks are kept: two hundred bytes each."""
+"""Documents of a generation of which row, place and number of chunks are kept: two hundred bytes
+each.
+"""
 
 MOST_VECTORS = 50_000
-"""Vectors that are kept, of chunks that were compared with questions: 40 MB of 384 numbers in half precision."""
+"""Vectors that are kept, of chunks that were compared with questions: 40 MB of 384 numbers in half
+precision.
+"""
 
 MOST_POSTINGS = 4_000
 """Columns of terms that are kept: those of frequent words come with every question."""
@@ -60,22 +66,29 @@ class Recent:
     by_place: dict[int, Known] = field(default_factory=dict)
     placed_by_row: dict[int, Placed] = field(default_factory=dict)
     placed_by_place: dict[int, Placed] = field(default_factory=dict)
-    made: dict[Any, Any] = field(default_factory=dict)  # whatever else was made of the generation, by what it is
+    # whatever else was made of the generation, by what it is
+    made: dict[Any, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
 class Kept:
-    """What a server keeps of a folder between questions: vectors and postings never change under their keys, the rest is of one generation."""
+    """What a server keeps of a folder between questions: vectors and postings never change under
+    their keys, the rest is of one generation.
+    """
 
     folder: int
     lock: threading.RLock = field(default_factory=threading.RLock)
-    vectors: OrderedDict[int, bytes | None] = field(default_factory=OrderedDict)  # as sent, by chunk row; None where it had none in that generation
-    postings: OrderedDict[Any, Any] = field(default_factory=OrderedDict)  # parts by segment, by field and term
+    # as sent, by chunk row; None where it had none in that generation
+    vectors: OrderedDict[int, bytes | None] = field(default_factory=OrderedDict)
+    # parts by segment, by field and term
+    postings: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
     posting_bytes: int = 0  # that they take
     recent: Recent = field(default_factory=lambda: Recent(-1))
 
     def of(self, generation: int) -> Recent:
-        """Return what is kept of a generation; a question that began before the present one shares nothing."""
+        """Return what is kept of a generation; a question that began before the present one shares
+        nothing.
+        """
         with self.lock:
             if generation < self.recent.generation:
                 return Recent(generation)
@@ -87,7 +100,10 @@ class Kept:
 
 
 class FolderView:
-    """What a question sees of one folder. `%s` in a statement stands first for the folder's number, then for the parameters."""
+    """What a question sees of one folder.
+
+    `%s` in a statement stands first for the folder's number, then for the parameters.
+    """
 
     def __init__(self, session: Session, state: FolderState, kept: Kept) -> None:
         self.session, self.state, self.kept = session, state, kept
@@ -110,18 +126,29 @@ class FolderView:
         """Return documents by their places, which are their ids in a snapshot."""
         return self._known(places, self.recent.by_place, "place")
 
-    def _known(self, keys: Iterable[int], known: Mapping[int, Known], column: str) -> Mapping[int, Known]:
+    def _known(
+        self, keys: Iterable[int], known: Mapping[int, Known], column: str
+    ) -> Mapping[int, Known]:
         wanted = list(dict.fromkeys(int(key) for key in keys))
         with self.kept.lock:
             found = {key: known[key] for key in wanted if key in known}
         if lacking := [key for key in wanted if key not in found]:
-            rows = self.fetch(f"SELECT id, place, chunks, path, record FROM documents WHERE folder = %s AND {column} = ANY(%s)", lacking)
-            found.update((each.row if column == "id" else each.place, each) for each in self.keep(rows))
+            rows = self.fetch(
+                "SELECT id, place, chunks, path, record FROM documents WHERE folder = %s AND "
+                f"{column} = ANY(%s)",
+                lacking,
+            )
+            found.update(
+                (each.row if column == "id" else each.place, each) for each in self.keep(rows)
+            )
         return found
 
     def keep(self, rows: Collection[Row]) -> list[Known]:
         """Keep documents that were read as id, place, chunks, path and record."""
-        found = [Known(row, place, chunks, read_document(record, path, self.state.name)) for row, place, chunks, path, record in rows]
+        found = [
+            Known(row, place, chunks, read_document(record, path, self.state.name))
+            for row, place, chunks, path, record in rows
+        ]
         with self.kept.lock:
             if len(self.recent.by_row) + len(found) > MOST_DOCUMENTS:
                 self.recent.by_row.clear()
@@ -141,13 +168,21 @@ class FolderView:
         """Return the same by their places."""
         return self._placed(places, self.recent.placed_by_place, "place")
 
-    def _placed(self, keys: Iterable[int], known: Mapping[int, Placed], column: str) -> Mapping[int, Placed]:
+    def _placed(
+        self, keys: Iterable[int], known: Mapping[int, Placed], column: str
+    ) -> Mapping[int, Placed]:
         keys = list(keys)
         with self.kept.lock:
             found = {key: known[key] for key in keys if key in known}
         if lacking := [key for key in dict.fromkeys(keys) if key not in found]:
-            rows = self.fetch(f"SELECT id, place, chunks FROM documents WHERE folder = %s AND {column} = ANY(%s)", lacking)
-            found.update((each.row if column == "id" else each.place, each) for each in self.keep_placed(rows))
+            rows = self.fetch(
+                f"SELECT id, place, chunks FROM documents WHERE folder = %s AND {column} = ANY(%s)",
+                lacking,
+            )
+            found.update(
+                (each.row if column == "id" else each.place, each)
+                for each in self.keep_placed(rows)
+            )
         return found
 
     def keep_placed(self, rows: Iterable[Row]) -> list[Placed]:
@@ -162,16 +197,23 @@ class FolderView:
         return found
 
     def rows_of(self, chunks: Sequence[ChunkId]) -> Rows:
-        """Return the rows of chunks, in their order; -1 for those of documents that are not here."""
+        """Return the rows of chunks, in their order; -1 for those of documents that are not
+        here.
+        """
         numbers = np.array(chunks, dtype=np.int64)
         places, of = np.unique(numbers >> ORDINAL_BITS, return_inverse=True)
         placed = self.placed_at(places.tolist())
-        documents = np.array([placed[place].row if place in placed else -1 for place in places.tolist()], dtype=np.int64)[of]
+        documents = np.array(
+            [placed[place].row if place in placed else -1 for place in places.tolist()],
+            dtype=np.int64,
+        )[of]
         return np.where(documents < 0, -1, documents + 1 + (numbers & (MOST_CHUNKS - 1)))
 
 
 def document_record(title: str, times: FileTimes, facts: str) -> str:
-    """Return a document's facts as they are published: ASCII, since PostgreSQL keeps neither a NUL nor half a character."""
+    """Return a document's facts as they are published: ASCII, since PostgreSQL keeps neither a NUL
+    nor half a character.
+    """
     return json.dumps([title, list(times), facts])
 
 
@@ -183,15 +225,23 @@ def read_document(record: str, path: str, folder: str) -> Document:
 
 def stored(text: str) -> str:
     """Return a text as PostgreSQL can keep it: neither a NUL nor half a character."""
-    return text if is_stored(text) else text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    if is_stored(text):
+        return text
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def is_stored(text: str) -> bool:
     """Tell whether PostgreSQL can keep a text as it is."""
-    return "\0" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
+    return "\0" not in text and (
+        text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
+    )
 
 
 def looked_up(text: str) -> str:
-    """Return a term, name or tag as an index has it: by its digest where it is too long for one, or no text to PostgreSQL."""
+    """Return a term, name or tag as an index has it: by its digest where it is too long for one, or
+    no text to PostgreSQL.
+    """
     data = text.encode("utf-8", "surrogatepass")
-    return text if len(data) <= LONGEST_KEY and is_stored(text) else f"\x01{blake2b(data, digest_size=20).hexdigest()}"
+    if len(data) <= LONGEST_KEY and is_stored(text):
+        return text
+    return f"\x01{blake2b(data, digest_size=20).hexdigest()}"

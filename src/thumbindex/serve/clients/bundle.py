@@ -15,10 +15,14 @@ from thumbindex.serve.cli import app
 from thumbindex.serve.tools import TOOLS
 
 MANIFEST_VERSION = "0.4"
-"""The first one with servers whose Python and packages the client installs by uv: ours weigh too much, and differ by platform, to lie in a bundle."""
+"""The first one with servers whose Python and packages the client installs by uv: ours weigh too
+much, and differ by platform, to lie in a bundle.
+"""
 
 _PROGRAM = "main.py"
-"""At the top, where no module of ours lies beside it: the folder of a program is looked through first for what it imports."""
+"""At the top, where no module of ours lies beside it: the folder of a program is looked through
+first for what it imports.
+"""
 
 _PROGRAM_TEXT = """\
 \"\"\"Serves the folders that are its arguments.\"\"\"
@@ -33,10 +37,12 @@ serve_folders(sys.argv[1:])
 _BEGINNING = (1980, 1, 1, 0, 0, 0)
 """The earliest time that a zip file can state: the same files make the same bundle."""
 
-_LONG = """\
-Indexes folders of Markdown (a notes vault, a project's docs) and answers questions with the right passages, cited to the line, always current.
-Everything stays on this machine; the files are only read. The first start installs Python packages (420 MB), which takes about a minute.
-"""
+_LONG = (
+    "Indexes folders of Markdown (a notes vault, a project's docs) and answers questions with the "
+    "right passages, cited to the line, always current.\n"
+    "Everything stays on this machine; the files are only read. The first start installs Python "
+    "packages (420 MB), which takes about a minute.\n"
+)
 
 
 def write_bundle(root: Path, target: Path | None = None) -> Path:
@@ -64,11 +70,17 @@ def manifest(project: Mapping[str, Any]) -> dict[str, Any]:
         "server": {
             "type": "uv",
             "entry_point": _PROGRAM,
-            "mcp_config": {"command": "uv", "args": ["run", "--directory", "${__dirname}", _PROGRAM, "${user_config.folders}"]},
+            "mcp_config": {
+                "command": "uv",
+                "args": ["run", "--directory", "${__dirname}", _PROGRAM, "${user_config.folders}"],
+            },
         },
         "tools": [{"name": each["name"], "description": each["description"]} for each in TOOLS],
         "prompts_generated": True,
-        "compatibility": {"platforms": ["darwin", "win32", "linux"], "runtimes": {"python": project["requires-python"]}},
+        "compatibility": {
+            "platforms": ["darwin", "win32", "linux"],
+            "runtimes": {"python": project["requires-python"]},
+        },
         "user_config": {
             "folders": {
                 "type": "directory",
@@ -96,7 +108,9 @@ def _with_pins(root: Path) -> str:
     """Return `pyproject.toml` with the versions that are tested, in the words of uv."""
     pins = re.findall(r"^[^#\s].*$", (root / "constraints.txt").read_text(encoding="utf-8"), re.M)
     listed = "".join(f"  {json.dumps(each)},\n" for each in pins)
-    return (root / "pyproject.toml").read_text(encoding="utf-8") + f"\n[tool.uv]\nconstraint-dependencies = [\n{listed}]\n"
+    return (root / "pyproject.toml").read_text(
+        encoding="utf-8"
+    ) + f"\n[tool.uv]\nconstraint-dependencies = [\n{listed}]\n"
 
 
 def serve_folders(folders: list[str]) -> None:

@@ -1,4 +1,6 @@
-"""The command `doctor`: check everything that has to be right for an answer, and say what to do where it is not."""
+"""The command `doctor`: check everything that has to be right for an answer, and say what to do
+where it is not.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,13 @@ from thumbindex.config import FOLDER_FILE
 from thumbindex.errors import ConfigError, ModelError, StorageError, ThumbindexError, UsageError
 from thumbindex.model import FolderStatus
 from thumbindex.process import offline
-from thumbindex.serve.clients.install import command_of, entry_spot, options_of, read_entry, surroundings
+from thumbindex.serve.clients.install import (
+    command_of,
+    entry_spot,
+    options_of,
+    read_entry,
+    surroundings,
+)
 from thumbindex.serve.clients.table import CLIENTS, Client, Surroundings
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, library_class, reported
 from thumbindex.serve.options import JsonOption, open_for, takes_opening_or_engine
@@ -67,7 +75,11 @@ class Check:
 
 def check_packages(requirements: Sequence[str], version_of: Callable[[str], str | None]) -> Check:
     """Compare the packages that are installed with those that are required."""
-    wanted = [each for each in map(Requirement, requirements) if each.marker is None or each.marker.evaluate({"extra": ""})]
+    wanted = [
+        each
+        for each in map(Requirement, requirements)
+        if each.marker is None or each.marker.evaluate({"extra": ""})
+    ]
     wrong = []
     for each in wanted:
         there = version_of(each.name)
@@ -76,7 +88,12 @@ def check_packages(requirements: Sequence[str], version_of: Callable[[str], str 
         elif not each.specifier.contains(there):
             wrong.append(f"{each.name} is {there}, {each.specifier} is required")
     if wrong:
-        return Check("packages", "fail", "; ".join(wrong), "Install thumbindex again: `pip install --upgrade thumbindex`.")
+        return Check(
+            "packages",
+            "fail",
+            "; ".join(wrong),
+            "Install thumbindex again: `pip install --upgrade thumbindex`.",
+        )
     return Check("packages", "ok", f"all {len(wanted)} that are required")
 
 
@@ -86,11 +103,24 @@ def check_model(name: str, examine: Callable[[str], ModelHealth]) -> Check:
         found = examine(name)
     except ModelError as error:
         if "/" in name and not offline() and "not on this machine" in str(error):
-            return Check("model", "warn", f"{name} is not on this machine", "Nothing to do: it is fetched when it is first needed.")
+            return Check(
+                "model",
+                "warn",
+                f"{name} is not on this machine",
+                "Nothing to do: it is fetched when it is first needed.",
+            )
         return Check("model", "fail", str(error), "Until then answers come from words alone.")
     asked = f"{name}: " if name != found.name else ""
-    hashes = f"the hashes of {found.verified} files are right" if found.verified else "whole; no hashes of it are known"
-    return Check("model", "ok", f"{asked}{found.name}, {found.dimensions} dimensions, {hashes} ({found.folder})")
+    hashes = (
+        f"the hashes of {found.verified} files are right"
+        if found.verified
+        else "whole; no hashes of it are known"
+    )
+    return Check(
+        "model",
+        "ok",
+        f"{asked}{found.name}, {found.dimensions} dimensions, {hashes} ({found.folder})",
+    )
 
 
 def check_folder(status: FolderStatus) -> Check:
@@ -99,15 +129,29 @@ def check_folder(status: FolderStatus) -> Check:
     try:
         entries = sum(1 for _ in os.scandir(root))
     except OSError as error:
-        return Check(f"folder {status.folder}", "warn", f"{root}: {error.strerror}", "Mount it or allow it to be read; until then the index answers.")
-    return Check(f"folder {status.folder}", "ok", f"{root}, {f'{entries:,} entries' if entries != 1 else '1 entry'}")
+        return Check(
+            f"folder {status.folder}",
+            "warn",
+            f"{root}: {error.strerror}",
+            "Mount it or allow it to be read; until then the index answers.",
+        )
+    return Check(
+        f"folder {status.folder}",
+        "ok",
+        f"{root}, {f'{entries:,} entries' if entries != 1 else '1 entry'}",
+    )
 
 
 def check_own_file(status: FolderStatus) -> Check | None:
     """Look at the settings that lie in the folder itself; None where nothing is wrong with them."""
     found = [each for each in status.problems if each.path.partition(":")[0] == FOLDER_FILE]
-    todo = f"Mend {Path(status.root) / FOLDER_FILE}, or delete it; a server that runs is to be started again."
-    return Check(f"settings {status.folder}", "warn", f"{found[0].path}: {found[0].reason}", todo) if found else None
+    todo = (
+        f"Mend {Path(status.root) / FOLDER_FILE}, or delete it; a server that runs is to be "
+        "started again."
+    )
+    if not found:
+        return None
+    return Check(f"settings {status.folder}", "warn", f"{found[0].path}: {found[0].reason}", todo)
 
 
 def check_index(status: FolderStatus, whole: Callable[[], bool], schema: int) -> Check:
@@ -121,18 +165,29 @@ def check_index(status: FolderStatus, whole: Callable[[], bool], schema: int) ->
             why, todo = status.failure or "damaged", f"Run `{again}`: it repairs, vectors are kept."
             if why == "of a later version":
                 todo = "Use the version that wrote it, or another --index."
-            return Check(subject, "warn" if why == "busy" else "fail", f"{status.location}: {why}", todo)
+            return Check(
+                subject, "warn" if why == "busy" else "fail", f"{status.location}: {why}", todo
+            )
     except StorageError as error:
         return Check(subject, "fail", str(error), f"Run `{again} --verify`.")
     vectors = f"{state.vectors:,} of {plural(state.chunks, 'chunk')} with vectors"
-    found = f"{plural(state.documents, 'document')}, {vectors}, schema {schema}, whole ({status.location})"
+    found = (
+        f"{plural(state.documents, 'document')}, {vectors}, schema {schema}, whole "
+        f"({status.location})"
+    )
     if status.unfinished:
         return Check(
-            subject, "warn", f"{found}; files are missing: the last run of indexing was cut off", f"Run `{again}`, or leave it to the server."
+            subject,
+            "warn",
+            f"{found}; files are missing: the last run of indexing was cut off",
+            f"Run `{again}`, or leave it to the server.",
         )
     if status.problems:
         return Check(
-            subject, "warn", f"{found}; {plural(len(status.problems), 'problem')}", f"`thumbindex status --folder {status.root}` lists them."
+            subject,
+            "warn",
+            f"{found}; {plural(len(status.problems), 'problem')}",
+            f"`thumbindex status --folder {status.root}` lists them.",
         )
     if state.pending and not status.writing:
         return Check(subject, "warn", found, f"Run `{again}`, or leave it to the server.")
@@ -140,18 +195,28 @@ def check_index(status: FolderStatus, whole: Callable[[], bool], schema: int) ->
 
 
 def check_notes(status: FolderStatus) -> Check | None:
-    """Look for notes with text that is hidden or speaks to a model; None where no index can tell."""
+    """Look for notes with text that is hidden or speaks to a model; None where no index can
+    tell.
+    """
     if not status.indexed or status.failure:
         return None
     subject = f"notes {status.folder}"
     if not status.flagged_count:
         return Check(subject, "ok", "none holds text that is hidden or speaks to a model")
     places = tuple(f"{each.path}:{each.line}: {each.reason}" for each in status.flagged)
-    return Check(subject, "warn", hold_hidden(status.flagged_count), "Look there before a model does; each passage that holds it says so.", places)
+    return Check(
+        subject,
+        "warn",
+        hold_hidden(status.flagged_count),
+        "Look there before a model does; each passage that holds it says so.",
+        places,
+    )
 
 
 def check_watches(roots: Sequence[Path], limits: Path = INOTIFY) -> Check | None:
-    """Compare how many folders are to be watched with how many the system allows; None where it sets no such limit."""
+    """Compare how many folders are to be watched with how many the system allows; None where it
+    sets no such limit.
+    """
     try:
         most = int((limits / "max_user_watches").read_text(encoding="ascii"))
     except (OSError, ValueError):
@@ -160,7 +225,13 @@ def check_watches(roots: Sequence[Path], limits: Path = INOTIFY) -> Check | None
     found = f"{plural(wanted, 'folder')} to watch, {most:,} allowed"
     if wanted * _SPARE > most:
         more = max(524_288, wanted * 4)
-        return Check("watches", "warn", found, f"Allow more: `sudo sysctl fs.inotify.max_user_watches={more}`; else it looks every few seconds.")
+        return Check(
+            "watches",
+            "warn",
+            found,
+            f"Allow more: `sudo sysctl fs.inotify.max_user_watches={more}`; else it looks "
+            "every few seconds.",
+        )
     return Check("watches", "ok", found)
 
 
@@ -178,14 +249,29 @@ def check_client(client: Client, around: Surroundings) -> Check | None:
     if not command:
         return Check(subject, "fail", f"{file}: the entry names no command", again)
     if not Path(command[0]).is_absolute():
-        return Check(subject, "warn", f"{file}: {command[0]} is looked for where the client looks, which may find nothing", again)
+        return Check(
+            subject,
+            "warn",
+            f"{file}: {command[0]} is looked for where the client looks, which may find nothing",
+            again,
+        )
     if not os.access(command[0], os.X_OK) or not Path(command[0]).is_file():
         return Check(subject, "fail", f"{file}: there is no program {command[0]}", again)
     if entry.get("disabled") is True or entry.get("enabled") is False:
-        return Check(subject, "warn", f"{file}: the entry is switched off", f"Switch it on in {client.title}.")
+        return Check(
+            subject,
+            "warn",
+            f"{file}: the entry is switched off",
+            f"Switch it on in {client.title}.",
+        )
     away = [each for each in options_of(command, "--folder") if not Path(each).is_dir()]
     if away:
-        return Check(subject, "warn", f"{file}: {', '.join(away)}: there is no such folder", f"Mount it, or: {again}")
+        return Check(
+            subject,
+            "warn",
+            f"{file}: {', '.join(away)}: there is no such folder",
+            f"Mount it, or: {again}",
+        )
     if refusal := _refusal(command):
         return Check(subject, "fail", f"{file}: {refusal}", again)
     return Check(subject, "ok", f"{file}: {' '.join(command)}")
@@ -196,21 +282,41 @@ def check_handshake(options: Sequence[str]) -> Check:
     begun, client = time.perf_counter(), {"name": "thumbindex doctor", "version": "1"}
     try:
         with subprocess.Popen(
-            [*_SERVE, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
+            [*_SERVE, *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            encoding="utf-8",
         ) as server:
             late = threading.Timer(_HANDSHAKE_SECONDS, server.kill)
             late.start()
             try:
-                _ask(server, {"id": 1, "method": "initialize", "params": {"protocolVersion": _PROTOCOL, "capabilities": {}, "clientInfo": client}})
+                _ask(
+                    server,
+                    {
+                        "id": 1,
+                        "method": "initialize",
+                        "params": {
+                            "protocolVersion": _PROTOCOL,
+                            "capabilities": {},
+                            "clientInfo": client,
+                        },
+                    },
+                )
                 _ask(server, {"method": "notifications/initialized"})
-                tools = [each["name"] for each in _ask(server, {"id": 2, "method": "tools/list"})["tools"]]
+                tools = [
+                    each["name"]
+                    for each in _ask(server, {"id": 2, "method": "tools/list"})["tools"]
+                ]
                 seconds = time.perf_counter() - begun
                 server.communicate()  # ends its input and waits for its end
             finally:
                 late.cancel()
                 server.kill()
         if server.returncode:
-            raise ThumbindexError(f"the server did not end with its input (exit code {server.returncode})")
+            raise ThumbindexError(
+                f"the server did not end with its input (exit code {server.returncode})"
+            )
     except (ThumbindexError, OSError, ValueError) as error:
         command = " ".join(["thumbindex", "serve", *options])
         return Check("handshake", "fail", str(error), f"Run `{command}` yourself: it says why.")
@@ -218,7 +324,9 @@ def check_handshake(options: Sequence[str]) -> Check:
 
 
 def check_database(url: str) -> Iterator[Check]:
-    """Look at a database that folders are published to: all that has to be right of it for a server, and what a builder needs."""
+    """Look at a database that folders are published to: all that has to be right of it for a
+    server, and what a builder needs.
+    """
     try:
         # Imported here: who has no database does without the extra.
         from thumbindex.library.administration import examine_engine
@@ -230,7 +338,10 @@ def check_database(url: str) -> Iterator[Check]:
 
 
 def _ask(server: subprocess.Popen[str], message: Mapping[str, Any]) -> Any:
-    """Send a message; where it is a request, return its result. Raises ThumbindexError where the server ends or refuses."""
+    """Send a message; where it is a request, return its result.
+
+    Raises ThumbindexError where the server ends or refuses.
+    """
     assert server.stdin is not None
     assert server.stdout is not None
     with suppress(BrokenPipeError):  # its answer is missing then, too
@@ -244,11 +355,15 @@ def _ask(server: subprocess.Popen[str], message: Mapping[str, Any]) -> Any:
             if "result" in answer:
                 return answer["result"]
             raise ThumbindexError(f"{message['method']}: {answer['error']['message']}")
-    raise ThumbindexError(f"{message['method']}: the server has ended, or took more than {_HANDSHAKE_SECONDS:g} s")
+    raise ThumbindexError(
+        f"{message['method']}: the server has ended, or took more than {_HANDSHAKE_SECONDS:g} s"
+    )
 
 
 def _refusal(command: Sequence[str]) -> str:
-    """Say why a server would refuse the folders that its command line names; empty where it takes them."""
+    """Say why a server would refuse the folders that its command line names; empty where it takes
+    them.
+    """
     file = next(options_of(command, "--config"), None)
     opening = Opening((), None, Path(file) if file else None, tuple(options_of(command, "--set")))
     try:
@@ -270,14 +385,17 @@ def doctor(
     opening: Opening,
     as_json: JsonOption = False,
 ) -> int:
-    """Check the installation, the folders (those of --folder, else the configured ones, else those that clients name) and the clients.
+    """Check the installation, the folders (those of --folder, else the configured ones, else those
+    that clients name) and the clients.
 
     With --engine, check a database that folders are published to, and nothing else.
     """
     checks = []
     for found in examine(opening, surroundings(), lambda one: open_for(ctx, one)):
         # a client's entry may name a database with its password
-        each = replace(found, found=without_password(found.found), remedy=without_password(found.remedy))
+        each = replace(
+            found, found=without_password(found.found), remedy=without_password(found.remedy)
+        )
         checks.append(each)
         if as_json:
             continue
@@ -287,14 +405,22 @@ def doctor(
             typer.echo(f"      {one_line(line)}")
     failed, doubtful = (sum(each.state == state for each in checks) for state in ("fail", "warn"))
     if as_json:
-        print_json({"failed": failed, "warnings": doubtful, "checks": [asdict(each) for each in checks]})
+        print_json(
+            {"failed": failed, "warnings": doubtful, "checks": [asdict(each) for each in checks]}
+        )
     else:
-        typer.echo(f"{failed} failed, {doubtful} to look at, {len(checks) - failed - doubtful} right")
+        typer.echo(
+            f"{failed} failed, {doubtful} to look at, {len(checks) - failed - doubtful} right"
+        )
     return NOT_FOUND if failed else FOUND
 
 
-def examine(opening: Opening, around: Surroundings, opener: Callable[[Opening], Any]) -> Iterator[Check]:
-    """Yield what is found, one subject after another; the server that is started last writes what every server does, and nothing else does."""
+def examine(
+    opening: Opening, around: Surroundings, opener: Callable[[Opening], Any]
+) -> Iterator[Check]:
+    """Yield what is found, one subject after another; the server that is started last writes what
+    every server does, and nothing else does.
+    """
 
     def version_of(package: str) -> str | None:
         with suppress(PackageNotFoundError):
@@ -318,20 +444,38 @@ def examine(opening: Opening, around: Surroundings, opener: Callable[[Opening], 
         folders, source = tuple(config.folders), "[folders] in the configuration"
     if not folders:
         folders, source = tuple(dict.fromkeys(_folders_of_clients(around))), "a client's entry"
-    yield Check("configuration", "ok", f"{plural(len(config.written), 'key')} set, {plural(len(config.folders), 'folder')} named")
-    there = yield from _examine_folders([replace(opening, folder=(each,)) for each in folders], source, config, opener)
+    yield Check(
+        "configuration",
+        "ok",
+        f"{plural(len(config.written), 'key')} set, {plural(len(config.folders), 'folder')} named",
+    )
+    there = yield from _examine_folders(
+        [replace(opening, folder=(each,)) for each in folders], source, config, opener
+    )
     clients = [each for each in (check_client(client, around) for client in CLIENTS) if each]
     yield from clients or [
-        Check("clients", "warn", "none starts thumbindex", "Run `thumbindex install CLIENT`; `thumbindex install --help` lists them.")
+        Check(
+            "clients",
+            "warn",
+            "none starts thumbindex",
+            "Run `thumbindex install CLIENT`; `thumbindex install --help` lists them.",
+        )
     ]
     if there:
         yield check_handshake(replace(opening, folder=there).arguments())
     else:
         # A server without folders would take the current one in, which may be anything.
         # Windows deletes no file that is open: the server's child may take a moment longer to end.
-        with tempfile.TemporaryDirectory(prefix="thumbindex-doctor-", ignore_cleanup_errors=True) as made:
+        with tempfile.TemporaryDirectory(
+            prefix="thumbindex-doctor-", ignore_cleanup_errors=True
+        ) as made:
             (Path(made) / "empty").mkdir()
-            empty = Opening((str(Path(made).resolve() / "empty"),), Path(made).resolve() / "index", None, opening.overrides)
+            empty = Opening(
+                (str(Path(made).resolve() / "empty"),),
+                Path(made).resolve() / "index",
+                None,
+                opening.overrides,
+            )
             yield check_handshake(empty.arguments())
 
 
@@ -360,13 +504,30 @@ def _examine_folders(
             there += each.folder
         except ThumbindexError as error:
             name, unmatched = each.folder[0], set()  # what it would match is unknown
-            yield Check(f"folder {name}", "fail", str(error), _mend_folder(Path(config.folders.get(name, name)), source))
+            yield Check(
+                f"folder {name}",
+                "fail",
+                str(error),
+                _mend_folder(Path(config.folders.get(name, name)), source),
+            )
     if not openings:
         unmatched = set()
-        yield Check("folders", "warn", "none is named", "Name yours: `thumbindex install CLIENT --folder DIR`, or [folders] in the configuration.")
-    yield from (Check("private globs", "warn", unmatched_glob(glob), CHECK_GLOB) for glob in sorted(unmatched))
+        yield Check(
+            "folders",
+            "warn",
+            "none is named",
+            "Name yours: `thumbindex install CLIENT --folder DIR`, or [folders] in the "
+            "configuration.",
+        )
+    yield from (
+        Check("private globs", "warn", unmatched_glob(glob), CHECK_GLOB)
+        for glob in sorted(unmatched)
+    )
     # An index keeps the model that it was made with: `auto` is only for those to come.
-    for name in sorted(models if models and config.encode.embed.model == AUTO else models | {config.encode.embed.model}):
+    wanted = set(models)
+    if not models or config.encode.embed.model != AUTO:
+        wanted.add(config.encode.embed.model)
+    for name in sorted(wanted):
         yield check_model(name, examine_model)
     if watches := check_watches(roots):
         yield watches
@@ -374,10 +535,14 @@ def _examine_folders(
 
 
 def _mend_folder(path: Path, source: str) -> str:
-    """Say where a folder is named that cannot be had, and which one beside it was meant, where its name is mistyped."""
+    """Say where a folder is named that cannot be had, and which one beside it was meant, where its
+    name is mistyped.
+    """
     root = path.expanduser().absolute()
     try:
-        beside = [] if root.is_dir() else [each.name for each in root.parent.iterdir() if each.is_dir()]
+        beside = (
+            [] if root.is_dir() else [each.name for each in root.parent.iterdir() if each.is_dir()]
+        )
     except OSError:
         beside = []
     if near := get_close_matches(root.name, beside, n=1):
@@ -386,7 +551,9 @@ def _mend_folder(path: Path, source: str) -> str:
 
 
 def _folders_of_clients(around: Surroundings) -> Iterator[str]:
-    """Yield the folders that clients have servers started with; files that cannot be read are told of later."""
+    """Yield the folders that clients have servers started with; files that cannot be read are told
+    of later.
+    """
     for client in CLIENTS:
         with suppress(ThumbindexError):
             yield from options_of(command_of(read_entry(entry_spot(client, around))), "--folder")

@@ -1,4 +1,6 @@
-"""Edit one entry of another program's file (JSON, TOML, Markdown) and leave every other byte where it was."""
+"""Edit one entry of another program's file (JSON, TOML, Markdown) and leave every other byte where
+it was.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ BACKUP = ".thumbindex-backup"
 _BOM = "\ufeff"
 
 
-class Malformed(Exception):  # noqa: N818 - caught where the file's name is known, and said as a sentence there
+# - caught where the file's name is known, and said as a sentence there
+class Malformed(Exception):  # noqa: N818
     """A text that is not what it should be, from an offset on."""
 
     def __init__(self, offset: int, what: str) -> None:
@@ -35,21 +38,31 @@ class Malformed(Exception):  # noqa: N818 - caught where the file's name is know
 class Editor:
     """How an entry is read, put and taken in files of one form; each raises Malformed."""
 
-    read: Callable[[str, Sequence[str]], Any]  # of a text and a path of keys; None where there is no entry
+    # of a text and a path of keys; None where there is no entry
+    read: Callable[[str, Sequence[str]], Any]
     put: Callable[[str, Sequence[str], Any], str]
     take: Callable[[str, Sequence[str], str], str]  # also of the text before we came
 
 
 def read_text(path: Path) -> str | None:
-    """Return a file's text with its line ends and byte order mark as they are, None where there is no file. Raises UsageError."""
+    """Return a file's text with its line ends and byte order mark as they are, None where there is
+    no file.
+
+    Raises UsageError.
+    """
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not UTF-8 (byte {error.start}): nothing was changed. Save it as UTF-8 and run this again.") from error
+        raise UsageError(
+            f"{path}: not UTF-8 (byte {error.start}): nothing was changed. Save it as UTF-8 "
+            "and run this again."
+        ) from error
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror}): nothing was changed.") from error
+        raise UsageError(
+            f"{path}: cannot be read ({error.strerror}): nothing was changed."
+        ) from error
 
 
 def without_mark(text: str) -> tuple[str, str]:
@@ -58,7 +71,9 @@ def without_mark(text: str) -> tuple[str, str]:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return a text's lines with their ends; `splitlines` would cut at characters that end no line of a file."""
+    """Return a text's lines with their ends; `splitlines` would cut at characters that end no line
+    of a file.
+    """
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
@@ -77,7 +92,9 @@ def backups(path: Path) -> list[Path]:
 
 
 def back_up(path: Path) -> Path | None:
-    """Keep what a file holds beside it, never over an older backup; return the new one, None where one says the same or there is no file."""
+    """Keep what a file holds beside it, never over an older backup; return the new one, None where
+    one says the same or there is no file.
+    """
     kept = backups(path)
     if not path.exists() or any(each.read_bytes() == path.read_bytes() for each in kept):
         return None
@@ -91,9 +108,11 @@ def _numbered(path: Path, number: int) -> Path:
 
 
 def write_text(path: Path, text: str | None, before: str | None) -> None:
-    """Put a text in the place of what is there, through symlinks and with its permissions, or no file; raise UsageError where that cannot be done.
+    """Put a text in the place of what is there, through symlinks and with its permissions, or no
+    file; raise UsageError where that cannot be done.
 
-    `before` is what the change was made from: where another program has written meanwhile, nothing is changed.
+    `before` is what the change was made from: where another program has written meanwhile, nothing
+    is changed.
     """
     try:
         refuse_other(path, before)
@@ -117,26 +136,42 @@ def write_text(path: Path, text: str | None, before: str | None) -> None:
             raise
     except (OSError, RuntimeError) as error:
         what = getattr(error, "strerror", None) or error
-        raise UsageError(f"{path}: cannot be written ({what}): check who may write there, and quit the client on Windows.") from error
+        raise UsageError(
+            f"{path}: cannot be written ({what}): check who may write there, and quit the "
+            "client on Windows."
+        ) from error
 
 
 def refuse_other(path: Path, before: str | None) -> None:
-    """Raise UsageError where a file no longer holds what it held, or was made read-only: a rename would get around what somebody wanted."""
+    """Raise UsageError where a file no longer holds what it held, or was made read-only: a rename
+    would get around what somebody wanted.
+    """
     if read_text(path) != before:
-        raise UsageError(f"{path}: another program has changed it meanwhile, and nothing was written: run this again.")
+        raise UsageError(
+            f"{path}: another program has changed it meanwhile, and nothing was written: run "
+            "this again."
+        )
     if path.exists() and not path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
-        raise UsageError(f"{path}: is read-only, and nothing was changed: make it writable (chmod u+w) and run this again.")
+        raise UsageError(
+            f"{path}: is read-only, and nothing was changed: make it writable (chmod u+w) and "
+            "run this again."
+        )
 
 
 def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-# ------------------------------------------------------------------ Markdown: a block between two comments
+# ------------------------------------------------------------------ Markdown: a block between two c
 
 BEGIN, END = "<!-- thumbindex: begin -->", "<!-- thumbindex: end -->"
 
-_BLOCK = re.compile(re.escape(BEGIN) + r"\r?\n(?P<lines>[^<]*(?:<(?!!-- thumbindex)[^<]*)*)" + re.escape(END) + r"(?:\r?\n|\Z)")
+_BLOCK = re.compile(
+    re.escape(BEGIN)
+    + r"\r?\n(?P<lines>[^<]*(?:<(?!!-- thumbindex)[^<]*)*)"
+    + re.escape(END)
+    + r"(?:\r?\n|\Z)"
+)
 
 
 def read_block(text: str) -> str | None:
@@ -150,7 +185,9 @@ def put_block(text: str, lines: str) -> str:
     newline = _newline(text)
     block = newline.join([BEGIN, *lines.split("\n"), END, ""])
     if found := _BLOCK.search(text):
-        return text if read_block(text) == lines else text[: found.start()] + block + text[found.end() :]
+        if read_block(text) == lines:
+            return text
+        return text[: found.start()] + block + text[found.end() :]
     return _with_empty_line(text, newline) + block
 
 
@@ -171,15 +208,23 @@ def _with_empty_line(text: str, newline: str) -> str:
     return text and text + ("" if text.endswith("\n") else newline) + newline
 
 
-BLOCK = Editor(lambda text, _: read_block(text), lambda text, _, lines: put_block(text, lines), lambda text, *_: take_block(text))
+BLOCK = Editor(
+    lambda text, _: read_block(text),
+    lambda text, _, lines: put_block(text, lines),
+    lambda text, *_: take_block(text),
+)
 
-# ------------------------------------------------------------------ JSON with comments and trailing commas: the edit is a splice between offsets
+# --------------------- JSON with comments and trailing commas: the edit is a splice between offsets
 
 MOST_NESTED = 100
-"""A client's file nests a few levels; one that nests more is no client's file, and must not exhaust the stack."""
+"""A client's file nests a few levels; one that nests more is no client's file, and must not exhaust
+the stack.
+"""
 
 _BLANK = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.S)
-_REST_OF_LINE = re.compile(r"((?:[ \t]*+(?://[^\r\n]*+|/\*(?:(?!\*/)[^\n])*+\*/))*+)[ \t]*+(?=[\r\n])")
+_REST_OF_LINE = re.compile(
+    r"((?:[ \t]*+(?://[^\r\n]*+|/\*(?:(?!\*/)[^\n])*+\*/))*+)[ \t]*+(?=[\r\n])"
+)
 _MORE = re.compile(r"[\w.+-]")
 
 _INDENT = "  "
@@ -216,7 +261,10 @@ class Member:
 
 
 def scan(text: str) -> Node | None:
-    """Return the one value of a text; None where it holds only blanks and comments. Raises Malformed."""
+    """Return the one value of a text; None where it holds only blanks and comments.
+
+    Raises Malformed.
+    """
     reader = _Reader(text)
     reader.pass_blank()
     if reader.at == len(text):
@@ -259,7 +307,9 @@ class _Reader:
             members.append(self._member(depth, is_object))
         self.at += 1
         if is_object:
-            return Node(start, self.at, {each.key: each.node.value for each in members}, tuple(members))
+            return Node(
+                start, self.at, {each.key: each.node.value for each in members}, tuple(members)
+            )
         return Node(start, self.at, [each.node.value for each in members], None)
 
     def _member(self, depth: int, has_key: bool) -> Member:
@@ -299,7 +349,10 @@ def read_object(text: str, keys: Sequence[str]) -> Any:
 
 
 def put_object(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
-    """Return the text with an entry at a path of keys; keys of the entry that are not ours stay. Raises Malformed."""
+    """Return the text with an entry at a path of keys; keys of the entry that are not ours stay.
+
+    Raises Malformed.
+    """
     if not isinstance(read_object(text, keys), dict):
         return _put(text, keys, entry)
     for key, value in entry.items():
@@ -308,10 +361,16 @@ def put_object(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
 
 
 def take_object(text: str, keys: Sequence[str], original: str = "") -> str:
-    """Return the text without the entry at a path of keys, nor the empty objects around it that the original text lacks. Raises Malformed."""
+    """Return the text without the entry at a path of keys, nor the empty objects around it that the
+    original text lacks.
+
+    Raises Malformed.
+    """
     for depth in range(len(keys), 0, -1):
         path = keys[:depth]
-        is_ours = depth == len(keys) or (read_object(text, path) == {} and read_object(original, path) is None)
+        is_ours = depth == len(keys) or (
+            read_object(text, path) == {} and read_object(original, path) is None
+        )
         parent = _find(text, path[:-1])
         found = parent.member(path[-1]) if parent else None
         if is_ours and parent and found:
@@ -328,7 +387,9 @@ def _find(text: str, keys: Sequence[str]) -> Node | None:
 
 
 def _put(text: str, keys: Sequence[str], value: Any) -> str:
-    """Put a value at a path of keys: over the one that is there, else as the last member of the innermost object that is there."""
+    """Put a value at a path of keys: over the one that is there, else as the last member of the
+    innermost object that is there.
+    """
     newline, node = _newline(text), scan(text)
     if node is None:
         lead = text if not text.strip() or text.endswith("\n") else text + newline
@@ -336,14 +397,22 @@ def _put(text: str, keys: Sequence[str], value: Any) -> str:
     unit = (_indent_of(text, node.members[0].start) if node.members else "") or _INDENT
     for depth, key in enumerate(keys):
         if node.members is None:
-            raise Malformed(node.start, f"`{'.'.join(keys[:depth]) or 'the document'}` is expected to be an object in braces")
+            raise Malformed(
+                node.start,
+                f"`{'.'.join(keys[:depth]) or 'the document'}` is expected to be an object in "
+                "braces",
+            )
         found = node.member(key)
         if found is None:
             return _with_member(text, node, key, _nested(keys[depth + 1 :], value), unit)
         node = found.node
     if node.value == value:
         return text
-    return text[: node.start] + _written(value, unit, _indent_of(text, node.start), newline) + text[node.end :]
+    return (
+        text[: node.start]
+        + _written(value, unit, _indent_of(text, node.start), newline)
+        + text[node.end :]
+    )
 
 
 def _with_member(text: str, parent: Node, key: str, value: Any, unit: str) -> str:
@@ -361,11 +430,15 @@ def _with_member(text: str, parent: Node, key: str, value: Any, unit: str) -> st
         written = _written(value, unit, indent, newline)
     comma = "," if last and last.comma is not None else ""
     put = f"{before}{name}: {written}{comma}{after}{text[at:]}"
-    return text[:at] + put if last is None or comma else f"{text[: last.node.end]},{text[last.node.end : at]}{put}"
+    if last is None or comma:
+        return text[:at] + put
+    return f"{text[: last.node.end]},{text[last.node.end : at]}{put}"
 
 
 def _without(text: str, parent: Node, found: Member) -> str:
-    """Take a member out with the blank before it and its comma; a last one takes the comma of the one before."""
+    """Take a member out with the blank before it and its comma; a last one takes the comma of the
+    one before.
+    """
     start = len(text[: found.start].rstrip(" \t"))
     if text[:start].endswith("\n"):
         start -= 2 if text[:start].endswith("\r\n") else 1
@@ -393,7 +466,7 @@ def _indent_of(text: str, at: int) -> str:
 
 JSON = Editor(read_object, put_object, take_object)
 
-# ------------------------------------------------------------------ TOML: a table is put in and taken out as lines, and the result read again
+# ------------------------ TOML: a table is put in and taken out as lines, and the result read again
 
 _PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
 
@@ -418,7 +491,11 @@ def read_table(text: str, keys: Sequence[str]) -> Any:
     except tomllib.TOMLDecodeError as error:
         place = _PLACE.search(str(error))
         what = _PLACE.sub("", str(error)).strip() or "it is no TOML"
-        offset = sum(map(len, split_lines(text)[: int(place[1]) - 1])) + int(place[2]) - 1 if place else len(text)
+        offset = (
+            sum(map(len, split_lines(text)[: int(place[1]) - 1])) + int(place[2]) - 1
+            if place
+            else len(text)
+        )
         raise Malformed(offset, what[0].lower() + what[1:]) from error
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None
@@ -426,11 +503,18 @@ def read_table(text: str, keys: Sequence[str]) -> Any:
 
 
 def put_table(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
-    """Return the text with an entry as a table; keys of the table that are not ours stay. Raises Malformed."""
+    """Return the text with an entry as a table; keys of the table that are not ours stay.
+
+    Raises Malformed.
+    """
     now, newline = read_table(text, keys), _newline(text)
     written = _statements(entry, newline)
     if now is None:
-        put = _with_empty_line(text, newline) + f"[{'.'.join(map(_key, keys))}]{newline}" + "".join(written.values())
+        put = (
+            _with_empty_line(text, newline)
+            + f"[{'.'.join(map(_key, keys))}]{newline}"
+            + "".join(written.values())
+        )
     elif not isinstance(now, dict):
         raise _by_hand(keys)
     else:
@@ -446,8 +530,13 @@ def put_table(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
 
 
 def _statements(entry: Mapping[str, Any], newline: str) -> dict[str, str]:
-    """Return the line that sets each key: JSON's strings and lists are TOML's, but for one control character that JSON leaves as it is."""
-    return {key: f"{key} = {json.dumps(value, ensure_ascii=False)}{newline}".replace("\x7f", "\\u007f") for key, value in entry.items()}
+    """Return the line that sets each key: JSON's strings and lists are TOML's, but for one control
+    character that JSON leaves as it is.
+    """
+    return {
+        key: f"{key} = {json.dumps(value, ensure_ascii=False)}{newline}".replace("\x7f", "\\u007f")
+        for key, value in entry.items()
+    }
 
 
 def _key(name: str) -> str:
@@ -455,7 +544,10 @@ def _key(name: str) -> str:
 
 
 def take_table(text: str, keys: Sequence[str]) -> str:
-    """Return the text without the table at a path of keys, nor the empty line before it. Raises Malformed."""
+    """Return the text without the table at a path of keys, nor the empty line before it.
+
+    Raises Malformed.
+    """
     if read_table(text, keys) is None:
         return text
     kept, is_first = list[_Part](), True
@@ -470,7 +562,8 @@ def take_table(text: str, keys: Sequence[str]) -> str:
             if is_first and kept and not kept[-1].text.strip():
                 kept.pop()
             remarks, is_first = [], False
-    kept += remarks if any(part.text.strip() for part in remarks) else []  # somebody's own, at the end of the file
+    # somebody's own, at the end of the file
+    kept += remarks if any(part.text.strip() for part in remarks) else []
     return _read_again(text, "".join(part.text for part in kept), keys, None)
 
 
@@ -479,7 +572,11 @@ def put_item(text: str, name: str, entry: Mapping[str, Any]) -> str:
     newline = _newline(text)
     lines = "".join(_statements(entry, newline).values())
     put = _with_empty_line(text, newline) + f"[[{name}]]{newline}{lines}"
-    return _read_as(put, (name,), {**tomllib.loads(text), name: [*(read_table(text, (name,)) or ()), dict(entry)]})
+    return _read_as(
+        put,
+        (name,),
+        {**tomllib.loads(text), name: [*(read_table(text, (name,)) or ()), dict(entry)]},
+    )
 
 
 def take_item(text: str, name: str, at: int) -> str:
@@ -498,7 +595,11 @@ def take_item(text: str, name: str, at: int) -> str:
 def take_value(text: str, keys: Sequence[str]) -> str:
     """Return the text without the statement that sets a key of a table. Raises Malformed."""
     *table, key = keys
-    kept = [part.text for part in _parts_around(text, table) if (part.table, part.keys) != (tuple(table), frozenset({key}))]
+    kept = [
+        part.text
+        for part in _parts_around(text, table)
+        if (part.table, part.keys) != (tuple(table), frozenset({key}))
+    ]
     expected: Any = tomllib.loads(text)
     found = expected
     for each in table:
@@ -516,7 +617,8 @@ def _read_as(new: str, keys: Sequence[str], expected: Mapping[str, Any]) -> str:
 
 
 def _parts_around(text: str, keys: Sequence[str]) -> list[_Part]:
-    """Cut a valid text into parts: a part ends with the first line at which what there is of it is valid by itself.
+    """Cut a valid text into parts: a part ends with the first line at which what there is of it is
+    valid by itself.
 
     Raises Malformed where the table at a path of keys has no header of its own.
     """
@@ -542,7 +644,10 @@ def _parts_around(text: str, keys: Sequence[str]) -> list[_Part]:
 
 
 def _read_again(old: str, new: str, keys: Sequence[str], entry: Mapping[str, Any] | None) -> str:
-    """Return the new text where it says the same as the old one but for the entry. Raises Malformed."""
+    """Return the new text where it says the same as the old one but for the entry.
+
+    Raises Malformed.
+    """
     parent = expected = tomllib.loads(old)
     for key in keys[:-1]:
         parent = parent.setdefault(key, {})
@@ -555,11 +660,17 @@ def _read_again(old: str, new: str, keys: Sequence[str], entry: Mapping[str, Any
 
 def _by_hand(keys: Sequence[str]) -> Malformed:
     table = ".".join(keys)
-    return Malformed(0, f"the table `{table}` is written inside another value: write it as [{table}] on a line of its own")
+    return Malformed(
+        0,
+        f"the table `{table}` is written inside another value: write it as [{table}] on a "
+        "line of its own",
+    )
 
 
 def _without_empty(value: Any) -> Any:
-    """Leave out tables that hold nothing: a table that is gone may have opened the one around it."""
+    """Leave out tables that hold nothing: a table that is gone may have opened the one around
+    it.
+    """
     if not isinstance(value, dict):
         return value
     smaller = {key: _without_empty(each) for key, each in value.items()}

@@ -1,4 +1,6 @@
-"""The command `install`: have an MCP client start the server; every change is planned, shown, and only then written."""
+"""The command `install`: have an MCP client start the server; every change is planned, shown, and
+only then written.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,10 @@ class Spot:
             yield
         except Malformed as error:
             where = line_and_column(without_mark(text or "")[1], error.offset)
-            raise UsageError(f"{self.path}:{where}: {error.what}. Nothing was changed: mend the file and run this again.") from error
+            raise UsageError(
+                f"{self.path}:{where}: {error.what}. Nothing was changed: mend the file and "
+                "run this again."
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,10 @@ class Change:
 
     def difference(self) -> str:
         """Return what changes as a unified diff, empty where nothing does."""
-        old, new = (str(self.path) if text is not None else "/dev/null" for text in (self.before, self.after))
+        old, new = (
+            str(self.path) if text is not None else "/dev/null"
+            for text in (self.before, self.after)
+        )
         before, after = (split_lines(text or "") for text in (self.before, self.after))
         for each in (before, after):
             if each and not each[-1].endswith("\n"):
@@ -91,20 +99,27 @@ class Change:
         return "".join(unified_diff(before, after, old, new, n=1))
 
     def write(self) -> Path | None:
-        """Make the change; return where the old file is kept, if it had to be. Raises UsageError."""
+        """Make the change; return where the old file is kept, if it had to be.
+
+        Raises UsageError.
+        """
         if self.is_none:
             return None
         refuse_other(self.path, self.before)
         kept = back_up(self.path) if self.keep else None
         write_text(self.path, self.after, self.before)
         newest = next(iter(backups(self.path)), None)
-        if not self.keep and newest and read_text(newest) == self.after:  # the file is again what it was
+        # the file is again what it was
+        if not self.keep and newest and read_text(newest) == self.after:
             newest.unlink()
         return kept
 
 
 def entry_spot(client: Client, around: Surroundings) -> Spot:
-    """Return where a client's entry for our server stands. Raises UsageError for a file that cannot be read."""
+    """Return where a client's entry for our server stands.
+
+    Raises UsageError for a file that cannot be read.
+    """
     path = client.file(around)
     if client.is_toml:
         return Spot(path, TOML, (*client.keys, ENTRY))
@@ -112,22 +127,33 @@ def entry_spot(client: Client, around: Surroundings) -> Spot:
 
 
 def instructions_spot(client: Client, around: Surroundings) -> Spot | None:
-    """Return where a client's lasting instructions say that our tools are to be used; None where it reads no such file."""
+    """Return where a client's lasting instructions say that our tools are to be used; None where it
+    reads no such file.
+    """
     return Spot(client.instructions(around), BLOCK) if client.instructions else None
 
 
 def install_at(spot: Spot, entry: Any) -> Change:
-    """Return the change that puts an entry there. Raises UsageError for a file that cannot be read as what it should be."""
+    """Return the change that puts an entry there.
+
+    Raises UsageError for a file that cannot be read as what it should be.
+    """
     before = read_text(spot.path)
     with spot.naming(before):
         after, there = spot.put(before, entry), spot.read(before)
         # A file that holds nothing but our entry needs no backup: there was none before us.
         is_ours = there is not None and spot.put(None, there) == before
-    return Change(spot.path, before, after, keep=there is None or (not is_ours and not backups(spot.path)))
+    return Change(
+        spot.path, before, after, keep=there is None or (not is_ours and not backups(spot.path))
+    )
 
 
 def uninstall_at(spot: Spot) -> Change:
-    """Return the change that takes our entry out: what was there before where nothing else has changed since. Raises UsageError."""
+    """Return the change that takes our entry out: what was there before where nothing else has
+    changed since.
+
+    Raises UsageError.
+    """
     before, entry = read_text(spot.path), read_entry(spot)
     if before is None or entry is None:
         return Change(spot.path, before, before)
@@ -161,22 +187,35 @@ def entry_of(client: Client, around: Surroundings, command: Sequence[str]) -> di
 
 
 def _inner(client: Client, path: Path) -> tuple[str, ...]:
-    """Return the key between, where a file is of the later form; one that is of both, or new, is read by both versions as the earlier one."""
+    """Return the key between, where a file is of the later form; one that is of both, or new, is
+    read by both versions as the earlier one.
+    """
     if not client.inner:
         return ()
     text = without_mark(read_text(path) or "")[1]
     try:
-        earlier, later = read_object(text, (*client.keys, ENTRY)), read_object(text, (*client.keys, client.inner))
+        earlier, later = (
+            read_object(text, (*client.keys, ENTRY)),
+            read_object(text, (*client.keys, client.inner)),
+        )
     except Malformed:
         return ()  # whoever reads it next says so
     # A server that is itself called so has a type.
-    return (client.inner,) if earlier is None and isinstance(later, dict) and not isinstance(later.get("type"), str) else ()
+    if earlier is None and isinstance(later, dict) and not isinstance(later.get("type"), str):
+        return (client.inner,)
+    return ()
 
 
 def command_of(entry: Any) -> list[str]:
     """Return the command line of a client's entry, empty where there is none."""
-    command, args = (entry.get("command"), entry.get("args")) if isinstance(entry, Mapping) else (None, None)
-    words = [*command] if isinstance(command, list) else [command, *(args if isinstance(args, list) else [])]
+    command, args = (
+        (entry.get("command"), entry.get("args")) if isinstance(entry, Mapping) else (None, None)
+    )
+    words = (
+        [*command]
+        if isinstance(command, list)
+        else [command, *(args if isinstance(args, list) else [])]
+    )
     return words if all(isinstance(each, str) for each in words) else []
 
 
@@ -199,14 +238,27 @@ def install(
     opening: Opening,
     client: Annotated[str | None, typer.Argument(metavar="CLIENT", help=_CLIENT_HELP)] = None,
     project: Annotated[
-        bool, typer.Option("--project", help="Write the file of the project in the current directory, for all who work on it, not your own.")
+        bool,
+        typer.Option(
+            "--project",
+            help="Write the file of the project in the current directory, for all who work on it, "
+            "not your own.",
+        ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change and write nothing.")] = False,
-    uninstall: Annotated[bool, typer.Option("--uninstall", help="Take out what this command put in.")] = False,
-    no_instructions: Annotated[bool, typer.Option("--no-instructions", help="Leave CLAUDE.md, AGENTS.md or the like alone.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would change and write nothing.")
+    ] = False,
+    uninstall: Annotated[
+        bool, typer.Option("--uninstall", help="Take out what this command put in.")
+    ] = False,
+    no_instructions: Annotated[
+        bool,
+        typer.Option("--no-instructions", help="Leave CLAUDE.md, AGENTS.md or the like alone."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Have an MCP client start the server for --folder (without it: the configured folders, else the current one).
+    """Have an MCP client start the server for --folder (without it: the configured folders, else
+    the current one).
 
     Without CLIENT, list those that are found on this machine; with --project, it is Claude Code.
     """
@@ -228,14 +280,21 @@ def install(
             entries = (chosen.entry(command), "")
         else:
             folders = _served(opening)
-            kept_roots = {real_folder(root) for _, root in folders or opening.load().folders.items()}
+            kept_roots = {
+                real_folder(root) for _, root in folders or opening.load().folders.items()
+            }
             gone = [each for each in there if real_folder(each) not in kept_roots]
             entries = (entry_of(chosen, around, _serve_command(opening, folders)), advice(folders))
         changes = [install_at(spot, entry) for spot, entry in zip(spots, entries, strict=False)]
     kept = [None if dry_run else each.write() for each in changes]
     if as_json:
         files = [
-            {"path": str(change.path), "changed": not change.is_none, "difference": change.difference(), "backup": str(backup) if backup else None}
+            {
+                "path": str(change.path),
+                "changed": not change.is_none,
+                "difference": change.difference(),
+                "backup": str(backup) if backup else None,
+            }
             for change, backup in zip(changes, kept, strict=True)
         ]
         print_json({"client": chosen.name, "dry_run": dry_run, "files": files})
@@ -245,15 +304,26 @@ def install(
     for backup in filter(None, kept):
         typer.echo(f"What was there is kept in {backup}")
     if not all(change.is_none for change in changes):
-        whose = f"starts thumbindex for whoever opens this project and has thumbindex installed. {chosen.restart}"
+        whose = (
+            "starts thumbindex for whoever opens this project and has thumbindex installed. "
+            f"{chosen.restart}"
+        )
         put_in = whose if project else f"starts thumbindex. {chosen.restart}"
         done = "no longer starts thumbindex. If it is running, restart it." if uninstall else put_in
-        typer.echo("Nothing was written: this was --dry-run." if dry_run else f"{chosen.title} {done}")
+        typer.echo(
+            "Nothing was written: this was --dry-run." if dry_run else f"{chosen.title} {done}"
+        )
     if gone:
         both = " ".join(f"--folder {shlex.quote(each)}" for each in gone)
-        typer.echo(f"The entry named other folders until now, which it serves no more. To keep them, run this again with {both} as well.")
+        typer.echo(
+            "The entry named other folders until now, which it serves no more. To keep them, "
+            f"run this again with {both} as well."
+        )
     if not uninstall and not no_instructions and not project and chosen.instructions is None:
-        typer.echo(f"{chosen.title} reads no file of lasting instructions. If it does not use the tools by itself, add this to its settings:")
+        typer.echo(
+            f"{chosen.title} reads no file of lasting instructions. If it does not use the "
+            "tools by itself, add this to its settings:"
+        )
         typer.echo(f"  {advice(folders)}")
     return FOUND
 
@@ -266,37 +336,70 @@ def _list_clients(around: Surroundings, as_json: bool) -> int:
     """List the clients that are found on this machine, each with its command."""
     found = [each for each in CLIENTS if each.is_here(around)]
     if as_json:
-        facts = [{"name": each.name, "title": each.title, "found": each in found, "path": str(each.file(around))} for each in CLIENTS]
+        facts = [
+            {
+                "name": each.name,
+                "title": each.title,
+                "found": each in found,
+                "path": str(each.file(around)),
+            }
+            for each in CLIENTS
+        ]
         print_json({"clients": facts})
         return FOUND
-    typer.echo("Found on this machine:" if found else "No client that this command knows was found on this machine.")
+    typer.echo(
+        "Found on this machine:"
+        if found
+        else "No client that this command knows was found on this machine."
+    )
     width = max((len(each.title) for each in found), default=0)
     for each in found:
         typer.echo(f"  {each.title:{width}}  thumbindex install {each.name} --folder DIR")
     others = ", ".join(each.name for each in CLIENTS if each not in found)
-    typer.echo(f"{'The others' if found else 'Those'} that it knows are {others}; docs/clients.md helps with more.")
+    typer.echo(
+        f"{'The others' if found else 'Those'} that it knows are {others}; docs/clients.md "
+        "helps with more."
+    )
     return FOUND
 
 
 def project_spot(client: Client, project: Path) -> Spot:
-    """Return where a project's own file names our server. Raises UsageError for a client that reads none."""
+    """Return where a project's own file names our server.
+
+    Raises UsageError for a client that reads none.
+    """
     if not client.project:
         known = ", ".join(each.name for each in CLIENTS if each.project)
-        raise UsageError(f"{client.title} reads no file of a project that this command knows: --project is for {known}.")
+        raise UsageError(
+            f"{client.title} reads no file of a project that this command knows: --project is "
+            f"for {known}."
+        )
     return Spot(project.joinpath(*client.project), JSON, (*client.keys, ENTRY))
 
 
 def project_command(client: Client, opening: Opening, project: Path) -> list[str]:
-    """Return the command line of a server for all who work on a project: by name, with folders inside the project. Raises UsageError."""
+    """Return the command line of a server for all who work on a project: by name, with folders
+    inside the project.
+
+    Raises UsageError.
+    """
     if opening.index or opening.config or opening.overrides:
-        raise UsageError("--project takes --folder alone: --index, --config and --set name what is on this machine only.")
+        raise UsageError(
+            "--project takes --folder alone: --index, --config and --set name what is on this "
+            "machine only."
+        )
     command = ["thumbindex", "serve"]
     for each in opening.folder or (".",):
         root = real_folder(each)
         if not root.is_dir() or not root.is_relative_to(real_folder(project)):
-            raise UsageError(f"{each}: there is no such folder inside the project {project}: --project names folders of the project alone.")
+            raise UsageError(
+                f"{each}: there is no such folder inside the project {project}: --project "
+                "names folders of the project alone."
+            )
         inside = root.relative_to(real_folder(project)).as_posix()
-        command += ["--folder", "/".join([client.workspace, *([inside] if inside != "." else [])]) if client.workspace else inside]
+        if client.workspace:
+            inside = client.workspace if inside == "." else f"{client.workspace}/{inside}"
+        command += ["--folder", inside]
     return command
 
 
@@ -308,7 +411,8 @@ def _find_client(name: str) -> Client:
     near = get_close_matches(name.casefold(), [each.name for each in CLIENTS], n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
     raise UsageError(
-        f"There is no client {name!r}.{hint} The clients are {', '.join(each.name for each in CLIENTS)}; docs/clients.md helps with others."
+        f"There is no client {name!r}.{hint} The clients are "
+        f"{', '.join(each.name for each in CLIENTS)}; docs/clients.md helps with others."
     )
 
 
@@ -318,24 +422,33 @@ def surroundings() -> Surroundings:
 
 
 def _served(opening: Opening) -> tuple[tuple[str, Path], ...]:
-    """Return name and path of the folders to be named to the server; none where it takes the configured ones.
+    """Return name and path of the folders to be named to the server; none where it takes the
+    configured ones.
 
-    A client starts its servers in any folder: the current one is named by its path. Raises UsageError where that cannot be meant,
-    and for a folder that no server takes: one around the index directory, or with its index on a network drive.
+    A client starts its servers in any folder: the current one is named by its path. Raises
+    UsageError where that cannot be meant, and for a folder that no server takes: one around the
+    index directory, or with its index on a network drive.
     """
     config, library = opening.load(), library_class()
     directory = str(opening.index or config.index.directory)
     folders = library.find_folders(config, opening.folder, directory)
     is_current = not opening.folder and not config.folders
     if is_current and folders[0][1] in {Path.home().resolve(), Path(folders[0][1].anchor)}:
-        raise UsageError(f"Without --folder the current one is served, and that is {folders[0][1]}: name the folder with your notes with --folder.")
+        raise UsageError(
+            f"Without --folder the current one is served, and that is {folders[0][1]}: name "
+            "the folder with your notes with --folder."
+        )
     for _, root in folders:
         library.place_of(directory, root)
     return folders if opening.folder or is_current else ()
 
 
 def _serve_command(opening: Opening, folders: Sequence[tuple[str, Path]]) -> list[str]:
-    """Return the command line of the server, with every path absolute: a client starts it in any folder. Raises UsageError."""
+    """Return the command line of the server, with every path absolute: a client starts it in any
+    folder.
+
+    Raises UsageError.
+    """
     command = [*own_command(Path(sys.argv[0]), Path(sys.executable)), "serve"]
     for _, root in folders:
         command += ["--folder", str(root)]
@@ -345,12 +458,17 @@ def _serve_command(opening: Opening, folders: Sequence[tuple[str, Path]]) -> lis
         command += [name, str(path.expanduser().absolute())] if path else []
     for word in command:
         if word != word.encode("utf-8", "replace").decode("utf-8"):
-            raise UsageError(f"{word!r} is no text that a client's file can hold: give the folder a name in UTF-8.")
+            raise UsageError(
+                f"{word!r} is no text that a client's file can hold: give the folder a name "
+                "in UTF-8."
+            )
     return command
 
 
 def own_command(program: Path, python: Path) -> list[str]:
-    """Return the command line that starts this program from anywhere, with no search path at hand."""
+    """Return the command line that starts this program from anywhere, with no search path at
+    hand.
+    """
     beside = [python.with_name(name) for name in ("thumbindex", "thumbindex.exe")]
     for each in (program, program.with_name(f"{program.name}.exe"), *beside):
         if each.name in {"thumbindex", "thumbindex.exe"} and each.is_file():
@@ -363,6 +481,7 @@ def advice(folders: Sequence[tuple[str, Path]]) -> str:
     """Return the line that makes an agent use the tools."""
     named = f" ({', '.join(name for name, _ in folders)})" if folders else ""
     return (
-        f"Before answering anything that the user's notes and docs{named} may cover, ask the `query` tool of the MCP server `thumbindex`"
+        f"Before answering anything that the user's notes and docs{named} may cover, ask the "
+        "`query` tool of the MCP server `thumbindex`"
         " and cite what you use as path#heading (lines a-b)."
     )

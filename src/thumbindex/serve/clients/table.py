@@ -20,7 +20,9 @@ class Surroundings:
     environment: Mapping[str, str]
 
     def folder(self, variable: str, *below_home: str) -> Path:
-        """Return the folder that a variable of the environment names, else one below the home folder."""
+        """Return the folder that a variable of the environment names, else one below the home
+        folder.
+        """
         named = self.environment.get(variable, "")
         return Path(named) if named else self.home.joinpath(*below_home)
 
@@ -47,14 +49,19 @@ class Client:
 
     name: str  # on the command line
     title: str
-    files: Callable[[Surroundings], Sequence[Path]]  # with its servers: the first one that is there, else the last one
+    # with its servers: the first one that is there, else the last one
+    files: Callable[[Surroundings], Sequence[Path]]
     keys: tuple[str, ...] = ("mcpServers",)  # under which its servers stand
     inner: str = ""  # a key between those and the servers, in files of the client's later form
     entry: Callable[[Sequence[str]], dict[str, Any]] = _plain  # of a command line
-    instructions: Callable[[Surroundings], Path] | None = None  # read with every question; None where there is no such file
+    # read with every question; None where there is no such file
+    instructions: Callable[[Surroundings], Path] | None = None
     restart: str = "Start a new session."  # the sentence that says what makes it see a change
-    project: tuple[str, ...] = ()  # the parts of the path of a project's own file, from the project's folder on; empty where there is no such file
-    workspace: str = ""  # how that file writes the project's folder; empty where it is the server's current directory
+    # the parts of the path of a project's own file, from the project's folder on; empty where there
+    # is no such file
+    project: tuple[str, ...] = ()
+    # how that file writes the project's folder; empty where it is the server's current directory
+    workspace: str = ""
 
     @property
     def is_toml(self) -> bool:
@@ -67,9 +74,15 @@ class Client:
         return next((each for each in places if each.exists()), places[-1])
 
     def is_here(self, around: Surroundings) -> bool:
-        """Tell whether it has been used on this machine: its file is there, or a folder of its own."""
+        """Tell whether it has been used on this machine: its file is there, or a folder of its
+        own.
+        """
         file = self.file(around)
-        own = [each.parent for each in (file, *([self.instructions(around)] if self.instructions else ())) if each.parent != around.home]
+        own = [
+            each.parent
+            for each in (file, *([self.instructions(around)] if self.instructions else ()))
+            if each.parent != around.home
+        ]
         return file.exists() or any(each.is_dir() for each in own)
 
 
@@ -80,7 +93,10 @@ def _claude_desktop(around: Surroundings) -> Sequence[Path]:
         return (plain,)
     # As a packaged application it sees this folder in the place of the other one.
     local = around.folder("LOCALAPPDATA", "AppData", "Local")
-    return (local / "Packages" / "Claude_pzs8sxrjxfjjc" / "LocalCache" / "Roaming" / "Claude" / name, plain)
+    return (
+        local / "Packages" / "Claude_pzs8sxrjxfjjc" / "LocalCache" / "Roaming" / "Claude" / name,
+        plain,
+    )
 
 
 def _windsurf(around: Surroundings) -> Path:
@@ -90,7 +106,9 @@ def _windsurf(around: Surroundings) -> Path:
 def _zed(around: Surroundings) -> Path:
     if around.platform == "win32":
         return around.application("Zed")
-    return around.home / ".config" / "zed" if around.platform == "darwin" else around.application("zed")
+    if around.platform == "darwin":
+        return around.home / ".config" / "zed"
+    return around.application("zed")
 
 
 def _codex(around: Surroundings) -> Path:
@@ -106,7 +124,9 @@ def _open_code(around: Surroundings) -> Path:
 
 
 CLIENTS: tuple[Client, ...] = (
-    Client("claude-desktop", "Claude Desktop", _claude_desktop, restart="Quit it and start it again."),
+    Client(
+        "claude-desktop", "Claude Desktop", _claude_desktop, restart="Quit it and start it again."
+    ),
     Client(
         "claude-code",
         "Claude Code",
@@ -164,7 +184,10 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "opencode",
         "OpenCode",
-        lambda around: (_open_code(around) / "opencode.jsonc", _open_code(around) / "opencode.json"),
+        lambda around: (
+            _open_code(around) / "opencode.jsonc",
+            _open_code(around) / "opencode.json",
+        ),
         keys=("mcp",),
         inner="servers",
         entry=lambda command: {"type": "local", "command": list(command), "enabled": True},

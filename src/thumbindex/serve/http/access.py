@@ -1,4 +1,6 @@
-"""Access over HTTP: whose token is taken, by our file or an OAuth issuer, and who sees which folders."""
+"""Access over HTTP: whose token is taken, by our file or an OAuth issuer, and who sees which
+folders.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ EVERYONE = "*"
 """In `tokens`: whoever has a token that is taken."""
 
 OF_AN_ISSUER = ("sub", "scope", "group")
-"""What an issuer's token tells of its holder: in `tokens` with a colon, as `group:finance`. No issuer can hand out the name of a token of ours."""
+"""What an issuer's token tells of its holder: in `tokens` with a colon, as `group:finance`.
+
+No issuer can hand out the name of a token of ours.
+"""
 
 Folders = Sequence[tuple[str, Path]]
 
@@ -49,7 +54,11 @@ class Rights:
         """Return the folders that the holder of these names sees."""
         if not self.granted:
             return frozenset(self.folders)
-        return frozenset(folder for folder in self.folders if {EVERYONE, *names} & set(self.granted.get(folder, ())))
+        return frozenset(
+            folder
+            for folder in self.folders
+            if {EVERYONE, *names} & set(self.granted.get(folder, ()))
+        )
 
 
 def checked_rights(
@@ -61,24 +70,36 @@ def checked_rights(
     has_issuer: bool,
     configured: Mapping[str, Path] | None = None,
 ) -> Rights:
-    """Return the rights over some folders; raise ConfigError where a folder would be open, or closed, by an oversight.
+    """Return the rights over some folders; raise ConfigError where a folder would be open, or
+    closed, by an oversight.
 
-    `known` are the names in the token file, `asks` says that a token is asked for, `has_issuer` that there is an issuer; `configured` are the
-    roots of the folders that `granted` is about: a folder that is only called the same, by its directory, has nobody's rights.
+    `known` are the names in the token file, `asks` says that a token is asked for, `has_issuer`
+    that there is an issuer; `configured` are the roots of the folders that `granted` is about: a
+    folder that is only called the same, by its directory, has nobody's rights.
     """
     names = tuple(name for name, _ in folders)
-    here = {name: tuple(granted[name]) for name, root in folders if name in granted and (configured or {}).get(name, root) == root}
+    here = {
+        name: tuple(granted[name])
+        for name, root in folders
+        if name in granted and (configured or {}).get(name, root) == root
+    }
     if here and not asks:
         raise ConfigError(
-            f"The folder {next(iter(here))!r} names the tokens that see it, but no token is asked for: give --token-file or `serve.http.issuer`."
+            f"The folder {next(iter(here))!r} names the tokens that see it, but no token is "
+            "asked for: give --token-file or `serve.http.issuer`."
         )
-    # Whatever else is served: where rights are configured at all, a folder without any, a part of another one perhaps, is an oversight.
+    # Whatever else is served: where rights are configured at all, a folder without any, a part of
+    # another one perhaps, is an oversight.
     lacking = [(name, root) for name, root in folders if granted and name not in here]
-    names = tuple(name for name in names if name not in {each for each, root in lacking if not is_here(root)})  # others may publish what they like
+    # others may publish what they like
+    names = tuple(
+        name for name in names if name not in {each for each, root in lacking if not is_here(root)}
+    )
     for name, root in lacking:
         if is_here(root):
             raise ConfigError(
-                f"The folder {name!r} names no `tokens`, others of the configuration do: write it as [[folders]] "
+                f"The folder {name!r} names no `tokens`, others of the configuration do: write it "
+                "as [[folders]] "
                 f'with tokens = ["{EVERYONE}"] if every token may see it.'
             )
     for name, token in ((name, token) for name, tokens in here.items() for token in tokens):
@@ -86,27 +107,45 @@ def checked_rights(
         if token == EVERYONE or token in known:
             continue
         if not colon:
-            raise ConfigError(f"The folder {name!r} names the token {token!r}, which is not in the token file: `thumbindex token {token}` makes it.")
+            raise ConfigError(
+                f"The folder {name!r} names the token {token!r}, which is not in the token "
+                f"file: `thumbindex token {token}` makes it."
+            )
         if kind not in OF_AN_ISSUER:
-            raise ConfigError(f"The folder {name!r} names {token!r}: write {', '.join(f'{each}:NAME' for each in OF_AN_ISSUER)}, or a token's name.")
+            raise ConfigError(
+                f"The folder {name!r} names {token!r}: write "
+                f"{', '.join(f'{each}:NAME' for each in OF_AN_ISSUER)}, or a token's name."
+            )
         if not has_issuer:
-            raise ConfigError(f"The folder {name!r} names {token!r}, but there is no issuer that tells of it: set `serve.http.issuer`.")
+            raise ConfigError(
+                f"The folder {name!r} names {token!r}, but there is no issuer that tells of "
+                "it: set `serve.http.issuer`."
+            )
     return Rights(names, here)
 
 
 def nested(folders: Folders, rights: Rights) -> list[str]:
-    """Say which folders lie in another one that somebody sees who does not see them: their files are found in the outer one."""
+    """Say which folders lie in another one that somebody sees who does not see them: their files
+    are found in the outer one.
+    """
     return [
-        f"The folder {inner!r} lies in {outer!r}: who sees {outer!r} finds its files there, unless that folder excludes them (`corpus.exclude`)."
+        (
+            f"The folder {inner!r} lies in {outer!r}: who sees {outer!r} finds its files there, "
+            "unless that folder excludes them (`corpus.exclude`)."
+        )
         for inner, root in folders
         for outer, above in folders
-        if above in root.parents and rights.granted and set(rights.granted[outer]) - set(rights.granted[inner])
+        if above in root.parents
+        and rights.granted
+        and set(rights.granted[outer]) - set(rights.granted[inner])
         if EVERYONE not in rights.granted[inner]
     ]
 
 
 def names_of(scope: Scope) -> frozenset[str]:
-    """Return the names by which the holder of a request's token is known; none where no token is asked for."""
+    """Return the names by which the holder of a request's token is known; none where no token is
+    asked for.
+    """
     user = scope.get("user")
     claims = (user.access_token.claims or {}) if isinstance(user, AuthenticatedUser) else {}
     return frozenset(claims.get("names", ()))
@@ -138,16 +177,27 @@ class Admission:
 
 
 def admission(config: Config, folders: Folders) -> Admission:
-    """Return who is let in by a configuration; raise ConfigError where others would be let in by an oversight."""
+    """Return who is let in by a configuration; raise ConfigError where others would be let in by an
+    oversight.
+    """
     settings = config.serve.http
-    tokens = TokenFile(Path(settings.token_file).expanduser(), settings.scopes) if settings.token_file else None
+    tokens = (
+        TokenFile(Path(settings.token_file).expanduser(), settings.scopes)
+        if settings.token_file
+        else None
+    )
     issuer = Issuer(settings) if settings.issuer else None
     verifiers: list[TokenVerifier] = [each for each in (tokens, issuer) if each is not None]
     named = next((name for name in ("url", "hosts", "proxies") if getattr(settings, name)), "")
     if not verifiers and (named or not is_loopback(settings.host)):
-        reached = f"`serve.http.{named}` lets others in" if is_loopback(settings.host) else f"Others can reach {settings.host}"
+        reached = (
+            f"`serve.http.{named}` lets others in"
+            if is_loopback(settings.host)
+            else f"Others can reach {settings.host}"
+        )
         raise ConfigError(
-            f"{reached}, and no token is asked for: make one with `thumbindex token NAME` and start this again, or set `serve.http.issuer`."
+            f"{reached}, and no token is asked for: make one with `thumbindex token NAME` and "
+            "start this again, or set `serve.http.issuer`."
         )
     rights = checked_rights(
         folders,
@@ -169,11 +219,15 @@ def is_loopback(host: str) -> bool:
 
 
 class TokenFile:
-    """The hashes in a file, read again when it changes: a line that is deleted is a token that is refused from then on."""
+    """The hashes in a file, read again when it changes: a line that is deleted is a token that is
+    refused from then on.
+    """
 
     def __init__(self, path: Path, scopes: Sequence[str] = ()) -> None:
         self._path = path
-        self._scopes = list(scopes)  # what scopes there are is an issuer's to say: a token of the file has all that are asked for
+        # what scopes there are is an issuer's to say: a token of the file has all that are asked
+        # for
+        self._scopes = list(scopes)
         self._facts: tuple[int, int, int] | None = None
         self._hashes: Mapping[str, bytes] = {}
         self._lock = threading.Lock()
@@ -184,7 +238,9 @@ class TokenFile:
         return frozenset(self._hashes)
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return what is known of a token that is shown, by its hash alone; None for one that is not in the file."""
+        """Return what is known of a token that is shown, by its hash alone; None for one that is
+        not in the file.
+        """
         with self._lock:
             try:
                 self._refresh()
@@ -194,10 +250,18 @@ class TokenFile:
                 self._facts, self._hashes = None, {}
             hashes = self._hashes
         digest, found = hash_token(token), None
-        for name, known in hashes.items():  # all of them, whichever it is: how long it takes tells nothing
+        # all of them, whichever it is: how long it takes tells nothing
+        for name, known in hashes.items():
             if hmac.compare_digest(known, digest):
                 found = name
-        return None if found is None else AccessToken(token=f"sha256:{digest.hex()}", client_id=found, scopes=self._scopes, claims={"names": [found]})
+        if found is None:
+            return None
+        return AccessToken(
+            token=f"sha256:{digest.hex()}",
+            client_id=found,
+            scopes=self._scopes,
+            claims={"names": [found]},
+        )
 
     def _refresh(self) -> None:
         try:
@@ -206,13 +270,30 @@ class TokenFile:
             if facts != self._facts:
                 self._hashes, self._facts = read_hashes(self._path), facts
         except OSError as error:
-            raise ConfigError(f"{self._path}: the token file cannot be read ({error.strerror}): make it with `thumbindex token NAME`.") from error
+            raise ConfigError(
+                f"{self._path}: the token file cannot be read ({error.strerror}): make it "
+                "with `thumbindex token NAME`."
+            ) from error
 
 
 # ------------------------------------------------------------------ an OAuth issuer
 
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Signatures that are taken: by a private key that the issuer alone has. Never `none`, never a secret that is shared."""
+ALGORITHMS = (
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+)
+"""Signatures that are taken: by a private key that the issuer alone has.
+
+Never `none`, never a secret that is shared.
+"""
 
 LONGEST_TOKEN = 16_384
 """Characters: no issuer's token is longer, and a longer one is not worked on."""
@@ -220,7 +301,9 @@ LONGEST_TOKEN = 16_384
 _FETCH_SECONDS = 5.0
 
 _KEYS_SECONDS, _OLDEST_SECONDS = 300.0, 3600.0
-"""After the first keys are fetched anew; until the second the old ones are believed where the issuer does not answer."""
+"""After the first keys are fetched anew; until the second the old ones are believed where the
+issuer does not answer.
+"""
 
 _COOLDOWN_SECONDS = 10.0
 """Between two questions to the issuer, answered or not."""
@@ -239,19 +322,31 @@ class Issuer:
         self._audience = settings.audience or settings.url
         for name, address in (("issuer", self.address), ("jwks", settings.jwks)):
             if address and not is_safe(address):
-                raise ConfigError(f"`serve.http.{name}` must begin with https://, not {address!r}: whoever is between could forge tokens.")
+                raise ConfigError(
+                    f"`serve.http.{name}` must begin with https://, not {address!r}: whoever "
+                    "is between could forge tokens."
+                )
         if not settings.url:
-            raise ConfigError("`serve.http.issuer` needs `serve.http.url`, the address of /mcp as clients write it: tokens for others are not taken.")
+            raise ConfigError(
+                "`serve.http.issuer` needs `serve.http.url`, the address of /mcp as clients "
+                "write it: tokens for others are not taken."
+            )
         self._keys = Keys(self.address, settings.jwks)
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return what a token tells of its holder; None for one that is not this issuer's, not for us, or too old."""
-        return await run_sync(self._verify, token) if len(token) <= LONGEST_TOKEN and token.count(".") == 2 else None
+        """Return what a token tells of its holder; None for one that is not this issuer's, not for
+        us, or too old.
+        """
+        if len(token) <= LONGEST_TOKEN and token.count(".") == 2:
+            return await run_sync(self._verify, token)
+        return None
 
     def _verify(self, token: str) -> AccessToken | None:
         try:
             header = jwt.get_unverified_header(token)
-            key = self._keys.find(str(header.get("kid"))) if header.get("alg") in ALGORITHMS else None
+            key = (
+                self._keys.find(str(header.get("kid"))) if header.get("alg") in ALGORITHMS else None
+            )
             if key is None:
                 return None
             claims = jwt.decode(
@@ -266,27 +361,50 @@ class Issuer:
         except (jwt.PyJWTError, ValueError, RecursionError):
             return None
         subject, scopes = str(claims["sub"]), _texts(claims.get("scope", claims.get("scp")))
-        names = [f"sub:{subject}", *(f"scope:{each}" for each in scopes), *(f"group:{each}" for each in _texts(claims.get("groups")))]
+        names = [
+            f"sub:{subject}",
+            *(f"scope:{each}" for each in scopes),
+            *(f"group:{each}" for each in _texts(claims.get("groups"))),
+        ]
         client = str(claims.get("client_id") or claims.get("azp") or subject)
-        # `iss` with the subject is what a session belongs to: another holder's session is not found. The token itself is not kept.
+        # `iss` with the subject is what a session belongs to: another holder's session is not
+        # found. The token itself is not kept.
         kept = {"iss": claims["iss"], "names": names}
-        return AccessToken(token="", client_id=client, scopes=scopes, expires_at=int(claims["exp"] + _LEEWAY_SECONDS), subject=subject, claims=kept)
+        return AccessToken(
+            token="",
+            client_id=client,
+            scopes=scopes,
+            expires_at=int(claims["exp"] + _LEEWAY_SECONDS),
+            subject=subject,
+            claims=kept,
+        )
 
 
 class Keys:
-    """An issuer's public keys by their ids. Who shows a token of a known key never waits for the issuer."""
+    """An issuer's public keys by their ids.
 
-    def __init__(self, issuer: str, jwks: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+    Who shows a token of a known key never waits for the issuer.
+    """
+
+    def __init__(
+        self, issuer: str, jwks: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._issuer, self._jwks, self._clock = issuer, jwks, clock
         self._keys: Mapping[str, jwt.PyJWK] = {}
         self._fetched_at = self._asked_at = float("-inf")
         self._lock = threading.Lock()
 
     def find(self, kid: str) -> jwt.PyJWK | None:
-        """Return the key of an id; one that is not known, or too old, is asked for, but not for every token that somebody makes up."""
+        """Return the key of an id; one that is not known, or too old, is asked for, but not for
+        every token that somebody makes up.
+        """
         if self._believed(kid) is None:
             self._renew()
-        elif self._clock() > self._fetched_at + _KEYS_SECONDS and self._may_ask() and not self._lock.locked():
+        elif (
+            self._clock() > self._fetched_at + _KEYS_SECONDS
+            and self._may_ask()
+            and not self._lock.locked()
+        ):
             threading.Thread(target=self._renew, name="issuer's keys", daemon=True).start()
         return self._believed(kid)
 
@@ -302,17 +420,27 @@ class Keys:
                 return
             try:
                 found = _client(self._jwks or self._published()).get_signing_keys()
-                self._keys, self._fetched_at = {str(key.key_id): key for key in found}, self._clock()
-            except (jwt.PyJWTError, OSError, ValueError) as error:  # a connection that is cut off comes as the system calls it
+                self._keys, self._fetched_at = (
+                    {str(key.key_id): key for key in found},
+                    self._clock(),
+                )
+            # a connection that is cut off comes as the system calls it
+            except (jwt.PyJWTError, OSError, ValueError) as error:
                 _LOG.warning("The keys of %s cannot be had: %s", self._issuer, error)
             self._asked_at = self._clock()
 
     def _published(self) -> str:
-        """Return where the issuer says that its keys are (RFC 8414, OpenID Connect Discovery). Raises PyJWKClientError."""
+        """Return where the issuer says that its keys are (RFC 8414, OpenID Connect Discovery).
+
+        Raises PyJWKClientError.
+        """
         parts = urlsplit(self._issuer)
         root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
         failure = ""
-        for address in (f"{root}/.well-known/oauth-authorization-server{path}", f"{root}{path}/.well-known/openid-configuration"):
+        for address in (
+            f"{root}/.well-known/oauth-authorization-server{path}",
+            f"{root}{path}/.well-known/openid-configuration",
+        ):
             try:
                 found = _client(address).fetch_data()
             except (jwt.PyJWKClientError, OSError, ValueError) as error:
@@ -321,19 +449,26 @@ class Keys:
             jwks = found.get("jwks_uri")
             if found.get("issuer") == self._issuer and isinstance(jwks, str) and is_safe(jwks):
                 return jwks
-            failure = f"{address} is not its metadata, or names no keys over https: set `serve.http.jwks`."
+            failure = (
+                f"{address} is not its metadata, or names no keys over https: set "
+                "`serve.http.jwks`."
+            )
         raise jwt.PyJWKClientError(failure)
 
 
 def _client(address: str) -> jwt.PyJWKClient:
-    """Return PyJWT's client without its cache, in which one made-up id has every other token wait: it follows no redirect."""
+    """Return PyJWT's client without its cache, in which one made-up id has every other token wait:
+    it follows no redirect.
+    """
     return jwt.PyJWKClient(address, cache_jwk_set=False, timeout=_FETCH_SECONDS)
 
 
 def is_safe(address: str) -> bool:
     """Tell whether nobody between can change what an address answers: https, or this machine."""
     parts = urlsplit(address)
-    return (parts.scheme == "https" and bool(parts.hostname)) or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+    return (parts.scheme == "https" and bool(parts.hostname)) or (
+        parts.scheme == "http" and parts.hostname in _LOOPBACK
+    )
 
 
 def _texts(claim: Any) -> list[str]:

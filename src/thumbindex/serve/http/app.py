@@ -1,4 +1,6 @@
-"""MCP over Streamable HTTP for several clients: one address, and the order in which a request meets what is behind it."""
+"""MCP over Streamable HTTP for several clients: one address, and the order in which a request meets
+what is behind it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,12 @@ import uvicorn
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.to_thread import current_default_thread_limiter, run_sync
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, AuthorizationContext, BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.middleware.bearer_auth import (
+    AuthenticatedUser,
+    AuthorizationContext,
+    BearerAuthBackend,
+    RequireAuthMiddleware,
+)
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.streamable_http import StreamableHTTPServerTransport
@@ -41,7 +48,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from thumbindex.errors import StorageError, UsageError
 from thumbindex.model import DatabaseStatus, IndexState
-from thumbindex.process import compute_on_one_thread, give_memory_back, raise_file_limit, take_short_turns
+from thumbindex.process import (
+    compute_on_one_thread,
+    give_memory_back,
+    raise_file_limit,
+    take_short_turns,
+)
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, admission, names_of, nested
 from thumbindex.serve.http.limits import (
@@ -60,7 +72,14 @@ from thumbindex.serve.http.limits import (
 )
 from thumbindex.serve.http.tokens import default_token_file
 from thumbindex.serve.mcp import build_server
-from thumbindex.serve.opening import MayName, Opening, named_folders, names_allowed, say_error, served_folders
+from thumbindex.serve.opening import (
+    MayName,
+    Opening,
+    named_folders,
+    names_allowed,
+    say_error,
+    served_folders,
+)
 from thumbindex.serve.stdio import claim_output
 from thumbindex.serve.wording import lagging
 from thumbindex.settings import Config, HttpSettings
@@ -76,9 +95,17 @@ _OTHER_FILES = 2_000
 
 
 class Listening(uvicorn.Server):
-    """A server that says where it listens and, told to end, lets requests that are under way go on for a while."""
+    """A server that says where it listens and, told to end, lets requests that are under way go on
+    for a while.
+    """
 
-    def __init__(self, app: ASGIApp, settings: HttpSettings, begun: Callable[[str], object], drain: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: HttpSettings,
+        begun: Callable[[str], object],
+        drain: Callable[[], object],
+    ) -> None:
         files = raise_file_limit(settings.connections + _OTHER_FILES)
         config = uvicorn.Config(
             app,
@@ -94,7 +121,8 @@ class Listening(uvicorn.Server):
             forwarded_allow_ips=list(settings.proxies),
             limit_concurrency=settings.connections,
             backlog=files // 8,  # all of it is taken at once, before one connection is closed
-            timeout_graceful_shutdown=settings.drain_seconds,  # type: ignore[arg-type]  # any number will do
+            # any number will do
+            timeout_graceful_shutdown=settings.drain_seconds,  # type: ignore[arg-type]
         )
         super().__init__(config)
         self._settings, self._begun, self._drain = settings, begun, drain
@@ -108,13 +136,21 @@ class Listening(uvicorn.Server):
         except SystemExit as error:
             host, port, why = self._settings.host, self._settings.port, error.__context__
             if isinstance(why, OSError) and why.errno == errno.EADDRINUSE:
-                raise UsageError(f"Port {port} is taken at {host}: choose another one with --port (0 takes a free one).") from error
+                raise UsageError(
+                    f"Port {port} is taken at {host}: choose another one with --port (0 takes "
+                    "a free one)."
+                ) from error
             said = f" ({why.strerror})" if isinstance(why, OSError) and why.strerror else ""
-            raise UsageError(f"The server cannot listen at {host}, port {port}{said}: choose others with --host and --port.") from error
+            raise UsageError(
+                f"The server cannot listen at {host}, port {port}{said}: choose others with "
+                "--host and --port."
+            ) from error
         finally:
             log.disabled = False
         port = self.servers[0].sockets[0].getsockname()[1]
-        self._begun(f"http://{f'[{self._settings.host}]' if ':' in self._settings.host else self._settings.host}:{port}/mcp")
+        host = self._settings.host
+        written = f"[{host}]" if ":" in host else host
+        self._begun(f"http://{written}:{port}/mcp")
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Take nobody any longer, and wait for those who are there."""
@@ -127,9 +163,11 @@ _PLACES = 5
 
 
 class ServerLog(logging.StreamHandler[TextIO]):
-    """The log of a server for many: no line holds a value that a client has sent, and the same line is written once in a while.
+    """The log of a server for many: no line holds a value that a client has sent, and the same line
+    is written once in a while.
 
-    A message of ours is written as it is: it holds nothing of a request. Of one of another package, and of an exception, only kind and place are.
+    A message of ours is written as it is: it holds nothing of a request. Of one of another package,
+    and of an exception, only kind and place are.
     """
 
     SECONDS = 60.0
@@ -152,7 +190,10 @@ class ServerLog(logging.StreamHandler[TextIO]):
             return said
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        places = [f"{Path(frame.f_code.co_filename).name}:{line}" for frame, line in walk_tb(error.__traceback__)]
+        places = [
+            f"{Path(frame.f_code.co_filename).name}:{line}"
+            for frame, line in walk_tb(error.__traceback__)
+        ]
         return f"{said}: {type(error).__name__} at {', '.join(places[-_PLACES:])}"
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -238,25 +279,35 @@ def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol
 
 
 THREADS = 256
-"""Requests that wait for something at once, of all clients: a thread that waits costs little, and who waits for nothing must not wait for one."""
+"""Requests that wait for something at once, of all clients: a thread that waits costs little, and
+who waits for nothing must not wait for one.
+"""
 
 
 class Sessions(StreamableHTTPSessionManager):
-    """The protocol's sessions, of which one client has only so many: those that nobody ends stay for half an hour."""
+    """The protocol's sessions, of which one client has only so many: those that nobody ends stay
+    for half an hour.
+    """
 
     def __init__(self, *args: Any, sessions_each: int, **more: Any) -> None:
         super().__init__(*args, **more)
         self._each = sessions_each
 
     async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request. One that resumes a stream gets a new one: no event is kept, and to that header the package alone answers nothing."""
+        """Answer a request. One that resumes a stream gets a new one: no event is kept, and to that
+        header the package alone answers nothing.
+        """
         headers = [each for each in scope["headers"] if each[0] != b"last-event-id"]
         await super().handle_request({**scope, "headers": headers}, receive, send)
 
-    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+    def _admit_session(
+        self, requestor: AuthorizationContext | None
+    ) -> StreamableHTTPServerTransport | None:
         # Where the package itself counts all sessions: it tells nobody when one has ended.
         has = sum(owner == requestor for owner in self._session_owners.values())
-        return None if requestor is not None and has >= self._each else super()._admit_session(requestor)
+        if requestor is not None and has >= self._each:
+            return None
+        return super()._admit_session(requestor)
 
     async def keep(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Take requests until this is cancelled."""
@@ -266,7 +317,9 @@ class Sessions(StreamableHTTPSessionManager):
 
 
 class ByScope:
-    """Leads each request to the sessions over the folders that its sender sees; they are made when somebody first comes."""
+    """Leads each request to the sessions over the folders that its sender sees; they are made when
+    somebody first comes.
+    """
 
     def __init__(self, rights: Rights, make: Callable[[frozenset[str]], Sessions]) -> None:
         self._rights, self._make = rights, make
@@ -286,7 +339,11 @@ class ByScope:
         """Answer a request."""
         folders = self._rights.seen_by(names_of(scope))
         if not folders:
-            await refusal(403, "This token sees no folder: whoever runs this server names it in `tokens` of a folder.")(scope, receive, send)
+            await refusal(
+                403,
+                "This token sees no folder: whoever runs this server names it in `tokens` of "
+                "a folder.",
+            )(scope, receive, send)
             return
         async with self._making:
             if folders not in self._made:
@@ -311,13 +368,18 @@ class Site:
     ) -> None:
         """Put a site together; with a key it is the page alone, for whoever opens it by that."""
         self._background, self._folders, self._may_name = background, folders, may_name
-        self._about = config.about  # no README: sessions outlive what it says, and it may become private
+        # no README: sessions outlive what it says, and it may become private
+        self._about = config.about
         self._settings = config.serve.http
         self._admission = admission(config, folders)
         self._sessions = ByScope(self._admission.rights, self._sessions_over)
         self.metrics = Metrics()
         self._check_seconds = check_seconds
-        self.gates = [Gate(self._sessions, self._settings, still_taken(self._admission.verifier), check_seconds)]
+        self.gates = [
+            Gate(
+                self._sessions, self._settings, still_taken(self._admission.verifier), check_seconds
+            )
+        ]
         self.app = self._layers(key)
 
     @property
@@ -332,10 +394,19 @@ class Site:
     def _sessions_over(self, names: frozenset[str]) -> Sessions:
         """Return the protocol's sessions over some folders: their server knows of no others."""
         http, folders = self._settings, [each for each in self._folders if each[0] in names]
-        behind = self._background if len(folders) == len(self._folders) else BackgroundView(self._background, names)
+        behind = (
+            self._background
+            if len(folders) == len(self._folders)
+            else BackgroundView(self._background, names)
+        )
         server = build_server(behind, folders, self._may_name, self._about, is_near=False)
         server.middleware.append(Calls(self.metrics, http.request_seconds))
-        return Sessions(server, max_request_body_size=http.max_body_bytes, max_sessions=http.connections, sessions_each=http.sessions)
+        return Sessions(
+            server,
+            max_request_body_size=http.max_body_bytes,
+            max_sessions=http.connections,
+            sessions_each=http.sessions,
+        )
 
     def drain(self) -> None:
         """End the streams, which would never end; requests that are under way go on."""
@@ -348,33 +419,72 @@ class Site:
         return sum(each.streams for each in self.gates)
 
     def _layers(self, key: OneTimeKey | None) -> ASGIApp:
-        """Return the layers that a request meets, the outermost first: counts, CORS, its sender, its token, its route, the gate."""
+        """Return the layers that a request meets, the outermost first: counts, CORS, its sender,
+        its token, its route, the gate.
+        """
         verifier, settings = self._admission.verifier, self._settings
         gate: ASGIApp = self.gates[0]
         metrics: Any = self._metrics
         if verifier is not None:
-            metadata_url = build_resource_metadata_url(AnyHttpUrl(settings.url)) if settings.issuer else None
-            gate, metrics = (RequireAuthMiddleware(each, list(settings.scopes), metadata_url) for each in (gate, request_response(metrics)))
-        # Without tokens only this machine asks, and may be told what is here; strangers find nothing at the root.
-        front = [Route("/", self._front, methods=["GET"])] if verifier is None and not settings.page else []
-        protocol = [Route("/metrics", metrics, methods=["GET"]), Route("/mcp", gate, methods=["GET", "POST", "DELETE"])]
-        routes = [*front, Route("/health", self._health), Route("/ready", self._ready), *(protocol if key is None else [])]
+            metadata_url = (
+                build_resource_metadata_url(AnyHttpUrl(settings.url)) if settings.issuer else None
+            )
+            gate, metrics = (
+                RequireAuthMiddleware(each, list(settings.scopes), metadata_url)
+                for each in (gate, request_response(metrics))
+            )
+        # Without tokens only this machine asks, and may be told what is here; strangers find
+        # nothing at the root.
+        front = (
+            [Route("/", self._front, methods=["GET"])]
+            if verifier is None and not settings.page
+            else []
+        )
+        protocol = [
+            Route("/metrics", metrics, methods=["GET"]),
+            Route("/mcp", gate, methods=["GET", "POST", "DELETE"]),
+        ]
+        routes = [
+            *front,
+            Route("/health", self._health),
+            Route("/ready", self._ready),
+            *(protocol if key is None else []),
+        ]
         if settings.issuer:
-            # These keep an issuer's address as it is written: clients compare it letter by letter. Whom a token is for is our verifier's to check.
-            given = {"issuer_url": settings.issuer, "resource_server_url": settings.url, "required_scopes": list(settings.scopes) or None}
+            # These keep an issuer's address as it is written: clients compare it letter by letter.
+            # Whom a token is for is our verifier's to check.
+            given = {
+                "issuer_url": settings.issuer,
+                "resource_server_url": settings.url,
+                "required_scopes": list(settings.scopes) or None,
+            }
             known = AuthSettings.model_validate({**given, "validate_token_resource": False})
-            routes += create_protected_resource_routes(AnyHttpUrl(settings.url), [known.issuer_url], known.required_scopes)
+            routes += create_protected_resource_routes(
+                AnyHttpUrl(settings.url), [known.issuer_url], known.required_scopes
+            )
         if settings.page:
             routes += self._page(key)  # the last: it takes every address that is left
         site = Starlette(routes=routes, lifespan=self._lifespan)
-        site.router.redirect_slashes = False  # behind a proxy an address that we make up may be a wrong one
+        # behind a proxy an address that we make up may be a wrong one
+        site.router.redirect_slashes = False
         app: ASGIApp = site
         if verifier is not None:
-            app = Strangers(AuthenticationMiddleware(AuthContextMiddleware(app), backend=BearerAuthBackend(verifier)), settings)
+            app = Strangers(
+                AuthenticationMiddleware(
+                    AuthContextMiddleware(app), backend=BearerAuthBackend(verifier)
+                ),
+                settings,
+            )
         app = Senders(app, settings, asks=verifier is not None)
         if settings.origins:
             exposed = ["Mcp-Session-Id", "WWW-Authenticate"]
-            app = CORSMiddleware(app, list(settings.origins), ["GET", "POST", "DELETE"], ["*"], expose_headers=exposed)
+            app = CORSMiddleware(
+                app,
+                list(settings.origins),
+                ["GET", "POST", "DELETE"],
+                ["*"],
+                expose_headers=exposed,
+            )
         return Observed(app, self.metrics)
 
     def _page(self, key: OneTimeKey | None) -> list[Route]:
@@ -383,8 +493,15 @@ class Site:
         from thumbindex.serve.page.site import CHANGES, Doors, Page
 
         asked = key or self._admission.verifier
-        visitors = None if asked is None else Visitors(asked, self._settings.scopes if key is None else ())
-        page = Page(self._background, self._folders, self._settings, Doors(self._admission.rights, visitors, key))
+        visitors = (
+            None if asked is None else Visitors(asked, self._settings.scopes if key is None else ())
+        )
+        page = Page(
+            self._background,
+            self._folders,
+            self._settings,
+            Doors(self._admission.rights, visitors, key),
+        )
         by_token = still_taken(self._admission.verifier)
 
         async def still_known(scope: Scope) -> bool:
@@ -414,37 +531,55 @@ class Site:
 
     async def _front(self, request: Request) -> Response:
         """Say to whoever opens the address in a browser what is here."""
-        return PlainTextResponse("This is thumbindex, a server for MCP clients: give them this address with the path /mcp.\n")
+        return PlainTextResponse(
+            "This is thumbindex, a server for MCP clients: give them this address with the "
+            "path /mcp.\n"
+        )
 
     async def _health(self, request: Request) -> Response:
         """Say that the process answers."""
         return JSONResponse({"status": "ok"})
 
     async def _ready(self, request: Request) -> Response:
-        """Say whether every folder has words to search; a database that was away is asked whether it is back, for a moment."""
+        """Say whether every folder has words to search; a database that was away is asked whether
+        it is back, for a moment.
+        """
         library = self._background.library_if_open()
         if library is not None and not self._background.is_ready:
             with anyio.move_on_after(AWAY_SECONDS):
                 await run_sync(library.database, abandon_on_cancel=True)
         is_ready = self._background.is_ready
         said = lagging(library.lag) if library is not None and is_ready else ""
-        return JSONResponse({"status": "ready" if is_ready else "starting", **({"note": said} if said else {})}, status_code=200 if is_ready else 503)
+        return JSONResponse(
+            {"status": "ready" if is_ready else "starting", **({"note": said} if said else {})},
+            status_code=200 if is_ready else 503,
+        )
 
     async def _metrics(self, request: Request) -> Response:
         """Tell what was counted, of all folders: to those who are named for it."""
-        if self._admission.verifier is not None and not {EVERYONE, *names_of(request.scope)} & set(self._settings.metrics):
-            return refusal(403, "This token may not read metrics: whoever runs this server names it in `serve.http.metrics`.")
+        if self._admission.verifier is not None and not {EVERYONE, *names_of(request.scope)} & set(
+            self._settings.metrics
+        ):
+            return refusal(
+                403,
+                "This token may not read metrics: whoever runs this server names it in "
+                "`serve.http.metrics`.",
+            )
         library = self._background.library_if_open()
         held = Held()
         if library is not None:
             held = Held(database=library.last_known_database())
             with anyio.move_on_after(AWAY_SECONDS):
                 held = await run_sync(_held, library, abandon_on_cancel=True)
-        return Response(self.metrics.text(held.folders, self.streams, held.database), media_type=CONTENT_TYPE)
+        return Response(
+            self.metrics.text(held.folders, self.streams, held.database), media_type=CONTENT_TYPE
+        )
 
 
 AWAY_SECONDS = 2.0
-"""How long `/ready` and `/metrics` wait for a database: who watches over servers wants to hear of it, not to wait with them."""
+"""How long `/ready` and `/metrics` wait for a database: who watches over servers wants to hear of
+it, not to wait with them.
+"""
 
 
 class Held(NamedTuple):
@@ -470,7 +605,10 @@ def how_to_connect(address: str, *, asks: bool, has_page: bool = False) -> str:
     if asks:
         entry["headers"] = {"Authorization": "Bearer TOKEN"}
     lines = [
-        "A client of MCP over HTTP is given that address. Most clients take it in their file of servers as",
+        (
+            "A client of MCP over HTTP is given that address. Most clients take it in their file "
+            "of servers as"
+        ),
         f"  {json.dumps({'mcpServers': {'thumbindex': entry}}, ensure_ascii=False)}",
         *(["in which TOKEN is what `thumbindex token NAME` printed."] if asks else []),
         *([f"The page for browsers is {address.removesuffix('mcp')}."] if has_page else []),
@@ -480,20 +618,27 @@ def how_to_connect(address: str, *, asks: bool, has_page: bool = False) -> str:
 
 
 def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> int:
-    """Serve clients until a signal ends it, by the configuration and what the command line has given over it; the process ends here.
+    """Serve clients until a signal ends it, by the configuration and what the command line has
+    given over it; the process ends here.
 
     Standard output gets one line, the address; everything else goes to standard error.
     """
     outgoing = claim_output()
     config = opening.load()
     config = _with_http(config, **given)
-    is_said = "token_file" in given or "serve.http.token_file" in config.written  # empty: no token is to be asked for
+    # empty: no token is to be asked for
+    is_said = "token_file" in given or "serve.http.token_file" in config.written
     if not is_said and not config.serve.http.issuer and default_token_file().is_file():
-        say_error(f"Clients are asked for the tokens of {default_token_file()}; `--token-file ''` asks for none.", color=None)
+        say_error(
+            f"Clients are asked for the tokens of {default_token_file()}; `--token-file ''` "
+            "asks for none.",
+            color=None,
+        )
         config = _with_http(config, token_file=str(default_token_file()))
     folders, about = served_folders(opening, config)
     database = opening.database_in(config)
-    if database:  # who sees what goes by the names under which folders are published, wherever their notes lie
+    # who sees what goes by the names under which folders are published, wherever their notes lie
+    if database:
         config = replace(config, about=about, folders={name: str(root) for name, root in folders})
     background = Background(opening, takes_commands=not database, shows_map=config.serve.http.page)
     site = Site(background, folders, config, names_allowed(opening, folders))
@@ -502,10 +647,14 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
 
     def say(address: str) -> None:
         logging.getLogger().addHandler(ServerLog(sys.stderr))  # from here on strangers are heard
-        outgoing.write(f"{json.dumps({'url': address}, ensure_ascii=False) if as_json else address}\n")
+        outgoing.write(
+            f"{json.dumps({'url': address}, ensure_ascii=False) if as_json else address}\n"
+        )
         outgoing.flush()
         if sys.stderr.isatty():
-            sys.stderr.write(how_to_connect(address, asks=site.asks, has_page=config.serve.http.page))
+            sys.stderr.write(
+                how_to_connect(address, asks=site.asks, has_page=config.serve.http.page)
+            )
             sys.stderr.flush()
 
     try:
@@ -516,21 +665,35 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
 
 
 PAGE_PORT = 8378
-"""Where `thumbindex page` listens, so that addresses of its screens can be kept; where that is taken, at a free port."""
+"""Where `thumbindex page` listens, so that addresses of its screens can be kept; where that is
+taken, at a free port.
+"""
 
 
 def serve_page(opening: Opening, port: int | None, *, opens_browser: bool, as_json: bool) -> int:
-    """Serve the page alone, on this machine, to whoever opens it by an address that works once; the process ends here.
+    """Serve the page alone, on this machine, to whoever opens it by an address that works once; the
+    process ends here.
 
-    Standard output gets one line, that address; the next ones, for other browsers, go to standard error.
+    Standard output gets one line, that address; the next ones, for other browsers, go to standard
+    error.
     """
     # Imported here: a server without the page loads nothing of it.
     from thumbindex.serve.page.browser import open_unseen, remove
     from thumbindex.serve.page.session import OneTimeKey
 
     outgoing = claim_output()
-    own = {"host": "127.0.0.1", "token_file": "", "issuer": "", "url": "", "hosts": (), "proxies": (), "origins": (), "page": True}
-    config = replace(_with_http(opening.load(), **own), granted={})  # whoever has the key owns the notes
+    own = {
+        "host": "127.0.0.1",
+        "token_file": "",
+        "issuer": "",
+        "url": "",
+        "hosts": (),
+        "proxies": (),
+        "origins": (),
+        "page": True,
+    }
+    # whoever has the key owns the notes
+    config = replace(_with_http(opening.load(), **own), granted={})
     folders = named_folders(opening)
     background = Background(opening, takes_commands=True, shows_map=True)
     base = ""
@@ -549,12 +712,17 @@ def serve_page(opening: Opening, port: int | None, *, opens_browser: bool, as_js
         outgoing.write(f"{json.dumps({'url': once}) if as_json else once}\n")
         outgoing.flush()
         if sys.stderr.isatty():
-            sys.stderr.write("This address opens the page once, in a browser on this machine. Ctrl-C ends it.\n")
+            sys.stderr.write(
+                "This address opens the page once, in a browser on this machine. Ctrl-C ends it.\n"
+            )
             sys.stderr.flush()
         if opens_browser:
             open_unseen(once, shown)
             if sys.stderr.isatty():
-                sys.stderr.write("If your browser may not read the file that it is given, open the address yourself.\n")
+                sys.stderr.write(
+                    "If your browser may not read the file that it is given, open the address "
+                    "yourself.\n"
+                )
 
     key = OneTimeKey(announce)
     ports = (PAGE_PORT, 0) if port is None else (port,)
@@ -582,15 +750,19 @@ def _listen(site: Site, settings: HttpSettings, say: Callable[[str], object]) ->
     compute_on_one_thread()  # the child that indexes, too
     give_memory_back()
     take_short_turns()
-    # A signal ends the server, not the process: what follows the server's end is to be done, too. uvicorn raises it again when it is done.
+    # A signal ends the server, not the process: what follows the server's end is to be done, too.
+    # uvicorn raises it again when it is done.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    # Else every stream is cut off at once, answers that are under way among them: the gate ends what would never end.
+    # Else every stream is cut off at once, answers that are under way among them: the gate ends
+    # what would never end.
     AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
     Listening(site.app, settings, say, site.drain).run()
 
 
 def _end() -> int:
-    """End the process, as on standard input: threads that load a model or search must not keep a server that is to end."""
+    """End the process, as on standard input: threads that load a model or search must not keep a
+    server that is to end.
+    """
     sys.stderr.flush()
     os._exit(0)

@@ -1,4 +1,6 @@
-"""Limits of the HTTP server: from where, how often, how much and for how long one may ask; refusals and counts."""
+"""Limits of the HTTP server: from where, how often, how much and for how long one may ask; refusals
+and counts.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorizat
 from mcp.server.auth.provider import TokenVerifier
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
@@ -56,22 +63,46 @@ class Metrics:
     """Counts since the start of a server, in a registry of their own."""
 
     def __init__(self) -> None:
-        prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]  # else each count has a second line, which says when it began
+        # else each count has a second line, which says when it began
+        prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = registry = prometheus.CollectorRegistry()
-        prometheus.Gauge("thumbindex_info", "The version that runs.", ["version"], registry=registry).labels(version("thumbindex")).set(1)
+        prometheus.Gauge(
+            "thumbindex_info", "The version that runs.", ["version"], registry=registry
+        ).labels(version("thumbindex")).set(1)
         about = "Seconds of tool calls by tool and outcome."
-        self._calls = prometheus.Histogram("thumbindex_tool_seconds", about, ["tool", "outcome"], registry=registry, buckets=BUCKETS)
-        self._responses = prometheus.Counter("thumbindex_http_responses", "Answers by HTTP status.", ["status"], registry=registry)
-        self._streams = prometheus.Gauge("thumbindex_streams", "Streams of changes that are open.", registry=registry)
-        parts = {"documents": "Documents of an index.", "chunks": "Chunks of an index.", "vectors": "Chunks that have a vector."}
-        self._indexes = {part: prometheus.Gauge(f"thumbindex_index_{part}", about, ["folder"], registry=registry) for part, about in parts.items()}
+        self._calls = prometheus.Histogram(
+            "thumbindex_tool_seconds",
+            about,
+            ["tool", "outcome"],
+            registry=registry,
+            buckets=BUCKETS,
+        )
+        self._responses = prometheus.Counter(
+            "thumbindex_http_responses", "Answers by HTTP status.", ["status"], registry=registry
+        )
+        self._streams = prometheus.Gauge(
+            "thumbindex_streams", "Streams of changes that are open.", registry=registry
+        )
+        parts = {
+            "documents": "Documents of an index.",
+            "chunks": "Chunks of an index.",
+            "vectors": "Chunks that have a vector.",
+        }
+        self._indexes = {
+            part: prometheus.Gauge(f"thumbindex_index_{part}", about, ["folder"], registry=registry)
+            for part, about in parts.items()
+        }
         registry.register(engine := EngineMetrics())
         self._engine = engine
         about = "When the server started, in seconds since 1970."
-        prometheus.Gauge("process_start_time_seconds", about, registry=registry).set_to_current_time()
+        prometheus.Gauge(
+            "process_start_time_seconds", about, registry=registry
+        ).set_to_current_time()
         if _STATM.exists():
             about = "Memory of the server, its child not counted."
-            prometheus.Gauge("process_resident_memory_bytes", about, registry=registry).set_function(_memory)
+            prometheus.Gauge(
+                "process_resident_memory_bytes", about, registry=registry
+            ).set_function(_memory)
 
     def count_call(self, tool: str, outcome: str, seconds: float) -> None:
         """Count a call of a tool."""
@@ -82,7 +113,12 @@ class Metrics:
         """Count an answer of HTTP."""
         self._responses.labels(status).inc()
 
-    def text(self, folders: Mapping[str, IndexState], streams: int, database: DatabaseStatus | None = None) -> bytes:
+    def text(
+        self,
+        folders: Mapping[str, IndexState],
+        streams: int,
+        database: DatabaseStatus | None = None,
+    ) -> bytes:
         """Return all of it in Prometheus' text format, version 0.0.4."""
         self._streams.set(streams)
         self._engine.status = database
@@ -104,19 +140,42 @@ class EngineMetrics(Collector):
         if told is None:
             return
         name = "thumbindex_engine"
-        yield GaugeMetricFamily(f"{name}_up", "Whether a server of the database answers.", bool(told.server))
+        yield GaugeMetricFamily(
+            f"{name}_up", "Whether a server of the database answers.", bool(told.server)
+        )
         if told.lag_seconds is not None:
-            yield GaugeMetricFamily(f"{name}_standby", "Whether the one that answers is a standby.", told.standby)
-            yield GaugeMetricFamily(f"{name}_lag_seconds", "How far it is behind the primary server, at most.", told.lag_seconds)
-        pool = GaugeMetricFamily(f"{name}_pool_connections", "Connections to the database by state.", labels=["state"])
+            yield GaugeMetricFamily(
+                f"{name}_standby", "Whether the one that answers is a standby.", told.standby
+            )
+            yield GaugeMetricFamily(
+                f"{name}_lag_seconds",
+                "How far it is behind the primary server, at most.",
+                told.lag_seconds,
+            )
+        pool = GaugeMetricFamily(
+            f"{name}_pool_connections", "Connections to the database by state.", labels=["state"]
+        )
         for state, count in (("used", told.used), ("idle", told.idle)):
             pool.add_metric([state], count)
         yield pool
-        yield GaugeMetricFamily(f"{name}_pool_waiting", "Questions that wait for a connection.", told.waiting)
-        yield CounterMetricFamily(f"{name}_statements", "Statements that the database was asked.", told.statements)
-        yield CounterMetricFamily(f"{name}_slow_statements", "Those that took half a second or longer.", told.slow_statements)
+        yield GaugeMetricFamily(
+            f"{name}_pool_waiting", "Questions that wait for a connection.", told.waiting
+        )
+        yield CounterMetricFamily(
+            f"{name}_statements", "Statements that the database was asked.", told.statements
+        )
+        yield CounterMetricFamily(
+            f"{name}_slow_statements",
+            "Those that took half a second or longer.",
+            told.slow_statements,
+        )
         bounds, counts = [*map(str, STATEMENT_BUCKETS), "+Inf"], list(accumulate(told.buckets))
-        yield HistogramMetricFamily(f"{name}_statement_seconds", "Seconds of statements.", list(zip(bounds, counts, strict=True)), told.seconds)
+        yield HistogramMetricFamily(
+            f"{name}_statement_seconds",
+            "Seconds of statements.",
+            list(zip(bounds, counts, strict=True)),
+            told.seconds,
+        )
 
 
 def _memory() -> float:
@@ -124,12 +183,16 @@ def _memory() -> float:
 
 
 class Calls:
-    """What the protocol's package calls around each request: it has its time, and a call of a tool is counted."""
+    """What the protocol's package calls around each request: it has its time, and a call of a tool
+    is counted.
+    """
 
     def __init__(self, metrics: Metrics, seconds: float) -> None:
         self._metrics, self._seconds = metrics, seconds
 
-    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    async def __call__(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
         """Answer a request within its time, a stream of changes without one."""
         if ctx.method == "subscriptions/listen":
             return await call_next(ctx)
@@ -137,7 +200,11 @@ class Calls:
         try:
             with anyio.move_on_after(self._seconds):
                 result = await call_next(ctx)
-                is_error = result.get("isError") if isinstance(result, Mapping) else getattr(result, "is_error", False)
+                is_error = (
+                    result.get("isError")
+                    if isinstance(result, Mapping)
+                    else getattr(result, "is_error", False)
+                )
                 outcome = "error" if is_error else "ok"
                 return result
             outcome = "timeout"
@@ -146,8 +213,13 @@ class Calls:
             raise
         finally:
             if ctx.method == "tools/call":
-                self._metrics.count_call(str((ctx.params or {}).get("name")), outcome, time.perf_counter() - began)
-        raise MCPError(types.INTERNAL_ERROR, f"No answer within {self._seconds:g} s: ask for less, or again in a while.")
+                self._metrics.count_call(
+                    str((ctx.params or {}).get("name")), outcome, time.perf_counter() - began
+                )
+        raise MCPError(
+            types.INTERNAL_ERROR,
+            f"No answer within {self._seconds:g} s: ask for less, or again in a while.",
+        )
 
 
 # ------------------------------------------------------------------ refusals
@@ -155,12 +227,20 @@ class Calls:
 
 def refusal(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return an error that the protocol's clients read as their own, and everybody else as JSON."""
-    body = {"jsonrpc": "2.0", "id": None, "error": {"code": types.INVALID_REQUEST, "message": message}}
+    body = {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": types.INVALID_REQUEST, "message": message},
+    }
     return JSONResponse(body, status_code=status, headers=dict(headers or {}))
 
 
 def _too_many(wait: float) -> Response:
-    return refusal(429, f"Too many requests: the next one is taken in {wait:.1f} s (`serve.http.rate`).", {"Retry-After": str(max(1, ceil(wait)))})
+    return refusal(
+        429,
+        f"Too many requests: the next one is taken in {wait:.1f} s (`serve.http.rate`).",
+        {"Retry-After": str(max(1, ceil(wait)))},
+    )
 
 
 _AFTER = {"Retry-After": "1"}
@@ -173,7 +253,9 @@ _WHOLE = ("application/json", "text/event-stream", "text/html")
 
 
 class Observed:
-    """The outermost layer: counts answers by status, and puts errors that are plain text into JSON."""
+    """The outermost layer: counts answers by status, and puts errors that are plain text into
+    JSON.
+    """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
@@ -199,8 +281,15 @@ class Observed:
                 return
             body += message.get("body", b"")
             if not message.get("more_body", False):
-                kept = {name: value for name, value in Headers(raw=plain["headers"]).items() if name in _KEPT}
-                said = body.decode("utf-8", errors="replace").strip() or HTTPStatus(plain["status"]).phrase
+                kept = {
+                    name: value
+                    for name, value in Headers(raw=plain["headers"]).items()
+                    if name in _KEPT
+                }
+                said = (
+                    body.decode("utf-8", errors="replace").strip()
+                    or HTTPStatus(plain["status"]).phrase
+                )
                 await refusal(plain["status"], said, kept)(scope, receive, send)
 
         headers = Headers(scope=scope)
@@ -224,11 +313,15 @@ _LAST_PORT = 65_535
 _OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 
 _OPEN = ("/health", "/ready")
-"""Paths that tell nobody anything, for those who watch over servers and call them by their address."""
+"""Paths that tell nobody anything, for those who watch over servers and call them by their
+address.
+"""
 
 
 class Senders:
-    """Refuses what a web page, or a proxy that nobody meant to open, has sent: Host and Origin are compared with what is known."""
+    """Refuses what a web page, or a proxy that nobody meant to open, has sent: Host and Origin are
+    compared with what is known.
+    """
 
     def __init__(self, app: ASGIApp, settings: HttpSettings, *, asks: bool) -> None:
         self._app, self._asks, self._has_page = app, asks, settings.page
@@ -245,56 +338,111 @@ class Senders:
         # nginx, unless told otherwise, asks in HTTP/1.0 and names neither itself nor the client.
         is_proxied = scope["http_version"] == "1.0" or any(name in headers for name in _OF_PROXIES)
         if not self._asks and is_proxied:
-            return refusal(403, "This request came through a proxy, and no token is asked for: whoever runs this server gives it a --token-file.")
-        hosts, origins = headers.getlist("host"), [each.lower() for each in headers.getlist("origin")]
+            return refusal(
+                403,
+                "This request came through a proxy, and no token is asked for: whoever runs "
+                "this server gives it a --token-file.",
+            )
+        hosts, origins = (
+            headers.getlist("host"),
+            [each.lower() for each in headers.getlist("origin")],
+        )
         if len(hosts) != 1 or _without_port(hosts[0].lower()) not in self._hosts:
-            _LOG.warning("A request was refused that calls this server by another name: `serve.http.hosts` says its names.")
-            return refusal(421, "This is no name of this server: whoever runs it adds the name to `serve.http.hosts`.")
+            _LOG.warning(
+                "A request was refused that calls this server by another name: "
+                "`serve.http.hosts` says its names."
+            )
+            return refusal(
+                421,
+                "This is no name of this server: whoever runs it adds the name to "
+                "`serve.http.hosts`.",
+            )
         # A page of ours sends its forms from the very host that it calls, which is known by now.
-        own = {f"{scheme}://{hosts[0].lower()}" for scheme in ("http", "https")} if self._has_page else set()
-        known = [each for each in origins if each in self._origins | own or (self._is_local and _without_port(each) in _LOCAL_ORIGINS)]
+        own = (
+            {f"{scheme}://{hosts[0].lower()}" for scheme in ("http", "https")}
+            if self._has_page
+            else set()
+        )
+        known = [
+            each
+            for each in origins
+            if each in self._origins | own
+            or (self._is_local and _without_port(each) in _LOCAL_ORIGINS)
+        ]
         if len(origins) > 1 or known != origins:
-            _LOG.warning("A request was refused that comes from a web page: `serve.http.origins` says whose pages may ask.")
-            return refusal(403, "Pages of this origin may not ask: whoever runs this server adds the origin to `serve.http.origins`.")
+            _LOG.warning(
+                "A request was refused that comes from a web page: `serve.http.origins` says "
+                "whose pages may ask."
+            )
+            return refusal(
+                403,
+                "Pages of this origin may not ask: whoever runs this server adds the origin "
+                "to `serve.http.origins`.",
+            )
         return None
 
 
 def known_hosts(settings: HttpSettings) -> frozenset[str]:
     """Return what the header Host may say before a port."""
     own = "" if settings.host in {"0.0.0.0", "::"} else settings.host
-    names = [name.lower() for name in (*_LOOPBACKS, own, *settings.hosts, urlsplit(settings.url).hostname or "")]
+    names = [
+        name.lower()
+        for name in (*_LOOPBACKS, own, *settings.hosts, urlsplit(settings.url).hostname or "")
+    ]
     # IPv6 has brackets in a header.
-    return frozenset(f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else _without_port(name) for name in names) - {""}
+    return frozenset(
+        f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else _without_port(name)
+        for name in names
+    ) - {""}
 
 
 def known_origins(settings: HttpSettings) -> frozenset[str]:
-    """Return what the header Origin may say beside the pages of this machine: the server's own address and the pages that are configured."""
-    own = (f"{urlsplit(settings.url).scheme}://{urlsplit(settings.url).netloc}",) if settings.url else ()
-    return frozenset(origin.lower() for origin in (*own, *settings.origins))
+    """Return what the header Origin may say beside the pages of this machine: the server's own
+    address and the pages that are configured.
+    """
+    origins = [*settings.origins]
+    if settings.url:
+        own = urlsplit(settings.url)
+        origins.append(f"{own.scheme}://{own.netloc}")
+    return frozenset(origin.lower() for origin in origins)
 
 
 def _without_port(name: str) -> str:
     """Return a name without the port after it; as it is where what follows is no port."""
     before, _, port = name.rpartition(":")
-    is_port = port.isascii() and port.isdigit() and len(port) <= len(str(_LAST_PORT)) and 0 < int(port) <= _LAST_PORT
+    is_port = (
+        port.isascii()
+        and port.isdigit()
+        and len(port) <= len(str(_LAST_PORT))
+        and 0 < int(port) <= _LAST_PORT
+    )
     return before if is_port else name
 
 
 # ------------------------------------------------------------------ how often
 
 MOST_CLIENTS = 10_000
-"""Clients that are remembered: who has not asked for longest is forgotten, his bucket would be full by then."""
+"""Clients that are remembered: who has not asked for longest is forgotten, his bucket would be full
+by then.
+"""
 
 
 class Rates:
-    """A bucket of `burst` requests for each client, filled with `rate` a second; rate 0 is without limit."""
+    """A bucket of `burst` requests for each client, filled with `rate` a second; rate 0 is without
+    limit.
+    """
 
-    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._rate, self._burst, self._clock = rate, float(burst), clock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by client: what was left, and when
+        # by client: what was left, and when
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, client: str) -> float:
-        """Take a request out of a client's bucket and return 0; or take none and return the seconds until there is one."""
+        """Take a request out of a client's bucket and return 0; or take none and return the seconds
+        until there is one.
+        """
         if not self._rate:
             return 0.0
         now = self._clock()
@@ -325,15 +473,21 @@ def network_of(address: str) -> str:
 
 
 BURST_SECONDS = 1.0
-"""A connection counts for its address after this time: a proxy opens many at once, each with its request."""
+"""A connection counts for its address after this time: a proxy opens many at once, each with its
+request.
+"""
 
 _Connection = TypeVar("_Connection")
 
 
 class WaitingConnections(Generic[_Connection]):
-    """The connections that wait for their client, and which of them to close if there are too many."""
+    """The connections that wait for their client, and which of them to close if there are too
+    many.
+    """
 
-    def __init__(self, most: int, most_each: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, most: int, most_each: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._most, self._most_each, self._clock = most, most_each, clock
         self._since: dict[_Connection, tuple[str, float]] = {}  # the longest waiting first
 
@@ -349,12 +503,15 @@ class WaitingConnections(Generic[_Connection]):
         self._since.pop(connection, None)
 
     def surplus(self, address: str) -> list[_Connection]:
-        """Return the connections to close before one more of an address is taken, the longest waiting of that address.
+        """Return the connections to close before one more of an address is taken, the longest
+        waiting of that address.
 
         If too many wait in all, it is one of the address that has most.
         """
         counted = self._clock() - BURST_SECONDS
-        own = [each for each, (of, since) in self._since.items() if of == address and since < counted]
+        own = [
+            each for each, (of, since) in self._since.items() if of == address and since < counted
+        ]
         own = own[: max(0, len(own) + 1 - self._most_each)]
         if own or len(self._since) < self._most:
             return own
@@ -363,7 +520,10 @@ class WaitingConnections(Generic[_Connection]):
 
 
 class Strangers:
-    """Tells an address that has shown too many tokens that are none to wait. Whoever shows one that is taken is let in, from there, too."""
+    """Tells an address that has shown too many tokens that are none to wait.
+
+    Whoever shows one that is taken is let in, from there, too.
+    """
 
     def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
         self._app = app
@@ -375,7 +535,11 @@ class Strangers:
 
         async def count(message: Message) -> None:
             nonlocal instead
-            if message["type"] == "http.response.start" and message["status"] == 401 and (wait := self._rates.take(_address(scope))):
+            if (
+                message["type"] == "http.response.start"
+                and message["status"] == 401
+                and (wait := self._rates.take(_address(scope)))
+            ):
                 instead = _too_many(wait)
                 await instead(scope, receive, send)
             if instead is None:
@@ -384,13 +548,17 @@ class Strangers:
         await self._app(scope, receive, count)
 
 
-# ------------------------------------------------------------------ how many, how much, for how long
+# ------------------------------------------------------------------ how many, how much, for how lon
 
 CHECK_SECONDS = 15.0
-"""Between two looks whether the token of an open stream is still taken: it may be revoked, or run out, while nothing is asked."""
+"""Between two looks whether the token of an open stream is still taken: it may be revoked, or run
+out, while nothing is asked.
+"""
 
 _LATER_SECONDS = 2.0
-"""After the protocol's own end of a request's time comes the end of its connection: the first says more."""
+"""After the protocol's own end of a request's time comes the end of its connection: the first says
+more.
+"""
 
 
 class Sent:
@@ -403,7 +571,9 @@ class Sent:
     async def __call__(self, message: Message) -> None:
         """Pass a part of the answer on."""
         self.is_begun = self.is_begun or message["type"] == "http.response.start"
-        self.is_over = self.is_over or (message["type"] == "http.response.body" and not message.get("more_body", False))
+        self.is_over = self.is_over or (
+            message["type"] == "http.response.body" and not message.get("more_body", False)
+        )
         await self._send(message)
 
     async def end(self, scope: Scope, receive: Receive, instead: Response) -> None:
@@ -417,7 +587,9 @@ class Sent:
 def is_stream_of_protocol(scope: Scope) -> bool:
     """Tell whether a request of the protocol is answered by a stream."""
     # That this header is true is what the protocol's package looks to.
-    return scope["method"] == "GET" or Headers(scope=scope).get("mcp-method") == "subscriptions/listen"
+    return (
+        scope["method"] == "GET" or Headers(scope=scope).get("mcp-method") == "subscriptions/listen"
+    )
 
 
 def error_in_message(body: bytes) -> Any:
@@ -430,7 +602,9 @@ def error_in_message(body: bytes) -> Any:
 
 
 StillKnown = Callable[[Scope], Awaitable[bool]]
-"""Tells whether the sender of a stream's request is still known: a token may be revoked, or run out."""
+"""Tells whether the sender of a stream's request is still known: a token may be revoked, or run
+out.
+"""
 
 
 def still_taken(verifier: TokenVerifier | None) -> StillKnown | None:
@@ -439,14 +613,21 @@ def still_taken(verifier: TokenVerifier | None) -> StillKnown | None:
         return None
 
     async def look(scope: Scope) -> bool:
-        known = await verifier.verify_token(Headers(scope=scope).get("authorization", "").partition(" ")[2])
-        return known is not None and not (known.expires_at is not None and known.expires_at < time.time())
+        known = await verifier.verify_token(
+            Headers(scope=scope).get("authorization", "").partition(" ")[2]
+        )
+        return known is not None and not (
+            known.expires_at is not None and known.expires_at < time.time()
+        )
 
     return look
 
 
 class Gate:
-    """Lets through messages: as many, as large and as long ones as a client may send. It knows the streams that are open."""
+    """Lets through messages: as many, as large and as long ones as a client may send.
+
+    It knows the streams that are open.
+    """
 
     def __init__(
         self,
@@ -457,7 +638,12 @@ class Gate:
         is_stream: Callable[[Scope], bool] = is_stream_of_protocol,
         error_in: Callable[[bytes], Any] = error_in_message,
     ) -> None:
-        self._app, self._settings, self._still_known, self._check_seconds = app, settings, still_known, check_seconds
+        self._app, self._settings, self._still_known, self._check_seconds = (
+            app,
+            settings,
+            still_known,
+            check_seconds,
+        )
         self._is_stream, self._error_in = is_stream, error_in
         self._rates = Rates(settings.rate, settings.burst)
         self._open: Counter[tuple[str, bool]] = Counter()  # by client, and whether they are streams
@@ -478,15 +664,25 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
         user = scope.get("user")
-        client = str(authorization_context(user)) if isinstance(user, AuthenticatedUser) else _address(scope)
+        client = (
+            str(authorization_context(user))
+            if isinstance(user, AuthenticatedUser)
+            else _address(scope)
+        )
         is_stream = self._is_stream(scope)
         key = (client, is_stream)
         if wait := self._rates.take(client):
             await _too_many(wait)(scope, receive, send)
         elif self._open[key] >= self._settings.concurrent:
-            await refusal(429, f"{self._settings.concurrent} requests are being worked on: wait for one of them.", _AFTER)(scope, receive, send)
+            await refusal(
+                429,
+                f"{self._settings.concurrent} requests are being worked on: wait for one of them.",
+                _AFTER,
+            )(scope, receive, send)
         elif is_stream and self._is_draining:
-            await refusal(503, "The server is about to end: come again.", _AFTER)(scope, receive, send)
+            await refusal(503, "The server is about to end: come again.", _AFTER)(
+                scope, receive, send
+            )
         else:
             self._open[key] += 1
             CLIENT.set(client)
@@ -512,14 +708,25 @@ class Gate:
         else:
             with anyio.move_on_after(self._settings.request_seconds + _LATER_SECONDS):
                 await self._app(scope, replay, sent)
-            await sent.end(scope, receive, refusal(504, f"No answer within {self._settings.request_seconds:g} s: ask for less."))
+            await sent.end(
+                scope,
+                receive,
+                refusal(
+                    504, f"No answer within {self._settings.request_seconds:g} s: ask for less."
+                ),
+            )
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | Response:
         """Receive a request whole, or say why it is not taken."""
         most, read = self._settings.max_body_bytes, bytearray()
         too_large = refusal(413, f"A request has at most {most:,} bytes.", {"Connection": "close"})
         declared = Headers(scope=scope).get("content-length", "")
-        if declared.isascii() and declared.isdigit() and len(declared) < 20 and int(declared) > most:
+        if (
+            declared.isascii()
+            and declared.isdigit()
+            and len(declared) < 20
+            and int(declared) > most
+        ):
             return too_large
         with anyio.move_on_after(self._settings.body_seconds):
             while True:
@@ -533,7 +740,11 @@ class Gate:
                 return bytes(read)
             error = self._error_in(bytes(read))
             return bytes(read) if error is None else JSONResponse(error, status_code=400)
-        return refusal(408, f"The request was not there within {self._settings.body_seconds:g} s.", {"Connection": "close"})
+        return refusal(
+            408,
+            f"The request was not there within {self._settings.body_seconds:g} s.",
+            {"Connection": "close"},
+        )
 
     async def _stream(self, scope: Scope, receive: Receive, sent: Sent) -> None:
         """Pass a stream on until it ends, the server does, or its token is taken no longer."""

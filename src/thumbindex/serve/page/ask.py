@@ -1,4 +1,6 @@
-"""Ask: notes by name as one types, and the passages that answer, with the lines that match first."""
+"""Ask: notes by name as one types, and the passages that answer, with the lines that match
+first.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,29 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import StorageError
-from thumbindex.model import Answer, Disagreement, Document, Judged, OutlineEntry, Passage, day_of, iso_day
+from thumbindex.model import (
+    Answer,
+    Disagreement,
+    Document,
+    Judged,
+    OutlineEntry,
+    Passage,
+    day_of,
+    iso_day,
+)
 from thumbindex.serve.as_json import answer_payload, as_json
 from thumbindex.serve.budget import matched_lines
 from thumbindex.serve.links import programs
 from thumbindex.serve.page.visit import NOT_FROM_AFAR, Screen, Visit, address, note_address
-from thumbindex.serve.wording import PASSAGE_FACTS, confidence_words, filter_lines, foot, indexing, passage_flags, without_vectors
+from thumbindex.serve.wording import (
+    PASSAGE_FACTS,
+    confidence_words,
+    filter_lines,
+    foot,
+    indexing,
+    passage_flags,
+    without_vectors,
+)
 from thumbindex.settings import LONGEST_QUERY
 from thumbindex.text import fold_line, line_range
 
@@ -97,18 +116,34 @@ class Question:
 
     def filters(self) -> list[tuple[str, str]]:
         """Return each filter by its name."""
-        several = [(name, each) for name in ("folder", "tag", "path") for each in getattr(self, name)]
-        return several + [(name, value.isoformat()) for name in ("since", "until") if (value := getattr(self, name))]
+        several = [
+            (name, each) for name in ("folder", "tag", "path") for each in getattr(self, name)
+        ]
+        return several + [
+            (name, value.isoformat())
+            for name in ("since", "until")
+            if (value := getattr(self, name))
+        ]
 
     def values(self) -> dict[str, Any]:
         """Return the values of an address that says it all."""
-        own = {each.name: getattr(self, each.name) or "" for each in fields(self) if each.name != "text"}
+        own = {
+            each.name: getattr(self, each.name) or ""
+            for each in fields(self)
+            if each.name != "text"
+        }
         return {"q": self.text, **own}
 
     def carried(self) -> list[tuple[str, str]]:
-        """Return what the form has no field for, so that it is said again with each word that is typed."""
-        several = [(name, each) for name in ("tag", "path") for each in getattr(self, name)[1:]] + [("also", each) for each in self.also]
-        return several + [(name, str(value)) for name in ("passage", "limit") if (value := getattr(self, name))]
+        """Return what the form has no field for, so that it is said again with each word that is
+        typed.
+        """
+        several = [(name, each) for name in ("tag", "path") for each in getattr(self, name)[1:]] + [
+            ("also", each) for each in self.also
+        ]
+        return several + [
+            (name, str(value)) for name in ("passage", "limit") if (value := getattr(self, name))
+        ]
 
     def command(self, visit: Visit) -> str:
         """Return the command that prints the same."""
@@ -116,10 +151,19 @@ class Question:
 
     def options(self, visit: Visit) -> list[str]:
         """Return all but the question as options of the command line."""
-        words = [part for name, value in self.filters() if name != "folder" for part in (f"--{name}", value)]
+        words = [
+            part
+            for name, value in self.filters()
+            if name != "folder"
+            for part in (f"--{name}", value)
+        ]
         words += [part for each in self.also for part in ("--also", each)]
         words += ["--passage", self.passage] if self.passage else []
-        return words + (["--limit", str(self.limit)] if self.limit else []) + visit.options(self.folder)
+        return (
+            words
+            + (["--limit", str(self.limit)] if self.limit else [])
+            + visit.options(self.folder)
+        )
 
 
 def show(visit: Visit) -> Screen:
@@ -137,7 +181,13 @@ def show(visit: Visit) -> Screen:
     if not asked.text:
         recent = _recent(library) if library.indexed else []
         notes = sum(each.documents for each in library.states().values())
-        empty = {"answer": None, "names": (), "recent": recent, "notes": notes, "holds_none": library.indexed and not notes}
+        empty = {
+            "answer": None,
+            "names": (),
+            "recent": recent,
+            "notes": notes,
+            "holds_none": library.indexed and not notes,
+        }
         return Screen("Ask", values | empty, lambda: _unasked(values | empty))
     began = time.perf_counter()
     found = asked.ask(library)
@@ -146,6 +196,9 @@ def show(visit: Visit) -> Screen:
     judged, damage = judged_of(visit, asked.text)
     places = grades_of(judged)
     searched = asked.folder or tuple(name for name, _ in library.folders)
+    lines = [*filter_lines(answer.filters, answer.unmet, answer.undated)]
+    if not busy and (without := without_vectors(answer.index)):
+        lines.append(without)
     said = {
         "problems": [*visit.warnings(), *damage],
         "searched": searched,
@@ -155,7 +208,7 @@ def show(visit: Visit) -> Screen:
         "notes": answer.index.documents,
         "names": () if visit.part == "answer" else names_like(library, asked.text),
         "sure": confidence_words(answer, [f"{name} {value}" for name, value in asked.filters()]),
-        "lines": [*filter_lines(answer.filters, answer.unmet, answer.undated), *([] if busy else filter(None, [without_vectors(answer.index)]))],
+        "lines": lines,
         "chips": _chips(asked),
         "cards": [_card(each, visit, places) for each in answer.passages],
         "here": address("ask", **asked.values()),
@@ -169,7 +222,14 @@ def show(visit: Visit) -> Screen:
 def _unasked(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the screen says before a question: what can be asked, and what is new."""
     recent = [{**named(each), "day": day} for each, day in values["recent"]]
-    return {"query": "", "results": [], "notes": values["notes"], "recent": recent, "indexing": values["indexing"], "problems": values["problems"]}
+    return {
+        "query": "",
+        "results": [],
+        "notes": values["notes"],
+        "recent": recent,
+        "indexing": values["indexing"],
+        "problems": values["problems"],
+    }
 
 
 def named(note: OutlineEntry) -> dict[str, Any]:
@@ -178,20 +238,30 @@ def named(note: OutlineEntry) -> dict[str, Any]:
 
 
 def _recent(library: Library) -> list[tuple[OutlineEntry, str]]:
-    """Return the newest notes with their days, as `list` has them; behind them those of which no day is known, by the times of their files."""
+    """Return the newest notes with their days, as `list` has them; behind them those of which no
+    day is known, by the times of their files.
+    """
     days: dict[tuple[str, str], date | None] = {}
+
+    def age(document: Document) -> tuple[date, float]:
+        day = days[document.folder, document.path]
+        return (day, 0.0) if day else (date.min, document.modified)
 
     def newest_first(documents: Iterable[Document]) -> list[Document]:
         every = list(documents)
         days.update({(each.folder, each.path): day_of(each) for each in every})
-        dated = ((each, days[each.folder, each.path]) for each in every)
-        return [each for each, _ in sorted(dated, key=lambda pair: (pair[1] or date.min, 0.0 if pair[1] else pair[0].modified), reverse=True)]
+        return sorted(every, key=age, reverse=True)
 
-    return [(each, iso_day(days[each.folder, each.path])) for each in islice(library.browse(newest_first), _RECENT)]
+    return [
+        (each, iso_day(days[each.folder, each.path]))
+        for each in islice(library.browse(newest_first), _RECENT)
+    ]
 
 
 def judged_of(visit: Visit, text: str) -> tuple[Mapping[str, Judged], list[str]]:
-    """Return what was judged of a question, by folder, and what is wrong with it: an answer does not wait until that is mended."""
+    """Return what was judged of a question, by folder, and what is wrong with it: an answer does
+    not wait until that is mended.
+    """
     try:
         return visit.library.judgments().of(text) if visit.may_write else {}, []
     except StorageError as error:
@@ -201,7 +271,11 @@ def judged_of(visit: Visit, text: str) -> tuple[Mapping[str, Judged], list[str]]
 
 def grades_of(judged: Mapping[str, Judged]) -> Mapping[tuple[str, str, str], int]:
     """Return what was judged of a question by folder, path and heading."""
-    return {(folder, each.path, each.heading): each.grade for folder, one in judged.items() for each in one.places}
+    return {
+        (folder, each.path, each.heading): each.grade
+        for folder, one in judged.items()
+        for each in one.places
+    }
 
 
 def names(visit: Visit) -> Screen:
@@ -222,20 +296,27 @@ def _folded(name: str) -> str:
 
 
 def names_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
-    """Return the notes whose file name, title or alias begins with a text, then those in which a word does, a few of them."""
+    """Return the notes whose file name, title or alias begins with a text, then those in which a
+    word does, a few of them.
+    """
     wanted = fold_line(text).strip()
     if not wanted or not library.indexed:
         return ()
 
     def distance(document: Document) -> int:
-        known = [_folded(each) for each in (document.path.rpartition("/")[2].rpartition(".")[0], document.title, *document.aliases)]
+        file = document.path.rpartition("/")[2].rpartition(".")[0]
+        known = [_folded(each) for each in (file, document.title, *document.aliases)]
         if any(each.startswith(wanted) for each in known):
             return 0
-        return 1 if any(f" {wanted}" in f" {each.replace('-', ' ').replace('_', ' ')}" for each in known) else 2
+        if any(f" {wanted}" in f" {each.replace('-', ' ').replace('_', ' ')}" for each in known):
+            return 1
+        return 2
 
     def arranged(every: Iterable[Document]) -> list[Document]:
-        near = [(distance(each), len(each.title), each.folder, each.path, each) for each in every]
-        return [each for at, *_, each in sorted((each for each in near if each[0] < 2), key=lambda found: found[:4])]
+        distances = [(distance(each), each) for each in every]
+        near = [(at, each) for at, each in distances if at < 2]
+        near.sort(key=lambda pair: (pair[0], len(pair[1].title), pair[1].folder, pair[1].path))
+        return [document for _, document in near]
 
     return tuple(islice(library.browse(arranged), _NAMES_SHOWN))
 
@@ -243,13 +324,20 @@ def names_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
 # ------------------------------------------------------------------ a passage
 
 
-def _card(passage: Passage, visit: Visit, grades: Mapping[tuple[str, str, str], int]) -> Mapping[str, Any]:
+def _card(
+    passage: Passage, visit: Visit, grades: Mapping[tuple[str, str, str], int]
+) -> Mapping[str, Any]:
     """Return what a card shows of a passage."""
     lines = lines_of(passage)
     matched = matched_lines(passage)
     shown = range(matched.start, min(matched.stop, matched.start + _LINES_SHOWN))
     root = dict(visit.library.folders)[passage.folder]
     span = (passage.match_start, passage.match_end)
+    file = root / passage.path
+    copies = [
+        _place(each.folder, each.path, each.start_line, each.end_line)
+        for each in passage.also_in[:_COPIES_LINKED]
+    ]
     return {
         "passage": passage,
         "href": note_address(passage.folder, passage.path, span),
@@ -260,19 +348,25 @@ def _card(passage: Passage, visit: Visit, grades: Mapping[tuple[str, str, str], 
         "range": line_range(*span),
         "flags": passage_flags(passage),
         "facts": _facts(passage),
-        "copies": [_place(each.folder, each.path, each.start_line, each.end_line) for each in passage.also_in[:_COPIES_LINKED]],
+        "copies": copies,
         "copies_left": max(0, len(passage.also_in) - _COPIES_LINKED),
         "disagrees": [_disagreement(each) for each in passage.disagrees],
-        "opens": programs(root / passage.path, passage.heading, passage.match_start) if visit.is_near else (),
+        "opens": programs(file, passage.heading, passage.match_start) if visit.is_near else (),
         "heading": passage.heading,
         "grade": str(grades.get((passage.folder, passage.path, passage.heading), "")),
     }
 
 
 def _facts(passage: Passage) -> list[tuple[str, str]]:
-    """Return all that is known of a passage that stands in several places or is disagreed with, of any other one its day."""
+    """Return all that is known of a passage that stands in several places or is disagreed with, of
+    any other one its day.
+    """
     if passage.also_in or passage.disagrees:
-        return [(name.replace("_", " "), value) for name in PASSAGE_FACTS if (value := getattr(passage, name))]
+        return [
+            (name.replace("_", " "), value)
+            for name in PASSAGE_FACTS
+            if (value := getattr(passage, name))
+        ]
     day = passage.updated or passage.created
     return [("dated", day)] if day else []
 
@@ -300,7 +394,10 @@ def lines_of(passage: Passage) -> list[Line]:
                     lines[-1].append((part, is_mark))
         end = stop
     is_whole = passage.end_line - passage.start_line == len(lines) - 1
-    return [Line(passage.start_line + at if is_whole else None, tuple(pieces)) for at, pieces in enumerate(lines)]
+    return [
+        Line(passage.start_line + at if is_whole else None, tuple(pieces))
+        for at, pieces in enumerate(lines)
+    ]
 
 
 # ------------------------------------------------------------------ around the passages

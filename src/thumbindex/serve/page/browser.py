@@ -16,7 +16,9 @@ from platformdirs import user_state_path
 from thumbindex.serve.opening import say_error
 
 _READ_SECONDS = 60.0
-"""Age after which a start deletes files that a killed page left: their browser has read them by then."""
+"""Age after which a start deletes files that a killed page left: their browser has read them by
+then.
+"""
 
 
 def open_unseen(address: str, shown: list[Path]) -> None:

@@ -1,4 +1,6 @@
-"""Judge: thumbs at answers become questions that `eval` and `tune` ask; what they find is shown, and nothing is applied by itself."""
+"""Judge: thumbs at answers become questions that `eval` and `tune` ask; what they find is shown,
+and nothing is applied by itself.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,20 @@ from dataclasses import replace
 from typing import Any
 
 from thumbindex.errors import UsageError
-from thumbindex.model import Judged
+from thumbindex.model import Judged, JudgedPlace
 from thumbindex.serve.as_json import as_json
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.page.runs import Run, Runs
-from thumbindex.serve.page.visit import Done, Download, NotAllowedError, Screen, Visit, address, note_address, own_address
+from thumbindex.serve.page.visit import (
+    Done,
+    Download,
+    NotAllowedError,
+    Screen,
+    Visit,
+    address,
+    note_address,
+    own_address,
+)
 from thumbindex.settings import LONGEST_QUERY
 from thumbindex.text import query_id
 
@@ -21,7 +32,9 @@ RUNS = Runs()
 """Of this process: its server serves one set of folders."""
 
 LEAST_QUERIES = 30
-"""From so many questions on tuning decides (`study.tune.LEAST_QUERIES`; a test compares the two)."""
+"""From so many questions on tuning decides (`study.tune.LEAST_QUERIES`; a test compares the
+two).
+"""
 
 GRADES = {"2": "answers", "1": "helps", "0": "does not"}
 
@@ -47,15 +60,24 @@ def show(visit: Visit) -> Screen:
     page = visit.number("page", 1, 1, 10_000)
     part = list(reversed(own))[(page - 1) * _PAGE : page * _PAGE]
     runs = visit.library.judgments().runs(folder) if folder and visit.may_write else ()
-    evaluated, tuned = (RUNS.last(name, folder) if visit.may_write else None for name in ("eval", "tune"))
+    evaluated, tuned = (
+        RUNS.last(name, folder) if visit.may_write else None for name in ("eval", "tune")
+    )
     commands = _commands(visit, folder)
+    pages = -(-len(own) // _PAGE)
     values: dict[str, Any] = {
         "folder": folder,
-        "folders": [(name, len(judged.get(name, ())), address("judge", folder=name)) for name in names],
+        "folders": [
+            (name, len(judged.get(name, ())), address("judge", folder=name)) for name in names
+        ],
         "entries": [_entry(folder, each) for each in part],
-        "pages": [(n, address("judge", folder=folder, page=n)) for n in range(1, -(-len(own) // _PAGE) + 1)] if len(own) > _PAGE else (),
+        "pages": [
+            (n, address("judge", folder=folder, page=n)) for n in range(1, pages + 1) if pages > 1
+        ],
         "page": page,
-        "questions": sum(not each.nothing and any(place.grade for place in each.places) for each in own),
+        "questions": sum(
+            not each.nothing and any(place.grade for place in each.places) for each in own
+        ),
         "nothings": sum(each.nothing for each in own),
         "least": LEAST_QUERIES,
         "grades": GRADES,
@@ -74,35 +96,57 @@ def show(visit: Visit) -> Screen:
 
     def twin() -> dict[str, Any]:
         """Return all of it but where things are drawn."""
-        same = ("folder", "page", "questions", "nothings", "least", "is_taken", "verdict", "commands")
+        same = (
+            "folder",
+            "page",
+            "questions",
+            "nothings",
+            "least",
+            "is_taken",
+            "verdict",
+            "commands",
+        )
+        drawn = {name: values[name] for name in ("quality", "ablation", "tried")}
+        drawn["compared"] = values["compared"]["dots"] if values["compared"] else ()
+        worst = [
+            {"query": text, "address": href, "score": score}
+            for text, href, score in values["worst"]
+        ]
         return {
             **{name: values[name] for name in same},
             "folders": {name: len(judged.get(name, ())) for name in names},
-            "pages": max(1, -(-len(own) // _PAGE)),
+            "pages": max(1, pages),
             "judged": [as_json(each) for each in part],
             "runs": [_run(each) for each in values["runs"]],
             "busy": _run(values["busy"]) if values["busy"] else None,
-            "worst": [{"query": text, "address": href, "score": score} for text, href, score in values["worst"]],
-            **{name: [_undrawn(each) for each in values[name]] for name in ("quality", "ablation", "tried")},
-            "compared": [_undrawn(each) for each in values["compared"]["dots"]] if values["compared"] else [],
+            "worst": worst,
+            **{name: [_undrawn(row) for row in rows] for name, rows in drawn.items()},
         }
 
     return Screen("Judge", values, twin)
 
 
 def _run(run: Run) -> dict[str, Any]:
-    return {name: getattr(run, name) for name in ("name", "folder", "began", "state", "said", "seconds")}
+    return {
+        name: getattr(run, name) for name in ("name", "folder", "began", "state", "said", "seconds")
+    }
 
 
 def _undrawn(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of a picture without where it is drawn."""
-    return {name: value for name, value in row.items() if name not in {"x", "y", "width"} and not name.endswith("_x")}
+    return {
+        name: value
+        for name, value in row.items()
+        if name not in {"x", "y", "width"} and not name.endswith("_x")
+    }
 
 
 def _busy(visit: Visit) -> Run | None:
     """Return the run that is under way, where the visitor may judge and sees its folder."""
     run = RUNS.busy()
-    return _from_here(run, visit) if run and visit.may_write and run.folder in dict(visit.library.folders) else None
+    if run and visit.may_write and run.folder in dict(visit.library.folders):
+        return _from_here(run, visit)
+    return None
 
 
 def _from_here(run: Run, visit: Visit) -> Run:
@@ -117,16 +161,18 @@ def _entry(folder: str, judged: Judged) -> Mapping[str, Any]:
         "kind": judged.kind,
         "nothing": judged.nothing,
         "made": judged.made[:16].replace("T", " "),
-        "places": [
-            {
-                "href": note_address(folder, each.path) + (address("", heading=each.heading)[1:] if each.heading else ""),
-                "words": each.path + (f"#{each.heading}" if each.heading else ""),
-                "path": each.path,
-                "heading": each.heading,
-                "grade": str(each.grade),
-            }
-            for each in judged.places
-        ],
+        "places": [_judged_place(folder, each) for each in judged.places],
+    }
+
+
+def _judged_place(folder: str, place: JudgedPlace) -> Mapping[str, str]:
+    anchor = address("", heading=place.heading)[1:] if place.heading else ""
+    return {
+        "href": note_address(folder, place.path) + anchor,
+        "words": f"{place.path}#{place.heading}" if place.heading else place.path,
+        "path": place.path,
+        "heading": place.heading,
+        "grade": str(place.grade),
     }
 
 
@@ -134,7 +180,11 @@ def _commands(visit: Visit, folder: str) -> Mapping[str, str]:
     """Return the commands that do the same; their paths are for who is on this machine."""
     places = {each.name: each.places for each in visit.library.opened}
     if not visit.is_near or folder not in places:
-        return {"eval": "thumbindex eval judged.jsonl", "tune": "thumbindex tune --queries judged.jsonl", "undo": "thumbindex tune --undo"}
+        return {
+            "eval": "thumbindex eval judged.jsonl",
+            "tune": "thumbindex tune --queries judged.jsonl",
+            "undo": "thumbindex tune --undo",
+        }
     own, options = str(places[folder].judged_set), visit.options([folder])
     return {
         "eval": shlex.join(["thumbindex", "eval", own, *options]),
@@ -148,22 +198,45 @@ def _commands(visit: Visit, folder: str) -> Mapping[str, str]:
 
 def mark(visit: Visit) -> Done:
     """Keep what a passage is to a question, or take that back."""
-    query, folder, path = visit.text("query", LONGEST_QUERY), visit.text("folder"), visit.text("path")
+    query, folder, path = (
+        visit.text("query", LONGEST_QUERY),
+        visit.text("folder"),
+        visit.text("path"),
+    )
     given = visit.choice("grade", ("2", "1", "0", "take_back"))
     grade = None if given == "take_back" else int(given)
     if not path or not folder:
         raise UsageError("Which passage? Its folder or path is missing.")
-    kept = visit.library.judgments().judge(query, path, visit.text("heading"), grade, folder=folder, kind=_kind(visit))
-    return Done(_back(visit, folder), {"query": kept.query, "places": as_json(kept.places), "grade": grade, "nothing": kept.nothing})
+    kept = visit.library.judgments().judge(
+        query, path, visit.text("heading"), grade, folder=folder, kind=_kind(visit)
+    )
+    return Done(
+        _back(visit, folder),
+        {
+            "query": kept.query,
+            "places": as_json(kept.places),
+            "grade": grade,
+            "nothing": kept.nothing,
+        },
+    )
 
 
 def nothing(visit: Visit) -> Done:
-    """Keep that the notes do not hold an answer, in each folder that was asked, or take that back."""
-    query, folders = visit.text("query", LONGEST_QUERY), visit.texts("folder") or tuple(name for name, _ in visit.library.folders)
+    """Keep that the notes do not hold an answer, in each folder that was asked, or take that
+    back.
+    """
+    query, folders = (
+        visit.text("query", LONGEST_QUERY),
+        visit.texts("folder") or tuple(name for name, _ in visit.library.folders),
+    )
     holds_nothing = visit.choice("grade", ("nothing", "take_back")) == "nothing"
     for folder in folders:
-        visit.library.judgments().judge_nothing(query, folder=folder, kind=_kind(visit), holds_nothing=holds_nothing)
-    return Done(_back(visit, folders[0] if folders else ""), {"query": query, "nothing": holds_nothing})
+        visit.library.judgments().judge_nothing(
+            query, folder=folder, kind=_kind(visit), holds_nothing=holds_nothing
+        )
+    return Done(
+        _back(visit, folders[0] if folders else ""), {"query": query, "nothing": holds_nothing}
+    )
 
 
 def take_out(visit: Visit) -> Done:
@@ -185,9 +258,15 @@ def _back(visit: Visit, folder: str) -> str:
 def export(visit: Visit) -> Download:
     """Hand out the set of a folder, as `eval` and `tune` read it."""
     if not visit.may_write:
-        raise NotAllowedError("Judgments are handed out to those who may judge (`serve.http.writers`).")
+        raise NotAllowedError(
+            "Judgments are handed out to those who may judge (`serve.http.writers`)."
+        )
     folder = visit.text("folder") or next(iter(dict(visit.library.folders)), "")
-    return Download("judged.jsonl", "application/x-ndjson", visit.library.judgments().set_of(folder).encode("utf-8", "replace"))
+    return Download(
+        "judged.jsonl",
+        "application/x-ndjson",
+        visit.library.judgments().set_of(folder).encode("utf-8", "replace"),
+    )
 
 
 # ------------------------------------------------------------------ runs
@@ -199,14 +278,22 @@ def evaluate(visit: Visit) -> Done:
     places = {each.name: each.places for each in visit.library.opened}[folder]
     if not places.judged_set.exists() or not places.judged_set.stat().st_size:
         raise UsageError("No question has an answer yet: judge some first, on Ask.")
-    more = ["--off-topic", str(places.judged_nothing)] if places.judged_nothing.exists() and places.judged_nothing.stat().st_size else []
-    more += ["--ablate"] if visit.has("ablate") else []
+    more = []
+    if places.judged_nothing.exists() and places.judged_nothing.stat().st_size:
+        more += ["--off-topic", str(places.judged_nothing)]
+    if visit.has("ablate"):
+        more.append("--ablate")
     judgments = visit.library.judgments()
 
     def keep(run: Run) -> None:
         judgments.keep_run(folder, {"made": run.began, "result": run.result})
 
-    RUNS.start("eval", folder, ["eval", str(places.judged_set), "--json", *more, *opening.arguments()], keep)
+    RUNS.start(
+        "eval",
+        folder,
+        ["eval", str(places.judged_set), "--json", *more, *opening.arguments()],
+        keep,
+    )
     return Done(address("judge", folder=folder), {"started": "eval"})
 
 
@@ -214,7 +301,11 @@ def tune(visit: Visit) -> Done:
     """Start `tune --dry-run` of a folder in a process of its own: it decides, and keeps nothing."""
     folder, opening = _asked(visit)
     places = {each.name: each.places for each in visit.library.opened}[folder]
-    given = ["--queries", str(places.judged_set)] if places.judged_set.exists() and places.judged_set.stat().st_size else []
+    given = (
+        ["--queries", str(places.judged_set)]
+        if places.judged_set.exists() and places.judged_set.stat().st_size
+        else []
+    )
     RUNS.start("tune", folder, ["tune", "--dry-run", "--json", *given, *opening.arguments()])
     return Done(address("judge", folder=folder), {"started": "tune"})
 
@@ -239,27 +330,45 @@ def _asked(visit: Visit) -> tuple[str, Opening]:
 
 
 def _by_query(result: Mapping[str, Any]) -> dict[str, float]:
-    return {str(id_): float(score) for one in result.get("sets", ()) for id_, score in one.get("by_query", {}).items()}
+    return {
+        str(id_): float(score)
+        for one in result.get("sets", ())
+        for id_, score in one.get("by_query", {}).items()
+    }
 
 
 def _quality(result: Mapping[str, Any], judged: Sequence[Judged]) -> list[Mapping[str, Any]]:
     """Return nDCG@10 of all questions and of each kind, with the bounds of 95 of 100 draws."""
-    scores, kinds = _by_query(result), {query_id(each.query): each.kind or "unknown" for each in judged}
+    scores, kinds = (
+        _by_query(result),
+        {query_id(each.query): each.kind or "unknown" for each in judged},
+    )
     groups: dict[str, list[float]] = {"all": list(scores.values())}
     for id_, score in scores.items():
         groups.setdefault(kinds.get(id_, "taken out since"), []).append(score)
     rows: list[Mapping[str, Any]] = []
     for kind, values in groups.items():
         (low, high), mean = _interval(values), _mean(values)
-        drawn = {f"{name}_x": round(200 * value, 1) for name, value in (("mean", mean), ("low", low), ("high", high))}
-        rows.append({"kind": kind, "n": len(values), "mean": mean, "low": low, "high": high, **drawn})
+        drawn = {
+            f"{name}_x": round(200 * value, 1)
+            for name, value in (("mean", mean), ("low", low), ("high", high))
+        }
+        rows.append(
+            {"kind": kind, "n": len(values), "mean": mean, "low": low, "high": high, **drawn}
+        )
     return rows if scores else []
 
 
-def _worst(result: Mapping[str, Any], judged: Sequence[Judged], folder: str) -> list[tuple[str, str, float]]:
-    """Return the questions whose answers were furthest from what was judged, each with the address that asks it as the run did."""
+def _worst(
+    result: Mapping[str, Any], judged: Sequence[Judged], folder: str
+) -> list[tuple[str, str, float]]:
+    """Return the questions whose answers were furthest from what was judged, each with the address
+    that asks it as the run did.
+    """
     scores, texts = _by_query(result), {query_id(each.query): each.query for each in judged}
-    missed = sorted((score, texts[id_]) for id_, score in scores.items() if id_ in texts and score < 1)
+    missed = sorted(
+        (score, texts[id_]) for id_, score in scores.items() if id_ in texts and score < 1
+    )
     return [(text, address("ask", q=text, folder=folder), score) for score, text in missed[:_WORST]]
 
 
@@ -269,12 +378,16 @@ def _mean(values: Sequence[float]) -> float:
 
 def _interval(values: Sequence[float]) -> tuple[float, float]:
     """Return between what the mean lies in 95 of 100 draws of the questions (bootstrap)."""
+    if not values:
+        return 0.0, 0.0
     drawn = random.Random(0)
-    means = sorted(_mean(drawn.choices(values, k=len(values))) for _ in range(_DRAWS)) if values else [0.0]
+    means = sorted(_mean(drawn.choices(values, k=len(values))) for _ in range(_DRAWS))
     return means[int(0.025 * len(means))], means[min(len(means) - 1, int(0.975 * len(means)))]
 
 
-def _compared(runs: Sequence[Mapping[str, Any]], judged: Sequence[Judged]) -> Mapping[str, Any] | None:
+def _compared(
+    runs: Sequence[Mapping[str, Any]], judged: Sequence[Judged]
+) -> Mapping[str, Any] | None:
     """Return the questions of two runs as dots, each where it was before and is now."""
     now, before = _by_query(runs[0]["result"]), _by_query(runs[1]["result"])
     texts = {query_id(each.query): each.query for each in judged}
@@ -306,7 +419,9 @@ def _compared(runs: Sequence[Mapping[str, Any]], judged: Sequence[Judged]) -> Ma
 def _ablation(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return what each switched stage changed, as bars."""
     found = [(each["name"], each.get("difference")) for each in result.get("ablation", ())]
-    return _bars([(name, each["difference"], each["low"], each["high"]) for name, each in found if each])
+    return _bars(
+        [(name, each["difference"], each["low"], each["high"]) for name, each in found if each]
+    )
 
 
 def _tried(verdict: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -315,8 +430,12 @@ def _tried(verdict: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _bars(found: Sequence[tuple[str, float, float, float]]) -> list[Mapping[str, Any]]:
-    """Return differences with their intervals as bars, the worst first; one whose interval holds 0 is noise."""
-    most = max((abs(bound) for _, _, low, high in found for bound in (low, high)), default=0.0) or 1.0
+    """Return differences with their intervals as bars, the worst first; one whose interval holds 0
+    is noise.
+    """
+    most = (
+        max((abs(bound) for _, _, low, high in found for bound in (low, high)), default=0.0) or 1.0
+    )
     rows = [
         {
             "name": name,

@@ -32,7 +32,9 @@ _CHARACTER = 6.2
 
 
 def show(visit: Visit) -> Screen:
-    """Show a note of `/note/FOLDER/PATH`; whatever is not to be seen is not there, all in one word."""
+    """Show a note of `/note/FOLDER/PATH`; whatever is not to be seen is not there, all in one
+    word.
+    """
     folder, _, path = visit.rest.partition("/")
     lines, heading, is_source = visit.lines(), visit.text("heading"), visit.has("source")
     try:
@@ -57,6 +59,10 @@ def show(visit: Visit) -> Screen:
     own, names = note_address(folder, found.path), _names(found)
     backlinks = list({(each.path, each.line): each for each in found.backlinks}.values())[:_LISTED]
     first = cited[0] if cited else 1
+    rows = source.text.split("\n") if source else []
+    state = visit.library.states().get(folder)
+    line_options = ["--lines", f"{cited[0]}-{cited[1]}"] if cited else []
+    command = ["thumbindex", "read", found.path, *line_options, *visit.options()]
     values = {
         "page": found,
         "note_title": document.title or found.path,
@@ -69,20 +75,32 @@ def show(visit: Visit) -> Screen:
         "cited": cited,
         "citation": f"{found.path} ({line_range(*cited)})" if cited else found.path,
         "is_source": is_source,
-        "source": list(enumerate(source.text.split("\n"), start=source.start_line)) if source else (),
+        "source": list(enumerate(rows, start=source.start_line if source else 1)),
         "own": own,
         "switched": _switched(own, lines, is_source=is_source),
-        "links": [(note_address(folder, each), names[each], each) for each in found.related.links[:_LISTED]],
+        "links": [
+            (note_address(folder, each), names[each], each)
+            for each in found.related.links[:_LISTED]
+        ],
         "links_left": max(0, len(found.related.links) - _LISTED),
-        "backlinks": [(note_address(folder, each.path, (each.line, each.line)), names[each.path], each.text) for each in backlinks],
+        "backlinks": [
+            (note_address(folder, each.path, (each.line, each.line)), names[each.path], each.text)
+            for each in backlinks
+        ],
         "backlinks_left": len(set(found.related.backlinks) - {each.path for each in backlinks}),
-        "broken": [(note_address(folder, found.path, (each.line, each.line)), _written(each), each.line) for each in found.broken[:_LISTED]],
+        "broken": [
+            (note_address(folder, found.path, (each.line, each.line)), _written(each), each.line)
+            for each in found.broken[:_LISTED]
+        ],
         "broken_left": max(0, len(found.broken) - _LISTED),
-        "unlinked": [(note_address(folder, other), names[other], other, cosine) for other, cosine in found.unlinked],
-        "has_vectors": visit.library.states().get(folder) is not None and visit.library.states()[folder].vectors > 0,
+        "unlinked": [
+            (note_address(folder, other), names[other], other, cosine)
+            for other, cosine in found.unlinked
+        ],
+        "has_vectors": state is not None and state.vectors > 0,
         "map": _local_map(found, names),
         "opens": programs(root / found.path, heading, first) if visit.is_near else (),
-        "command": shlex.join(["thumbindex", "read", found.path, *(["--lines", f"{cited[0]}-{cited[1]}"] if cited else []), *visit.options()]),
+        "command": shlex.join(command),
     }
 
     def twin() -> dict[str, Any]:
@@ -104,25 +122,48 @@ def _beside(folder: str, path: str, heading: str) -> str:
 
 
 def _cited(found: NotePage, lines: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return the cited lines as far as the note has them. Raises UsageError where it has none of them."""
+    """Return the cited lines as far as the note has them.
+
+    Raises UsageError where it has none of them.
+    """
     total = max(found.rendered.total_lines, 1)
     if lines and lines[0] > total:
-        raise UsageError(f"{found.path} has lines 1 to {total}: there is no line {lines[0]} any more.")
+        raise UsageError(
+            f"{found.path} has lines 1 to {total}: there is no line {lines[0]} any more."
+        )
     return (lines[0], min(lines[1], total)) if lines else None
 
 
 def _switched(own: str, lines: tuple[int, int] | None, *, is_source: bool) -> str:
-    """Return the address of a note as it is written, or as a page again, with the lines that are cited."""
-    query = "&".join([*([f"lines={lines[0]}-{lines[1]}"] if lines else []), *([] if is_source else ["source=1"])])
+    """Return the address of a note as it is written, or as a page again, with the lines that are
+    cited.
+    """
+    query = "&".join(
+        [*([f"lines={lines[0]}-{lines[1]}"] if lines else []), *([] if is_source else ["source=1"])]
+    )
     return own + (f"?{query}" if query else "") + (f"#L{lines[0]}" if lines else "")
 
 
 def _names(found: NotePage) -> Mapping[str, str]:
-    """Return what each note around one is called: its title, or its path where there is none, or several have the same."""
-    titles = {**found.titles, **{each.path: each.title for each in found.backlinks}, found.path: found.document.title}
-    paths = {*titles, *found.related.links, *found.neighbors, *(other for other, _ in found.unlinked)}
+    """Return what each note around one is called: its title, or its path where there is none, or
+    several have the same.
+    """
+    titles = {
+        **found.titles,
+        **{each.path: each.title for each in found.backlinks},
+        found.path: found.document.title,
+    }
+    paths = {
+        *titles,
+        *found.related.links,
+        *found.neighbors,
+        *(other for other, _ in found.unlinked),
+    }
     counts = Counter(titles.values())
-    return {each: title if (title := titles.get(each, "")) and counts[title] == 1 else each for each in paths}
+    return {
+        each: title if (title := titles.get(each, "")) and counts[title] == 1 else each
+        for each in paths
+    }
 
 
 def _written(link: BrokenLink) -> str:
@@ -130,7 +171,9 @@ def _written(link: BrokenLink) -> str:
 
 
 def _local_map(found: NotePage, names: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Return the notes around one as circles: it in the middle, those one link away around it, the others around these."""
+    """Return the notes around one as circles: it in the middle, those one link away around it, the
+    others around these.
+    """
     if len(found.neighbors) < 2:
         return None
     tied = {there if here == 0 else here for here, there in found.edges if 0 in (here, there)}
@@ -141,12 +184,19 @@ def _local_map(found: NotePage, names: Mapping[str, str]) -> Mapping[str, Any] |
             angle = 2 * math.pi * n / len(ring) + distance * 0.4
             wide = 1.35 if distance == 1 else 1.3
             radius = _RADIUS * (0.62 if distance == 1 else 1.12)
-            places[at] = (_WIDTH / 2 + radius * wide * math.cos(angle), _HEIGHT / 2 + radius * math.sin(angle))
+            places[at] = (
+                _WIDTH / 2 + radius * wide * math.cos(angle),
+                _HEIGHT / 2 + radius * math.sin(angle),
+            )
     nodes = []
     for at, path in enumerate(found.neighbors):
         title = names[path]
         x, y = places[at]
-        anchor = "start" if x > _WIDTH * 0.6 else "end" if x < _WIDTH * 0.4 else "middle"
+        anchor = "middle"
+        if x > _WIDTH * 0.6:
+            anchor = "start"
+        elif x < _WIDTH * 0.4:
+            anchor = "end"
         room = {"start": _WIDTH - x - 7, "end": x - 7, "middle": 2 * min(x, _WIDTH - x)}[anchor]
         longest = max(4, min(_LABEL, int(room / _CHARACTER)))
         nodes.append(
@@ -162,7 +212,10 @@ def _local_map(found: NotePage, names: Mapping[str, str]) -> Mapping[str, Any] |
                 "dy": -8 if anchor == "middle" else 4,
             }
         )
-    lines = [tuple(round(each, 1) for each in (*places[here], *places[there])) for here, there in found.edges]
+    lines = [
+        tuple(round(each, 1) for each in (*places[here], *places[there]))
+        for here, there in found.edges
+    ]
     return {
         "width": _WIDTH,
         "height": _HEIGHT,

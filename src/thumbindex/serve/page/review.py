@@ -1,4 +1,6 @@
-"""Review: what says the same, or almost, side by side, for the owner of the notes to decide; no note is written."""
+"""Review: what says the same, or almost, side by side, for the owner of the notes to decide; no
+note is written.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from thumbindex.errors import UsageError
 from thumbindex.model import Cluster, DuplicatesFound, Standing, Verdict
 from thumbindex.serve.as_json import cluster_payload, duplicates_payload
 from thumbindex.serve.clusters import differing_pieces, in_order, is_long, is_open
-from thumbindex.serve.page.visit import Done, Download, NotAllowedError, Screen, Visit, address, note_address
+from thumbindex.serve.page.visit import (
+    Done,
+    Download,
+    NotAllowedError,
+    Screen,
+    Visit,
+    address,
+    note_address,
+)
 from thumbindex.text import line_range
 
 KINDS = ("open", "contradictions", "grey", "merged", "decided", "all")
@@ -27,7 +37,9 @@ _LONGEST_TEXT = 20_000
 """Characters of a text that are shown: the note has the rest."""
 
 LONGEST_IMPORT = 500_000
-"""Characters of decisions that are pasted: as a form they grow by half, and a request has a limit (`serve.http` of the server)."""
+"""Characters of decisions that are pasted: as a form they grow by half, and a request has a limit
+(`serve.http` of the server).
+"""
 
 
 def show(visit: Visit) -> Screen:
@@ -38,25 +50,35 @@ def show(visit: Visit) -> Screen:
     listed = [each for each in every if _is_of(each, kind)]
     at = next((n for n, each in enumerate(listed) if each.id == wanted), 0)
     cluster = next((each for each in every if each.id == wanted), listed[at] if listed else None)
-    after = [each for each in listed[at + 1 :] if each is not cluster] or [each for each in listed[:at] if each is not cluster]
+    before = [each for each in listed[:at] if each is not cluster]
+    after = [each for each in listed[at + 1 :] if each is not cluster] or before
     counts = {each: sum(_is_of(one, each) for one in every) for each in KINDS}
     last = next((each for each in every if each.id == visit.text("last")), None)
     texts = list({each.digest: each for each in cluster.standings}.values()) if cluster else []
     against = visit.number("against", 2, 2, 10_000)
     here = {"show": "" if kind == "open" else kind, "folder": folder}
+    others: list[tuple[int, bool, str]] = []
+    if cluster and len(texts) > 2:
+        for n in range(2, min(len(texts), _PLACES) + 1):
+            href = address("review", **here | {"at": cluster.id, "against": n})
+            others.append((n, n == against, href))
     values: dict[str, Any] = {
-        "kinds": [(each, counts[each], address("review", **here | {"show": each})) for each in KINDS],
+        "kinds": [
+            (each, counts[each], address("review", **here | {"show": each})) for each in KINDS
+        ],
         "kind": kind,
         "cluster": cluster,
         "position": at + 1,
         "listed": len(listed),
-        "decided": sum(each.verdict is not None for each in every if each.zone == "grey" or each.differs),
-        "to_decide": sum(each.zone == "grey" or bool(each.differs) or each.verdict is not None for each in every),
+        "decided": sum(
+            each.verdict is not None for each in every if each.zone == "grey" or each.differs
+        ),
+        "to_decide": sum(
+            each.zone == "grey" or bool(each.differs) or each.verdict is not None for each in every
+        ),
         "total": len(every),
         "sides": _sides(cluster, texts, min(against, max(2, len(texts)))) if cluster else (),
-        "others": [(n, n == against, address("review", **here | {"at": cluster.id, "against": n})) for n in range(2, min(len(texts), _PLACES) + 1)]
-        if cluster and len(texts) > 2
-        else (),
+        "others": others,
         "left_out": max(0, len(cluster.standings) - _PLACES) if cluster else 0,
         "following": address("review", **here | {"at": after[0].id}) if after else "",
         "following_id": after[0].id if after else "",
@@ -72,7 +94,11 @@ def show(visit: Visit) -> Screen:
     page = visit.number("page", at // _PAGE + 1, 1, 100_000)
 
     def twin() -> dict[str, Any]:
-        part = replace(found, clusters=tuple(listed[(page - 1) * _PAGE : page * _PAGE]), lapsed=found.lapsed if visit.may_write else ())
+        part = replace(
+            found,
+            clusters=tuple(listed[(page - 1) * _PAGE : page * _PAGE]),
+            lapsed=found.lapsed if visit.may_write else (),
+        )
         return {
             "show": kind,
             "kinds": counts,
@@ -111,19 +137,23 @@ def _sides(cluster: Cluster, texts: Sequence[Standing], against: int) -> list[di
     """Return the two texts that are compared, each with the places where it stands."""
     chosen = [texts[0], texts[against - 1]] if len(texts) > 1 else [texts[0]]
     shown = [each.text.strip("\n")[:_LONGEST_TEXT] for each in chosen]
-    days = [max(one.date for one in cluster.standings if one.digest == each.digest) for each in chosen]
+    days = [
+        max(one.date for one in cluster.standings if one.digest == each.digest) for each in chosen
+    ]
     pieces = differing_pieces(*shown) if len(shown) > 1 else ([(shown[0], False)],)
-    return [
-        {
+    sides = []
+    for n, each in enumerate(chosen):
+        places = [_place(one) for one in cluster.standings if one.digest == each.digest]
+        side = {
             "number": 1 if n == 0 else against,
             "pieces": pieces[n],
             "is_cut": len(each.text) > _LONGEST_TEXT,
             "is_marked_in_part": len(shown) > 1 and is_long(shown[n]),
-            "places": [_place(one) for one in cluster.standings if one.digest == each.digest][:_PLACES],
+            "places": places[:_PLACES],
             "is_newest": n == 0 and len(days) > 1 and all(days) and days[0] > max(days[1:]),
         }
-        for n, each in enumerate(chosen)
-    ]
+        sides.append(side)
+    return sides
 
 
 def _place(standing: Standing) -> dict[str, str]:
@@ -152,7 +182,10 @@ def decide(visit: Visit) -> Done:
 def undo(visit: Visit) -> Done:
     """Take back what was decided of a cluster, and show it."""
     cluster = visit.library.undo(_id(visit))
-    return Done(address("review", show=_kind(visit), at=cluster.id, folder=visit.texts("folder")), cluster_payload(cluster))
+    return Done(
+        address("review", show=_kind(visit), at=cluster.id, folder=visit.texts("folder")),
+        cluster_payload(cluster),
+    )
 
 
 def _id(visit: Visit) -> str:
@@ -167,15 +200,27 @@ def _kind(visit: Visit) -> str:
 
 
 def _going_on(visit: Visit, decided: Cluster) -> str:
-    return address("review", show=_kind(visit), folder=visit.texts("folder"), at=visit.text("next"), last=decided.id)
+    return address(
+        "review",
+        show=_kind(visit),
+        folder=visit.texts("folder"),
+        at=visit.text("next"),
+        last=decided.id,
+    )
 
 
 def export(visit: Visit) -> Download:
     """Hand out all decisions, as `thumbindex duplicates export` writes them."""
     if not visit.may_write:
-        raise NotAllowedError("Decisions are handed out to those who may decide (`serve.http.writers`).")
+        raise NotAllowedError(
+            "Decisions are handed out to those who may decide (`serve.http.writers`)."
+        )
     exported = visit.library.export_decisions()
-    return Download("decisions.json", "application/json", (json.dumps(exported, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "replace"))
+    return Download(
+        "decisions.json",
+        "application/json",
+        (json.dumps(exported, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "replace"),
+    )
 
 
 def take_in(visit: Visit) -> Done:
@@ -184,6 +229,8 @@ def take_in(visit: Visit) -> Done:
     try:
         exported = json.loads(pasted)
     except (ValueError, RecursionError) as error:
-        raise UsageError("This is no JSON: paste what `thumbindex duplicates export` wrote, all of it.") from error
+        raise UsageError(
+            "This is no JSON: paste what `thumbindex duplicates export` wrote, all of it."
+        ) from error
     count = visit.library.import_decisions(exported)
     return Done(address("review", show="decided", imported=count), {"imported": count})

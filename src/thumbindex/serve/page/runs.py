@@ -1,4 +1,6 @@
-"""Runs of `eval` and `tune` in a process of their own, one at a time: slow, polite, and gone with the server."""
+"""Runs of `eval` and `tune` in a process of their own, one at a time: slow, polite, and gone with
+the server.
+"""
 
 from __future__ import annotations
 
@@ -58,17 +60,35 @@ class Runs:
         """Return the run that is under way."""
         return self._last.get(self._busy) if self._busy else None
 
-    def start(self, name: str, folder: str, arguments: Sequence[str], keep: Callable[[Run], None] = lambda run: None) -> Run:
-        """Begin a run; `keep` is given it once it has ended well. Raises UsageError while another one is under way."""
+    def start(
+        self,
+        name: str,
+        folder: str,
+        arguments: Sequence[str],
+        keep: Callable[[Run], None] = lambda run: None,
+    ) -> Run:
+        """Begin a run; `keep` is given it once it has ended well.
+
+        Raises UsageError while another one is under way.
+        """
         with self._lock:
             if self._busy:
                 raise UsageError("Another run is under way: wait for its end, or stop it.")
             command = [sys.executable, "-P", "-m", "thumbindex.serve.page.runs", *arguments]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
             self._busy = (name, folder)
             self._last[name, folder] = run = Run(name, folder, time.time())
-        threading.Thread(target=self._listen, args=(self._process, run, keep), name="a run", daemon=True).start()
-        threading.Thread(target=self._hear, args=(self._process.stderr, (name, folder)), name="a run's words", daemon=True).start()
+        threading.Thread(
+            target=self._listen, args=(self._process, run, keep), name="a run", daemon=True
+        ).start()
+        threading.Thread(
+            target=self._hear,
+            args=(self._process.stderr, (name, folder)),
+            name="a run's words",
+            daemon=True,
+        ).start()
         return run
 
     def stop(self) -> None:
@@ -78,7 +98,9 @@ class Runs:
                 self._last[self._busy] = replace(self._last[self._busy], state="stopped")
                 self._process.kill()
 
-    def _listen(self, process: subprocess.Popen[bytes], run: Run, keep: Callable[[Run], None]) -> None:
+    def _listen(
+        self, process: subprocess.Popen[bytes], run: Run, keep: Callable[[Run], None]
+    ) -> None:
         timer = threading.Timer(_LONGEST_SECONDS, process.kill)
         timer.daemon = True
         timer.start()
@@ -106,7 +128,13 @@ class Runs:
         with self._lock:
             now = self._last[key]
             state = "stopped" if now.state == "stopped" else state
-            self._last[key] = replace(now, state=state, said=said or now.said, seconds=time.time() - run.began, result=result)
+            self._last[key] = replace(
+                now,
+                state=state,
+                said=said or now.said,
+                seconds=time.time() - run.began,
+                result=result,
+            )
             self._busy = self._process = None
 
     def _hear(self, words: IO[bytes] | None, key: tuple[str, str]) -> None:
@@ -120,7 +148,9 @@ class Runs:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run a command of ours for a server, at a low priority; it ends when the server does, however that ends."""
+    """Run a command of ours for a server, at a low priority; it ends when the server does, however
+    that ends.
+    """
     with suppress(OSError, AttributeError):
         os.nice(10)
 

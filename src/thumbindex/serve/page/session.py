@@ -1,4 +1,6 @@
-"""Who is looking: sessions in memory behind a cookie that holds no token, the key that opens the page once, and what a browser says of a request."""
+"""Who is looking: sessions in memory behind a cookie that holds no token, the key that opens the
+page once, and what a browser says of a request.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,23 @@ class Session:
 
 
 class Visitors:
-    """The visitors who have signed in with a token that the server takes, for all that it must allow."""
+    """The visitors who have signed in with a token that the server takes, for all that it must
+    allow.
+    """
 
-    def __init__(self, verifier: TokenVerifier, scopes: Collection[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        verifier: TokenVerifier,
+        scopes: Collection[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._verifier, self._scopes, self._clock = verifier, frozenset(scopes), clock
         self._open: OrderedDict[str, Session] = OrderedDict()
 
     async def sign_in(self, token: str) -> str | None:
-        """Begin a session and return its id; None where the token is not taken, or does not allow what the protocol asks for."""
+        """Begin a session and return its id; None where the token is not taken, or does not allow
+        what the protocol asks for.
+        """
         known = await self._known(token)
         if known is None:
             return None
@@ -92,7 +103,9 @@ class Visitors:
 
 
 class OneTimeKey:
-    """The verifier of a page for whoever started it: a key opens it once, and the next one is told to the terminal alone."""
+    """The verifier of a page for whoever started it: a key opens it once, and the next one is told
+    to the terminal alone.
+    """
 
     def __init__(self, announce: Callable[[str], object]) -> None:
         self._announce = announce
@@ -100,8 +113,12 @@ class OneTimeKey:
         self._used: set[str] = set()
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Take a key that was used up, by which its session is looked up again; `take` is how one signs in."""
-        return AccessToken(token="", client_id="owner", scopes=[], claims={"names": ["owner"]}) if token in self._used else None
+        """Take a key that was used up, by which its session is looked up again; `take` is how one
+        signs in.
+        """
+        if token in self._used:
+            return AccessToken(token="", client_id="owner", scopes=[], claims={"names": ["owner"]})
+        return None
 
     def take(self, key: str) -> bool:
         """Use the key up, and announce another one; False for what is not the present one."""
@@ -114,7 +131,9 @@ class OneTimeKey:
 
 
 def cookie_name(scope: Scope, *, is_secure: bool) -> str:
-    """Return what the cookie is called: browsers send a cookie to every port of a host, so that two pages of one machine need two names."""
+    """Return what the cookie is called: browsers send a cookie to every port of a host, so that two
+    pages of one machine need two names.
+    """
     port = (scope.get("server") or ("", 0))[1]
     return "__Host-thumbindex" if is_secure else f"thumbindex-{port}"
 
@@ -128,18 +147,27 @@ def cookie_of(scope: Scope, name: str) -> str:
 
 
 def set_cookie(name: str, id_: str, *, is_secure: bool) -> str:
-    """Return the header that keeps a session's id in the browser until it is closed; an empty id takes it away."""
+    """Return the header that keeps a session's id in the browser until it is closed; an empty id
+    takes it away.
+    """
     ends = "; Max-Age=0" if not id_ else ""
     return f"{name}={id_}; Path=/; HttpOnly; SameSite=Strict{'; Secure' if is_secure else ''}{ends}"
 
 
 def came_from_elsewhere(scope: Scope) -> bool:
-    """Tell whether the browser says that another site has sent a request (Fetch Metadata); without a word of it, it has not."""
-    return any(each.lower() not in {"same-origin", "none"} for each in Headers(scope=scope).getlist("sec-fetch-site"))
+    """Tell whether the browser says that another site has sent a request (Fetch Metadata); without
+    a word of it, it has not.
+    """
+    return any(
+        each.lower() not in {"same-origin", "none"}
+        for each in Headers(scope=scope).getlist("sec-fetch-site")
+    )
 
 
 def is_own_form(scope: Scope) -> bool:
-    """Tell whether one of our own pages has sent a change: by Fetch Metadata, else by an Origin that is this host."""
+    """Tell whether one of our own pages has sent a change: by Fetch Metadata, else by an Origin
+    that is this host.
+    """
     headers = Headers(scope=scope)
     sites, origins = headers.getlist("sec-fetch-site"), headers.getlist("origin")
     if len(origins) > 1 or len(sites) > 1:

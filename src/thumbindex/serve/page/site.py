@@ -1,4 +1,6 @@
-"""The page's addresses: each screen as HTML and as JSON, forms, files, what changed, and how a visitor gets in."""
+"""The page's addresses: each screen as HTML and as JSON, forms, files, what changed, and how a
+visitor gets in.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,17 @@ from thumbindex.serve.page.session import (
     is_own_form,
     set_cookie,
 )
-from thumbindex.serve.page.visit import Done, Download, NotAllowedError, NotThereError, Screen, Visit, address, note_address, own_address
+from thumbindex.serve.page.visit import (
+    Done,
+    Download,
+    NotAllowedError,
+    NotThereError,
+    Screen,
+    Visit,
+    address,
+    note_address,
+    own_address,
+)
 from thumbindex.settings import HttpSettings
 from thumbindex.text import line_range, plural
 
@@ -76,12 +88,20 @@ DOWNLOADS: Mapping[tuple[str, str], Callable[[Visit], Download]] = {
 }
 """By screen and name, files that are handed out."""
 
-NAVIGATION = (("ask", "Ask"), ("map", "Map"), ("review", "Review"), ("state", "State"), ("judge", "Judge"))
+NAVIGATION = (
+    ("ask", "Ask"),
+    ("map", "Map"),
+    ("review", "Review"),
+    ("state", "State"),
+    ("judge", "Judge"),
+)
 """The screens that every page leads to, and what they are called."""
 
 CONTENT_SECURITY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'none'; base-uri 'none'; "
-    "form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "
+    "'self'; font-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types "
+    "'none'"
 )
 
 HEADERS: Mapping[str, str] = {
@@ -94,7 +114,9 @@ HEADERS: Mapping[str, str] = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
-"""What every answer of the page says beside its text: nothing of a note runs, loads, is framed or kept."""
+"""What every answer of the page says beside its text: nothing of a note runs, loads, is framed or
+kept.
+"""
 
 _TYPES = {
     ".css": "text/css",
@@ -107,7 +129,9 @@ SIGN_IN, CHANGES = "/sign-in", "/changes"
 """Addresses that are no screens: where visitors come in, and the stream of what changes."""
 
 PART = "Thumbindex-Part"
-"""The header in which our scripts say which element of a page they will take: what stands elsewhere need not be made."""
+"""The header in which our scripts say which element of a page they will take: what stands elsewhere
+need not be made.
+"""
 
 _MOST_FIELDS = 500
 """Values of an address or a form."""
@@ -116,7 +140,9 @@ _LARGE, _LEVEL = 1_000, 4
 """Bytes from which on an answer is compressed, and how hard: half a millisecond's work."""
 
 _FIRST_SECONDS = 2.0
-"""The longest that a screen waits for the library to open or have words: after it the screen says how far it is."""
+"""The longest that a screen waits for the library to open or have words: after it the screen says
+how far it is.
+"""
 
 _BEAT_SECONDS = 15.0
 """Between two lines of a stream in which nothing changed, so that nobody between closes it."""
@@ -136,13 +162,21 @@ def static_files() -> Mapping[str, bytes]:
 
 
 def _files_in(root: Path) -> list[tuple[str, bytes]]:
-    return [(each.relative_to(root).as_posix(), each.read_bytes()) for each in sorted(root.rglob("*")) if each.is_file()]
+    return [
+        (each.relative_to(root).as_posix(), each.read_bytes())
+        for each in sorted(root.rglob("*"))
+        if each.is_file()
+    ]
 
 
 @cache
 def static_digest() -> str:
-    """Return a digest of all of them: a part of their addresses, so that a browser keeps them for ever and never has an old one."""
-    return hashlib.sha256(b"".join(name.encode() + body for name, body in static_files().items())).hexdigest()[:12]
+    """Return a digest of all of them: a part of their addresses, so that a browser keeps them for
+    ever and never has an old one.
+    """
+    return hashlib.sha256(
+        b"".join(name.encode() + body for name, body in static_files().items())
+    ).hexdigest()[:12]
 
 
 def static(name: str) -> str:
@@ -163,19 +197,37 @@ def templates() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    found.globals |= {"static": static, "address": address, "note_address": note_address, "plural": plural, "line_range": line_range}
+    found.globals |= {
+        "static": static,
+        "address": address,
+        "note_address": note_address,
+        "plural": plural,
+        "line_range": line_range,
+    }
     return found
 
 
 def render(name: str, screen: Screen, visit: Visit | None, **more: Any) -> str:
     """Return a screen as HTML."""
-    here = {"name": name, "title": screen.title, "visit": visit, "navigation": NAVIGATION, "can_sign_out": False, **more}
+    here = {
+        "name": name,
+        "title": screen.title,
+        "visit": visit,
+        "navigation": NAVIGATION,
+        "can_sign_out": False,
+        **more,
+    }
     return templates().get_template(f"{name}.html").render({**here, **screen.values})
 
 
 def _said(title: str, sentence: str, status: int, more: Mapping[str, Any] | None = None) -> Screen:
     """Return a page that says one thing."""
-    return Screen(title, {"sentence": sentence, "link": "", "link_text": "", **(more or {})}, lambda: {"error": sentence}, status)
+    return Screen(
+        title,
+        {"sentence": sentence, "link": "", "link_text": "", **(more or {})},
+        lambda: {"error": sentence},
+        status,
+    )
 
 
 # ------------------------------------------------------------------ who may
@@ -183,7 +235,9 @@ def _said(title: str, sentence: str, status: int, more: Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """Who gets in: without sessions whoever can reach the server; with a key, who started it; else the holders of tokens."""
+    """Who gets in: without sessions whoever can reach the server; with a key, who started it; else
+    the holders of tokens.
+    """
 
     rights: Rights
     visitors: Visitors | None
@@ -211,18 +265,38 @@ class Asked:
     part: str
 
     def open(self) -> Visit:
-        """Return the visit: its library has words by now, or is about to. Raises what opening it raised."""
+        """Return the visit: its library has words by now, or is about to.
+
+        Raises what opening it raised.
+        """
         self.background.await_words(_FIRST_SECONDS)
         self.background.await_model()
-        revision = self.background.revision()  # before anything is read: news of what is read meanwhile comes again
-        return Visit(self.background, self.background.library(), self.query, self.rest, self.may_write, self.is_near, self.part, revision)
+        # before anything is read: news of what is read meanwhile comes again
+        revision = self.background.revision()
+        return Visit(
+            self.background,
+            self.background.library(),
+            self.query,
+            self.rest,
+            self.may_write,
+            self.is_near,
+            self.part,
+            revision,
+        )
 
 
 class Page:
     """The page over some folders, as the routes of a site."""
 
-    def __init__(self, background: Background, folders: Folders, settings: HttpSettings, doors: Doors) -> None:
-        self._background, self._folders, self._settings, self._doors = background, folders, settings, doors
+    def __init__(
+        self, background: Background, folders: Folders, settings: HttpSettings, doors: Doors
+    ) -> None:
+        self._background, self._folders, self._settings, self._doors = (
+            background,
+            folders,
+            settings,
+            doors,
+        )
         self._screens = SignedIn(_compressed(self._response), doors.visitors, settings)
         self._stream = SignedIn(_endpoint(self._changes), doors.visitors, settings)
 
@@ -240,7 +314,11 @@ class Page:
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
-        if self._doors.visitors is not None and path.startswith(SIGN_IN) and path[len(SIGN_IN) :][:1] in {"", "/"}:
+        if (
+            self._doors.visitors is not None
+            and path.startswith(SIGN_IN)
+            and path[len(SIGN_IN) :][:1] in {"", "/"}
+        ):
             await _endpoint(self._sign_in)(scope, receive, send)
         elif path == CHANGES:
             await self._stream(scope, receive, send)
@@ -254,7 +332,9 @@ class Page:
         first, _, rest = path.partition("/")
         # Of `/note/notes/a.md.json` the last suffix alone says how it is answered.
         is_twin = path.endswith(".json")
-        name, rest = (first, rest.removesuffix(".json")) if rest else (first.removesuffix(".json"), "")
+        name, rest = (
+            (first, rest.removesuffix(".json")) if rest else (first.removesuffix(".json"), "")
+        )
         if request.method == "POST" and name == "sign-out" and is_own_form(request.scope):
             return self._sign_out(request)
         try:
@@ -262,30 +342,49 @@ class Page:
                 return await self._post(request, name, rest)
             if came_from_elsewhere(request.scope):
                 is_navigation = request.headers.get("sec-fetch-mode") == "navigate" and not is_twin
-                link = {"link": own_address(_target(request)), "link_text": "Open it from here"} if is_navigation else None
-                return self._page("message", _said("From another site", _ELSEWHERE, 403, link), is_twin or as_json)
+                link = (
+                    {"link": own_address(_target(request)), "link_text": "Open it from here"}
+                    if is_navigation
+                    else None
+                )
+                return self._page(
+                    "message", _said("From another site", _ELSEWHERE, 403, link), is_twin or as_json
+                )
             asked = self._asked(request, rest, _values(request.url.query))
             if (name, rest) in DOWNLOADS:
-                return await run_sync(partial(_download, DOWNLOADS[name, rest], asked), abandon_on_cancel=True)
+                return await run_sync(
+                    partial(_download, DOWNLOADS[name, rest], asked), abandon_on_cancel=True
+                )
             name = name or "ask"
             if name not in SCREENS or (rest and name != "note") or path == "ask":
                 raise NotThereError(_NOT_THERE)
-            return await run_sync(partial(self._shown, name, asked, is_twin), abandon_on_cancel=True)
+            return await run_sync(
+                partial(self._shown, name, asked, is_twin), abandon_on_cancel=True
+            )
         except ThumbindexError as error:
             said = self._in_words(error)
-            if request.method == "POST" and name in SCREENS:  # what was typed is in the form still, one step back
-                said = replace(said, values={**said.values, "link": address(name), "link_text": "Back"})
+            # what was typed is in the form still, one step back
+            if request.method == "POST" and name in SCREENS:
+                said = replace(
+                    said, values={**said.values, "link": address(name), "link_text": "Back"}
+                )
             return self._page("message", said, is_twin or as_json)
 
     def _asked(self, request: Request, rest: str, query: Mapping[str, tuple[str, ...]]) -> Asked:
         names = self._doors.rights.seen_by(names_of(request.scope))
         if not names:
-            raise NotAllowedError("This token sees no folder: whoever runs this server names it in `tokens` of a folder.")
-        # By what the server was started with, never by what is open: before it is open that is nothing, for everybody.
+            raise NotAllowedError(
+                "This token sees no folder: whoever runs this server names it in `tokens` of "
+                "a folder."
+            )
+        # By what the server was started with, never by what is open: before it is open that is
+        # nothing, for everybody.
         sees_all = names == {name for name, _ in self._folders}
         background = self._background if sees_all else BackgroundView(self._background, names)
         may_write = self._doors.may_write(request.scope, self._settings)
-        return Asked(background, query, rest, may_write, self._doors.is_near, request.headers.get(PART, ""))
+        return Asked(
+            background, query, rest, may_write, self._doors.is_near, request.headers.get(PART, "")
+        )
 
     def _shown(self, name: str, asked: Asked, is_twin: bool) -> Response:
         visit = asked.open()
@@ -297,7 +396,9 @@ class Page:
 
         screen, found = visit.background.mended(show)
         took = {"page": time.perf_counter() - began, **screen.took}
-        found.headers["Server-Timing"] = ", ".join(f"{name};dur={1000 * seconds:.1f}" for name, seconds in took.items())
+        found.headers["Server-Timing"] = ", ".join(
+            f"{name};dur={1000 * seconds:.1f}" for name, seconds in took.items()
+        )
         return found
 
     async def _post(self, request: Request, name: str, form: str) -> Response:
@@ -321,17 +422,30 @@ class Page:
         if isinstance(error, NotAllowedError):
             return _said("Not allowed", str(error), 403)
         if isinstance(error, UsageError):
-            is_told = self._doors.is_near or not any(str(root) in str(error) for _, root in self._folders)
-            return _said("This cannot be done", str(error) if is_told else "This cannot be done with this folder as it is now.", 400)
+            is_told = self._doors.is_near or not any(
+                str(root) in str(error) for _, root in self._folders
+            )
+            return _said(
+                "This cannot be done",
+                str(error) if is_told else "This cannot be done with this folder as it is now.",
+                400,
+            )
         _LOG.warning("A page could not be shown: %s", error)
-        from_afar = "The notes cannot be read just now: whoever runs this server finds the reason in its log."
+        from_afar = (
+            "The notes cannot be read just now: whoever runs this server finds the reason in its "
+            "log."
+        )
         return _said("Not just now", str(error) if self._doors.is_near else from_afar, 503)
 
-    def _page(self, name: str, screen: Screen, as_json: bool, visit: Visit | None = None) -> Response:
+    def _page(
+        self, name: str, screen: Screen, as_json: bool, visit: Visit | None = None
+    ) -> Response:
         if as_json:
             body = json.dumps(screen.twin(), ensure_ascii=False).encode("utf-8", "replace")
             return Response(body, screen.status, dict(HEADERS), "application/json")
-        html = render(name, screen, visit, can_sign_out=visit is not None and self._doors.visitors is not None)
+        html = render(
+            name, screen, visit, can_sign_out=visit is not None and self._doors.visitors is not None
+        )
         return Response(html.encode("utf-8", "replace"), screen.status, dict(HEADERS), "text/html")
 
     # -------------------------------------------------------------- getting in and out
@@ -350,8 +464,11 @@ class Page:
                 return self._page("message", self._in_words(error), _wants_json(request))
             given, target = (next(iter(form.get(name, ())), "").strip() for name in ("token", "to"))
             target = own_address(target)
-        elif not given or key is None or request.method != "GET":  # a look at the headers opens nothing
-            return self._page("sign_in", self._asking(own_address(request.query_params.get("to", "/"))), False)
+        # a look at the headers opens nothing
+        elif not given or key is None or request.method != "GET":
+            return self._page(
+                "sign_in", self._asking(own_address(request.query_params.get("to", "/"))), False
+            )
         elif await user_of(request.scope, visitors, self._settings):
             return RedirectResponse("/", status_code=303, headers=dict(HEADERS))
         id_ = await visitors.sign_in(given) if key is None or key.take(given) else None
@@ -359,46 +476,74 @@ class Page:
             return self._page("sign_in", self._asking(target, 401), _wants_json(request))
         has_tls = is_secure(request.scope, self._settings)
         cookie = set_cookie(cookie_name(request.scope, is_secure=has_tls), id_, is_secure=has_tls)
-        if came_from_elsewhere(request.scope):  # a file: a redirect from there would not bring the cookie
-            said = _said("Signed in", "You have signed in.", 200, {"link": target, "link_text": "Go on"})
+        # a file: a redirect from there would not bring the cookie
+        if came_from_elsewhere(request.scope):
+            said = _said(
+                "Signed in", "You have signed in.", 200, {"link": target, "link_text": "Go on"}
+            )
             answer = self._page("message", said, False)
-            answer.headers.update({"Set-Cookie": cookie, "Refresh": f"0; url={quote(target, safe='/?&=%#+')}"})
+            answer.headers.update(
+                {"Set-Cookie": cookie, "Refresh": f"0; url={quote(target, safe='/?&=%#+')}"}
+            )
             return answer
         return RedirectResponse(target, status_code=303, headers={**HEADERS, "Set-Cookie": cookie})
 
     def _asking(self, target: str, status: int = 200) -> Screen:
         values = {"target": target, "by_key": self._doors.key is not None, "refused": status == 401}
-        return Screen("Sign in", values, lambda: {"error": "This page is for those who have signed in."}, status)
+        return Screen(
+            "Sign in",
+            values,
+            lambda: {"error": "This page is for those who have signed in."},
+            status,
+        )
 
     def _sign_out(self, request: Request) -> Response:
         has_tls = is_secure(request.scope, self._settings)
         name = cookie_name(request.scope, is_secure=has_tls)
         if self._doors.visitors is not None:
             self._doors.visitors.sign_out(cookie_of(request.scope, name))
-        return RedirectResponse(SIGN_IN, status_code=303, headers={**HEADERS, "Set-Cookie": set_cookie(name, "", is_secure=has_tls)})
+        return RedirectResponse(
+            SIGN_IN,
+            status_code=303,
+            headers={**HEADERS, "Set-Cookie": set_cookie(name, "", is_secure=has_tls)},
+        )
 
-    # -------------------------------------------------------------- what pages load, and what changed
+    # ------------------------------------------------------------------ what pages load, and what c
 
     async def _static(self, request: Request) -> Response:
         name = request.path_params["name"]
         body = static_files().get(name)
-        if body is None or request.path_params["digest"] != static_digest() or came_from_elsewhere(request.scope):
+        if (
+            body is None
+            or request.path_params["digest"] != static_digest()
+            or came_from_elsewhere(request.scope)
+        ):
             return self._page("message", _said("Not there", _NOT_THERE, 404), False)
         kind = _TYPES.get(Path(name).suffix or Path(name).name, "application/octet-stream")
-        return Response(body, headers={**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}, media_type=kind)
+        return Response(
+            body,
+            headers={**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"},
+            media_type=kind,
+        )
 
     async def _favicon(self, request: Request) -> Response:
-        return Response(status_code=204, headers={**HEADERS, "Cache-Control": "public, max-age=86400"})
+        return Response(
+            status_code=204, headers={**HEADERS, "Cache-Control": "public, max-age=86400"}
+        )
 
     async def _changes(self, request: Request) -> Response:
-        """Stream that something has changed in the folders that a visitor sees, or that indexing has gone on."""
+        """Stream that something has changed in the folders that a visitor sees, or that indexing
+        has gone on.
+        """
         try:
             if came_from_elsewhere(request.scope):
                 raise NotThereError(_NOT_THERE)
             background = self._asked(request, "", {}).background
         except ThumbindexError as error:
             return self._page("message", self._in_words(error), True)
-        return StreamingResponse(_events(background), media_type="text/event-stream", headers=dict(HEADERS))
+        return StreamingResponse(
+            _events(background), media_type="text/event-stream", headers=dict(HEADERS)
+        )
 
 
 def _download(make: Callable[[Visit], Download], asked: Asked) -> Response:
@@ -407,13 +552,18 @@ def _download(make: Callable[[Visit], Download], asked: Asked) -> Response:
     return Response(found.body, media_type=found.media_type, headers=headers)
 
 
-_ONLY_LOOKING = "You may look, but not decide: whoever runs this server adds your token's name to `serve.http.writers`."
+_ONLY_LOOKING = (
+    "You may look, but not decide: whoever runs this server adds your token's name to "
+    "`serve.http.writers`."
+)
 
 
 async def _events(background: Background | BackgroundView) -> AsyncIterator[str]:
-    """Yield an event after notes have changed, and for each step of indexing and loading: a screen is loaded anew then, of what its visitor sees.
+    """Yield an event after notes have changed, and for each step of indexing and loading: a screen
+    is loaded anew then, of what its visitor sees.
 
-    The first event is `Follower.revision`: a screen of another one has missed what came before anybody listened.
+    The first event is `Follower.revision`: a screen of another one has missed what came before
+    anybody listened.
     """
     changed = anyio.Event()
     token = anyio.lowlevel.current_token()
@@ -453,7 +603,9 @@ def _doing(background: Background | BackgroundView) -> list[Any]:
 
 
 class SignedIn:
-    """Lets visitors through whose session, or whose token, the server knows; the others are led to where one signs in."""
+    """Lets visitors through whose session, or whose token, the server knows; the others are led to
+    where one signs in.
+    """
 
     def __init__(self, app: ASGIApp, visitors: Visitors | None, settings: HttpSettings) -> None:
         self._app, self._visitors, self._settings = app, visitors, settings
@@ -468,8 +620,12 @@ class SignedIn:
             await _to_sign_in(scope)(scope, receive, send)
 
 
-async def user_of(scope: Scope, visitors: Visitors | None, settings: HttpSettings) -> AuthenticatedUser | None:
-    """Return the sender of a request, by its token or its session; a token must allow all that the protocol asks for."""
+async def user_of(
+    scope: Scope, visitors: Visitors | None, settings: HttpSettings
+) -> AuthenticatedUser | None:
+    """Return the sender of a request, by its token or its session; a token must allow all that the
+    protocol asks for.
+    """
     user: Any = scope.get("user")
     if isinstance(user, AuthenticatedUser) and set(settings.scopes) <= set(user.scopes):
         return user
@@ -484,10 +640,23 @@ def is_secure(scope: Scope, settings: HttpSettings) -> bool:
 
 def _to_sign_in(scope: Scope) -> Response:
     request = Request(scope)
-    if _wants_json(request) or _path(request).endswith(".json") or request.method != "GET" or _path(request) == CHANGES:
-        return JSONResponse({"error": "Sign in first: at /sign-in, or with a token in the header Authorization."}, 401, dict(HEADERS))
+    if (
+        _wants_json(request)
+        or _path(request).endswith(".json")
+        or request.method != "GET"
+        or _path(request) == CHANGES
+    ):
+        return JSONResponse(
+            {"error": "Sign in first: at /sign-in, or with a token in the header Authorization."},
+            401,
+            dict(HEADERS),
+        )
     target = _target(request)
-    return RedirectResponse(address("sign-in", to="" if target == "/" else target), status_code=303, headers=dict(HEADERS))
+    return RedirectResponse(
+        address("sign-in", to="" if target == "/" else target),
+        status_code=303,
+        headers=dict(HEADERS),
+    )
 
 
 def _path(request: Request) -> str:
@@ -518,7 +687,12 @@ async def _form(request: Request) -> Mapping[str, tuple[str, ...]]:
 
 def _values(encoded: str) -> Mapping[str, tuple[str, ...]]:
     try:
-        return {name: tuple(values) for name, values in parse_qs(encoded, max_num_fields=_MOST_FIELDS, errors="replace").items()}
+        return {
+            name: tuple(values)
+            for name, values in parse_qs(
+                encoded, max_num_fields=_MOST_FIELDS, errors="replace"
+            ).items()
+        }
     except ValueError:
         raise UsageError(f"There are more than {_MOST_FIELDS} values: give less.") from None
 

@@ -1,4 +1,6 @@
-"""State: how far each index is, what was left out and why, how large it is, and how the notes became more."""
+"""State: how far each index is, what was left out and why, how large it is, and how the notes
+became more.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,19 @@ def show(visit: Visit) -> Screen:
     growth = {each.folder: each for each in library.growth()}
     progress = visit.background.progress()
     looked = {each.folder: each for each in library.words_known()} if visit.has("look") else {}
-    flagged = {(each.folder, each.path) for each in library.outline()} if any(status.problems or status.flagged for status in statuses) else set()
+    has_problems = any(status.problems or status.flagged for status in statuses)
+    entries = library.outline() if has_problems else ()
+    flagged = {(each.folder, each.path) for each in entries}
     values = {
         "folders": [
-            _folder(each, growth[each.folder], [one for one in progress if one.folder == each.folder], looked.get(each.folder), flagged, visit)
+            _folder(
+                each,
+                growth[each.folder],
+                [one for one in progress if one.folder == each.folder],
+                looked.get(each.folder),
+                flagged,
+                visit,
+            )
             for each in statuses
         ],
         "notes": visit.warnings(),
@@ -39,19 +50,39 @@ def show(visit: Visit) -> Screen:
         "busy": bool(progress),
         "command": shlex.join(["thumbindex", "status", *visit.options()]),
     }
-    return Screen("State", values, lambda: status_payload(statuses) | {"growth": as_json(tuple(growth.values()))})
+    return Screen(
+        "State",
+        values,
+        lambda: status_payload(statuses) | {"growth": as_json(tuple(growth.values()))},
+    )
 
 
 def _from_afar(status: FolderStatus) -> FolderStatus:
-    """Return a status without paths of the disk: whoever asks from afar has no use for them, and they say who owns the machine."""
-    own = tuple(each for each in status.problems if not is_absolute(each.path) and status.root not in each.reason)
+    """Return a status without paths of the disk: whoever asks from afar has no use for them, and
+    they say who owns the machine.
+    """
+    own = tuple(
+        each
+        for each in status.problems
+        if not is_absolute(each.path) and status.root not in each.reason
+    )
     hidden = tuple(
-        replace(each, path="the index", reason="It cannot be read: whoever runs this server finds the reason in its log.")
+        replace(
+            each,
+            path="the index",
+            reason="It cannot be read: whoever runs this server finds the reason in its log.",
+        )
         for each in status.problems
         if each not in own
     )
-    kept = replace(status.tuned, reason="") if status.tuned and status.root in status.tuned.reason else status.tuned
-    return replace(status, root="", location="", problems=(*own, *hidden), tuned=kept, database=None)
+    kept = (
+        replace(status.tuned, reason="")
+        if status.tuned and status.root in status.tuned.reason
+        else status.tuned
+    )
+    return replace(
+        status, root="", location="", problems=(*own, *hidden), tuned=kept, database=None
+    )
 
 
 def is_absolute(path: str) -> bool:
@@ -60,10 +91,16 @@ def is_absolute(path: str) -> bool:
 
 
 def _folder(
-    status: FolderStatus, growth: Growth, progress: Sequence[Progress], looked: Progress | None, known: set[tuple[str, str]], visit: Visit
+    status: FolderStatus,
+    growth: Growth,
+    progress: Sequence[Progress],
+    looked: Progress | None,
+    known: set[tuple[str, str]],
+    visit: Visit,
 ) -> Mapping[str, Any]:
     state = status.state
     condition, words = _condition(status, progress, looked, visit)
+    flagged = status.flagged[:_LISTED]
     return {
         "status": status,
         "condition": condition,
@@ -76,8 +113,8 @@ def _folder(
         "vectors_share": state.vectors / state.chunks if state.chunks else 0.0,
         "problems": [_problem(status.folder, each, known) for each in status.problems[:_LISTED]],
         "problems_left": max(0, len(status.problems) - _LISTED),
-        "flagged": [_problem(status.folder, each, known) for each in status.flagged[:_LISTED]],
-        "flagged_left": max(0, status.flagged_count - len({each.path for each in status.flagged[:_LISTED]})),
+        "flagged": [_problem(status.folder, each, known) for each in flagged],
+        "flagged_left": max(0, status.flagged_count - len({each.path for each in flagged})),
         "growth": growth,
         "months": growth.months[-_MOST_MONTHS_IN_TABLE:],
         "months_left": max(0, len(growth.months) - _MOST_MONTHS_IN_TABLE),
@@ -85,23 +122,50 @@ def _folder(
     }
 
 
-def _condition(status: FolderStatus, progress: Sequence[Progress], looked: Progress | None, visit: Visit) -> tuple[str, str]:
+def _condition(
+    status: FolderStatus, progress: Sequence[Progress], looked: Progress | None, visit: Visit
+) -> tuple[str, str]:
     """Return how a folder is, as a word for its mark, and in words."""
     if status.failure:
         return "bad", f"The index is {status.failure}: it is built anew by whoever indexes next."
     if status.away:
-        return "bad", "The folder is not there now. Nothing is deleted: answers come from what was read last."
+        return (
+            "bad",
+            (
+                "The folder is not there now. Nothing is deleted: answers come from what was read "
+                "last."
+            ),
+        )
     if not status.indexed:
-        return "doubt", "Not indexed yet. It begins by itself where a server runs; `thumbindex index` does it once."
+        return (
+            "doubt",
+            (
+                "Not indexed yet. It begins by itself where a server runs; `thumbindex index` "
+                "does it once."
+            ),
+        )
     if looked and looked.done < looked.total:
-        return "doubt", f"Behind: {looked.total - looked.done:,} of {looked.total:,} files on disk are not indexed as they are now."
+        return (
+            "doubt",
+            (
+                f"Behind: {looked.total - looked.done:,} of {looked.total:,} files on disk are "
+                "not indexed as they are now."
+            ),
+        )
     if progress:
         return "doubt", "Being brought up to the disk now."
     if not visit.library.only([status.folder]).watched():
-        return "doubt", "No process keeps it up to the disk: `thumbindex index` does it once, a server as long as it runs."
+        words = (
+            "No process keeps it up to the disk: `thumbindex index` does it once, a server as "
+            "long as it runs."
+        )
+        return "doubt", words
     if status.state.pending:
-        return "doubt", f"All words can be found; {status.state.pending:,} passages have no vector yet."
-    return "good", "Fresh: all that was on disk is indexed." if looked else "A server keeps it up to the disk; nothing waits."
+        words = f"All words can be found; {status.state.pending:,} passages have no vector yet."
+        return "doubt", words
+    if looked:
+        return "good", "Fresh: all that was on disk is indexed."
+    return "good", "A server keeps it up to the disk; nothing waits."
 
 
 def _left(progress: Progress) -> str:
@@ -130,7 +194,13 @@ def _parts(parts: Sequence[tuple[str, int]]) -> list[tuple[str, str, float]]:
 
 
 def _problem(folder: str, problem: Problem, known: set[tuple[str, str]]) -> tuple[str, str, str]:
-    """Return where a problem is seen, its place and its reason; a file that is not in the index has no page."""
+    """Return where a problem is seen, its place and its reason; a file that is not in the index has
+    no page.
+    """
     line = problem.line
-    href = note_address(folder, problem.path, (line, line) if line else None) if (folder, problem.path) in known else ""
+    href = (
+        note_address(folder, problem.path, (line, line) if line else None)
+        if (folder, problem.path) in known
+        else ""
+    )
     return href, f"{problem.path}{f', line {line}' if line else ''}", problem.reason

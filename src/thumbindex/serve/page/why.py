@@ -1,4 +1,6 @@
-"""Why: the ranks of passages through the stages as a picture, and what became of a note that is not among them."""
+"""Why: the ranks of passages through the stages as a picture, and what became of a note that is not
+among them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,16 @@ from thumbindex.model import Answer, Passage, Step, Why
 from thumbindex.serve.as_json import answer_payload, why_payload
 from thumbindex.serve.page.ask import Question, grades_of, judged_of, names_like
 from thumbindex.serve.page.visit import NotThereError, Screen, Visit, address, note_address
-from thumbindex.serve.wording import agreements, confidence_words, explanation_rest, fate, links, of_effect, until_lost, why_rest
+from thumbindex.serve.wording import (
+    agreements,
+    confidence_words,
+    explanation_rest,
+    fate,
+    links,
+    of_effect,
+    until_lost,
+    why_rest,
+)
 from thumbindex.text import fold_line
 
 if TYPE_CHECKING:
@@ -48,7 +59,9 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The ranks of one passage, or of the note that was asked for, by stage; a stage is missing where it stood nowhere."""
+    """The ranks of one passage, or of the note that was asked for, by stage; a stage is missing
+    where it stood nowhere.
+    """
 
     label: str
     href: str
@@ -63,12 +76,13 @@ def show(visit: Visit) -> Screen:
     # A note is called `path` here: what narrows the question by paths is `glob`.
     asked = replace(Question.of(visit), path=globs)
     library = visit.library
+    offered = library.listing().notes[:_NAMES_OFFERED] if library.indexed else ()
     values: dict[str, Any] = {
         "q": asked.text,
         "path": named,
         "kept": [(name, value) for name, value in _kept(asked)],
         "several": len(library.folders) > 1,
-        "offered": [each.path for each in library.listing().notes[:_NAMES_OFFERED]] if library.indexed else (),
+        "offered": [each.path for each in offered],
         "command": _command(visit, asked, named),
         "answer": None,
         "found": None,
@@ -76,7 +90,9 @@ def show(visit: Visit) -> Screen:
         "picture": None,
     }
     if not asked.text:
-        return Screen("Why", values, lambda: {"query": "", "results": [], "offered": list(values["offered"])})
+        return Screen(
+            "Why", values, lambda: {"query": "", "results": [], "offered": list(values["offered"])}
+        )
     answer = library.query(
         asked.text,
         also=asked.also,
@@ -97,46 +113,61 @@ def show(visit: Visit) -> Screen:
         courses.append(_lost(found))
     stages = _stages(answer.trace, courses)
     grades = grades_of(judged_of(visit, answer.query)[0]) if found else {}
+    explanation = shown.explanation if shown else None
+    terms = explanation.terms if explanation else {}
+    if found:
+        terms = found.terms
     values |= {
         "answer": answer,
         "sure": confidence_words(answer, [f"{name} {value}" for name, value in asked.filters()]),
         "found": found,
         "grade": str(grades.get((found.folder, found.path, found.heading), "")) if found else "",
-        "here": address("why", **asked.values() | {"path": named, "glob": asked.path}),
+        "here": _address(asked, named),
         "missing": _LIKE_NOTHING.format(fold_line(named)[:_LONGEST_NAME]) if is_missing else "",
         "nearest": _nearest(library, asked, named) if is_missing else (),
         "fate": fate(found, len(library.folders) > 1) if found else "",
         "rest": why_rest(found) if found else (),
         "reaches": found.reaches if found else (),
-        "words": _words(found.terms if found else shown.explanation.terms if shown and shown.explanation else {}),
+        "words": _words(terms),
         "explained": shown,
-        "said": explanation_rest(shown.explanation) if shown and shown.explanation else (),
-        "edges": links(shown.explanation.edges) if shown and shown.explanation else "",
+        "said": explanation_rest(explanation) if explanation else (),
+        "edges": links(explanation.edges) if explanation else "",
         "agreements": agreements(found.phrasings) if found else "",
         "stages": stages,
         "courses": courses,
         "picture": _picture(courses, stages),
         "funnel": _funnel(answer.trace),
         "ask": address("ask", **asked.values()),
-        "cards": [(each, address("why", **asked.values() | {"path": _place(each), "glob": asked.path})) for each in answer.passages],
+        "cards": [(each, _address(asked, _place(each))) for each in answer.passages],
     }
     title = f"Why {named}" if named else f"Why: {asked.text}"
     if is_missing:
         return Screen(title, values, lambda: {"error": values["missing"]}, 404)
-    return Screen(title, values, lambda: why_payload(found) if found else answer_payload(answer, explain=True))
+    return Screen(
+        title, values, lambda: why_payload(found) if found else answer_payload(answer, explain=True)
+    )
 
 
 def _nearest(library: Library, asked: Question, named: str) -> list[tuple[str, str]]:
     """Return notes whose names begin as what was typed, each with the address that explains it."""
     found = names_like(library, PurePosixPath(named.partition("#")[0]).stem)
-    return [(each.path, address("why", **asked.values() | {"path": f"{each.folder}/{each.path}", "glob": asked.path})) for each in found]
+    return [(each.path, _address(asked, f"{each.folder}/{each.path}")) for each in found]
+
+
+def _address(asked: Question, named: str) -> str:
+    """Return the address that explains a note."""
+    return address("why", **asked.values() | {"path": named, "glob": asked.path})
 
 
 def _why(visit: Visit, asked: Question, named: str) -> Why | None:
-    """Ask for one note, by its path or as `FOLDER/PATH`; None for one that is private, gone or of another folder: nobody is told which."""
+    """Ask for one note, by its path or as `FOLDER/PATH`; None for one that is private, gone or of
+    another folder: nobody is told which.
+    """
     folder, _, path = named.partition("/")
     found = _why_in(visit.library, asked, named)
-    return found or (_why_in(visit.library.only([folder]), asked, path) if path and folder in dict(visit.library.folders) else None)
+    if found or not path or folder not in dict(visit.library.folders):
+        return found
+    return _why_in(visit.library.only([folder]), asked, path)
 
 
 def _why_in(library: Library, asked: Question, named: str) -> Why | None:
@@ -157,7 +188,8 @@ def _why_in(library: Library, asked: Question, named: str) -> Why | None:
         return None
     except UnknownFolderError as error:
         raise NotThereError(str(error)) from error
-    return found if found.folder else None  # outside of all folders: what is there is nobody's business
+    # outside of all folders: what is there is nobody's business
+    return found if found.folder else None
 
 
 def _place(passage: Passage) -> str:
@@ -196,21 +228,43 @@ def _course(passage: Passage, *, is_asked: bool) -> Course:
         ranks |= {each.stage: each.rank for each in passage.explanation.effects}
     ranks["answer"] = passage.rank
     href = note_address(passage.folder, passage.path, (passage.match_start, passage.match_end))
-    return Course(f"{passage.rank}. {passage.heading or passage.title or passage.path}", href, ranks, "note" if is_asked else "passage")
+    return Course(
+        f"{passage.rank}. {passage.heading or passage.title or passage.path}",
+        href,
+        ranks,
+        "note" if is_asked else "passage",
+    )
 
 
 def _lost(found: Why) -> Course:
-    """Return the course of a note that is not in the answer: where lists had no end it is drawn as far down as it stood there."""
+    """Return the course of a note that is not in the answer: where lists had no end it is drawn as
+    far down as it stood there.
+    """
     ranks = {each.retriever: each.rank for each in found.reaches if each.rank is not None}
-    ranks |= {each.stage: each.rank for each in of_effect(until_lost(found.standpoints)) if each.rank is not None}
+    ranks |= {
+        each.stage: each.rank
+        for each in of_effect(until_lost(found.standpoints))
+        if each.rank is not None
+    }
     name = found.path.rpartition("/")[2]
-    return Course(name + (f"#{found.heading}" if found.heading else ""), note_address(found.folder, found.path), ranks, "lost", found.stage)
+    return Course(
+        name + (f"#{found.heading}" if found.heading else ""),
+        note_address(found.folder, found.path),
+        ranks,
+        "lost",
+        found.stage,
+    )
 
 
 def _stages(trace: Sequence[Step], courses: Sequence[Course]) -> list[str]:
     """Return the stages in which some passage has a rank, in the order of the run."""
-    ranked = {stage for each in courses for stage in each.ranks} | {each.lost_at for each in courses if each.lost_at}
-    return [*(each.stage for each in trace if each.stage in ranked), *(["answer"] if courses else [])]
+    ranked = {stage for each in courses for stage in each.ranks} | {
+        each.lost_at for each in courses if each.lost_at
+    }
+    return [
+        *(each.stage for each in trace if each.stage in ranked),
+        *(["answer"] if courses else []),
+    ]
 
 
 # ------------------------------------------------------------------ the picture
@@ -238,13 +292,19 @@ def _picture(courses: Sequence[Course], stages: Sequence[str]) -> Mapping[str, A
 
 
 def height_of(rank: int, deepest: int) -> float:
-    """Return where a rank is drawn, from the top: by its logarithm, so that the first ones are told apart."""
+    """Return where a rank is drawn, from the top: by its logarithm, so that the first ones are told
+    apart.
+    """
     share = math.log(rank) / math.log(max(deepest, 2))
     return round(_TOP + share * (_HEIGHT - _TOP - _BOTTOM), 1)
 
 
 def _drawn(course: Course, columns: Mapping[str, float], deepest: int) -> dict[str, Any]:
-    points = [(columns[stage], height_of(rank, deepest), stage, rank) for stage in columns if (rank := course.ranks.get(stage)) is not None]
+    points = [
+        (columns[stage], height_of(rank, deepest), stage, rank)
+        for stage in columns
+        if (rank := course.ranks.get(stage)) is not None
+    ]
     end = None
     if course.lost_at in columns and points:
         end = (columns[course.lost_at], points[-1][1])
@@ -265,7 +325,9 @@ def _drawn(course: Course, columns: Mapping[str, float], deepest: int) -> dict[s
 
 
 def spread_labels(lines: Sequence[dict[str, Any]]) -> None:
-    """Move labels apart that would cover each other, keeping their order: down first, then up from the bottom."""
+    """Move labels apart that would cover each other, keeping their order: down first, then up from
+    the bottom.
+    """
     ordered = sorted(lines, key=lambda each: each["y"])
     for before, each in pairwise(ordered):
         each["y"] = max(each["y"], before["y"] + _LABEL_GAP)
@@ -284,7 +346,10 @@ def _words(terms: Mapping[str, Sequence[str]]) -> Mapping[str, Any] | None:
         return None
     fields = [each for each in _FIELDS if any(each in held for held in terms.values())]
     fields += sorted({each for held in terms.values() for each in held} - set(_FIELDS))
-    return {"fields": fields, "rows": [(word, [each in held for each in fields]) for word, held in terms.items()]}
+    return {
+        "fields": fields,
+        "rows": [(word, [each in held for each in fields]) for word, held in terms.items()],
+    }
 
 
 def _funnel(trace: Sequence[Step]) -> list[Mapping[str, Any]]:
