@@ -18,10 +18,15 @@ UV := $(BIN)/uv pip install --compile-bytecode $(CONSTRAINTS) --build-constraint
 	$(BIN)/$(PIP) --quiet uv && $(UV) --python $(BIN)/python --editable . || $(BIN)/$(PIP) --editable .
 	touch $@
 
-# torch goes in first and alone, by pip: the pinned version is found as a CPU build where one is offered.
 .venv/installed: .venv/base
+	$(UV) --quiet --python $(BIN)/python --editable '.[dev,postgres]' || $(BIN)/$(PIP) --quiet --editable '.[dev,postgres]'
+	touch $@
+
+# What only `make long` needs, 2 GB. torch goes in first and alone, by pip: the pinned version is found as a CPU build where one is offered.
+EXTRAS := models,weights,plots,map,page-tests,package
+.venv/long: .venv/installed
 	$(BIN)/$(PIP) --quiet torch==2.13.0
-	$(UV) --quiet --python $(BIN)/python --editable '.[dev,models,plots,postgres,weights]' || $(BIN)/$(PIP) --quiet --editable '.[dev,models,plots,postgres,weights]'
+	$(UV) --quiet --python $(BIN)/python --editable '.[dev,postgres,$(EXTRAS)]' || $(BIN)/$(PIP) --quiet --editable '.[dev,postgres,$(EXTRAS)]'
 	touch $@
 
 # Index this project's own documentation and ask it a question.
@@ -29,24 +34,27 @@ demo: .venv/base
 	$(BIN)/thumbindex index --folder docs
 	$(BIN)/thumbindex query --folder docs --limit 3 "how are two notes that disagree shown?"
 
+# The promise to a contributor: four minutes on two cores.
+PYTEST := $(BIN)/python -m pytest --dist loadfile
 test: .venv/installed
-	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile
-	$(MAKE) --no-print-directory test-base
+	$(PYTEST) --numprocesses 2 -m "not (slow or long or page or package)"
+	@echo 'Left out: real servers, kills and floods (make test-slow), the page in a browser (make test-page),'
+	@echo 'the built package (make test-package); torch, npm and everything at full size (make long).'
 
-# What must work without the extra `models`, in an environment that lacks it.
-test-base: build/base/installed
-	$(BASE)/python -m pytest tests/test_base.py tests/encode/test_models.py tests/encode/test_card.py tests/encode/test_digest.py
-
-build/base/installed: .venv/base
-	$(PYTHON) -m venv build/base
-	$(UV) --quiet --python $(BASE)/python --editable . pytest || $(BASE)/$(PIP) --quiet --editable . pytest
-	touch $@
-
-# Whole corpora, exports of models, and the figures that answers must not fall below: two at once. Then real servers, their children and faults, one by one: they look at times.
-SIDE_BY_SIDE := tests/corpus tests/encode tests/study
+# Processes, servers and faults, at a small size. They wait more than they compute: four at once; then, one by one, the few that assert seconds.
 test-slow: .venv/installed
-	$(BIN)/python -m pytest -m slow --durations=5 --numprocesses 2 --dist loadfile $(SIDE_BY_SIDE)
-	$(BIN)/python -m pytest -m slow --durations=5 $(addprefix --ignore=,$(SIDE_BY_SIDE))
+	$(PYTEST) --numprocesses 4 -m "slow and not (long or alone)"
+	$(PYTEST) -m "slow and alone"
+
+# At most an hour, before a release or a large change is merged: the extra `models`, kills and power cuts at full size, 500 edits,
+# whole corpora, the clients of others (npm), the page in every look, all ways to install.
+long: .venv/long
+	@command -v npm > /dev/null || echo 'node is missing: the TypeScript SDKs, MCP Inspector and the conformance suite are NOT tried.'
+	@command -v strace > /dev/null || echo 'strace is missing: no power cut is tried (Debian: apt-get install strace).'
+	if command -v npm > /dev/null; then $(MAKE) --no-print-directory tests/clients/node_modules/.package-lock.json; fi
+	$(PYTEST) --numprocesses 2 -m "long and not (package or alone)" -rs --durations=10
+	$(PYTEST) -m "long and (package or alone)" -rs --durations=10
+	$(PYTEST) --numprocesses 2 -m page --looks=all -rs
 
 # Clients of others, and the official conformance suite, on the server; the TypeScript ones need node and, the first time, the network.
 test-clients: .venv/installed
