@@ -176,7 +176,7 @@ def gpu_is_there() -> bool:
         return False
     import torch
 
-    return torch.cuda.is_available()
+    return bool(torch.cuda.is_available())
 
 
 class _Embedder:

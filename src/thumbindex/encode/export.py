@@ -185,7 +185,7 @@ def _inputs(model: Any, length: int) -> dict[str, Any]:
 def _trace(model: Any, path: Path) -> None:
     import torch
 
-    class LastHiddenState(torch.nn.Module):
+    class LastHiddenState(torch.nn.Module):  # type: ignore[misc]
         def __init__(self, names: list[str]) -> None:
             super().__init__()
             self.model = model
