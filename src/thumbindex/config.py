@@ -462,14 +462,12 @@ def _parse(path: Path, source: str) -> dict[str, Any]:
         line = re.search(r"at line (\d+)", str(error))
         where = f"{path}:{line[1]}" if line else str(path)
         written = source.split("\n")[int(line[1]) - 1] if line else ""
-        hint = (
-            (
+        hint = ""
+        if "\\" in written:
+            hint = (
                 ". Between double quotes a backslash begins an escape: write a path between "
                 "single quotes"
             )
-            if "\\" in written
-            else ""
-        )
         raise ConfigError(f"{where}: not valid TOML: {error}{hint}") from error
     except (ValueError, RecursionError) as error:
         what = (
@@ -793,10 +791,9 @@ def _folder_tables(folders: Any, path: Path, source: str) -> list[tuple[str, Map
             for number, line in enumerate(source.splitlines(), start=1)
             if re.match(r"\s*\[\[\s*folders\s*\]\]", line)
         ]
-        return [
-            (f"{path}:{lines[n]}" if len(lines) == len(folders) else str(path), each)
-            for n, each in enumerate(folders)
-        ]
+        if len(lines) != len(folders):
+            return [(str(path), each) for each in folders]
+        return [(f"{path}:{line}", each) for line, each in zip(lines, folders, strict=True)]
     if not isinstance(folders, dict) or not any(
         isinstance(each, dict) for each in folders.values()
     ):
@@ -809,10 +806,11 @@ def _folder_tables(folders: Any, path: Path, source: str) -> list[tuple[str, Map
             f"{places[wrong]}: the name of a folder stands in its header, [folders.{wrong}]: "
             "take the key `name` out."
         )
-    return [
-        (places[name], {"name": name, **(each if isinstance(each, dict) else {"path": each})})
-        for name, each in folders.items()
-    ]
+    tables: list[tuple[str, Mapping[str, Any]]] = []
+    for name, each in folders.items():
+        table = each if isinstance(each, dict) else {"path": each}
+        tables.append((places[name], {"name": name, **table}))
+    return tables
 
 
 def _read_folder_tables(

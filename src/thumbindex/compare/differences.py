@@ -9,7 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence, Set
 from difflib import SequenceMatcher
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from itertools import takewhile
 
 from thumbindex.compare.likeness import similarity
@@ -410,18 +410,22 @@ def _other_subject(mine: Sequence[_Token], yours: Sequence[_Token], one_denies: 
     if not mine or not yours:
         return False
     small = FUNCTION_WORDS if one_denies else STOP_WORDS
-    left, right = (
-        [t for s, t in side if s in (CODE, NAME) or (s == WORD and fold(t) not in small)]
-        for side in (mine, yours)
-    )
+
+    def subjects_in(side: Sequence[_Token]) -> list[str]:
+        return [t for s, t in side if s in (CODE, NAME) or (s == WORD and fold(t) not in small)]
+
+    left, right = subjects_in(mine), subjects_in(yours)
     if one_denies:
-        left, right = (
-            [t for t in side if not any(map(partial(_inflected, t), others))]
-            for side, others in ((left, right), (right, left))
-        )
-    return bool(
-        left and right and _replaced(Counter(map(fold, left)), Counter(map(fold, right)))
-    ) and not _opposite(left, right)
+        left, right = _not_inflected(left, right), _not_inflected(right, left)
+    if not left or not right:
+        return False
+    is_replaced = _replaced(Counter(map(fold, left)), Counter(map(fold, right)))
+    return bool(is_replaced) and not _opposite(left, right)
+
+
+def _not_inflected(side: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Return the words of which the other side has no inflected form."""
+    return [word for word in side if not any(_inflected(word, other) for other in others)]
 
 
 def _inflected(first: str, second: str) -> bool:

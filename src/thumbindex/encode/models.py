@@ -337,11 +337,10 @@ def fetch(repository: str, *, torch: bool) -> None:
     graph = next((name for name in _GRAPHS if name in files), None)
     if graph is None or (torch and weights):
         graph = None
-        require_extra(
-            f"The model {repository}, which ships no ONNX file,"
-            if not torch
-            else f"The model {repository} in torch"
-        )
+        if torch:
+            require_extra(f"The model {repository} in torch")
+        else:
+            require_extra(f"The model {repository}, which ships no ONNX file,")
     other_runtimes = [f"{name}/*" for name in _OTHER_RUNTIMES]
     snapshot_download(
         repository, allow_patterns=["*.json", "*.txt", "*.model"], ignore_patterns=other_runtimes

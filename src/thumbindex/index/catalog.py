@@ -166,16 +166,12 @@ class StoreCatalog:
     def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
         """Say where chunks stand."""
         found = self.chunks(ids)
-        return tuple(
-            Place(
-                self._folder,
-                self.paths[self.document_of(n)],
-                found[n].start_line,
-                found[n].end_line,
-            )
-            for n in ids
-            if n in found
-        )
+        places = []
+        for n in ids:
+            if n in found:
+                path = self.paths[self.document_of(n)]
+                places.append(Place(self._folder, path, found[n].start_line, found[n].end_line))
+        return tuple(places)
 
     def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
         """Return the documents next to one by their paths."""

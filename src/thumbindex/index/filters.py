@@ -243,6 +243,10 @@ def _read_glob(glob: str) -> tuple[list[list[re.Pattern[str]]], bool]:
     return runs, glob.endswith("/") or (any(runs) and names[-1] == "**")
 
 
+def _matches(run: Sequence[re.Pattern[str]], names: Sequence[str]) -> bool:
+    return all(part.match(name) for part, name in zip(run, names, strict=True))
+
+
 def meets(glob: str, path: str) -> bool:
     """Tell whether a glob meets a path, or a folder that it is in, in time that grows with the
     path: anybody may send one.
@@ -256,12 +260,7 @@ def meets(glob: str, path: str) -> bool:
     for number, run in enumerate(runs):
         last = len(names) - len(run) if number else min(0, len(names) - len(run))
         starts = (
-            start
-            for start in range(at, last + 1)
-            if all(
-                part.match(name)
-                for part, name in zip(run, names[start : start + len(run)], strict=True)
-            )
+            start for start in range(at, last + 1) if _matches(run, names[start : start + len(run)])
         )
         start = next(starts, None)
         if start is None:

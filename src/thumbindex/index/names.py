@@ -30,12 +30,8 @@ class DocumentNames:
             for at, name in enumerate(names_of(document))
         ]
         others = [(key, name) for key, name in called if not name.isascii()]
-        lengths = {
-            key: -1 - len(letters)
-            for (key, _), letters in zip(
-                others, bare_names([name for _, name in others]), strict=True
-            )
-        }
+        bare = bare_names([name for _, name in others])
+        lengths = {key: -1 - len(letters) for (key, _), letters in zip(others, bare, strict=True)}
         for key, name in called:
             self._called.setdefault(lengths.get(key) or len(name), []).append(key)
 

@@ -526,16 +526,12 @@ def _worth_merging(segments: list[Any], rows: int) -> list[Any]:
     version of the parser replaces every row.
     """
     small = _smallest(segments, rows) if len(segments) > FEW_SEGMENTS else []
-    return [
-        *small,
-        *(
-            each
-            for each in segments
-            if each not in small
-            and 2 * each.doc_count() < each.doc_count_all()
-            and each.doc_count() <= rows
-        ),
+    emptied = [
+        each
+        for each in segments
+        if each.doc_count() <= rows and 2 * each.doc_count() < each.doc_count_all()
     ]
+    return [*small, *(each for each in emptied if each not in small)]
 
 
 def _too_many(segments: list[Any]) -> list[Any]:

@@ -66,13 +66,11 @@ def explained(passages: Sequence[Passage], seen: History, tools: Tools) -> tuple
     last, catalog = seen[-1][1], tools.snapshot.catalog
     families = [family_of(each, last.candidates, catalog) for each in passages]
     terms = term_fields(last, [[child.id for child in family] for family in families], tools)
-    return tuple(
-        replace(
-            passage,
-            explanation=_explanation(passage, family, known, seen, tools) if family else None,
-        )
-        for passage, family, known in zip(passages, families, terms, strict=True)
-    )
+    results = []
+    for passage, family, fields in zip(passages, families, terms, strict=True):
+        explanation = _explanation(passage, family, fields, seen, tools) if family else None
+        results.append(replace(passage, explanation=explanation))
+    return tuple(results)
 
 
 def family_of(

@@ -105,15 +105,12 @@ def level(status: str) -> int:
 def owner_of(document: Document) -> str:
     """Return front matter's `owner`, else its author."""
     owner = _field(document, "owner")
-    names = owner if isinstance(owner, list) else [owner]
-    return (
-        ", ".join(
-            " ".join(str(each.get("name", "") if isinstance(each, Mapping) else each).split())
-            for each in names
-            if each
-        )
-        or document.author
-    )
+    names = []
+    for each in owner if isinstance(owner, list) else [owner]:
+        name = each.get("name", "") if isinstance(each, Mapping) else each
+        if each:
+            names.append(" ".join(str(name).split()))
+    return ", ".join(names) or document.author
 
 
 def _field(document: Document, name: str) -> Any:

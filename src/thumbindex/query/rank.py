@@ -97,13 +97,14 @@ def as_read(search: Search, tools: Tools) -> Mapping[str, float]:
     scores: dict[str, float] = defaultdict(float)
     for document, score in best:
         scores[documents[document].language] += score
-    factors = {
-        language: 1.0 if reads(embedder, language) else factor if is_alphabetic(language) else 0.0
-        for language in scores
-    }
-    kept = sum(score * factors[language] for language, score in scores.items()) / sum(
-        scores.values()
-    )
+
+    def factor_of(language: str) -> float:
+        if reads(embedder, language):
+            return 1.0
+        return factor if is_alphabetic(language) else 0.0
+
+    weighted = sum(score * factor_of(language) for language, score in scores.items())
+    kept = weighted / sum(scores.values())
     if kept < 1:
         return {**search.weights, "search_vector": search.weights.get("search_vector", 1.0) * kept}
     return search.weights
@@ -225,11 +226,12 @@ def fuse_lists(
     best: dict[DocumentId, float] = {}
     for chunk, score in chunk_scores.items():
         best[of[chunk]] = max(best.get(of[chunk], 0.0), score)
-    return {
-        chunk: document_scores.get(of[chunk], 0.0)
-        * ((score / best[of[chunk]]) ** settings.fuse.spread if best[of[chunk]] > 0 else 1.0)
-        for chunk, score in chunk_scores.items()
-    }
+    blended: dict[ChunkId, float] = {}
+    for chunk, score in chunk_scores.items():
+        most = best[of[chunk]]
+        share = (score / most) ** settings.fuse.spread if most > 0 else 1.0
+        blended[chunk] = document_scores.get(of[chunk], 0.0) * share
+    return blended
 
 
 def gain_of_others(weights: Mapping[str, float]) -> float:

@@ -585,13 +585,8 @@ def exact_in(query: str) -> frozenset[str]:
     some versions of a page may hold it.
     """
     quoted = QUOTED.findall(query)
-    return frozenset(
-        each.casefold()
-        for each in (
-            *quoted,
-            *(token for token in tokens(query) if is_identifier(token) or token.isdecimal()),
-        )
-    )
+    codes = [token for token in tokens(query) if is_identifier(token) or token.isdecimal()]
+    return frozenset(each.casefold() for each in (*quoted, *codes))
 
 
 def parts_of(paths: Sequence[str]) -> list[str]:

@@ -668,16 +668,8 @@ class Background:
             for each in served
             if each.problems
         ]
-        return tuple(
-            note
-            for note in (
-                *of_roots,
-                *of_files,
-                *(self._child.notes(only) if self._child else ()),
-                of_model,
-            )
-            if note
-        )
+        of_child = self._child.notes(only) if self._child else ()
+        return tuple(note for note in (*of_roots, *of_files, *of_child, of_model) if note)
 
     def progress(self, only: Collection[str] | None = None) -> tuple[Progress, ...]:
         """Return how far the child is with what it is at; empty where it is at nothing, or another

@@ -356,19 +356,12 @@ class IndexingLoop:
         self._working = True
         self._progress = ProgressLines(say)
         self._large_files = ThreadPoolExecutor(1, "large files")
-        self._folders = [
-            WatchedFolder(
-                each,
-                make_watch(
-                    each.root,
-                    each.places.folder,
-                    self._settings,
-                    each.config.corpus,
-                    self._wake.set,
-                ),
+        self._folders = list[WatchedFolder]()
+        for each in library.opened:
+            watch = make_watch(
+                each.root, each.places.folder, self._settings, each.config.corpus, self._wake.set
             )
-            for each in library.opened
-        ]
+            self._folders.append(WatchedFolder(each, watch))
 
     def run(self) -> None:
         """Tend the folders until `stop`."""

@@ -117,11 +117,9 @@ def differing_words(first: str, second: str, *, color: bool) -> tuple[Text, Text
 
 def _shortened(text: str) -> str:
     lines = plain(text.strip("\n")).split("\n")
-    return "\n".join(lines[:_LINES_SHOWN]) + (
-        f"\n… and {plural(len(lines) - _LINES_SHOWN, 'line')} more"
-        if len(lines) > _LINES_SHOWN
-        else ""
-    )
+    shown = "\n".join(lines[:_LINES_SHOWN])
+    more = len(lines) - _LINES_SHOWN
+    return f"{shown}\n… and {plural(more, 'line')} more" if more > 0 else shown
 
 
 duplicates = Program(help="List what says the same, and decide what is to come once.")

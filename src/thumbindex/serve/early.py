@@ -406,17 +406,14 @@ def _result(number: int | str, answer: Mapping[str, Any] | None) -> str:
     """Write an answer as a line; "" where there is none, or it holds half a character, which no
     stream takes.
     """
-    line = (
-        ""
-        if answer is None
-        else json.dumps({"jsonrpc": "2.0", "id": number, "result": answer}, ensure_ascii=False)
-        + "\n"
-    )
+    if answer is None:
+        return ""
+    line = json.dumps({"jsonrpc": "2.0", "id": number, "result": answer}, ensure_ascii=False)
     try:
         line.encode()
     except UnicodeEncodeError:
         return ""
-    return line
+    return f"{line}\n"
 
 
 def _error(number: int | str | None, code: int, message: str) -> Mapping[str, Any]:

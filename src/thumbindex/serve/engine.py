@@ -336,14 +336,10 @@ def folders(ctx: typer.Context, opening: Opening, as_json: JsonOption = False) -
     ]
     if as_json:
         kept = ("name", "generation", "documents", "chunks", "vectors", "published")
-        print_json(
-            {
-                "folders": [
-                    {key: value for key, value in asdict(each).items() if key in kept}
-                    for each in found
-                ]
-            }
-        )
+        facts = [
+            {key: value for key, value in asdict(each).items() if key in kept} for each in found
+        ]
+        print_json({"folders": facts})
     for each in found if not as_json else ():
         size = (
             f"{plural(each.documents, 'document')}, {plural(each.chunks, 'chunk')}, "

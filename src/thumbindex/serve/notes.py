@@ -345,13 +345,11 @@ def broken(
     for line in filter_lines((), found.unmet, 0):
         print_line(line, "bold")
     notes = len({(each.folder, each.path) for each in found.links})
-    print_line(
-        f"{plural(len(found.links), 'broken link')} in {plural(notes, 'note')}"
-        if found.links
-        else "No broken links.",
-        "dim",
-    )
-    return FOUND if found.links else NOT_FOUND
+    if not found.links:
+        print_line("No broken links.", "dim")
+        return NOT_FOUND
+    print_line(f"{plural(len(found.links), 'broken link')} in {plural(notes, 'note')}", "dim")
+    return FOUND
 
 
 @reported

@@ -733,20 +733,15 @@ def _reply_several(library: Library, paths: Sequence[str], folder: str | None) -
     found, errors = library.read_each([(path, folder) for path in paths])
     if not found:
         raise next(iter(errors.values()))
-    taken, left_out = (
-        found[: max(1, tokens // _LEAST_SHARE)],
-        found[max(1, tokens // _LEAST_SHARE) :],
-    )
+    most = max(1, tokens // _LEAST_SHARE)
+    taken, left_out = found[:most], found[most:]
     several = len(library.folders) > 1
     failed = {
         path[:_ERROR_SHOWN]: one_line(f"{path[:_ERROR_SHOWN]}: {error}")[: 2 * _ERROR_SHOWN]
         for path, error in errors.items()
     }
-    around = size(dump(failed)) + sum(
-        size(_excerpt_text(bare, bare, several))
-        for each in taken
-        for bare in (replace(each, text=""),)
-    )
+    heads = [replace(each, text="") for each in taken]
+    around = size(dump(failed)) + sum(size(_excerpt_text(head, head, several)) for head in heads)
     shares = _shares(
         [_text_cost(_cut_excerpt(each, tokens, size), size) for each in taken], tokens - around
     )
@@ -981,11 +976,8 @@ def reply_status(
         for problem in each.problems[:_PROBLEMS_LISTED]
     ]
     for status in folders:
-        lines += (
-            [one_line(f"{status.folder}: {hold_hidden(status.flagged_count)}")]
-            if status.flagged_count
-            else []
-        )
+        if status.flagged_count:
+            lines.append(one_line(f"{status.folder}: {hold_hidden(status.flagged_count)}"))
         lines += [
             one_line(f"{flag.path}:{flag.line}: {flag.reason}")
             for flag in status.flagged[:_PROBLEMS_LISTED]

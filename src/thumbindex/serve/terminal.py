@@ -166,14 +166,12 @@ def print_report(report: IndexReport, broken: str) -> None:
     print_line(
         f"links: {report.links_resolved:,} resolved, {report.links_dangling:,} broken{named}"
     )
-    made = (
-        (
+    made = ""
+    if report.embedded or report.reused:
+        made = (
             f"; vectors, to find them by meaning: {report.embedded:,} new, {report.reused:,} "
             "known from before"
         )
-        if report.embedded or report.reused
-        else ""
-    )
     print_line(f"chunks: {report.chunks:,} in all{made}")
     if report.truncated:
         are = "chunk is" if report.truncated == 1 else "chunks are"

@@ -121,12 +121,10 @@ def confidence_words(answer: Answer, narrowed: Sequence[str] = ()) -> str:
         less = f" Only notes that match {' and '.join(narrowed)} were searched." if narrowed else ""
         is_unmet = any(not each.as_words for each in answer.unmet)  # by which is said below
         several = len({each.folder for each in answer.nearest}) > 1
-        near = one_line(
-            ", ".join(
-                f"{f'{each.folder}: ' if several else ''}{each.path}:{each.start_line}"
-                for each in answer.nearest
-            )
-        )
+        places = [f"{each.path}:{each.start_line}" for each in answer.nearest]
+        if several:
+            places = [f"{each.folder}: {each.path}:{each.start_line}" for each in answer.nearest]
+        near = one_line(", ".join(places))
         nearest = f" Nearest, and probably no answer: {near}." if near else ""
         why = (
             "a filter lets no note through"
@@ -179,18 +177,12 @@ def filter_lines(filters: Sequence[Condition], unmet: Sequence[Unmet], undated: 
         )
         as_words = " It was searched for as words." if each.as_words else ""
         lines.append(f"{_UNMET[each.field].format(each.value)}{near}{as_words}")
-    notes = (
-        "1 note has no date of its own"
-        if undated == 1
-        else f"{undated:,} notes have no date of their own"
-    )
-    return [
-        one_line(line)
-        for line in (
-            *lines,
-            *([f"{notes}: `since` and `until` leave out what has none."] if undated else []),
-        )
-    ]
+    if undated:
+        notes = f"{undated:,} notes have no date of their own"
+        if undated == 1:
+            notes = "1 note has no date of its own"
+        lines.append(f"{notes}: `since` and `until` leave out what has none.")
+    return [one_line(line) for line in lines]
 
 
 def list_lines(notes: Sequence[ListedNote], several: bool = False) -> list[str]:
@@ -352,14 +344,13 @@ def copies_words(passage: Passage) -> list[str]:
 
 def disagreement_words(passage: Passage) -> list[str]:
     """Say what disagrees with a passage, a line each."""
-    return [
-        (
-            f"these two disagree: {other.differs} in {place.path} "
-            f"({line_range(place.start_line, place.end_line)}{other.date and f', {other.date}'})"
-        )
-        for other in passage.disagrees
-        for place in (other.place,)
-    ]
+    sentences = []
+    for other in passage.disagrees:
+        where = line_range(other.place.start_line, other.place.end_line)
+        if other.date:
+            where = f"{where}, {other.date}"
+        sentences.append(f"these two disagree: {other.differs} in {other.place.path} ({where})")
+    return sentences
 
 
 def deduplicated(trace: Sequence[Step]) -> tuple[int, int]:
@@ -554,11 +545,8 @@ def explanation_lines(found: Explanation) -> list[str]:
     evidence = "; ".join(
         f"{each.retriever} rank {each.rank} ({each.score:.2f})" for each in found.evidence
     )
-    return [
-        each
-        for each in (evidence, f"rank after {stages}" if stages else "", *explanation_rest(found))
-        if each
-    ]
+    sentences = (evidence, f"rank after {stages}" if stages else "", *explanation_rest(found))
+    return [each for each in sentences if each]
 
 
 def explanation_rest(found: Explanation) -> list[str]:
@@ -601,18 +589,19 @@ def terms(found: Mapping[str, Sequence[str]]) -> str:
     """Say in which fields the query's words stand, and which are missing; of `code`, words as they
     are written, only where it is alone.
     """
-    held = [
-        f"{term} ({', '.join([name for name in fields if name != 'code'] or ['as written'])})"
-        for term, fields in found.items()
-        if fields
-    ]
-    missing = [term for term, fields in found.items() if not fields]
-    return "; ".join(
-        [
-            *(["words: " + ", ".join(held)] if held else []),
-            *(["missing: " + ", ".join(missing)] if missing else []),
-        ]
-    )
+    present, missing = [], []
+    for term, fields in found.items():
+        if fields:
+            named = [name for name in fields if name != "code"] or ["as written"]
+            present.append(f"{term} ({', '.join(named)})")
+        else:
+            missing.append(term)
+    parts = []
+    if present:
+        parts.append(f"words: {', '.join(present)}")
+    if missing:
+        parts.append(f"missing: {', '.join(missing)}")
+    return "; ".join(parts)
 
 
 def links(edges: Sequence[Edge]) -> str:

@@ -338,18 +338,10 @@ def evaluate(
             spent[way] += perf_counter() - began
         show(Progress(name, "asking", number + 1, len(queries)))
     folders = tuple(name for name, _ in library.folders)
-    found = [
-        Evaluation(
-            name,
-            folders,
-            index,
-            tuple(each),
-            answers,
-            measure_run({query: one.found for query, one in answers.items()}, each),
-            seconds,
-        )
-        for each, answers, seconds in zip(ways, asked, spent, strict=True)
-    ]
+    found = []
+    for labeled, answers, seconds in zip(ways, asked, spent, strict=True):
+        measured = measure_run({query: one.found for query, one in answers.items()}, labeled)
+        found.append(Evaluation(name, folders, index, tuple(labeled), answers, measured, seconds))
     if len(found) > 1:
         return replace(found[0], typed=replace(found[1], name=typed_name(name)))
     return found[0]

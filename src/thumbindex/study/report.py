@@ -316,23 +316,18 @@ def _by_kind(evaluations: Sequence[Evaluation]) -> ReportTable:
 
 def _as_typed_and_with(rewording: Rewording) -> ReportTable:
     (typed, _), (reworded, _) = pooled(rewording.typed), pooled(rewording.reworded)
-    rows = [
-        (
-            *(
-                each.name,
-                f"{each.queries:,}",
-                f"{each.before:.3f}",
-                f"{each.after:.3f}",
-                *_change(each),
-            ),
-            *(
-                f"{_cell(typed[each.name], name)} {_cell(reworded[each.name], name)}"
-                for name in _BESIDE
-            ),
-            *(f"{each.better:,}", f"{each.worse:,}"),
+    rows: list[tuple[str, ...]] = []
+    for each in rewording.differences:
+        before_and_after = (
+            each.name,
+            f"{each.queries:,}",
+            f"{each.before:.3f}",
+            f"{each.after:.3f}",
         )
-        for each in rewording.differences
-    ]
+        own, other = typed[each.name], reworded[each.name]
+        measured = [f"{_cell(own, name)} {_cell(other, name)}" for name in _BESIDE]
+        counts = (f"{each.better:,}", f"{each.worse:,}")
+        rows.append((*before_and_after, *_change(each), *measured, *counts))
     before, after = cost_of(rewording.typed), cost_of(rewording.reworded)
     notes = (
         (

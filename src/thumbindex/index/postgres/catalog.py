@@ -97,11 +97,9 @@ def _like(glob: str) -> str:
     """Return a pattern of LIKE that all texts meet which a glob of fnmatch does, and others
     perhaps.
     """
-    signs = (
-        "%" if sign in "*?" else f"\\{sign}" if sign in "%_\\" else sign
-        for sign in glob.partition("[")[0]
-    )
-    return "".join(signs) + ("%" if "[" in glob else "")
+    literal, bracket, _ = glob.partition("[")
+    pattern = re.sub(r"[*?]", "%", re.sub(r"([%_\\])", r"\\\1", literal))
+    return f"{pattern}%" if bracket else pattern
 
 
 _UNSURE = re.compile(r"[K;`]|[^\x00-\x7f]")
@@ -300,16 +298,12 @@ class PostgresCatalog:
         """Say where chunks stand."""
         found = self.chunks(ids)
         known = self._view.by_place(map(place_of, found))
-        return tuple(
-            Place(
-                self._folder,
-                known[place_of(n)].document.path,
-                found[n].start_line,
-                found[n].end_line,
-            )
-            for n in ids
-            if n in found
-        )
+        places = []
+        for n in ids:
+            if n in found:
+                path = known[place_of(n)].document.path
+                places.append(Place(self._folder, path, found[n].start_line, found[n].end_line))
+        return tuple(places)
 
     # -------------------------------------------------------------- which chunks
 
@@ -534,15 +528,12 @@ class PostgresCatalog:
             "ARRAY[%s]::text[] ORDER BY place"
         )
         key = looked_up(letters)
-        found = self._view.fetch(sql, key)
-        return [
-            DocumentId(place)
-            for place, names, lengths in found
-            if any(
-                name == key and length <= longest
-                for name, length in zip(names, lengths, strict=True)
-            )
-        ]
+        results = []
+        for place, names, lengths in self._view.fetch(sql, key):
+            of_key = [n for name, n in zip(names, lengths, strict=True) if name == key]
+            if any(length <= longest for length in of_key):
+                results.append(DocumentId(place))
+        return results
 
     def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
         """Return the abbreviations with one of these forms, and how many documents define each."""

@@ -95,14 +95,8 @@ def read_folders(session: Session, known: Collection[FolderState] = ()) -> list[
         if new
         else {}
     )
-    return [
-        FolderState(
-            folder,
-            name,
-            generation,
-            published,
-            json.loads(told[folder]) if folder in told else held[folder, mark].facts,
-            mark,
-        )
-        for folder, name, generation, published, mark in rows
-    ]
+    states = []
+    for folder, name, generation, published, mark in rows:
+        facts = json.loads(told[folder]) if folder in told else held[folder, mark].facts
+        states.append(FolderState(folder, name, generation, published, facts, mark))
+    return states

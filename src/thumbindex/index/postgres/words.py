@@ -319,15 +319,10 @@ class PostgresKeywordIndex:
         """Return the word forms of these lengths; those of deleted chunks too, as long as they are
         published.
         """
-        rows = (
-            self._view.fetch(
-                "SELECT DISTINCT word FROM words WHERE folder = %s AND length = ANY(%s)",
-                list(lengths),
-            )
-            if lengths
-            else []
-        )
-        return [word for (word,) in rows]
+        if not lengths:
+            return []
+        sql = "SELECT DISTINCT word FROM words WHERE folder = %s AND length = ANY(%s)"
+        return [word for (word,) in self._view.fetch(sql, list(lengths))]
 
     # -------------------------------------------------------------- the best
 

@@ -347,11 +347,10 @@ def _list_clients(around: Surroundings, as_json: bool) -> int:
         ]
         print_json({"clients": facts})
         return FOUND
-    typer.echo(
-        "Found on this machine:"
-        if found
-        else "No client that this command knows was found on this machine."
-    )
+    if found:
+        typer.echo("Found on this machine:")
+    else:
+        typer.echo("No client that this command knows was found on this machine.")
     width = max((len(each.title) for each in found), default=0)
     for each in found:
         typer.echo(f"  {each.title:{width}}  thumbindex install {each.name} --folder DIR")

@@ -128,18 +128,18 @@ def nested(folders: Folders, rights: Rights) -> list[str]:
     """Say which folders lie in another one that somebody sees who does not see them: their files
     are found in the outer one.
     """
-    return [
-        (
-            f"The folder {inner!r} lies in {outer!r}: who sees {outer!r} finds its files there, "
-            "unless that folder excludes them (`corpus.exclude`)."
-        )
-        for inner, root in folders
-        for outer, above in folders
-        if above in root.parents
-        and rights.granted
-        and set(rights.granted[outer]) - set(rights.granted[inner])
-        if EVERYONE not in rights.granted[inner]
-    ]
+    if not rights.granted:
+        return []
+    warnings = []
+    for inner, root in folders:
+        for outer in (name for name, above in folders if above in root.parents):
+            seen_by = rights.granted[inner]
+            if EVERYONE not in seen_by and set(rights.granted[outer]) - set(seen_by):
+                warnings.append(
+                    f"The folder {inner!r} lies in {outer!r}: who sees {outer!r} finds its files "
+                    "there, unless that folder excludes them (`corpus.exclude`)."
+                )
+    return warnings
 
 
 def names_of(scope: Scope) -> frozenset[str]:

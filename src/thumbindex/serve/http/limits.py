@@ -389,11 +389,12 @@ def known_hosts(settings: HttpSettings) -> frozenset[str]:
         name.lower()
         for name in (*_LOOPBACKS, own, *settings.hosts, urlsplit(settings.url).hostname or "")
     ]
-    # IPv6 has brackets in a header.
-    return frozenset(
-        f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else _without_port(name)
-        for name in names
-    ) - {""}
+    hosts = set()
+    for name in names:
+        # IPv6 has brackets in a header.
+        lacks_brackets = name.count(":") > 1 and not name.startswith("[")
+        hosts.add(f"[{name}]" if lacks_brackets else _without_port(name))
+    return frozenset(hosts - {""})
 
 
 def known_origins(settings: HttpSettings) -> frozenset[str]:

@@ -65,6 +65,12 @@ def show(visit: Visit) -> Screen:
     )
     commands = _commands(visit, folder)
     pages = -(-len(own) // _PAGE)
+    results: dict[str, Any] = {"quality": (), "worst": (), "ablation": ()}
+    if runs:
+        last = runs[0]["result"]
+        results["quality"] = _quality(last, own)
+        results["worst"] = _worst(last, own, folder)
+        results["ablation"] = _ablation(last)
     values: dict[str, Any] = {
         "folder": folder,
         "folders": [
@@ -84,10 +90,8 @@ def show(visit: Visit) -> Screen:
         "runs": [_from_here(each, visit) for each in (evaluated, tuned) if each],
         "busy": _busy(visit),
         "is_taken": visit.may_write and RUNS.busy() is not None,
-        "quality": _quality(runs[0]["result"], own) if runs else (),
-        "worst": _worst(runs[0]["result"], own, folder) if runs else (),
+        **results,
         "compared": _compared(runs, own) if len(runs) > 1 else None,
-        "ablation": _ablation(runs[0]["result"]) if runs else (),
         "verdict": tuned.result if tuned and tuned.state == "done" else None,
         "tried": _tried(tuned.result) if tuned and tuned.state == "done" and tuned.result else (),
         "commands": commands,

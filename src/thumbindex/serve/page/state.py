@@ -32,18 +32,13 @@ def show(visit: Visit) -> Screen:
     has_problems = any(status.problems or status.flagged for status in statuses)
     entries = library.outline() if has_problems else ()
     flagged = {(each.folder, each.path) for each in entries}
+    folders = []
+    for status in statuses:
+        name = status.folder
+        own = [each for each in progress if each.folder == name]
+        folders.append(_folder(status, growth[name], own, looked.get(name), flagged, visit))
     values = {
-        "folders": [
-            _folder(
-                each,
-                growth[each.folder],
-                [one for one in progress if one.folder == each.folder],
-                looked.get(each.folder),
-                flagged,
-                visit,
-            )
-            for each in statuses
-        ],
+        "folders": folders,
         "notes": visit.warnings(),
         "looked": bool(looked),
         "look": address("state", look="1"),

@@ -116,10 +116,9 @@ class Visit:
         places = [
             str(place) for each in self.library.opened for place in (each.root, each.places.folder)
         ]
-        return [
-            each if self.is_near or not any(place in each for place in places) else NOT_FROM_AFAR
-            for each in said
-        ]
+        if self.is_near:
+            return list(said)
+        return [NOT_FROM_AFAR if any(place in note for place in places) else note for note in said]
 
     def options(self, folder: Sequence[str] = ()) -> list[str]:
         """Return the options by which a command opens these folders, else all that the server
@@ -183,16 +182,11 @@ def address(screen: str, **query: Any) -> str:
     """Return a screen's address: `ask` is `/`; values that are empty are left out, several of a
     name follow each other.
     """
-    pairs = [
-        (name, each)
-        for name, value in query.items()
-        for each in (value if isinstance(value, tuple | list) else (value,))
-    ]
-    given = [
-        (name, "1" if each is True else str(each))
-        for name, each in pairs
-        if each is not None and each is not False and each != ""
-    ]
+    given = []
+    for name, value in query.items():
+        for each in value if isinstance(value, tuple | list) else (value,):
+            if each is not None and each is not False and each != "":
+                given.append((name, "1" if each is True else str(each)))
     path = "/" if screen == "ask" else f"/{screen}"
     return f"{path}?{urlencode(given, errors='surrogateescape')}" if given else path
 

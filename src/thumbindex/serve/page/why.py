@@ -115,24 +115,33 @@ def show(visit: Visit) -> Screen:
     grades = grades_of(judged_of(visit, answer.query)[0]) if found else {}
     explanation = shown.explanation if shown else None
     terms = explanation.terms if explanation else {}
+    about_note: dict[str, Any] = {
+        "grade": "",
+        "fate": "",
+        "rest": (),
+        "reaches": (),
+        "agreements": "",
+    }
     if found:
         terms = found.terms
-    values |= {
+        about_note = {
+            "grade": str(grades.get((found.folder, found.path, found.heading), "")),
+            "fate": fate(found, len(library.folders) > 1),
+            "rest": why_rest(found),
+            "reaches": found.reaches,
+            "agreements": agreements(found.phrasings),
+        }
+    values |= about_note | {
         "answer": answer,
         "sure": confidence_words(answer, [f"{name} {value}" for name, value in asked.filters()]),
         "found": found,
-        "grade": str(grades.get((found.folder, found.path, found.heading), "")) if found else "",
         "here": _address(asked, named),
         "missing": _LIKE_NOTHING.format(fold_line(named)[:_LONGEST_NAME]) if is_missing else "",
         "nearest": _nearest(library, asked, named) if is_missing else (),
-        "fate": fate(found, len(library.folders) > 1) if found else "",
-        "rest": why_rest(found) if found else (),
-        "reaches": found.reaches if found else (),
         "words": _words(terms),
         "explained": shown,
         "said": explanation_rest(explanation) if explanation else (),
         "edges": links(explanation.edges) if explanation else "",
-        "agreements": agreements(found.phrasings) if found else "",
         "stages": stages,
         "courses": courses,
         "picture": _picture(courses, stages),
