@@ -13,16 +13,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+import os
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).with_name("golden")))
+from servers import SERVE, ServerProcess, await_meaning, has_all_vectors
+from waiting import until
 
-from capture import ROOT, Product
-from protocol import NOTES, Stdio, until, write
+ROOT = Path(__file__).resolve().parents[1]
+SYNC = "# Sync\n\nPress the green button to begin. See [[canvas]].\n"
+NOTES = {
+    "sync.md": SYNC,
+    "canvas.md": "# Canvas\n\nDraw boxes and arrows on an endless whiteboard.\n",
+    "limits.md": "# Limits\n\nThe free plan allows 10 gigabytes of attachments.\n",
+}
 
 NOT_COUNTED = {"model.py", "errors.py", "settings.py", "text.py"}
 IDLE_SECONDS = 3.0  # longer than any pause of a server's threads
@@ -67,34 +73,40 @@ class Traced:
     def __init__(self, src: Path, scratch: Path, *, with_model: bool) -> None:
         self.told = scratch / "told"
         self.told.mkdir()
-        product = Product(src, scratch)
-        if not with_model:
-            product.model = ["--set=encode.embed.model=/no/such/model"]
-        self.vault = write(scratch / "vault", NOTES)
+        self.vault = scratch / "vault"
+        self.vault.mkdir()
+        for path, text in NOTES.items():
+            (self.vault / path).write_text(text, encoding="utf-8")
         tracer = TRACER.format(own=str(src / "thumbindex") + "/", told=str(self.told))
-        write(scratch / "tracer", {"sitecustomize.py": tracer})
-        product.environment["PYTHONPATH"] = f"{scratch / 'tracer'}:{src}"
+        (scratch / "tracer").mkdir()
+        (scratch / "tracer" / "sitecustomize.py").write_text(tracer, encoding="utf-8")
+        environment = {**os.environ, "PYTHONPATH": f"{scratch / 'tracer'}:{src}"}
         options = [
             "--folder",
             str(self.vault),
             "--index",
             str(scratch / "index"),
             "--set=serve.watch.reconcile_seconds=600",
+            f"--set=encode.embed.model={'all-MiniLM-L6-v2' if with_model else '/no/such/model'}",
         ]
-        self.server = Stdio(product, "2025-06-18", *options)
-        self.server.greet()
+        self.server = ServerProcess(options, SERVE, environment, scratch)
+        self.server.initialize()
         if with_model:
-            self.server.await_vectors()
+            self.await_vectors()
         for n in range(3):  # warm: each way is gone before it is looked at
             self.edit(f"The {n}. warming edit.", with_model)
         time.sleep(8)  # what is done at leisure after an edit is over
 
     def edit(self, text: str, with_model: bool) -> None:
-        write(self.vault, {"sync.md": NOTES["sync.md"] + text + "\n"}, int(time.time()))
+        (self.vault / "sync.md").write_text(f"{SYNC}{text}\n", encoding="utf-8")
         self.server.call("query", query="green button", wait_fresh=30)
         if with_model:
-            self.server.await_vectors()
+            self.await_vectors()
         time.sleep(0.5)
+
+    def await_vectors(self) -> None:
+        await_meaning(self.server.call, "green button")
+        assert until(lambda: has_all_vectors(self.server.call, self.vault.name), 60)
 
     def ran(self, act: Callable[[], object]) -> tuple[set[tuple[int, str]], set[tuple[int, str]]]:
         """Return what ran in the server and in its child while something was done, each with its
@@ -137,7 +149,7 @@ def main() -> None:
                 # - called at once
                 asked, _ = traced.ran(lambda: traced.server.call("query", query="boxes and arrows"))  # noqa: B023
                 show("one query", asked - idle)
-            traced.server.close()
+            traced.server.end()
 
 
 if __name__ == "__main__":
