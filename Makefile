@@ -4,7 +4,7 @@ PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(PROGRAMS)
 BASE := build/base/$(PROGRAMS)
 
-.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults neighbors power fuzz bombs soak marathon soak-model storm mutants bench compare scale lint audit lock sbom docs bundle frozen clean
+.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults power fuzz soak bench compare lint audit lock sbom docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 CONSTRAINTS := --constraint constraints.txt
@@ -96,60 +96,26 @@ power: .venv/installed
 	@command -v strace > /dev/null || { echo 'strace is missing: no power cut was tried.'; exit 3; }
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/faults/test_power.py --faults=full
 
-# What else may live on a disk and in a vault, at full size, as a table: clocks, mounts, names, devices, 100,000 files. As root all of it is tried.
-neighbors: .venv/installed
-	$(BIN)/python tests/neighbors/neighbors.py $(ARGS)
-
-# Ten minutes of hostile notes, queries and arguments; `make test` tries a few hundred.
+# Ten minutes of hostile notes, queries and arguments, then 85 files of 1 MB that are made to take for ever or all memory, each in a process of its own.
+# `make fuzz ARGS="--bombs headings --size 9900000"` takes some of these at full size.
 fuzz: .venv/installed
-	$(BIN)/python tests/fuzz/run.py 600
+	$(BIN)/python tests/fuzz/run.py $(ARGS)
 
-# Files of 10 MB that are made to take for ever or all memory, each in a process of its own; `make bombs ARGS="--model fake"` makes vectors, too.
-bombs: .venv/installed
-	$(BIN)/python tests/fuzz/bombs.py $(ARGS)
-
-# Ten minutes of edits and questions through two servers; then the steps below.
+# Ten minutes of random edits, moves, private marks, ignore files and kills under two servers, against a model of the vault; with a burst of notes, and
+# what memory comes to. `make soak ARGS="--minutes 60 --seed 2 --burst 10000"`.
 soak: .venv/installed
-	held=0; $(BIN)/python tests/soak/soak.py || held=1; $(MAKE) --no-print-directory soak-model && exit $$held
+	$(BIN)/python tests/bench/soak.py $(ARGS)
 
-# Ten thousand random steps against a model: edits, moves, ignore files, private marks, settings, kills, two servers and command lines at once.
-# `make soak-model ARGS="--seed 2 --steps 500"` takes others; the fewest steps that fail are written to build/steps-failed.py.
-soak-model: .venv/installed
-	$(BIN)/python tests/soak/steps.py $(ARGS)
-
-# Eight hours' worth of edits and questions in one: does anything still grow? `make marathon ARGS="--minutes 15"` is shorter.
-marathon: .venv/installed
-	$(BIN)/python tests/soak/marathon.py $(ARGS)
-
-# A git checkout of ten thousand notes under a running server.
-storm: .venv/installed
-	$(BIN)/python tests/soak/storm.py
-
-# Half an hour of small faults in our own code, each tried on the tests that go through it: how many are noticed, and those that are not.
-# `make mutants ARGS="--seed 7 --part query"` takes another sample.
-mutants: .venv/installed
-	$(UV) --quiet --python $(BIN)/python --editable '.[mutants]' || $(BIN)/$(PIP) --quiet --editable '.[mutants]'
-	$(BIN)/python tests/mutants/run.py $(ARGS)
-
-# What everything costs, beside its references: of made up notes, or of `make bench FOLDER=DIR`; ten minutes on two cores. With a chromium here
-# (or CHROMIUM=PROGRAM) the page is measured in it, too; without one a sentence says that it is not.
-# EVAL=DIR names a folder with labeled queries: those that are named like FOLDER are asked, else questions drawn from the notes.
-# `make bench ARGS="query disk --folder DIR"` takes the options of tests/bench/run.py instead.
+# What a folder costs, of made-up notes or of `make bench FOLDER=DIR`, as a table and in build/bench.json.
+# `make bench ARGS="index disk --made 10000 --words-only --compare before.json"` takes the options of the program.
 bench: .venv/installed
 	mkdir -p build
-	@if command -v $(or $(CHROMIUM),chromium) > /dev/null; then $(UV) --quiet --python $(BIN)/python --editable '.[map,page-tests]' || $(BIN)/$(PIP) --quiet --editable '.[map,page-tests]'; fi
-	$(BIN)/python tests/bench/run.py --set encode.embed.model=all-MiniLM-L6-v2 $(or $(ARGS),$(if $(FOLDER),--folder $(FOLDER)) $(if $(EVAL),--eval $(EVAL)) --plots build/bench --json build/bench.json)
+	$(BIN)/python tests/bench/run.py $(if $(FOLDER),--folder $(FOLDER)) $(or $(ARGS),--json build/bench.json)
 
-# Other tools beside this one, asked the same questions over MCP: installed from PyPI and npm into build/compare the first time (2.5 GB, and some minutes for
-# a stand-in model), then asked; an hour on two cores. EVAL=DIR asks its labeled sets (DIR/queries/dev/CORPUS.manual.jsonl, .client and .names; DIR/unpack.sh
-# unpacks a corpus), FOLDER=DIR that folder, else this project's docs are asked by what
-# they hold. What is measured stays in build/compare/compare.json: `make compare ARGS="--only qmd --again"` measures one tool anew.
+# Other tools, asked the same questions over MCP: installed from PyPI and npm into build/compare the first time. FOLDER=DIR asks that folder by what its
+# notes link to, EVAL=DIR CORPORA=DIR labeled questions; else this project's docs are asked.
 compare: .venv/installed
-	$(BIN)/python tests/compare/run.py $(if $(EVAL),--eval $(EVAL)) $(if $(CORPORA),--corpora $(CORPORA)) $(if $(FOLDER),--folder $(FOLDER)) $(ARGS)
-
-# Fifty thousand files in build/scale, real ones and variants of them, for `make bench ARGS="--folder build/scale --words-only"`.
-scale: .venv/installed
-	$(BIN)/python tests/scale/assemble.py build/scale
+	$(BIN)/python tests/bench/compare.py $(if $(EVAL),--eval $(EVAL) --corpora $(CORPORA)) $(if $(FOLDER),--folder $(FOLDER)) $(ARGS)
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -52,13 +52,11 @@ from thumbindex.settings import EmbedSettings  # noqa: E402
 from weights import published_weights  # noqa: E402
 
 SLOW = (
-    "bench/test_run.py",
     "closed/",
     "corpus/test_corpora.py",
     "encode/test_build.py",
     "encode/test_export.py",
     "faults/",
-    "neighbors/",
     "platforms/test_children.py",
     "serve/http/test_clients.py",
     "serve/http/test_serving.py",
@@ -67,7 +65,6 @@ SLOW = (
     "serve/test_processes.py",
     "serve/test_stdio.py",
     "serve/test_tune.py",
-    "soak/test_steps.py",
     "study/test_frozen.py",
     "study/test_rates.py",
     "study/test_tune.py",

@@ -20,7 +20,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.subject import TRUSTED_SECONDS
 from counting import calls_of
 from thumbindex.config import load_config
 from thumbindex.corpus.parse import parse_document
@@ -40,6 +39,7 @@ from thumbindex.serve.as_json import status_payload
 from thumbindex.serve.replies import MOST_COMPLETIONS, PAGE, complete, list_page
 from thumbindex.settings import CorpusSettings
 from thumbindex.testing import FakeEmbedder
+from waiting import TRUSTED_SECONDS
 
 SECRET = "Zanzibarquetzal"
 """A word of the private notes alone."""

@@ -14,3 +14,7 @@ def until(is_so: Callable[[], bool], seconds: float = 15.0) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+TRUSTED_SECONDS = 2.1
+"""A file that was written less long ago is read again, whatever its time says."""

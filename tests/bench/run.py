@@ -1,233 +1,419 @@
-"""A program: measures what a folder costs, ours and the reference by turns (docs/performance.md).
+"""Measure what a folder costs: `make bench FOLDER=DIR`, or on made-up notes (`--made 1000`).
 
-Nobody's files are touched.
+    python tests/bench/run.py [WHAT ...] [--folder DIR | --made NOTES] [--json FILE]
+                              [--compare FILE]
 
-python tests/bench/run.py [WHAT ...] [--folder DIR | --made NOTES] [--json FILE] [--compare FILE]
-[--plots DIR]; --help lists all options.
+Nobody's notes are touched, and the index is made in a temporary folder. `--json` keeps all values,
+`--compare` shows the change since such a file. Compare figures of one machine only.
 """
 
+from __future__ import annotations
+
 import argparse
-import shutil
-import signal
+import json
+import os
+import platform
+import random
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
+from statistics import median
+from typing import Any
 
-# The folder of a program is looked through first for what it imports: that must be the tests, not
-# the benchmarks.
+import numpy as np
+
+# The shared modules of the tests lie one folder up.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import (
-    answers,
-    copies,
-    counts,
-    disk,
-    duplicates,
-    engine,
-    freshness,
-    growth,
-    memory,
-    page,
-    query,
-    start,
-    together,
-    unchanged,
-    vaults,
-    vectors,
-    words,
+from counting import count_modules
+from notes import make_vault, note_path
+from servers import (
+    SERVE,
+    ServerProcess,
+    await_meaning,
+    await_start,
+    children_of,
+    has_all_vectors,
+    is_found,
 )
-from bench.results import Row, draw_growth, machine, read_record, table, write_record
-from bench.subject import Subject
-from notes import make_vault
-from thumbindex.ports import Embedder
-from thumbindex.serve.opening import Opening
-from thumbindex.serve.terminal import ProgressDisplay
+from thumbindex.index.files import size_of
+from thumbindex.library import Library
+from thumbindex.serve.opening import Opening, open_library
+from thumbindex.study.queries import load_queries
+from thumbindex.text import visible
+from waiting import until
 
-ORDER = (
-    *(start, words, vectors, unchanged, query, answers, memory, disk, growth, together, counts),
-    *(freshness, vaults, duplicates, copies, page, engine),
-)
+MADE, CHARACTERS = 100, 5000
+"""Notes that are made up if no folder is named, and their length."""
+
+QUESTIONS, WARM = 100, 10
+"""Questions of a round, each a new one, and those asked before the first round."""
+
+EDITS = 20
+
+REST_SECONDS = 5.0
+"""Between the last answer and a look at the memory of a server."""
+
+Step = Callable[[ServerProcess, str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure: a value for each round."""
+
+    what: str
+    name: str
+    unit: str
+    values: Sequence[float]
+    note: str = ""
+
+
+@dataclass(slots=True)
+class Subject:
+    """A folder, its index, and the options."""
+
+    folder: Path
+    scratch: Path
+    given: argparse.Namespace
+    questions: list[str] = field(default_factory=list)
+
+    def opening(self, index: str = "index") -> Opening:
+        overrides = tuple(self.given.overrides)
+        return Opening((str(self.folder),), self.scratch / index, None, overrides)
+
+    @property
+    def size(self) -> int:
+        """Bytes of Markdown in the index."""
+        with open_library(self.opening()) as library:
+            return sum((self.folder / entry.path).stat().st_size for entry in library.outline())
+
+
+def measure_index(subject: Subject) -> Iterator[Row]:
+    """Make the index by the command line, its words and then its vectors; then index again."""
+    runs = {"words": ["--words-only"], "vectors": []}
+    if subject.given.words_only:
+        del runs["vectors"]
+    for name, options in runs.items():
+        seconds, processor, megabytes = run_command("index", *options, subject=subject)
+        yield Row("index", f"{name}, time", "s", [seconds])
+        yield Row("index", f"{name}, processor time", "s", [processor])
+        yield Row("index", f"{name}, most memory", "MB", [megabytes])
+    with open_library(subject.opening()) as library:
+        words_only = subject.given.words_only
+        library.index(words_only=words_only)
+        again = [timed(partial(library.index, words_only=words_only)) for _ in rounds(subject)]
+        state = library.status()[0].state
+        yield Row("index", "documents", "", [state.documents])
+        yield Row("index", "chunks", "", [state.chunks])
+    yield Row("index", "again, nothing changed", "ms", [1000 * seconds for seconds in again])
+
+
+def measure_disk(subject: Subject) -> Iterator[Row]:
+    size = subject.size
+    index = size_of(subject.scratch / "index")
+    yield Row("disk", "Markdown", "MB", [size / 1e6])
+    yield Row("disk", "index", "MB", [index / 1e6])
+    yield Row("disk", "index / Markdown", "×", [index / max(size, 1)])
+
+
+def measure_start(subject: Subject) -> Iterator[Row]:
+    """Start a server and ask at once."""
+    steps: dict[str, Step] = {
+        "initialize": lambda server, _: server.initialize(),
+        "list of tools": lambda server, _: server.request("tools/list", {}),
+        "first answer": lambda server, question: server.call("query", query=question),
+    }
+    if not subject.given.words_only:
+        steps["first answer by meaning"] = lambda server, text: await_meaning(server.call, text)
+    found: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in rounds(subject):
+        began = time.perf_counter()
+        server = ServerProcess(subject.opening().arguments())
+        try:
+            for name, step in steps.items():
+                step(server, subject.questions[0])
+                found[name].append(time.perf_counter() - began)
+        finally:
+            server.end()
+    for name, seconds in found.items():
+        yield Row("start", name, "s", seconds)
+    modules = count_modules(subject.opening().arguments())
+    yield Row("start", "modules loaded when tools are listed", "", [modules])
+
+
+def measure_query(subject: Subject) -> Iterator[Row]:
+    """Ask each question over stdio, in Python, and in Python by words alone, one after another."""
+    with (
+        open_library(subject.opening()) as words,
+        open_library(subject.opening()) as hybrid,
+        ServerProcess(subject.opening().arguments()) as server,
+    ):
+        ways: dict[str, Callable[[str], object]] = {
+            "words, Library.query": words.query,
+            "over stdio": lambda question: server.call("query", query=question),
+        }
+        if not subject.given.words_only:
+            hybrid.load_models()
+            await_meaning(server.call, subject.questions[0])
+            ways["Library.query"] = hybrid.query
+        ask_all(ways, subject.questions[:WARM], 0)
+        size = max(1, (len(subject.questions) - WARM) // subject.given.rounds)
+        asked = [
+            ask_all(ways, subject.questions[WARM + n * size : WARM + (n + 1) * size], n)
+            for n in rounds(subject)
+        ]
+    for name in sorted(ways):
+        for quantile in (50, 95):
+            values = [float(np.percentile(each[name], quantile)) for each in asked]
+            yield Row("query", f"{name}, p{quantile}", "ms", values, f"{size} questions a round")
+
+
+def ask_all(
+    ways: Mapping[str, Callable[[str], object]], questions: Sequence[str], seed: int
+) -> dict[str, list[float]]:
+    """Ask each question in each way, in random order; return milliseconds by way."""
+    chance, found = random.Random(seed), {name: list[float]() for name in ways}
+    for question in questions:
+        for name in chance.sample(sorted(ways), len(ways)):
+            found[name].append(1000 * timed(partial(ways[name], question)))
+    return found
+
+
+def measure_memory(subject: Subject) -> Iterator[Row]:
+    """Look at a server and its child after some questions, and at a second one beside it."""
+    if not Path("/proc/self/smaps_rollup").exists():
+        print("memory: only Linux tells what a process holds.", file=sys.stderr)
+        return
+    with (
+        ServerProcess(subject.opening().arguments()) as first,
+        ServerProcess(subject.opening().arguments()) as second,
+    ):
+        held = []
+        for server in (first, second):
+            if not subject.given.words_only:
+                await_meaning(server.call, subject.questions[0])
+            for question in subject.questions[:20]:
+                server.call("query", query=question)
+            time.sleep(REST_SECONDS)
+            held.append(memory_of(server.process.pid))
+        both = memory_of(first.process.pid) + memory_of(second.process.pid)
+    yield Row("memory", "two servers at rest", "MB", [both / 1e6], "shared pages are divided")
+    yield Row("memory", "one of two servers", "MB", [held[-1] / 1e6])
+
+
+def measure_freshness(subject: Subject) -> Iterator[Row]:
+    """Save notes under a server, one after another, until each is found. Made-up notes only."""
+    if subject.given.folder:
+        print("freshness: your notes are not edited; only made-up notes are.", file=sys.stderr)
+        return
+    count = len(list(subject.folder.rglob("note *.md")))
+    words, vectors = list[float](), list[float]()
+    with ServerProcess(subject.opening().arguments()) as server:
+        await_start(server.call, subject.folder)
+        for number in range(EDITS):
+            path, mark = note_path(subject.folder, number % count), f"edited{number}word"
+            text, began = path.read_text(encoding="utf-8"), time.perf_counter()
+            path.write_text(f"{text}\nHere stands {mark}.\n", encoding="utf-8")
+            assert until(partial(is_found, server.call, mark), 60), f"{path} was not found"
+            words.append(time.perf_counter() - began)
+            assert until(partial(has_all_vectors, server.call, subject.folder.name), 60)
+            vectors.append(time.perf_counter() - began)
+    for name, seconds in (("words", words), ("vectors", vectors)):
+        for quantile in (50, 95):
+            value = float(np.percentile(seconds, quantile))
+            yield Row("freshness", f"from a save to its {name}, p{quantile}", "s", [value])
+
+
 MEASURES: dict[str, Callable[[Subject], Iterator[Row]]] = {
-    each.__name__.removeprefix("bench."): each.measure for each in ORDER
+    "index": measure_index,
+    "disk": measure_disk,
+    "start": measure_start,
+    "query": measure_query,
+    "memory": measure_memory,
+    "freshness": measure_freshness,
 }
-"""What can be measured, in the order in which it is done."""
-
-OWN_NOTES = ("freshness", "vaults", "duplicates", "copies")
-"""They make notes of their own, and need no index of the folder."""
-
-ON_REQUEST = (*OWN_NOTES, "engine")
-"""Measured where they are named only: those, and what starts a database."""
-
-MADE = 100
-"""Notes that are made up where no folder is named."""
+"""All that can be measured, in this order. `freshness` edits the notes, so it comes last."""
 
 
-def main(arguments: Sequence[str], embedder: Embedder | None = None) -> None:
-    """Measure what is named, else all but what is on request, and print a table."""
-    given = options().parse_args(arguments)
-    if given.as_it_is and not (given.folder and given.index):
-        options().error("--as-it-is needs --folder and --index: the index that is there")
-    names = [name for name in MEASURES if name in (given.what or MEASURES.keys() - ON_REQUEST)]
-    earlier, about = read_record(given.compare) if given.compare else {}, machine()
-    with tempfile.TemporaryDirectory(prefix="thumbindex-bench-") as made:
-        root = Path(made).resolve()
-        folder, index = given.folder, given.index
-        if folder is None:
-            folder, index = root / "vault", root / "index"
-            make_vault(folder, given.made or MADE, given.characters)
-        if given.as_it_is:
-            index = Path(shutil.copytree(given.index, root / "index"))
-        (root / "scratch").mkdir()
-        opening = Opening((str(folder.resolve()),), index, given.config, tuple(given.overrides))
-        subject, rows = Subject(opening, root / "scratch", given, embedder), list[Row]()
-        if not set(names) <= set(OWN_NOTES) and not given.as_it_is:
-            rows += index_rows(subject)
-        for name in names:
-            print(f"{name} …", file=sys.stderr, flush=True)
-            for row in MEASURES[name](subject):
-                rows.append(row)
-                # an hour may end in an error
-                print(f"  {row.name}: {row.median:,.4g} {row.unit}", file=sys.stderr, flush=True)
-    print("\n".join(table(rows, about, earlier)))
-    if given.json:
-        write_record(given.json, rows, about)
-    if given.plots:
-        print("\n".join(map(str, draw_growth(given.plots, rows))))
+# ------------------------------------------------------------------ how
 
 
-def index_rows(subject: Subject) -> Iterator[Row]:
-    """Bring the folder's index up to date; yield what that took, and the most memory that this
-    process has held by then, where it did anything.
-    """
+def rounds(subject: Subject) -> range:
+    return range(subject.given.rounds)
+
+
+def timed(work: Callable[[], object]) -> float:
     began = time.perf_counter()
-    with subject.open() as library, ProgressDisplay() as show:
-        report = library.index(words_only=subject.given.words_only, progress=show)
-    seconds = time.perf_counter() - began
-    if report.added or report.changed or report.embedded:
-        note = (
-            f"{report.chunks:,} chunks of {report.added + report.changed:,} files, "
-            f"{report.embedded:,} texts embedded"
-        )
-        yield Row("index", "the folder, indexed once", "s", [seconds], note=note)
-        if sys.platform == "linux":
-            import resource  # Windows has none
+    work()
+    return time.perf_counter() - began
 
-            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            yield Row(
-                "index",
-                "resident, most",
-                "MB",
-                [1024 * most / 1e6],
-                note="of the process that indexed",
-            )
+
+def run_command(verb: str, *options: str, subject: Subject) -> tuple[float, float, float]:
+    """Run a command of thumbindex; return its seconds, its processor time and its most memory, in
+    megabytes.
+    """
+    command = [*SERVE[:-1], verb, *options, *subject.opening().arguments()]
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if not hasattr(os, "wait4"):  # Windows
+        code, usage = process.wait(), None
+    else:
+        _, code, usage = os.wait4(process.pid, 0)
+        process.returncode = code
+    if code:
+        raise SystemExit(f"`thumbindex {verb}` failed: run it on {subject.folder} to see why.")
+    seconds = time.perf_counter() - began
+    if usage is None:
+        return seconds, 0.0, 0.0
+    kilobytes = usage.ru_maxrss / (1024 if sys.platform == "darwin" else 1)
+    return seconds, usage.ru_utime + usage.ru_stime, kilobytes * 1024 / 1e6
+
+
+def memory_of(process: int) -> int:
+    """Return the bytes that a process and its descendants hold; a page that several processes map
+    is divided among them.
+    """
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0  # it has ended
+    own = next(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return own + sum(map(memory_of, children_of(process)))
+
+
+def draw_questions(library: Library, wanted: int) -> list[str]:
+    """Draw questions from the notes, always the same: a heading, or three to eight words of a
+    paragraph.
+    """
+    chance, found = random.Random(1), dict[str, None]()
+    entries = library.outline()
+    for _ in range(20 * wanted):
+        excerpt = library.read(chance.choice(entries).path, exact=True)
+        lines = [line for line in visible(excerpt.text).splitlines() if len(line.split()) > 2]
+        if not lines:
+            continue
+        words = chance.choice(lines).strip("#-* ").split()
+        start = chance.randrange(max(1, len(words) - 3))
+        found[" ".join(words[start : start + chance.randint(3, 8)])] = None
+        if len(found) == wanted:
+            break
+    drawn = list(found)
+    if not drawn:
+        raise SystemExit("The notes have no lines of three words to draw questions from.")
+    return [drawn[number % len(drawn)] for number in range(wanted)]
+
+
+def machine() -> dict[str, Any]:
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return {
+        "version": version("thumbindex"),
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "load": load,
+    }
+
+
+Earlier = Mapping[tuple[str, str], Sequence[float]]
+
+
+def read_record(path: Path) -> Earlier:
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    return {(row["what"], row["name"]): row["values"] for row in rows}
+
+
+def table(rows: Sequence[Row], earlier: Earlier) -> Iterator[str]:
+    """Yield the lines of a table: the median of each figure, its range, and its change."""
+    cells = [["what", "figure", "median", "from", "to", "unit"]]
+    cells[0] += ["before", "change"] if earlier else []
+    for row in rows:
+        span = [min(row.values), max(row.values)] if len(row.values) > 1 else []
+        line = [row.what, row.name, figure(median(row.values)), *map(figure, span)]
+        line += [""] * (5 - len(line)) + [row.unit]
+        if earlier:
+            before = earlier.get((row.what, row.name))
+            was = median(before) if before else 0.0
+            change = f"{median(row.values) / was - 1:+.0%}" if was else ""
+            line += [figure(was) if before else "", change]
+        cells.append(line)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        yield "  ".join(padded).rstrip()
+    yield from dict.fromkeys(f"{row.what}: {row.note}" for row in rows if row.note)
+
+
+def figure(value: float) -> str:
+    """Write a number with three digits that count."""
+    if abs(value) >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
 
 
 def options() -> argparse.ArgumentParser:
-    """Return the command line."""
-    parser = argparse.ArgumentParser(
-        description="Measure what a folder costs, each figure beside what it is held against."
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
-    add(
-        "what",
-        nargs="*",
-        type=_measure,
-        metavar="WHAT",
-        help=f"any of {', '.join(MEASURES)}; without one, all but {', '.join(ON_REQUEST)}",
-    )
-    add("--folder", type=Path, metavar="DIR", help="the notes; without it, some are made up")
-    add(
-        "--made",
-        type=int,
-        default=0,
-        metavar="NOTES",
-        help=f"how many are made up ({MADE}; freshness and duplicates take more)",
-    )
-    add("--characters", type=int, default=5000, metavar="N", help="length of a made up note")
-    add("--index", type=Path, metavar="DIR", help="where the folder's index is, or is made")
-    add(
-        "--as-it-is",
-        action="store_true",
-        help="take a copy of the index, and leave it behind the notes where it is",
-    )
-    add("--config", type=Path, metavar="FILE", help="a configuration file")
-    add(
-        "--set",
-        action="append",
-        default=[],
-        dest="overrides",
-        metavar="KEY=VALUE",
-        help="a setting; repeatable",
-    )
-    add(
-        "--words-only",
-        action="store_true",
-        help="make no vectors for the folder: hours, where it is very large",
-    )
+    add("what", nargs="*", metavar="WHAT", help=f"any of {', '.join(MEASURES)}; else all")
+    add("--folder", type=Path, metavar="DIR", help="the notes; else some are made up")
+    add("--made", type=int, default=MADE, metavar="NOTES", help="how many are made up")
+    add("--characters", type=int, default=CHARACTERS, metavar="N", help="length of such a note")
+    add("--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE")
+    add("--words-only", action="store_true", help="make no vectors")
     add("--rounds", type=int, default=3, metavar="N", help="how often each clock is read")
-    add(
-        "--most",
-        type=int,
-        default=10_000,
-        metavar="CHUNKS",
-        help="the largest size that growth goes up to",
-    )
-    add(
-        "--edits", type=int, default=0, metavar="N", help="notes that freshness and duplicates edit"
-    )
-    add("--questions", type=int, default=100, metavar="N", help="that engine asks a round")
-    add(
-        "--clients",
-        type=int,
-        default=8,
-        metavar="N",
-        help="processes that ask engine at once, at most",
-    )
-    add(
-        "--seconds",
-        type=float,
-        default=10.0,
-        metavar="N",
-        help="how long those ask, and agents six times as long",
-    )
-    add(
-        "--queries",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="labeled queries that copies asks too; repeatable",
-    )
-    add(
-        "--eval",
-        type=Path,
-        metavar="DIR",
-        help="where answers looks for labeled queries that are named like the folder "
-        "(FOLDER.KIND.jsonl)",
-    )
-    add("--seed", type=int, default=1, metavar="N", help="which sections copies plants")
-    add("--json", type=Path, metavar="FILE", help="write every value of every round here")
-    add(
-        "--compare",
-        type=Path,
-        metavar="FILE",
-        help="show beside each figure what an earlier --json has",
-    )
-    add("--plots", type=Path, metavar="DIR", help="draw cost against size here (growth)")
+    add("--queries", type=Path, metavar="FILE", help="ask the questions of a labeled set")
+    add("--json", type=Path, metavar="FILE", help="write every value here")
+    add("--compare", type=Path, metavar="FILE", help="show the change since such a file")
     return parser
 
 
-def _measure(name: str) -> str:
-    if name not in MEASURES:
-        raise argparse.ArgumentTypeError(
-            f"there is no {name!r} to measure: name any of {', '.join(MEASURES)}"
+def main(arguments: Sequence[str]) -> None:
+    """Measure what is named, else everything, and print a table."""
+    parser = options()
+    given = parser.parse_args(arguments)
+    if unknown := set(given.what) - MEASURES.keys():
+        parser.error(f"{', '.join(sorted(unknown))}: name any of {', '.join(MEASURES)}")
+    if given.words_only:
+        given.overrides.append("encode.embed.model=./no-model")
+    earlier, rows = read_record(given.compare) if given.compare else {}, list[Row]()
+    about = machine()
+    with tempfile.TemporaryDirectory(prefix="thumbindex-", ignore_cleanup_errors=True) as made:
+        scratch = Path(made).resolve()
+        folder = given.folder or scratch / "vault"
+        if not given.folder:
+            make_vault(folder, given.made, given.characters)
+        subject = Subject(folder.resolve(), scratch, given)
+        names = [name for name in MEASURES if name in (given.what or MEASURES)]
+        if "index" not in names:
+            run_command("index", subject=subject)
+        for name in names:
+            print(f"{name} …", file=sys.stderr, flush=True)
+            if name == "start" or (name != "index" and not subject.questions):
+                subject.questions = questions_of(subject)
+            for row in MEASURES[name](subject):
+                rows.append(row)
+    print("\n".join(table(rows, earlier)))
+    if given.json:
+        record = {**about, "rows": [asdict(row) for row in rows]}
+        given.json.write_text(
+            json.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
         )
-    return name
+
+
+def questions_of(subject: Subject) -> list[str]:
+    if subject.given.queries:
+        return [query.query for query in load_queries(subject.given.queries)]
+    with open_library(subject.opening()) as library:
+        return draw_questions(library, QUESTIONS * subject.given.rounds + WARM)
 
 
 if __name__ == "__main__":
-    # leave as an exception does: what was made is deleted
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     main(sys.argv[1:])

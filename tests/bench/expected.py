@@ -57,6 +57,24 @@ class Expected:
         """
         return any(self._is_ignored(place, is_folder) for place, is_folder in _places(path))
 
+    def move(self, folder: str, to: str) -> None:
+        """Move a folder with its notes and ignore files."""
+
+        def moved(path: str) -> str:
+            return f"{to}{path.removeprefix(folder)}" if path.startswith(folder) else path
+
+        self.notes = {moved(path): note for path, note in self.notes.items()}
+        self.rules = {moved(path): rules for path, rules in self.rules.items()}
+
+    def forget(self, folder: str) -> None:
+        """Delete a folder."""
+        self.notes = {
+            path: note for path, note in self.notes.items() if not path.startswith(folder)
+        }
+        self.rules = {
+            path: each for path, each in self.rules.items() if not path.startswith(folder)
+        }
+
     def _is_ignored(self, place: str, is_folder: bool) -> bool:
         said = False
         for above in ["", *(f"{folder}/" for folder, _ in list(_places(place))[:-1])]:

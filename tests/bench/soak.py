@@ -1,0 +1,479 @@
+"""Edit a watched vault at random, ask two servers meanwhile, and compare both with a model.
+
+    python tests/bench/soak.py [--minutes 10 | --steps N] [--seed 1] [--burst 1000]
+
+Steps write, save, rename, recase, move and delete notes and folders, mark notes private, write
+ignore files, and kill servers, their children and command lines. At every moment nothing private
+or gone may be found (`expected.py` is the model). Whenever the index has settled, everything that
+is there must be found, and in the end the index must equal a fresh build. Halfway a burst of many
+new notes comes at once. The program prints the time of questions, also in the burst, and the
+memory of a server that lived from first to last. Linux only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+# The shared modules of the tests lie one folder up.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.expected import IGNORE_FILES, Expected, Note
+from dump import logical_dump
+from servers import SERVE, ServerProcess, await_start, children_of
+from thumbindex.errors import ThumbindexError
+from thumbindex.library import Library
+from thumbindex.serve.opening import Opening, open_library
+from waiting import until
+
+FOLDERS = ("", "a/", "b/", "a/b/", "c/D/", "c/ü/", "sealed/")
+NAMES = ("one.md", "Two.md", "three.markdown", "vier füñf.md")
+PATHS = tuple(f"{folder}{name}" for folder in FOLDERS for name in NAMES)
+RULES = ("b/", "/a/", "/c/D/", "one.md", "*.md", "!Two.md", "!b/", "vier*")
+PRIVATE_GLOB = "sealed/"
+
+ANCHORS = 20
+"""Notes that no step touches and no ignore rule matches: they are asked for all the time."""
+
+BEGINNINGS = {
+    "": "",
+    "key": "---\nprivate: true\n---\n",
+    "tag": "---\ntags: [garden, private/diary]\n---\n",
+    "in the text": "",
+    "other": "---\ntags: [garden]\n---\n",
+}
+"""The beginning of a note by its mark. All but the first and the last make it private."""
+
+PARAGRAPHS = (
+    "Apples keep in a cool cellar until spring, when the last of them taste best. " * 4,
+    "The bees come out on the first warm day, and the hive hums in the shadow of the wall. " * 4,
+    "A ladder, a basket and a dry morning are all that it takes; the press is in the barn. " * 4,
+    "- stone\n- river\n- gate\n\n```sh\nmake juice --press=3\n```",
+)
+
+SETTLE_SECONDS = 120.0
+"""A quiet machine needs about two."""
+
+QUESTIONS_A_SECOND = 5
+
+LEVEL_MINUTES, LEVEL = 5.0, 1.25
+"""In runs of at least five minutes a server may hold 1.25 times in the last quarter what it held
+in the second.
+"""
+
+
+class Asker(threading.Thread):
+    """Asks a server for anchors, a few times a second; keeps the seconds of each answer."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        super().__init__(daemon=True)
+        self.server, self.phase, self.ended = server, "at rest", threading.Event()
+        self.seconds: dict[str, list[float]] = {"at rest": [], "in the burst": []}
+        self.wrong: list[str] = []
+
+    def run(self) -> None:
+        number = 0
+        while not self.ended.wait(1 / QUESTIONS_A_SECOND):
+            number, phase, began = (number + 1) % ANCHORS, self.phase, time.monotonic()
+            try:
+                answer = self.server.call("query", query=f'"anchorword{number}"', limit=3)
+                paths = [result["path"] for result in answer["results"]]
+                if paths[:1] != [anchor(number)]:
+                    self.wrong.append(f"{anchor(number)} is not first: {paths}")
+            except ThumbindexError as error:
+                self.wrong.append(str(error))
+            self.seconds[phase].append(time.monotonic() - began)
+
+
+class Soak:
+    """A vault, its model, two servers, and the steps."""
+
+    def __init__(self, made: Path, seed: int, settings: Iterable[str]) -> None:
+        self.made, self.root = made, made / "vault"
+        self.random, self.expected = random.Random(seed), Expected(globs=(PRIVATE_GLOB,))
+        self.taken, self.journal = Counter[str](), deque[str](maxlen=30)
+        self.memory: list[int] = []
+        self.checked = 0  # the words that were looked for when the index last settled
+        glob = f"corpus.private.globs=['{PRIVATE_GLOB}']"
+        self.opening = Opening((str(self.root),), made / "index", None, (glob, *settings))
+        for number in range(ANCHORS):
+            self.put(anchor(number), word=f"anchorword{number}")
+        self.library = open_library(self.opening)
+        self.library.index()
+        self.servers = [self.serve(), self.serve()]
+        await_start(self.servers[0].call, self.root)
+        (self.root / "started.md").unlink()
+        self.asker = Asker(self.servers[0])
+        self.asker.start()
+
+    # -------------------------------------------------------------- steps
+
+    def step(self) -> None:
+        """Take one step that is possible now, then look."""
+        steps = {
+            self.write: 10,
+            self.save: 8,
+            self.write_in_pieces: 3,
+            self.delete: 3,
+            self.rename: 6,
+            self.recase: 2,
+            self.move: 4,
+            self.delete_folder: 1,
+            self.ignore: 3,
+            self.unignore: 3,
+            self.kill_child: 2,
+            self.kill_server: 2,
+            self.kill_command: 2,
+        }
+        act = self.random.choices(list(steps), list(steps.values()))[0]
+        told = act()
+        if told is not None:
+            self.taken[act.__name__] += 1
+            self.journal.append(f"{act.__name__}: {told}")
+        self.look()
+        time.sleep(self.random.random() * 0.3)
+
+    def write(self) -> str:
+        """Write a note, a new one or over the one that is there."""
+        path, mark = self.random.choice(PATHS), self.random.choice(list(BEGINNINGS))
+        self.put(path, mark)
+        return f"{path} {mark}"
+
+    def save(self) -> str | None:
+        """Save a note as editors do: written beside it and put in its place."""
+        if not (path := self.some_note()):
+            return None
+        beside = self.root / f"{path}.tmp"
+        private = self.expected.notes[path].is_private
+        text, word = self.text("key" if private else "")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(self.root / path)
+        self.expected.notes[path] = Note(word, private)
+        return path
+
+    def write_in_pieces(self) -> str | None:
+        """Write a note that is read meanwhile: empty, half, whole."""
+        path = self.random.choice(PATHS)
+        text, word = self.text("")
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        self.expected.notes[path] = Note(word)
+        with (self.root / path).open("w", encoding="utf-8") as file:
+            for piece in (text[: len(text) // 2], text[len(text) // 2 :]):
+                time.sleep(self.random.random() * 0.4)
+                file.write(piece)
+                file.flush()
+        return path
+
+    def delete(self) -> str | None:
+        if path := self.some_note():
+            (self.root / path).unlink()
+            del self.expected.notes[path]
+        return path
+
+    def rename(self) -> str | None:
+        path, free = self.some_note(), sorted(set(PATHS) - self.expected.notes.keys())
+        if not path or not free:
+            return None
+        return self._rename(path, self.random.choice(free))
+
+    def recase(self) -> str | None:
+        """Rename a note so that only upper and lower case differ."""
+        if not (path := self.some_note()):
+            return None
+        folder, _, name = path.rpartition("/")
+        to = f"{folder}/{name.swapcase()}".lstrip("/")
+        return None if to in self.expected.notes else self._rename(path, to)
+
+    def _rename(self, path: str, to: str) -> str:
+        (self.root / to).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).rename(self.root / to)
+        self.expected.notes[to] = self.expected.notes.pop(path)
+        return f"{path} -> {to}"
+
+    def move(self) -> str | None:
+        """Move a folder with all that is in it, ignore files too."""
+        moves = [
+            (folder, to)
+            for folder in FOLDERS
+            for to in (*FOLDERS, "e/")
+            if folder
+            and (self.root / folder).is_dir()
+            and not (self.root / to).exists()
+            and not to.startswith(folder)
+        ]
+        if not moves:
+            return None
+        folder, to = self.random.choice(moves)
+        (self.root / to).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / folder).rename(self.root / to)
+        self.expected.move(folder, to)
+        return f"{folder} -> {to}"
+
+    def delete_folder(self) -> str | None:
+        if not (self.root / "a").is_dir():
+            return None
+        shutil.rmtree(self.root / "a")
+        self.expected.forget("a/")
+        return "a/"
+
+    def ignore(self) -> str:
+        folder, name = self.random.choice(("", "a/", "c/")), self.random.choice(IGNORE_FILES)
+        rules = self.random.choices(RULES, k=self.random.randint(1, 3))
+        (self.root / folder).mkdir(parents=True, exist_ok=True)
+        (self.root / folder / name).write_text("# left out\n" + "\n".join(rules), encoding="utf-8")
+        self.expected.rules[f"{folder}{name}"] = tuple(rules)
+        return f"{folder}{name} {rules}"
+
+    def unignore(self) -> str | None:
+        if not self.expected.rules:
+            return None
+        path = self.random.choice(sorted(self.expected.rules))
+        (self.root / path).unlink()
+        del self.expected.rules[path]
+        return path
+
+    def kill_child(self) -> str | None:
+        """Kill the child of a server, whatever it does just now."""
+        server = self.random.choice(self.servers)
+        for pid in children_of(server.process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                return str(pid)
+        return None
+
+    def kill_server(self) -> str:
+        """Kill the second server, and start another one."""
+        pids = [self.servers[1].process.pid, *children_of(self.servers[1].process.pid)]
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.servers[1].end()
+        self.servers[1] = self.serve()
+        return str(pids)
+
+    def kill_command(self) -> str:
+        """Kill a command line that indexes."""
+        options = self.random.choice(((), ("--verify",), ("--rebuild",)))
+        command = [*SERVE[:-1], "index", *options, *self.opening.arguments()]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(self.random.random() * 4)
+        process.kill()
+        return f"{options} ended with {process.wait()}"
+
+    def burst(self, count: int) -> None:
+        """Write many notes at once, wait until they are found, and delete them."""
+        self.asker.phase, began = "in the burst", time.monotonic()
+        for number in range(count):
+            self.put(f"burst/{number % 20}/{number}.markdown")
+        self.settle(SETTLE_SECONDS + count / 5)
+        self.asker.phase, seconds = "at rest", time.monotonic() - began
+        print(f"burst: {count:,} new notes, all found with their vectors after {seconds:.1f} s")
+        shutil.rmtree(self.root / "burst")
+        self.expected.forget("burst/")
+        self.look()
+        self.settle(SETTLE_SECONDS + count / 5)
+
+    # -------------------------------------------------------------- what must hold
+
+    def look(self) -> None:
+        """Check, in the middle of all this, that nothing private or gone is found."""
+        there = {path for path in self.expected.notes if not self.expected.is_private(path)}
+        listed = {entry.path for entry in self.library.outline()}
+        assert listed <= there, f"listed, but private or gone: {sorted(listed - there)}"
+        question = f"apples bees ladder {self.expected.words[-1]}"
+        answer = self.random.choice(self.servers).call("query", query=question, limit=20)
+        found = {result["path"] for result in answer["results"]}
+        assert found <= there, f"found, but private or gone: {sorted(found - there)}"
+
+    def settle(self, seconds: float = SETTLE_SECONDS) -> None:
+        """Wait until all is indexed; then the model must hold."""
+
+        def is_settled(server: ServerProcess) -> bool:
+            fresh = server.call("query", query="settled", limit=1, wait_fresh=2)["index"]
+            pending = server.call("status")["folders"][0]["index"]["pending"]
+            return bool(fresh.get("fresh")) and pending == 0
+
+        for server in self.servers:
+            assert until(partial(is_settled, server), seconds), f"not settled within {seconds:g} s"
+        self.library.query("settled", limit=1, wait_fresh=5)  # it lists what it has opened
+        visible = self.expected.visible()
+        words = [
+            *self.expected.words[self.checked :],
+            *self.random.sample(list(visible.values()), 8),
+        ]
+        self.compare(words)
+        self.checked = len(self.expected.words)
+        self.memory.append(memory_of(self.servers[0].process.pid))
+
+    def compare(self, words: Iterable[str]) -> None:
+        """Compare lists, words and what can be read with the model."""
+        visible = self.expected.visible()
+        listed = [entry.path for entry in self.library.outline()]
+        assert listed == sorted(visible), f"listed: {listed}, to be listed: {sorted(visible)}"
+        where = {word: path for path, word in visible.items()}
+        server = self.random.choice(self.servers)
+        for word in dict.fromkeys(words):
+            results = server.call("query", query=f'"{word}"')["results"]
+            found = {result["path"] for result in results if word in result["text"]}
+            wanted = {where[word]} if word in where else set()
+            assert found == wanted, f"{word} is found in {sorted(found)}, stands in {wanted}"
+        for path in self.expected.notes.keys() - visible.keys():
+            with suppress(ThumbindexError):
+                assert server.call("read", path=path)["path"] != path, f"{path} can be read"
+
+    def finish(self) -> None:
+        """Look for every word that there ever was, and compare the index with a fresh build."""
+        self.settle()
+        self.compare(self.expected.words)
+        opening = self.opening
+        fresh_opening = Opening(opening.folder, self.made / "fresh", None, opening.overrides)
+        with open_library(fresh_opening) as fresh:
+            fresh.index()
+            wanted = dump(fresh)
+        until(lambda: dump(self.library) == wanted, SETTLE_SECONDS)
+        grown = dump(self.library)
+        differing = [name for name in wanted if grown[name] != wanted[name]]
+        assert not differing, f"not equal to a fresh build: {differing}"
+        assert not self.asker.wrong, (
+            f"{len(self.asker.wrong)} wrong answers: {self.asker.wrong[:5]}"
+        )
+
+    def report(self, minutes: float) -> None:
+        """Print the figures; memory that still grows in a long run is a failure."""
+        for phase, seconds in self.asker.seconds.items():
+            if len(seconds) > 1:
+                cuts = quantiles(seconds, n=20, method="inclusive")
+                print(
+                    f"questions {phase}: {len(seconds):,}, p50 {cuts[9]:.3f} s, "
+                    f"p95 {cuts[18]:.3f} s, longest {max(seconds):.3f} s"
+                )
+        quarter = max(1, len(self.memory) // 4)
+        early = median(self.memory[quarter : 2 * quarter] or self.memory)
+        late = median(self.memory[-quarter:])
+        print(
+            f"memory of server 1: {early:.0f} MB in the second quarter, {late:.0f} MB in the last"
+        )
+        if minutes >= LEVEL_MINUTES:
+            assert late <= LEVEL * early, "the memory of a server grows"
+
+    # -------------------------------------------------------------- how
+
+    def serve(self) -> ServerProcess:
+        return ServerProcess(self.opening.arguments()).__enter__()
+
+    def some_note(self) -> str | None:
+        notes = sorted(path for path in self.expected.notes if not path.startswith("anchors/"))
+        return self.random.choice(notes) if notes else None
+
+    def put(self, path: str, mark: str = "", word: str = "") -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        text, word = self.text(mark, word)
+        (self.root / path).write_text(text, encoding="utf-8")
+        self.expected.notes[path] = Note(word, mark in ("key", "tag", "in the text"))
+
+    def text(self, mark: str, word: str = "") -> tuple[str, str]:
+        """Return a text, and a word that no other text has."""
+        word = word or word_of(len(self.expected.words))
+        self.expected.words.append(word)
+        paragraphs = self.random.choices(PARAGRAPHS, k=self.random.randrange(5))
+        link = self.random.choice(NAMES).rpartition(".")[0]
+        parts = [
+            f"{BEGINNINGS[mark]}# Note",
+            *paragraphs[:2],
+            f"The word is {word}, and [[{link}]] knows it.",
+            "## Later",
+            *paragraphs[2:],
+            "#private/journal" if mark == "in the text" else "#open",
+        ]
+        return "\n\n".join(parts) + "\n", word
+
+    def close(self) -> None:
+        self.asker.ended.set()
+        self.asker.join()
+        for server in self.servers:
+            server.process.kill()
+            server.end()
+        self.library.close()
+
+
+def anchor(number: int) -> str:
+    return f"anchors/anchor {number}.markdown"
+
+
+def word_of(number: int) -> str:
+    """Return a word of its own for each number, all of one length: a text that is written anew
+    often keeps its size.
+    """
+    syllables = ("ba", "ke", "mi", "lo", "tu", "fa", "de", "ri", "no", "xu")
+    return "zu" + "".join(syllables[int(digit)] for digit in f"{number:06d}")
+
+
+def memory_of(pid: int) -> int:
+    """Return the megabytes that a process holds for itself."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("RssAnon:"))
+
+
+def dump(library: Library) -> dict[str, list[Any]]:
+    (reader,) = library._readers
+    return logical_dump(reader.store, reader.folder.places)
+
+
+def main() -> int:
+    """Run until the time is up or the steps are taken; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--steps", type=int, default=0, help="take so many steps instead")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--burst", type=int, default=1000, help="notes that come at once")
+    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
+    given = parser.parse_args()
+    began, number, has_burst = time.monotonic(), 0, False
+    with tempfile.TemporaryDirectory(prefix="thumbindex-", ignore_cleanup_errors=True) as made:
+        soak = Soak(Path(made).resolve(), given.seed, given.settings)
+
+        def share() -> float:
+            passed = (time.monotonic() - began) / (60 * given.minutes)
+            return number / given.steps if given.steps else passed
+
+        try:
+            while share() < 1:
+                for _ in range(soak.random.randint(1, 12)):
+                    soak.step()
+                    number += 1
+                soak.settle()
+                if share() >= 0.5 and not has_burst:
+                    has_burst = True
+                    soak.burst(given.burst)
+            soak.finish()
+            minutes = (time.monotonic() - began) / 60
+            print(f"{number:,} steps in {minutes:.1f} minutes: {dict(soak.taken.most_common())}")
+            soak.report(minutes)
+        except (AssertionError, ThumbindexError) as error:
+            print("the last steps:", *soak.journal, sep="\n  ")
+            print(f"FAILED after {number:,} steps, seed {given.seed}: {error}")
+            return 1
+        finally:
+            soak.close()
+    print(f"HELD: equal to a fresh build, seed {given.seed}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
