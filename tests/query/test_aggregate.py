@@ -4,15 +4,7 @@ import numpy as np
 import pytest
 
 from thumbindex.model import ChunkId, DocumentId, Hit, Query, RankedList
-from thumbindex.query.retrieve import (
-    BESIDE,
-    add_whole,
-    aggregate,
-    best_cosines,
-    by_meaning,
-    luck,
-    with_neighbors,
-)
+from thumbindex.query.retrieve import add_whole, best_cosines, by_meaning, luck, with_neighbors
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
@@ -23,18 +15,6 @@ def test_a_documents_words_count_beside_its_best_chunk():
         0: 6.0,
         1: 1.0,
     }
-
-
-def test_whole_documents_count_where_words_are_searched_and_nowhere_else():
-    found = RankedList((Hit(ChunkId(0), DocumentId(0), 1, 4.0),), {DocumentId(0): 2.0})
-    search = Search(
-        Query("x"),
-        "x",
-        lists=dict.fromkeys(("search_keyword", "search_code", "search_graph"), found),
-    )
-    tools = Tools(memory_snapshot([document("a.md", "text")]))
-    scores = [each.documents[DocumentId(0)] for each in aggregate(search, tools).lists.values()]
-    assert scores == [6.0, 6.0, 2.0]
 
 
 def test_only_the_best_chunks_count_and_missing_ones_cost_nothing():
@@ -67,21 +47,6 @@ def test_a_documents_meaning_is_that_of_its_best_chunks_the_best_above_all_less_
     )
 
 
-def test_a_chunk_without_a_vector_is_left_out():
-    assert best_cosines([ChunkId(0), ChunkId(1)], [float("nan"), 0.3], 3) == {1: 0.3}
-
-
 def test_a_chunk_among_near_ones_comes_before_an_equal_one_that_stands_alone():
     scores = with_neighbors(np.array([0.2, 0.8, 0.2, 0.6, 0.8, 0.6], dtype=np.float32), [3, 3])
     assert scores[4] > scores[1]
-
-
-def test_a_neighbor_is_of_the_same_document():
-    alone = with_neighbors(np.array([0.9, 0.5], dtype=np.float32), [1, 1])
-    assert alone.tolist() == pytest.approx([0.9, 0.5])
-
-
-def test_a_neighbor_without_a_vector_costs_nothing():
-    scores = with_neighbors(np.array([np.nan, 0.5, 0.9], dtype=np.float32), [3])
-    assert np.isnan(scores[0])
-    assert scores[1:].tolist() == pytest.approx([0.5 + BESIDE * 0.4, 0.9 - BESIDE * 0.4])

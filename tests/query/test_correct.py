@@ -52,21 +52,7 @@ def test_an_unknown_word_becomes_the_closest_known_one(asked: str, searched: str
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        '"subcription"',
-        "`subcription`",
-        "[[subcription]]",
-        "--subcription",
-        "get_subcription",
-        "subcription2",
-        "PLUIGN docs",
-        "syn",
-        "Zürich",
-        "プラグイン",
-        "subcription設定",
-        "구독",
-    ],
+    "text", ['"subcription"', "`subcription`", "--subcription", "PLUIGN docs", "syn", "プラグイン"]
 )
 def test_quoted_code_like_and_short_words_are_left_alone(text: str) -> None:
     assert corrected(text) == text
@@ -75,9 +61,7 @@ def test_quoted_code_like_and_short_words_are_left_alone(text: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "searched"),
     [
-        ("écrna noir", "ecran noir"),
         ("l'éccran, d'applicatoin", "l'ecran, d'application"),
-        ("¿configurción?", "¿configuracion?"),
         ("HAR-Daeti exportieren", "HAR-datei exportieren"),
         ("«Zwei-Fakktor-Anmeldung»", "«Zwei-faktor-Anmeldung»"),
         ("закладак", "закладка"),
@@ -96,20 +80,6 @@ def test_accents_elisions_hyphens_and_marks_of_other_languages_hide_no_misspelt_
         correct_text(asked, lambda word: None if word in lexicon else nearest(word, lexicon))
         == searched
     )
-
-
-def test_a_known_word_is_never_touched() -> None:
-    assert corrected("account accounts sync") == "account accounts sync"
-
-
-def test_two_edits_need_a_long_word() -> None:
-    assert (nearest("sbscripton", LEXICON), nearest("acont", LEXICON)) == ("subscription", None)
-
-
-def test_distance_decides_before_first_letter_frequency_and_alphabet() -> None:
-    assert nearest("tabel", {"label": 90, "table": 5, "tabes": 9}) == "tabes"
-    assert nearest("cable", {"fable": 90, "cables": 1}) == "cables"
-    assert nearest("marker", {"barker": 2, "darker": 2}) == "barker"
 
 
 def test_a_word_of_a_text_heading_title_or_alias_is_right_in_its_plural_too() -> None:
@@ -139,27 +109,7 @@ def test_a_mistake_that_stemming_forgives_is_corrected_all_the_same() -> None:
     assert (correction("independeent", tools), correction("app", tools)) == ("independent", None)
 
 
-def test_a_part_of_one_identifier_alone_is_corrected_to_what_people_write() -> None:
-    tools = Tools(
-        memory_snapshot(
-            [
-                document("a.md", "We move to PostgreSQL."),
-                document("b.md", "`getUser` and `userName`"),
-            ]
-        )
-    )
-    assert [correction(word, tools) for word in ("postgres", "postgrs", "usser")] == [
-        "postgresql",
-        "postgresql",
-        "user",
-    ]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["a" * 9_999, "ﷺ" * 3_000, "ﬃ" * 9_999, "".join(map(chr, range(0x4E00, 0x4E00 + 9_999)))],
-    ids=["Latin", "Arabic", "ligatures", "Chinese"],
-)
+@pytest.mark.parametrize("text", ["ﷺ" * 3_000, "".join(map(chr, range(0x4E00, 0x4E00 + 9_999)))])
 def test_a_question_that_is_one_endless_word_asks_the_index_little(text: str) -> None:
     class Counting(MemoryKeywordIndex):
         asked = 0
@@ -174,27 +124,9 @@ def test_a_question_that_is_one_endless_word_asks_the_index_little(text: str) ->
     assert keyword.asked < 1_000
 
 
-def test_a_hundred_thousand_words_are_searched_in_a_blink() -> None:
-    lexicon = {
-        f"{a}{b}{c}{d}{e}": 1
-        for a in "bcdfghklmn"
-        for b in "aeiouaeiou"
-        for c in "stvwxzprlm"
-        for d in "aeiou"
-        for e in ("n", "nd", "nde", "nder")
-    }
-    began = time.perf_counter()
-    assert nearest("basamder", lexicon | {"basander": 1}) == "basander"
-    assert time.perf_counter() - began < 1.0
-
-
 def test_endings_are_no_mistakes_and_suffixes_no_words() -> None:
     lexicon = {"strange": 9, "stranded": 1, "less": 50, "end": 50, "sends": 9}
     assert [nearest(word, lexicon) for word in ("strangers", "endless")] == [None, None]
-
-
-def test_a_short_word_keeps_its_first_letter() -> None:
-    assert (nearest("memo", {"demo": 9}), nearest("meno", {"demo": 9, "menu": 1})) == (None, "menu")
 
 
 def test_no_more_than_twenty_unknown_words_are_corrected() -> None:

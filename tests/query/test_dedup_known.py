@@ -77,16 +77,3 @@ def test_a_repeat_inside_a_document_is_no_search_unit_and_is_named_by_the_kept_o
         (passage.match_start, [place.start_line for place in passage.also_in])
         for passage in search.passages
     ] == [(3, [7])]
-
-
-def test_filters_and_repeats_narrow_together(knowing) -> None:
-    snapshot = knowing(memory_snapshot(NOTES), repeats=[1])
-    found = [
-        begin(Query("x", filters=filters), Tools(snapshot)).within
-        for filters in (Filters(), Filters(path=("[ab].md",)))
-    ]
-    assert [each.first(9) for each in found if each] == [[0, 2], [0]]
-
-
-def test_where_nothing_is_repeated_or_filtered_nothing_is_masked() -> None:
-    assert begin(Query("x"), Tools(memory_snapshot(NOTES))).within is None

@@ -3,9 +3,8 @@ from dataclasses import replace
 import numpy as np
 
 from thumbindex.model import Query
-from thumbindex.query.copies import dedup_semantic, stored_cosines, thresholds
+from thumbindex.query.copies import dedup_semantic
 from thumbindex.query.stage import Search, Tools
-from thumbindex.settings import DedupSemanticSettings
 from thumbindex.testing import FakeEmbedder, MemoryVectorIndex, document, memory_snapshot
 
 SAME_WORDS = (
@@ -26,10 +25,6 @@ def kept(candidates, *documents, matrix=None) -> list[int]:
             Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)
         ).candidates
     ]
-
-
-def test_the_same_meaning_in_other_order_is_dropped(candidates) -> None:
-    assert kept(candidates, document("a.md", "\n\n".join(SAME_WORDS))) == [0]
 
 
 def test_documents_must_be_more_alike_than_chunks_of_one_document(candidates) -> None:
@@ -57,10 +52,7 @@ def test_a_negation_keeps_both(candidates) -> None:
         candidates,
         document("a.md", "the app does support cloud sync\n\nthe app does not support cloud sync"),
         matrix=[[1, 0], [1, 0]],
-    ) == [
-        0,
-        1,
-    ]
+    ) == [0, 1]
 
 
 def test_a_chunk_without_a_vector_is_kept(candidates) -> None:
@@ -77,11 +69,3 @@ def test_no_model_is_called(candidates) -> None:
         Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot, embedder=embedder)
     )
     assert embedder.embedded == before
-
-
-def test_no_candidates_stay_none() -> None:
-    assert (
-        stored_cosines(np.empty((0, 4), dtype=np.float32)).shape
-        == thresholds([], DedupSemanticSettings()).shape
-        == (0, 0)
-    )

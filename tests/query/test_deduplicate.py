@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from thumbindex.errors import UsageError
 from thumbindex.query.copies import MOST_SEMANTIC, remove_duplicates
-from thumbindex.settings import DeduplicateSettings, QuerySettings
+from thumbindex.settings import DeduplicateSettings
 
 items = st.lists(
     st.fixed_dictionaries(
@@ -57,31 +57,12 @@ def test_a_dotted_field_reaches_into_front_matter() -> None:
     ]
 
 
-def test_a_missing_field_makes_an_item_unique() -> None:
-    found = [
-        {"id": "a"},
-        {"id": "b", "front_matter": None},
-        {"id": "c", "front_matter": {"doc": None}},
-    ]
-    assert survivors(found, method="exact_field", field="front_matter.doc") == [
-        ("a", 1),
-        ("b", 1),
-        ("c", 1),
-    ]
-
-
 def test_empty_content_makes_an_item_unique() -> None:
     assert survivors([{"id": "a", "content": ""}, {"id": "b", "content": ""}, {"id": "c"}]) == [
         ("a", 1),
         ("b", 1),
         ("c", 1),
     ]
-
-
-def test_the_content_can_lie_in_another_field() -> None:
-    assert survivors(
-        [{"id": "a", "text": "x"}, {"id": "b", "text": "x"}], content_field="text"
-    ) == [("a", 2)]
 
 
 def test_the_same_meaning_is_kept_once() -> None:
@@ -91,15 +72,6 @@ def test_the_same_meaning_is_kept_once() -> None:
         {"id": "c", "content": "z", "embedding": [0.0, 1.0]},
     ]
     assert survivors(found, method="semantic") == [("a", 2), ("c", 1)]
-
-
-def test_each_is_compared_with_the_kept_ones_not_with_their_copies() -> None:
-    found = [
-        {"id": "a", "embedding": [1.0, 0.0]},
-        {"id": "b", "embedding": [0.8, 0.6]},
-        {"id": "c", "embedding": [0.28, 0.96]},
-    ]
-    assert survivors(found, method="semantic", similarity_threshold=0.7) == [("a", 2), ("c", 1)]
 
 
 def test_without_an_embedding_content_decides() -> None:
@@ -120,11 +92,6 @@ def test_a_differing_number_keeps_both_meanings() -> None:
     assert survivors(found, method="semantic") == [("a", 1), ("b", 1)]
 
 
-def test_too_many_items_by_meaning_are_refused() -> None:
-    with pytest.raises(UsageError, match="at most 500, not 501"):
-        remove_duplicates([{}] * (MOST_SEMANTIC + 1), DeduplicateSettings(method="semantic"))
-
-
 @pytest.mark.parametrize("given", [{"method": "bm25"}, {"keep": "best"}])
 def test_an_unknown_method_or_choice_is_refused_with_those_that_there_are(
     given: dict[str, str],
@@ -133,43 +100,6 @@ def test_an_unknown_method_or_choice_is_refused_with_those_that_there_are(
         UsageError, match=r"query\.deduplicate\..* must be one of .*(content_hash|highest_score)"
     ):
         remove_duplicates([{}], DeduplicateSettings(**given))
-
-
-def test_a_field_must_be_named() -> None:
-    with pytest.raises(UsageError, match=r"query\.deduplicate\.field"):
-        remove_duplicates([{}], DeduplicateSettings(method="exact_field"))
-
-
-def test_rule_off_by_default() -> None:
-    assert (
-        DeduplicateSettings().method,
-        DeduplicateSettings().keep,
-        QuerySettings().runs("deduplicate"),
-    ) == ("content_hash", "first", False)
-    assert (
-        DeduplicateSettings().field,
-        DeduplicateSettings().content_field,
-        DeduplicateSettings().similarity_threshold,
-    ) == ("", "content", 0.95)
-
-
-@pytest.mark.parametrize("method", ["exact_field", "content_hash", "semantic"])
-def test_rule_every_survivor_says_that_it_is_no_duplicate_and_counts_itself(method: str) -> None:
-    kept = remove_duplicates(
-        [{"content": "a", "id": 1}, {"content": "b", "id": 2}],
-        DeduplicateSettings(method=method, field="id"),
-    )
-    assert [each["dedup"] for each in kept] == [{"is_duplicate": False, "cluster_size": 1}] * 2
-
-
-@pytest.mark.parametrize("method", ["exact_field", "content_hash", "semantic"])
-def test_rule_no_items_no_survivors(method: str) -> None:
-    assert remove_duplicates([], DeduplicateSettings(method=method, field="id")) == []
-
-
-def test_rule_keep_last_counts_and_keeps_the_order_of_survivors() -> None:
-    found = [{"id": name, "content": content} for name, content in zip("abcd", "xyxz", strict=True)]
-    assert survivors(found, keep="last") == [("b", 1), ("c", 2), ("d", 1)]
 
 
 def test_rule_equal_highest_scores_keep_the_first_and_a_missing_score_is_the_lowest() -> None:
@@ -185,48 +115,8 @@ def test_rule_semantic_takes_five_hundred_items_and_refuses_one_more_by_no_other
     many = [{"id": n, "content": "same"} for n in range(MOST_SEMANTIC + 1)]
     assert survivors(many[:MOST_SEMANTIC], method="semantic") == [(0, 500)]
     assert survivors(many) == [(0, 501)]
-
-
-def test_rule_the_threshold_itself_is_a_duplicate() -> None:
-    found = [{"id": "a", "embedding": [1.0, 0.0]}, {"id": "b", "embedding": [0.6, 0.8]}]
-    assert (
-        survivors(found, method="semantic", similarity_threshold=0.6),
-        len(survivors(found, method="semantic", similarity_threshold=0.61)),
-    ) == (
-        [("a", 2)],
-        2,
-    )
-
-
-def test_rule_a_field_of_the_result_itself_and_a_literal_dotted_key_can_be_named() -> None:
-    found = [
-        {"id": "a", "path": "x.md"},
-        {"id": "b", "path": "x.md"},
-        {"id": "c", "a.b": 1},
-        {"id": "d", "a.b": 1},
-    ]
-    assert survivors(found, method="exact_field", field="path") == [("a", 2), ("c", 1), ("d", 1)]
-    assert survivors(found, method="exact_field", field="a.b") == [("a", 1), ("b", 1), ("c", 2)]
-
-
-def test_rule_an_item_s_own_facts_stay_as_they_are() -> None:
-    item = {"id": "a", "content": "x", "front_matter": {"k": [1]}}
-    kept = remove_duplicates([item, dict(item)])
-    assert (
-        {name: value for name, value in kept[0].items() if name != "dedup"},
-        "dedup" in item,
-    ) == (item, False)
-
-
-@pytest.mark.parametrize("length", [0, 3])
-def test_rule_an_embedding_that_is_empty_or_of_another_length_falls_back_to_content(
-    length: int,
-) -> None:
-    found = [
-        {"id": "a", "content": "x", "embedding": [1.0, 0.0]},
-        {"id": "b", "content": "x", "embedding": [1.0] * length},
-    ]
-    assert survivors(found, method="semantic") == [("a", 2)]
+    with pytest.raises(UsageError, match="at most 500, not 501"):
+        survivors(many, method="semantic")
 
 
 @given(

@@ -1,6 +1,4 @@
-import numpy as np
-
-from thumbindex.query.diversify import by_discount, in_order, marginal_relevance
+from thumbindex.query.diversify import by_discount, in_order
 from thumbindex.testing import document, memory_snapshot
 
 
@@ -14,38 +12,10 @@ def test_each_further_chunk_of_a_document_counts_for_less_and_another_document_c
     assert by_discount(made, 1.0, {}) == [0, 1, 2, 3]
 
 
-def test_of_one_document_alone_all_chunks_keep_their_order(candidates) -> None:
-    made = candidates(memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")]), 0.9, 0.9, 0.7)
-    assert [by_discount(made, discount, {}) for discount in (0.0, 0.8)] == [[0, 1, 2], [0, 1, 2]]
-
-
 def test_a_document_that_is_named_has_had_its_first_turn(candidates) -> None:
     snapshot = memory_snapshot([document("a.md", "one\n\ntwo"), document("b.md", "three")])
     first, *others = candidates(snapshot, 1.0, 0.9, 0.8)
     assert by_discount(others, 0.8, {first.document: 1}) == [1, 0]
-
-
-def test_a_repeated_text_waits_for_a_new_one() -> None:
-    vectors = np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32)
-    assert marginal_relevance([1.0, 0.9, 0.8], vectors, 0.7) == [0, 2, 1]
-
-
-def test_relevance_alone_changes_nothing() -> None:
-    vectors = np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32)
-    assert marginal_relevance([1.0, 0.9, 0.8], vectors, 1.0) == [0, 1, 2]
-
-
-def test_a_candidate_without_a_vector_competes_by_relevance() -> None:
-    vectors = np.array([[1, 0], [1, 0], [np.nan, np.nan]], dtype=np.float32)
-    assert marginal_relevance([1.0, 0.9, 0.8], vectors, 0.7) == [0, 2, 1]
-
-
-def test_ties_keep_their_order() -> None:
-    assert marginal_relevance([0.5, 0.5, 0.5], np.full((3, 1), np.nan, dtype=np.float32), 0.7) == [
-        0,
-        1,
-        2,
-    ]
 
 
 def test_scores_follow_the_new_order(candidates) -> None:

@@ -22,19 +22,6 @@ def test_terms_below_the_similarity_stay_out() -> None:
     assert nearest("money", nearest=3, similarity=0.7) == (Term("refund", 0.1),)
 
 
-def test_a_term_that_is_asked_or_added_already_is_not_added_again() -> None:
-    assert nearest("money", "refund", nearest=1, similarity=0.5) == (
-        Term("cash", 0.1),
-        Term("tree", 0.1),
-    )
-
-
-def test_known_words_call_no_model() -> None:
-    embedder = FakeEmbedder(2)
-    rows = term_vectors(["cash"], VOCABULARY, MATRIX, embedder)
-    assert (rows.tolist(), embedder.embedded) == (MATRIX[2:3].tolist(), 0)
-
-
 def test_an_unknown_word_is_embedded_where_there_is_a_model() -> None:
     embedder = FakeEmbedder(2)
     with_model, without = (
@@ -42,7 +29,3 @@ def test_an_unknown_word_is_embedded_where_there_is_a_model() -> None:
     )
     assert (with_model == embedder.embed_passages(["unheard"])).all()
     assert np.isnan(without).all()
-
-
-def test_an_unknown_word_without_a_model_adds_nothing() -> None:
-    assert nearest("unheard") == ()

@@ -9,7 +9,6 @@ from thumbindex.model import Explanation, Query
 from thumbindex.query.explain import explained
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Tools
-from thumbindex.settings import QuerySettings
 from thumbindex.testing import FakeEmbedder, FakeReranker, document, memory_snapshot
 
 DOCUMENTS = [
@@ -60,12 +59,6 @@ def test_each_retriever_tells_its_rank_its_score_and_its_share(explain):
     ) == (1, 3, 1.0)
 
 
-def test_the_retrievers_shares_add_up_to_one(explain):
-    found = explain("sync vaults", confidence={"minimum_relevance": 0.0})
-    weights = {each.retriever: each.weight for _, own in found for each in own.evidence}
-    assert sum(weights.values()) == pytest.approx(1.0)
-
-
 def test_the_cosine_is_that_of_the_chunk_that_matched(explain):
     embedder = FakeEmbedder()
     ((_, found),) = explain("trees", documents=DOCUMENTS[2:])
@@ -75,32 +68,9 @@ def test_the_cosine_is_that_of_the_chunk_that_matched(explain):
     )
 
 
-def test_a_term_is_named_with_its_fields_and_a_missing_one_without(explain):
-    ((_, found),) = explain("gamma trees autumn", documents=DOCUMENTS[2:])
-    fields = found.terms
-    assert (fields["gamma"], fields["trees"], fields["autumn"]) == (
-        ("title",),
-        ("body", "code"),
-        (),
-    )
-
-
 def test_the_link_that_led_to_a_document_is_named(explain):
     found = dict(explain("sync setup", confidence={"minimum_relevance": 0.0}))
     assert [(edge.path, edge.backwards) for edge in found["c.md"].edges] == [("a.md", False)]
-
-
-def test_a_stage_that_moves_or_scores_a_passage_is_named_and_no_other(explain):
-    _, found = explain("sync vaults", on="rerank")[0]
-    stages = [each.stage for each in found.effects]
-    assert (stages[0], stages[-1]) == ("fuse", "rerank")
-    assert "dedup_hash" not in stages
-
-
-def test_the_rerankers_own_score_is_told(explain):
-    _, found = explain("sync vaults", on="rerank")[0]
-    assert found.reranked == 1.0
-    assert explain("sync vaults")[0][1].reranked is None
 
 
 def test_what_was_taken_out_for_a_passage_is_named_with_the_stage(explain):
@@ -116,15 +86,3 @@ def test_without_parents_and_fusion_a_passage_is_explained_all_the_same(explain)
         found is not None and found.evidence
         for _, found in explain("sync vaults", off="parents fuse")
     )
-
-
-def test_a_run_that_nobody_watches_explains_nothing(ask):
-    search, _ = ask(DOCUMENTS, "sync vaults", embedder=FakeEmbedder())
-    assert {each.explanation for each in search.passages} == {None}
-
-
-def test_the_default_settings_are_watched_from_before_the_first_stage_to_the_last():
-    seen: list[str] = []
-    tools = Tools(memory_snapshot(DOCUMENTS), QuerySettings())
-    _, trace = run(Query("sync"), tools, count().__next__, lambda stage, search: seen.append(stage))
-    assert seen == ["", *(step.stage for step in trace)]

@@ -1,5 +1,3 @@
-import pytest
-
 from thumbindex.model import Query
 from thumbindex.query.rank import coverage, headings
 from thumbindex.query.stage import Search, Tools
@@ -39,11 +37,6 @@ def test_without_a_word_in_any_heading_nothing_moves(candidates) -> None:
         (2, 0.7),
         (3, 0.3),
     ]
-
-
-@pytest.mark.parametrize("query", ["", "of the"])
-def test_a_query_without_words_that_say_something_moves_nothing(candidates, query: str) -> None:
-    assert ordered(candidates, query, 0.9, 0.8, 0.7, 0.3)[0] == (0, 0.9)
 
 
 def test_endings_do_not_count() -> None:

@@ -38,11 +38,6 @@ def test_copies_of_a_copy_pass_on_to_the_survivor(candidates) -> None:
     ]
 
 
-def test_a_guard_keeps_alike_items() -> None:
-    alike = np.ones((3, 3), dtype=np.bool_)
-    assert greedy(alike, lambda a, b: "differs" if 2 in (a, b) else None) == {1: 0}
-
-
 @given(matrices)
 def test_no_survivor_is_a_copy_and_the_first_always_survives(rows: list[list[bool]]) -> None:
     alike = np.array(rows, dtype=np.bool_).reshape(len(rows), len(rows))

@@ -14,11 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thumbindex.index.names import DocumentNames
-from thumbindex.index.union import unite
 from thumbindex.model import DocumentId, Filters, NameKind, ParsedDocument, Query
 from thumbindex.query.names import documents_called, notes_of_time, references, spelled
-from thumbindex.testing import FakeEmbedder, FakeReranker, MemoryCatalog, document, memory_snapshot
-from thumbindex.text import bare_name, bare_names
+from thumbindex.testing import FakeEmbedder, MemoryCatalog, document, memory_snapshot
 
 LOUD = "Settings Überblick café setup: settings überblick café setup and settings again."
 NOTES = [
@@ -41,24 +39,16 @@ def paths(answer) -> list[str]:
     ("query", "kind"),
     [
         ("Guides/Über uns.md", NameKind.PATH),
-        ("guides/über uns", NameKind.PATH),
         ("./Guides/Uber uns.md", NameKind.PATH),
-        ("Über uns.md", NameKind.FILE),
         ("UBER UNS", NameKind.FILE),
         ("über-uns", NameKind.FILE),
         ("Über uns - das Cafe!", NameKind.TITLE),
         ("the team", NameKind.ALIAS),
         ("[[Über uns]]", NameKind.FILE),
-        ("![[Über uns|us]]", NameKind.FILE),
         ("[[Guides/Über uns#Opening hours?|when]]", NameKind.PATH),
         ("[us](Guides/%C3%9Cber%20uns.md)", NameKind.PATH),
-        ('[us](<../Guides/Über uns.md#opening-hours> "title")', NameKind.PATH),
-        ("Über uns.md#Opening hours?", NameKind.FILE),
         ("Über uns.md#", NameKind.FILE),
-        ("Über uns#", NameKind.FILE),
-        ("[[Guides/Über uns#]]", NameKind.PATH),
         ("opening hours", NameKind.HEADING),
-        ("[[#Opening hours?]]", NameKind.HEADING),
     ],
 )
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words only", "vectors"])
@@ -95,7 +85,6 @@ DAILY = [
         ("what happened on 2026-01-06?", "daily/2026-01-06.md"),
         ("what happened on 6 January 2026?", "daily/2026-01-06.md"),
         ("was ist am 6. Januar 2026 passiert", "daily/2026-01-06.md"),
-        ("what happened on 2026-01-06 (6 Jan 2026)", "daily/2026-01-06.md"),
         ("what happened on January 7, 2026", "daily/2026_01_07.md"),
         ("what happened on Jan 8th, 2026", "daily/Jan 8th, 2026.md"),
     ],
@@ -132,10 +121,8 @@ MONTHLY = [
     ("query", "path"),
     [
         ("January 2026 look back", "months/2026-january.md"),
-        ("what did I do in Jan 2026", "months/2026-january.md"),
         ("2026-01: what did I do", "months/2026-january.md"),
         ("what happened in february of 2026?", "months/2026-02.md"),
-        ("2026 february", "months/2026-02.md"),
         ("was war im März 2026", "months/März 2026.md"),
         ("march 2026", "months/März 2026.md"),
     ],
@@ -195,26 +182,12 @@ def of_time(query: str, notes: Sequence[ParsedDocument]) -> Collection[DocumentI
 @pytest.mark.parametrize(
     "query",
     [
-        *(
-            "what happened from 2026-01-06 to 2026-01-07",
-            "what happened on 2026-01-09",
-            "what happened in May 2026",
-        ),
-        *(
-            "from January 2026 to March 2026",
-            "from 6 January 2026 to March 2026",
-            "between 5 and 6 January 2026",
-            "from 5th to 6th January 2026",
-            "2026-13",
-        ),
-        *(
-            "30 february 2026",
-            "RFC 2026 march of time",
-            "2026 mar errors",
-            "the 2026/02 season",
-            "version 12.2026-01",
-            "2026-0199",
-        ),
+        "what happened from 2026-01-06 to 2026-01-07",
+        "what happened on 2026-01-09",
+        "between 5 and 6 January 2026",
+        "30 february 2026",
+        "RFC 2026 march of time",
+        "version 12.2026-01",
     ],
 )
 def test_several_days_or_months_those_without_a_note_and_what_only_looks_like_one_bring_none_first(
@@ -223,40 +196,10 @@ def test_several_days_or_months_those_without_a_note_and_what_only_looks_like_on
     assert not of_time(query, [*DAILY, *MONTHLY])
 
 
-@pytest.mark.parametrize("name", ["2026-01-06.md", "2026-01-06 of many.md"])
-def test_of_more_than_three_notes_that_are_called_as_the_day_or_begin_with_it_none_is_brought_first(
-    ask, name: str
-) -> None:
-    others = [
-        document(f"{n}.md", f"# What happened {n}\n\nWhat happened on day {n} of January 2026.")
-        for n in range(9)
-    ]
-    notes = [document(f"{n}/{name}", f"# Of {n}\n\nText.") for n in range(4)]
-    first = [
-        ask([*others, *notes[:count]], "what happened on 6 January 2026")[0].passages[0].path
-        for count in (3, 4)
-    ]
-    assert [path.endswith(f"/{name}") for path in first] == [True, False]
-
-
-def test_notes_that_begin_with_a_day_hide_none_that_is_called_as_it_is(ask) -> None:
-    notes = [
-        document("2026-01-06.md", "# Day\n\nText."),
-        *(document(f"2026-01-06 of {n}.md", f"# Of {n}\n\nHappened here.") for n in range(5)),
-    ]
-    assert ask(notes, "what happened on 2026-01-06")[0].passages[0].path == "2026-01-06.md"
-
-
-def test_a_longer_number_does_not_begin_with_the_day() -> None:
-    assert not of_time("on 2026-01-06", [document("2026-01-061.md", "# A\n\nText.")])
-
-
 @pytest.mark.parametrize(
     "query",
     [
         "2026年1月6日发生了什么事情",
-        "was ist an diesem Tag passiert, 6. Januar 2026",
-        "what did I write in my daily note on 6 January 2026",
         "please tell me what exactly happened to me on 2026-01-06 and why",
     ],
 )
@@ -264,30 +207,6 @@ def test_however_a_day_is_asked_for_its_note_comes_first_while_no_other_holds_wh
     ask, query: str
 ) -> None:
     assert ask(DAILY, query, embedder=FakeEmbedder())[0].passages[0].path == "daily/2026-01-06.md"
-
-
-def test_of_notes_of_a_day_those_that_filters_let_through_are_counted(ask) -> None:
-    notes = [document(f"{name}/2026-01-06.md", f"# Of {name}\n\nText.") for name in "abcd"]
-    others = [
-        document(f"a/{n}.md", f"# What happened {n}\n\nWhat happened on day {n} of January 2026.")
-        for n in range(9)
-    ]
-    assert (
-        ask([*notes, *others], "what happened on 2026-01-06 path:a/**")[0].passages[0].path
-        == "a/2026-01-06.md"
-    )
-
-
-def test_filters_hold_for_a_daily_note(ask) -> None:
-    found = ask(DAILY, "what happened on 2026-01-06? -path:daily/**")[0]
-    assert [each.path for each in found.passages if each.path.startswith("daily/")] == []
-
-
-@pytest.mark.parametrize(
-    "query", ["[[Über uns#Opening hours?]]", "Guides/Über uns.md#opening-hours", "Opening hours"]
-)
-def test_a_heading_that_is_named_is_the_section_that_is_shown(ask, query) -> None:
-    assert ask(NOTES, query)[0].passages[0].heading_path[-1] == "Opening hours?"
 
 
 def test_an_everyday_word_has_its_other_pages_behind_the_note_of_that_name(ask) -> None:
@@ -343,34 +262,6 @@ def test_a_heading_is_a_name_where_at_most_three_notes_have_it(ask, count, named
     assert any(each.name_kind for each in search.candidates) is named
 
 
-@pytest.mark.parametrize("heading", ["Improvements", "Improvements!"], ids=["as written", "alike"])
-def test_a_heading_that_many_notes_have_is_a_name_where_filters_let_few_through(
-    ask, heading
-) -> None:
-    notes = [
-        document(
-            f"{n}.md", f"# N{n}\n\nText {n}.\n\n## {heading}\n\nFaster {n}.", tags=("x",) * (n == 3)
-        )
-        for n in range(4)
-    ]
-    search, _ = ask(notes, "tag:x improvements")
-    assert [(each.path, search.candidates[0].name_kind) for each in search.passages] == [
-        ("3.md", NameKind.HEADING)
-    ]
-
-
-def test_a_heading_in_an_example_of_code_is_a_name_where_no_heading_is(ask) -> None:
-    example = document("shell.md", "# Shell\n\nType:\n\n```bash\n  # Log in\nob login\n```")
-    loud = document("loud.md", "# Loud\n\nLog in, log in and log in.")
-    assert paths(ask([example, loud], "log in")) == ["shell.md", "loud.md"]
-    assert (
-        paths(ask([example, document("real.md", "# R\n\nText.\n\n## Log in\n\nText.")], "log in"))[
-            0
-        ]
-        == "real.md"
-    )
-
-
 @pytest.mark.parametrize("name", ["C", "C++", "C#"])
 def test_names_that_differ_in_their_signs_are_several(ask, name) -> None:
     notes = [
@@ -385,18 +276,7 @@ def test_names_that_differ_in_their_signs_are_several(ask, name) -> None:
     ][: len(search.candidates)]
 
 
-def test_a_language_s_sign_begins_no_heading(ask) -> None:
-    notes = [
-        document(f"{n}.md", f"# {title}\n\nGenerics.")
-        for n, title in enumerate(("Advanced C", "Advanced C#"))
-    ]
-    assert [
-        each.document for each in ask(notes, "advanced c#")[0].candidates if each.name_kind
-    ] == [1]
-    assert not [each for each in ask(notes[:1], "advanced c#")[0].candidates if each.name_kind]
-
-
-@pytest.mark.parametrize("name", ["???", "🌱", "❤️", "…", "+"])
+@pytest.mark.parametrize("name", ["???", "🌱", "+"])
 def test_a_name_of_signs_alone_brings_its_note(ask, name) -> None:
     search, _ = ask([*NOTES, document("signs.md", "Roots and leaves.", title=name)], name)
     assert (paths((search,))[0], search.answerable, search.confidence_level) == (
@@ -409,21 +289,16 @@ def test_a_name_of_signs_alone_brings_its_note(ask, name) -> None:
 @pytest.mark.parametrize(
     ("typed", "name", "same"),
     [
-        ("CAFÉ", "café", 0),
         ("Cafe\u0301", "Café", 0),
         ("cafe", "Café", 1),
-        ("Cáfe", "Cafe", 1),
         ("strasse", "Straße", 0),
         ("rerender", "Re-render", 1),
         ("whats new", "What's new?", 1),
-        ("v1132", "v1.13.2", 1),
         ("v1.13.2", "v1-13-2", 1),
         ("1.1.1", "1.11", None),
         ("C", "C++", None),
         ("ガラス", "カラス", None),
         ("각", "가", None),
-        ("कि", "क", None),
-        ("мои", "мой", None),
         ("елка", "ёлка", 1),
         ("", "!", None),
         ("?", "!", None),
@@ -505,31 +380,6 @@ def test_the_named_note_is_shown_itself_where_another_says_the_same(ask, knowing
         )
 
 
-def test_an_older_version_that_is_named_by_its_path_is_shown(ask) -> None:
-    notes = [
-        document(f"{n}/sync.md", f"# Sync\n\nSync keeps vaults equal since version {n} of the app.")
-        for n in ("5.1", "7.6")
-    ]
-    assert paths(ask(notes, "5.1/sync.md"))[0] == "5.1/sync.md"
-    assert paths(ask(notes, "sync")) == ["7.6/sync.md"]
-
-
-def test_neither_reranking_nor_diversity_puts_another_note_before_it(ask) -> None:
-    notes = [*NOTES, document("empty.md", "# Team settings page")]
-    mmr = {"diversify": {"method": "mmr", "relevance": 0.1}, "rerank": {"weight": 1.0}}
-    models = {"embedder": FakeEmbedder(), "reranker": FakeReranker(), "on": "rerank"}
-    assert paths(ask(notes, "Settings", **models, **mmr))[0] == "Settings.md"
-    assert paths(ask(notes, "Über uns", **models, **mmr))[0] == "Guides/Über uns.md"
-
-
-def test_a_note_that_is_a_title_alone_comes_first_when_it_is_named(ask) -> None:
-    notes = [
-        document("a.md", "# Heron bird\n\nA heron stands still."),
-        document("b.md", "# Heron\n\nIt."),
-    ]
-    assert paths(ask(notes, "heron"))[0] == "b.md"
-
-
 def test_filters_hold_for_a_name(ask) -> None:
     query = Query("Settings", filters=Filters(path=("other.md", "loud.md"), since=date(1970, 1, 1)))
     assert "Settings.md" not in paths(ask(NOTES, query))
@@ -560,39 +410,9 @@ def test_a_name_is_not_corrected_into_another_word(ask) -> None:
     assert (search.text, paths((search,))[0]) == ("deploymant", "deploymant.md")
 
 
-def test_a_name_is_found_in_each_of_several_folders(ask) -> None:
-    folders = [
-        memory_snapshot([document("a.md", "x")]),
-        memory_snapshot([document("Über b.md", "x")]),
-    ]
-    catalog = unite(folders).catalog
-    assert [catalog.documents[n].path for n in documents_called("uber b", catalog)] == ["Über b.md"]
-
-
-@pytest.mark.parametrize(
-    ("letters", "longest", "found"),
-    [("settings", 20, [1]), ("settings", 7, []), ("uberuns", 0, [0]), ("nothing", 20, [])],
-)
-def test_names_are_found_by_their_letters_one_in_ascii_only_up_to_a_length(
-    letters, longest, found
-) -> None:
-    documents = [each.document for each in sorted(NOTES, key=lambda each: each.document.path)]
-    assert (
-        DocumentNames(documents).named(letters, longest)
-        == MemoryCatalog(NOTES).named(letters, longest)
-        == found
-    )
-
-
 def test_a_name_that_very_many_notes_have_is_looked_up_in_no_more_than_their_number() -> None:
     note = document("README.md", "# Read me").document
     names = DocumentNames([replace(note, path=f"{n}/README.md") for n in range(40_000)])
     began = time.process_time()
     assert len(names.named("readme", 6)) == 40_000
     assert time.process_time() - began < 5  # by the square of their number it were half a minute
-
-
-@given(st.lists(st.text(max_size=12), max_size=6))
-@settings(max_examples=150, deadline=None)
-def test_the_letters_of_many_names_are_those_of_each(names) -> None:
-    assert bare_names(names) == [bare_name(each) for each in names]

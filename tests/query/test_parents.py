@@ -60,22 +60,6 @@ def test_what_is_a_heading_alone_stands_behind_all_that_says_something(
     assert (found[1].path, found[1].score, len(found)) == (last, 0.8, 2)
 
 
-@pytest.mark.parametrize(
-    ("own", "other", "first"),
-    [(1.0, 0.5, "b.md"), (0.5, 0.5, "a.md"), (0.5, 1.0, "a.md"), (0.0, 0.0, "a.md")],
-)
-def test_a_heading_alone_keeps_its_place_where_no_text_holds_as_much_of_the_question(
-    own: float, other: float, first: str
-) -> None:
-    sections = {**CATALOG.sections(ALL), ALL[3]: Section(0, 1, 3, "# C")}
-    families = as_families([candidate(3, 0.9), candidate(0, 0.8)], sections, CATALOG)
-    found = as_passages(families, sections, CATALOG, 2, {ALL[3]: own, ALL[0]: other})
-    assert (
-        found[0].path,
-        [each.score for each in found] == sorted((each.score for each in found), reverse=True),
-    ) == (first, True)
-
-
 def test_a_passage_is_its_section_s_text_and_its_best_child_s_headings() -> None:
     passage = passages_of([candidate(2)], CATALOG.sections(ALL))[0]
     assert (passage.path, passage.text, passage.match, passage.citation) == (
@@ -84,15 +68,6 @@ def test_a_passage_is_its_section_s_text_and_its_best_child_s_headings() -> None
         "three",
         "a.md#B (lines 7-9)",
     )
-
-
-def test_a_child_without_its_parent_stays_with_its_own_lines() -> None:
-    sections = {n: section for n, section in CATALOG.sections(ALL).items() if n != 1}
-    passages = passages_of([candidate(0), candidate(1)], sections)
-    assert [(p.start_line, p.end_line, p.text.splitlines()[0]) for p in passages] == [
-        (1, 6, "# A"),
-        (5, 5, "two"),
-    ]
 
 
 def test_siblings_add_their_ranks_and_copies() -> None:
@@ -115,11 +90,6 @@ def test_another_version_that_says_otherwise_is_a_disagreement_of_the_passage() 
     assert [(each.place.path, each.differs) for each in passage.disagrees] == [
         ("b.md", "`1` against `2`")
     ]
-
-
-def test_a_copy_inside_the_passage_is_no_other_place() -> None:
-    passage = passages_of([candidate(0, also_in=(1,), cluster_size=2)], CATALOG.sections(ALL))[0]
-    assert (passage.also_in, passage.cluster_size) == ((), 1)
 
 
 def test_what_stands_in_a_passage_as_a_copy_comes_with_it_and_names_its_own_place() -> None:
@@ -176,21 +146,6 @@ def test_a_section_that_is_part_of_a_larger_one_is_shown_with_that_one(copy: str
     ]
 
 
-def test_what_is_shown_with_a_larger_section_counts_each_place_once() -> None:
-    found = [candidate(3, 0.9, also_in=(0,), cluster_size=2), candidate(1, 0.8)]
-    families = in_larger(
-        as_families(found, CATALOG.sections(ALL), CATALOG), CATALOG.sections(ALL), CATALOG
-    )
-    (passage,) = as_passages(families, CATALOG.sections(ALL), CATALOG, 5, {})
-    assert (passage.path, passage.score, passage.match_start, passage.cluster_size) == (
-        "a.md",
-        0.9,
-        3,
-        2,
-    )
-    assert passage.also_in == (Place("", "b.md", 3, 3),)
-
-
 @pytest.mark.parametrize(
     ("part", "other", "shown_alone"), [((), ((2, "x"),), False), (((2, "x"),), (), True)]
 )
@@ -229,14 +184,6 @@ def test_a_section_that_says_something_else_is_a_passage_of_its_own(other: str) 
     ]
 
 
-def test_what_disagrees_is_a_passage_of_its_own_whatever_it_is_a_copy_of() -> None:
-    copy = candidate(3, 0.8, also_in=(0,), cluster_size=2, disagrees=((2, "x"),))
-    passages = passages_of(
-        [candidate(1, 0.9), copy, candidate(2, 0.7, disagrees=((3, "x"),))], CATALOG.sections(ALL)
-    )
-    assert [(p.path, p.start_line) for p in passages] == [("a.md", 1), ("b.md", 1), ("a.md", 7)]
-
-
 def test_a_passage_that_stands_for_several_places_says_the_careful_thing_of_all() -> None:
     old = document(
         "old.md",
@@ -270,18 +217,6 @@ def test_a_passage_that_stands_for_several_places_says_the_careful_thing_of_all(
     assert (passage.updated, passage.file_time) == ("2026-02-01", "")
 
 
-@pytest.mark.parametrize(
-    ("stated", "file_time"),
-    [({"created": "2020-02-02"}, ""), ({"date": "2021-01-01"}, ""), ({}, "1970-01-02")],
-)
-def test_the_day_of_a_file_is_shown_where_no_day_is_stated(
-    stated: dict[str, str], file_time: str
-) -> None:
-    catalog = memory_snapshot([document("a.md", "text", modified=86_400.0, **stated)]).catalog
-    found = Candidate(ChunkId(0), DocumentId(0), catalog.chunks([ChunkId(0)])[ChunkId(0)], 0.5)
-    assert passages_of([found], {}, catalog)[0].file_time == file_time
-
-
 def test_passages_that_disagree_stand_together_where_a_sibling_came_first() -> None:
     children = [
         candidate(0, 0.9),
@@ -292,31 +227,7 @@ def test_passages_that_disagree_stand_together_where_a_sibling_came_first() -> N
     passages = passages_of(children, CATALOG.sections(ALL))
     assert [
         (p.rank, p.path, p.start_line, [d.place.path for d in p.disagrees]) for p in passages
-    ] == [
-        (1, "a.md", 1, ["b.md"]),
-        (2, "b.md", 1, ["a.md"]),
-        (3, "a.md", 7, []),
-    ]
-
-
-def test_no_more_passages_are_made_than_are_asked_for_but_for_a_partner_of_the_last() -> None:
-    children = [
-        candidate(0, 0.9),
-        candidate(2, 0.8, disagrees=((3, "x"),)),
-        candidate(3, 0.8, disagrees=((2, "x"),)),
-    ]
-    families = as_families(children, CATALOG.sections(ALL), CATALOG)
-    assert [
-        len(as_passages(families, CATALOG.sections(ALL), CATALOG, limit, {})) for limit in (1, 2, 3)
-    ] == [3, 3, 3]
-    assert (
-        len(
-            as_passages(
-                as_families([*children[:1], candidate(3, 0.7)], {}, CATALOG), {}, CATALOG, 1, {}
-            )
-        )
-        == 1
-    )
+    ] == [(1, "a.md", 1, ["b.md"]), (2, "b.md", 1, ["a.md"]), (3, "a.md", 7, [])]
 
 
 @given(st.permutations(range(4)), st.sets(st.integers(0, 3)))

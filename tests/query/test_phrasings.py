@@ -4,16 +4,12 @@ and vouch for nothing.
 
 from itertools import count
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
-from thumbindex.model import Query, Term
-from thumbindex.query.explain import explained
+from thumbindex.model import Query
 from thumbindex.query.pipeline import begin, run
-from thumbindex.query.retrieve import OWN_WORDS, all_terms, middle
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import ConfidenceSettings, QuerySettings
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
@@ -68,33 +64,7 @@ def test_a_rewording_of_which_no_word_is_known_takes_nothing_from_an_answer(also
     assert asked("worn pads", also=also).confidence == asked("worn pads").confidence
 
 
-def test_the_querys_own_words_weigh_twice_and_words_in_common_add_up():
-    own, other = (Term("pads"), Term("disc")), (Term("pads"), Term("brake"))
-    weights = {each.text: each.weight for each in all_terms(own, [other, other])}
-    assert weights == {"pads": OWN_WORDS + 2, "disc": OWN_WORDS, "brake": 2}
-
-
-def test_without_other_phrasings_the_terms_are_the_querys_as_they_are():
-    own = (Term("pads", 0.5), Term("worn pads", phrase=True))
-    assert all_terms(own, []) == own
-
-
-_ROWS = arrays(
-    np.float32, st.tuples(st.integers(2, 5), st.just(6)), elements=st.floats(-1, 1, width=32)
-).filter(lambda rows: bool((np.linalg.norm(rows, axis=1) > 0.1).all()))
-
-
-@given(_ROWS, arrays(np.float32, 6, elements=st.floats(-1, 1, width=32)))
-def test_a_search_by_the_middle_ranks_by_the_sum_of_the_cosines(rows, text):
-    vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    total = np.linalg.norm(vectors.sum(axis=0) + (OWN_WORDS - 1) * vectors[0])
-    summed = OWN_WORDS * (vectors[0] @ text) + (vectors[1:] @ text).sum()
-    assert middle(list(vectors)) @ text * total == pytest.approx(summed, abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    "rewording", ['"no such phrase"', "tag:nothing pads", "-pads", "path:soup.md", "-tag:car"]
-)
+@pytest.mark.parametrize("rewording", ['"no such phrase"', "tag:nothing pads", "-pads"])
 def test_quotes_filters_and_dashes_in_a_rewording_leave_nothing_out(rewording):
     assert answered("worn pads", also=(rewording,))[0] == "brakes.md"
 
@@ -143,13 +113,6 @@ def asked(text: str, **given: object) -> Search:
 TEXTS = st.sampled_from([each.chunks[0].text for each in DOCUMENTS])
 
 
-@given(TEXTS, st.sampled_from(["worn pads", "dough under a tire", "soup", "the nuts of a wheel"]))
-def test_a_made_up_passage_never_makes_a_page_surer(passage, text):
-    alone, with_it = asked(text), asked(text, passage=passage)
-    if alone.candidates[0].document == with_it.candidates[0].document:
-        assert with_it.confidence <= alone.confidence
-
-
 @given(TEXTS, st.sampled_from(["paint a fence", "glue", "how tall is the tower"]))
 def test_a_passage_from_the_notes_themselves_vouches_for_no_question_that_they_do_not_answer(
     passage, text
@@ -163,44 +126,3 @@ def test_rewordings_that_the_page_bears_out_make_an_answer_surer():
         asked("stopping power fades", also=others).confidence
         > asked("stopping power fades").confidence
     )
-
-
-def test_each_passage_says_how_well_it_fits_each_phrasing():
-    embedder, seen = FakeEmbedder(), []
-    tools = tools_with(embedder)
-    query = Query(
-        "stopping power fades",
-        also=("replace worn pads",),
-        passage="Pads are replaced before the disc is scratched.",
-    )
-    search, _ = run(
-        query, tools, count().__next__, lambda stage, found: seen.append((stage, found))
-    )
-    (first, *_) = explained(search.passages, seen, tools)
-    assert first.explanation is not None
-    found = first.explanation.phrasings
-    assert {each.phrasing for each in found} == {"query", "also 1", "passage"}
-    assert (found[0].phrasing, found[0].coverage, found[-1].phrasing, found[-1].coverage) == (
-        "also 1",
-        1.0,
-        "query",
-        0.0,
-    )
-    assert found[0].cosine is not None
-    assert found[0].cosine > (found[-1].cosine or 0.0)
-
-
-def test_a_query_that_came_alone_has_no_phrasings_to_tell_of():
-    embedder, seen = FakeEmbedder(), []
-    tools = tools_with(embedder)
-    search, _ = run(
-        Query("worn pads"),
-        tools,
-        count().__next__,
-        lambda stage, found: seen.append((stage, found)),
-    )
-    assert [
-        each.explanation.phrasings
-        for each in explained(search.passages, seen, tools)
-        if each.explanation
-    ] == [()] * len(search.passages)

@@ -3,10 +3,9 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from thumbindex.model import Filters, Query
-from thumbindex.query.pipeline import STAGES, step_of
-from thumbindex.query.stage import Search
+from thumbindex.query.pipeline import STAGES
 from thumbindex.settings import STAGE_NAMES, QuerySettings
-from thumbindex.testing import FakeEmbedder, FakeReranker, document, memory_snapshot
+from thumbindex.testing import FakeEmbedder, FakeReranker, document
 
 DOCUMENTS = [
     document(
@@ -19,12 +18,6 @@ DOCUMENTS = [
     document("c.md", "# Gamma\n\nPlant trees in spring."),
 ]
 NAMES = [name for name, _ in STAGES]
-
-
-@pytest.mark.parametrize(("name", "stage"), STAGES)
-def test_one_word_names_a_stage_and_its_function(name, stage) -> None:
-    assert stage.__name__ == name
-    assert stage.__doc__
 
 
 def test_the_settings_name_all_stages_and_their_tables_in_the_order_of_the_run() -> None:
@@ -53,19 +46,6 @@ def test_no_stage_runs_for_filters_alone_or_where_they_let_nothing_through(
     assert (trace, search.listed, bool(search.passages)) == ((), listed, listed is not None)
 
 
-def test_without_fusion_what_a_stage_has_dropped_stays_dropped(ask) -> None:
-    tables = {"confidence": {"minimum_relevance": 1.0, "abstain": 0.0}}
-    search, trace = ask(
-        DOCUMENTS, "vaults", embedder=FakeEmbedder(), off="fuse normalize recency", **tables
-    )
-    steps = {step.stage: step for step in trace}
-    assert (steps["confidence"].size_out, steps["dedup_hash"].size_in, search.passages) == (
-        0,
-        0,
-        (),
-    )
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stage_that_is_off_is_absent(ask, name: str) -> None:
     _, trace = ask(
@@ -79,10 +59,6 @@ def test_a_stage_that_is_off_is_absent(ask, name: str) -> None:
     assert [step.stage for step in trace] == [each for each in NAMES if each != name]
 
 
-def test_the_clock_that_is_given_times_each_stage(ask) -> None:
-    assert {step.seconds for step in ask(DOCUMENTS, "sync")[1]} == {1}
-
-
 def test_the_trace_counts_chunks_then_passages_and_names_what_was_dropped(ask) -> None:
     _, trace = ask(DOCUMENTS, "sync vaults")
     steps = {step.stage: step for step in trace}
@@ -94,26 +70,9 @@ def test_the_trace_counts_chunks_then_passages_and_names_what_was_dropped(ask) -
     assert (steps["parents"].size_in, steps["parents"].size_out) == (2, 2)
 
 
-def test_a_gap_that_closes_moves_nobody_and_a_swap_moves_two(candidates) -> None:
-    made = candidates(memory_snapshot(DOCUMENTS))
-    before = Search(Query("x"), "x", candidates=made)
-    gap, swap = (
-        Search(Query("x"), "x", candidates=kept)
-        for kept in (made[1:], (made[1], made[0], *made[2:]))
-    )
-    assert (step_of("x", before, gap, 0).moved, step_of("x", before, swap, 0).moved) == (0, 2)
-
-
 def test_the_passages_are_cut_to_the_limit_and_ranked_from_one(ask) -> None:
     search, _ = ask(DOCUMENTS, Query("sync vaults site", limit=2))
     assert [passage.rank for passage in search.passages] == [1, 2]
-
-
-def test_without_parents_chunks_stand_for_themselves(ask) -> None:
-    search, _ = ask(DOCUMENTS, "trees", off="parents")
-    assert [(p.path, p.start_line, p.end_line, p.text) for p in search.passages] == [
-        ("c.md", 3, 3, "Plant trees in spring.")
-    ]
 
 
 def test_filters_narrow_every_search(ask) -> None:
@@ -123,11 +82,6 @@ def test_filters_narrow_every_search(ask) -> None:
         embedder=FakeEmbedder(),
     )
     assert {hit.document for found in search.lists.values() for hit in found.hits} == {0}
-
-
-def test_nonsense_gets_an_honest_nothing(ask) -> None:
-    search, trace = ask(DOCUMENTS, "qqqq zzzzz")
-    assert (search.answerable, search.passages, trace[-1].size_out) == (False, (), 0)
 
 
 def test_the_same_query_gives_the_same_answer_twice(ask) -> None:

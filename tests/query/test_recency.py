@@ -3,9 +3,9 @@ from datetime import date
 import pytest
 
 from thumbindex.model import Candidate, Document, ParsedDocument, day_of
-from thumbindex.query.rank import best_first, raise_score, span_of
+from thumbindex.query.rank import raise_score, span_of
 from thumbindex.settings import RecencySettings
-from thumbindex.testing import MemoryCatalog, document, memory_snapshot
+from thumbindex.testing import MemoryCatalog, document
 
 
 def catalog(documents: list[Document]) -> MemoryCatalog:
@@ -46,43 +46,9 @@ def test_the_later_of_the_last_commit_and_the_last_edit_counts(commit: str, day:
     )
 
 
-def test_the_day_of_the_writing_counts_where_no_later_one_is_known() -> None:
-    assert day_of(
-        Document("a.md", "A", created="2020-01-01", first_commit="", last_commit="")
-    ) == date(2020, 1, 1)
-
-
 @pytest.mark.parametrize("written", ["", "someday"])
 def test_the_time_of_a_file_is_no_date(written: str) -> None:
     assert day_of(Document("a.md", "A", date=written, modified=86_400.0)) is None
-
-
-def test_a_day_far_after_every_modified_time_does_not_count() -> None:
-    facts = (("9999-01-01", 86_400.0), ("1970-03-03", 86_400 * 5.0), ("", 86_400 * 4.0))
-    made = [
-        Document(f"{n}.md", "A", date=written, modified=modified)
-        for n, (written, modified) in enumerate(facts)
-    ]
-    assert (ages(made), span_of(catalog(made)).newest) == ([0, 0, 0], date(1970, 3, 3))
-
-
-@pytest.mark.parametrize(
-    ("written", "day"), [("1971-01-02", date(1971, 1, 2)), ("1971-01-03", date(1969, 5, 5))]
-)
-def test_a_day_up_to_a_year_after_every_modified_time_counts(written: str, day: date) -> None:
-    made = [
-        Document("plan.md", "A", date=written, modified=1.0),
-        Document("b.md", "B", date="1969-05-05", modified=1.0),
-    ]
-    assert (span_of(catalog(made)).newest, ages(made)[0]) == (day, 0)
-
-
-def test_where_modified_times_are_not_kept_dates_count_as_written() -> None:
-    made = [
-        Document(f"{written}.md", "A", date=written, modified=1.0)
-        for written in ("2020-01-01", "2026-01-01")
-    ]
-    assert ages(made) == [(date(2026, 1, 1) - date(2020, 1, 1)).days, 0]
 
 
 def test_a_document_without_a_date_does_not_age() -> None:
@@ -104,10 +70,3 @@ def test_one_document_of_the_far_future_does_not_take_the_others_gain(ask) -> No
         for asked in (notes, [*notes, late])
     ]
     assert scores[1][0] > scores[1][1] * 1.001
-
-
-def test_ties_go_by_path_then_line(candidates) -> None:
-    made = candidates(
-        memory_snapshot([document("b.md", "one\n\ntwo"), document("a.md", "three")]), 1.0, 1.0, 1.0
-    )
-    assert [each.id for each in best_first(reversed(made))] == [0, 1, 2]

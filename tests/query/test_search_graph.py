@@ -28,16 +28,6 @@ def test_a_hubs_neighbors_are_bounded_and_in_order():
     assert list(spread([hub], graph, replace(SETTINGS, neighbors=3))) == [0, 1, 2]
 
 
-def test_the_direction_is_a_setting():
-    graph = memory_snapshot(HUB).graph
-    hub = next(DocumentId(n) for n in range(10) if len(graph.linked(DocumentId(n))) > 1)
-    found = {
-        way: len(spread([hub], graph, replace(SETTINGS, direction=way)))
-        for way in ("out", "in", "both")
-    }
-    assert found == {"out": 9, "in": 0, "both": 9}
-
-
 def test_a_neighbor_without_vectors_is_stood_for_by_the_chunk_that_the_words_found(ask):
     notes = [
         document("a.md", "# A\n\nOak trees.", links=["b.md"]),

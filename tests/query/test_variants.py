@@ -59,19 +59,6 @@ def test_versions_that_say_otherwise_are_named_with_the_words(candidates) -> Non
     assert found.variants == ((0, "`31 day` against `30 day`"),)
 
 
-def test_the_language_of_the_query_is_shown(candidates) -> None:
-    text = (
-        "# T\n\nRun `tool build --all --fast` in the folder of your project and wait for the "
-        "result {}."
-    )
-    both = [document("de/x.md", text.format("bitte")), document("en/x.md", text.format("please"))]
-    found = [
-        grouped(candidates, *both, query=query)
-        for query in ("tool build bitte", "tool build please", "tool build de")
-    ]
-    assert [first[0] for (first,) in found] == ["de/x.md", "en/x.md", "de/x.md"]
-
-
 def test_without_versions_the_newest_is_shown(candidates) -> None:
     text = PAGE.format(30)
     both = [
@@ -79,13 +66,6 @@ def test_without_versions_the_newest_is_shown(candidates) -> None:
         document("new/x.md", text, date="2020-01-01"),
     ]
     assert grouped(candidates, *both) == [("old/x.md", ("new/x.md",))]
-
-
-def test_a_number_that_differs_between_languages_or_projects_keeps_both(candidates) -> None:
-    assert [
-        len(grouped(candidates, *pages(*paths)))
-        for paths in (("de/x.md", "en/x.md"), ("one/x.md", "two/x.md"))
-    ] == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -115,14 +95,6 @@ def test_a_page_of_a_folder_inside_another_is_one_result_where_a_name_has_a_slas
     assert [(each.folder, each.path) for each in found.also_in] == [("work/home", "x.md")]
 
 
-def test_two_pages_that_share_a_name_are_two_pages(candidates) -> None:
-    both = [
-        document("one/README.md", "# One\n\nA parser for tables."),
-        document("two/README.md", "# Two\n\nServes pictures of cats."),
-    ]
-    assert len(grouped(candidates, *both)) == 2
-
-
 def test_two_pages_that_share_only_a_paragraph_are_two_pages(candidates) -> None:
     one, other = (
         "Cats sleep.\n\nDogs bark at night.\n\nBirds sing.",
@@ -150,27 +122,6 @@ def test_release_notes_are_not_pages_of_a_release(candidates) -> None:
     )
 
 
-def test_a_chunk_stands_for_one_chunk_of_another_page(candidates) -> None:
-    text = "# T\n\n" + "\n\n".join(
-        f"The limit of the {n} queue is set to ten items by default in this version."
-        for n in ("red", "blue")
-    )
-    assert len(grouped(candidates, document("5.1/x.md", text), document("7.6/x.md", text))) == 2
-
-
-def test_a_chunk_is_no_variant_of_another_one_s_counterpart(candidates) -> None:
-    text = "# T\n\n" + "\n\n".join(
-        f"The limit of the {n} queue is set to ten items by default in this version."
-        for n in ("red", "blue")
-    )
-    snapshot = memory_snapshot([document("5.1/x.md", text), document("7.6/x.md", text)])
-    red, _, _, blue = candidates(snapshot)
-    assert (
-        len(variants(Search(Query("x"), "x", candidates=(red, blue)), Tools(snapshot)).candidates)
-        == 2
-    )
-
-
 def test_what_the_owner_keeps_apart_stays_apart(candidates, knowing) -> None:
     snapshot = knowing(memory_snapshot(pages("5.1/x.md", "7.6/x.md")), verdicts={(0, 1): "apart"})
     assert (
@@ -183,24 +134,9 @@ def test_what_the_owner_keeps_apart_stays_apart(candidates, knowing) -> None:
     )
 
 
-def test_the_newer_version_stands_in_the_best_one_s_place(candidates) -> None:
-    snapshot = memory_snapshot(
-        [*pages("5.1/x.md", "7.6/x.md"), document("other.md", "Trees grow in spring.")]
-    )
-    search = variants(
-        Search(Query("x"), "x", candidates=candidates(snapshot, 0.9, 0.2, 0.5)), Tools(snapshot)
-    )
-    assert [(each.id, each.score) for each in search.candidates] == [(1, 0.9), (2, 0.5)]
-
-
 @pytest.mark.parametrize(
     ("part", "query", "named"),
-    [
-        ("v7.6", "in 7.6?", True),
-        ("de", "auf (de)", True),
-        ("is", "is it here", False),
-        ("5", "5.1", False),
-    ],
+    [("v7.6", "in 7.6?", True), ("is", "is it here", False), ("5", "5.1", False)],
 )
 def test_a_query_names_a_version_as_a_word_of_its_own(part: str, query: str, named: bool) -> None:
     assert is_named(part, query) is named

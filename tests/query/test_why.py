@@ -10,7 +10,7 @@ from thumbindex.model import ChunkId, Filters, Query, Why
 from thumbindex.query.explain import fate_of
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Tools
-from thumbindex.testing import FakeEmbedder, document, memory_snapshot
+from thumbindex.testing import document, memory_snapshot
 
 SYNC = [
     document(f"{name}.md", f"# {name.title()}\n\nSync keeps {thing} equal.")
@@ -84,32 +84,6 @@ def test_a_note_that_no_retriever_took_is_told_how_far_it_was(tell):
     assert "search by words (search_keyword) ranks it 3 with " in found.reason
 
 
-def test_words_that_a_note_holds_and_lacks_are_told_apart(tell):
-    terms = tell("b.md", "sync vaults").terms
-    assert (terms["sync"], terms["vaults"]) == (("body", "code"), ())
-
-
-def test_a_note_that_shares_no_word_is_told_so(tell):
-    found = tell("trees.md", "sync vaults")
-    assert found.reason.startswith(
-        "search by meaning (search_vector) was not asked, for want of a model or of vectors; "
-        "search by words (search_keyword) finds none of the query's words in it; "
-    )
-
-
-def test_its_best_cosine_is_told_where_it_is_too_low_to_be_taken(tell):
-    found = tell(
-        "trees.md",
-        "sync vaults",
-        embedder=FakeEmbedder(),
-        search_vector={"limit": 1},
-        off="aggregate",
-    )
-    reach = next(each for each in found.reaches if each.retriever == "search_vector")
-    assert found.cosine == pytest.approx(reach.score, abs=1e-4)
-    assert (found.fate, reach.rank, reach.taken) == ("not_found", 4, 1)
-
-
 def test_an_answer_that_is_no_answer_leaves_out_every_note(tell):
     found = tell("a.md", "sync zebras quagga okapi", confidence={"abstain": 0.9})
     assert (found.fate, found.stage, found.answerable) == ("dropped", "confidence", False)
@@ -160,10 +134,6 @@ def test_a_part_of_a_note_that_better_parts_pushed_out_is_told_so(tell):
             Filters(path=("*.md",), since=date(2030, 1, 1)),
             "the filter `since` asks for 2030-01-01 or later; it is of no known date",
         ),
-        (
-            Filters(path=("*.md",), until=date(1969, 1, 1)),
-            "the filter `until` asks for 1969-01-01 or earlier; it is of no known date",
-        ),
     ],
 )
 def test_the_filter_that_keeps_a_note_out_is_named(tell, filters, reason):
@@ -182,20 +152,3 @@ def test_a_repeat_is_told_to_be_one(tell, knowing):
 def test_a_note_without_text_is_told_to_have_none(tell):
     empty = replace(document("empty.md", "# Empty"), chunks=())
     assert tell("empty.md", "sync", (*SYNC, empty)).reason == "it holds no text that could be found"
-
-
-def test_a_stage_after_which_a_note_is_gone_shows_no_rank(tell):
-    found = tell("c.md", "sync keeps vaults", limit=1)
-    by_stage = {each.stage: each.rank for each in found.standpoints}
-    assert (by_stage["search_keyword"], by_stage["fuse"], by_stage["parents"]) == (3, 3, None)
-
-
-def test_each_stage_shows_the_line_of_what_matched_best(tell):
-    notes = (
-        document(
-            "long.md", "# Long\n\n## First\n\nOther things.\n\n## Second\n\nPlant oaks in spring.\n"
-        ),
-        *SYNC,
-    )
-    lines = {each.stage: each.line for each in tell("long.md", "plant oaks", notes).standpoints}
-    assert (lines["search_keyword"], lines["fuse"]) == (9, 9)
