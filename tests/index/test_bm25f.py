@@ -45,34 +45,6 @@ def test_fields_are_merged_before_saturation():
     assert both.best_chunks(1, None)[0][1] == pytest.approx(twice.best_chunks(1, None)[0][1])
 
 
-def test_a_title_counts_on_every_chunk_of_its_document():
-    one = scorer(body=1.0, title=3.0)
-    one.add("x", 1.0, {"title": column((0, 1.0), whole=True)})
-    assert one.best_chunks(5, None)[0][0] == [0, 1]
-
-
-def test_a_documents_score_adds_up_its_chunks_words():
-    one = scorer(body=1.0)
-    one.add("x", 1.0, {"body": column((0, 1.0), (1, 1.0), (2, 1.0))})
-    assert [n for n, _ in one.documents(None)] == [0, 1]
-
-
-def test_coverage_is_the_share_of_the_querys_idf():
-    one = scorer(body=1.0)
-    one.add("x", 1.0, {"body": column((0, 1.0), (2, 1.0))})
-    one.add("y", 1.0, {"body": column((0, 1.0), (2, 0.0))})
-    one.add("nowhere", 1.0, {"body": column()})
-    _, coverage, matched = one.best_chunks(1, None)
-    assert (matched, 0 < coverage[0] < 1) == ([("x", "y")], True)
-
-
-def test_a_mask_takes_chunks_and_their_documents_out():
-    one = scorer(body=1.0)
-    one.add("x", 1.0, {"body": column((0, 5.0), (2, 1.0))})
-    mask = np.array([False, False, True])
-    assert (one.best_chunks(5, mask)[0][0], [n for n, _ in one.documents(mask)]) == ([2], [1])
-
-
 def test_equal_scores_come_in_the_order_of_their_places():
     one = scorer(body=1.0)
     one.add("x", 1.0, {"body": column((0, 1.0), (1, 1.0), (2, 1.0))})

@@ -46,8 +46,3 @@ def test_no_cluster_holds_what_is_kept_apart_and_every_other_pair_may_stay(pairs
 def test_who_came_together_through_a_third_is_parted_at_the_weakest_pair():
     made = clusters((0, 1), (1, 2), (2, 3), apart=((0, 3),))
     assert [made.of(n) for n in range(4)] == [[0, 1, 2], [0, 1, 2], [0, 1, 2], [3]]
-
-
-def test_a_chain_of_thousands_is_one_cluster():
-    pairs = np.array([(n, n + 1) for n in range(5000)], dtype=np.int64)
-    assert Clusters(pairs[::-1], {}, {}).of(2500) == list(range(5001))

@@ -36,13 +36,7 @@ def test_words_of_a_phrase_stand_one_after_the_other() -> None:
     ]
 
 
-def test_another_form_counts_as_the_word() -> None:
-    assert marked(
-        "The sidebar, or side bar.", Term("sidebar", others=(Term("side bar", phrase=True),))
-    ) == ["sidebar", "side bar"]
-
-
-@pytest.mark.parametrize("name", ["parse_json", "--dry-run", "window.open", "std::move"])
+@pytest.mark.parametrize("name", ["parse_json", "--dry-run"])
 def test_an_identifier_is_marked_whole(name: str) -> None:
     assert marked(f"Call {name} here; {name}x is another.", name)[0] == name
 
@@ -60,7 +54,3 @@ def test_marks_come_in_order_and_never_overlap() -> None:
     found = marks(text, [Term(each) for each in ("parse", "json", "parse_json")], ())
     assert all(before[1] <= after[0] for before, after in pairwise(found))
     assert text[slice(*found[0])] == "parse_json"
-
-
-def test_nothing_is_marked_without_words() -> None:
-    assert marked("Anything at all", Term("。")) == marked("Anything at all") == []

@@ -3,7 +3,6 @@ and deletions.
 """
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,13 +10,10 @@ from thumbindex.index.analysis import RowWords
 from thumbindex.index.segments import (
     Segment,
     SegmentWriter,
-    decode_numbers,
     decode_places,
     decode_postings,
     decode_run,
-    encode_numbers,
     encode_postings,
-    slices,
     sort_columns,
 )
 
@@ -49,17 +45,7 @@ def values(found):
     ]
 
 
-@settings(deadline=None)
-@given(st.lists(st.integers(0, 2**40)))
-def test_numbers_of_any_size_come_back(numbers):
-    data, sizes = encode_numbers(np.array(numbers, dtype=np.int64))
-    assert (decode_numbers(data).tolist(), sizes.tolist()) == (
-        numbers,
-        [max(1, -(-number.bit_length() // 7)) for number in numbers],
-    )
-
-
-@settings(deadline=None)
+@settings(max_examples=40)
 @given(FIELD)
 def test_a_field_comes_back_whole(field):
     expected = [
@@ -75,7 +61,7 @@ def test_a_field_comes_back_whole(field):
     assert values(gathered)[3] == [place for _, _, places in expected for place in places]
 
 
-@settings(deadline=None)
+@settings(max_examples=40)
 @given(FIELD)
 def test_a_term_is_read_alone_as_it_is_read_with_all(field):
     postings = encode_postings(columns(field))
@@ -91,29 +77,6 @@ def test_a_term_is_read_alone_as_it_is_read_with_all(field):
             [len(rows[number]) for number in sorted(rows)],
         )
         assert places.tolist() == [place for _, each in sorted(rows.items()) for place in each]
-
-
-@pytest.mark.parametrize("with_places", [True, False])
-def test_thousands_of_postings_come_back(with_places):
-    field = [
-        {number: [number % 300] * (1 + (number % 7 == 0)) for number in range(0, 90_000, step)}
-        for step in (1, 1, 2, 50_000)
-    ]
-    gathered = columns(field, with_places)
-    assert values(decode_postings(encode_postings(gathered))) == values(gathered)
-
-
-@settings(deadline=None)
-@given(st.lists(st.integers(0, 2**19)))
-def test_slices_leave_out_no_item_and_hold_one_too_many_at_most(sizes):
-    found = list(slices(np.array(sizes, dtype=np.int64)))
-    assert [n for each in found for n in range(each.start, each.stop)] == list(range(len(sizes)))
-    assert all(sum(sizes[each][1:]) < 2**18 for each in found)
-
-
-def test_a_rare_term_takes_as_many_bytes_as_its_row_needs():
-    postings = encode_postings(columns([{5: [3]}, {900: [3]}, {5: [1, 2]}]))
-    assert postings.facts[1:].tolist() == [[1, 2, 2], [1, 1, 2]]
 
 
 def write(folder, *texts, merged=()):
@@ -163,17 +126,7 @@ def test_postings_hold_rows_frequencies_and_places(tmp_path):
     assert [term for name, term in found if name == "body"] == ["apple", "green", "red", "é"]
 
 
-def test_a_phrase_is_found_where_its_words_stand_in_a_row(tmp_path):
-    segment = write(tmp_path, "red apple pie", "apple red", "red green apple", "pie red apple")
-    assert (
-        phrase(segment, "red apple"),
-        phrase(segment, "pie"),
-        phrase(segment, "red plum"),
-        phrase(segment, ""),
-    ) == ([0, 3], [0, 3], [], [])
-
-
-@settings(deadline=None)
+@settings(max_examples=50)
 @given(TEXTS, st.lists(st.sampled_from("abc"), min_size=1, max_size=4))
 def test_a_phrase_of_any_words_is_found_where_it_stands(tmp_path_factory, texts, words):
     segment = write(tmp_path_factory.mktemp("segment"), *map(" ".join, texts))
@@ -183,19 +136,6 @@ def test_a_phrase_of_any_words_is_found_where_it_stands(tmp_path_factory, texts,
         if any(text[at : at + len(words)] == words for at in range(len(text)))
     ]
     assert phrase(segment, " ".join(words)) == expected
-
-
-def test_a_term_is_read_by_its_name_as_it_is_read_with_all(tmp_path):
-    segment = write(
-        tmp_path, *("common " * (1 + n % 3) + ("rare" if n == 4321 else "") for n in range(5000))
-    )
-    numbers, counts = segment.field("body").postings("common")
-    assert (numbers.tolist(), counts.tolist()) == (
-        list(range(5000)),
-        [1 + n % 3 for n in range(5000)],
-    )
-    assert postings(segment)["body", "rare"] == [(4321, 1, [4321 % 3 + 1])]
-    assert phrase(segment, "common rare") == [4321]
 
 
 def test_what_is_merged_reads_as_if_it_had_been_written_at_once(tmp_path):
@@ -231,23 +171,3 @@ def test_more_words_than_are_sorted_at_once_are_found_where_they_stand(tmp_path)
     assert postings(segment)["body", "word5"][1] == (1, 101, list(range(4, 100_000, 997)))
     assert phrase(segment, "word996 word0") == [0, 1, 2, 3]
     assert postings(write(tmp_path, merged=[(segment, ())])) == postings(segment)
-
-
-def test_a_segment_without_words_has_no_terms(tmp_path):
-    segment = write(tmp_path, "")
-    numbers, counts = segment.field("body").postings("red")
-    assert (postings(segment), segment.words, segment.languages, len(numbers), len(counts)) == (
-        {},
-        {},
-        frozenset(),
-        0,
-        0,
-    )
-
-
-def test_words_are_counted_by_the_rows_that_hold_them(tmp_path):
-    assert write(tmp_path, "red apple", "red pear x1").words == {"apple": 1, "pear": 1, "red": 2}
-
-
-def test_the_languages_of_marked_stems_are_known(tmp_path):
-    assert write(tmp_path, "haus :de:haus :sv:hus zebra", "zzz").languages == {"de", "sv"}

@@ -1,19 +1,16 @@
 """The store keeps all of a transaction or nothing, and never mixes models."""
 
-import gc
-import json
 import sqlite3
 from contextlib import closing
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thumbindex.errors import IndexDamagedError, IndexTooNewError
-from thumbindex.index.store import Store, document_from_row
+from thumbindex.index.store import Store
 from thumbindex.index.vector_store import packed, unpacked
-from thumbindex.model import Abbreviation
 from thumbindex.text import embedded_text, text_key
 
 
@@ -33,14 +30,6 @@ def test_a_transaction_that_fails_leaves_nothing(tmp_path, note):
     with pytest.raises(RuntimeError):
         fail()
     assert (store.documents(), store.generation) == ([], 0)
-
-
-def test_each_transaction_is_a_generation(tmp_path, note):
-    store = Store(tmp_path / "s")
-    for path in ("a.md", "b.md"):
-        with store.transaction():
-            store.add_document(*note(path, "text"))
-    assert store.generation == 2
 
 
 def test_a_document_put_again_replaces_the_one_at_its_path(tmp_path, note):
@@ -110,70 +99,11 @@ def test_once_all_is_embedded_only_later_rows_are_looked_at_until_a_vector_is_ta
     assert (store.embedded_to, len(store.pending()), store.counts()) == (0, 2, (2, 2, 0))
 
 
-# `note` keeps nothing
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["write", "remove", "embed", "take away", "note"]), st.integers(0, 5)
-        ),
-        max_size=25,
-    )
-)
-def test_a_store_that_counts_what_is_embedded_again_and_again_counts_as_one_that_is_just_opened(
-    tmp_path_factory, note, steps
-):
-    path = tmp_path_factory.mktemp("own") / "index" / "1" / "s"
-    path.parent.mkdir(parents=True)
-    with closing(Store(path)) as writer, closing(Store(path, read_only=True)) as reader:
-        with writer.transaction():
-            writer.set_meta("fingerprint", "m")
-        for number, (step, which) in enumerate(steps):
-            texts = [
-                text_key(embedded_text((str(which),), f"text {each}")) for each in range(number + 1)
-            ]
-            with writer.transaction():
-                if step == "write":
-                    writer.add_document(*note(f"{which}.md", f"text {number}", title=str(which)))
-                elif step == "remove":
-                    writer.remove_documents([f"{which}.md"])
-                elif step == "embed" and (
-                    keys := [key for key, _ in writer.pending()][: which + 1]
-                ):
-                    writer.vectors.add(keys, np.stack([unit(1, 0)] * len(keys)))
-                elif step == "take away":
-                    writer.vectors.remove(texts)
-                elif step == "note":
-                    writer.note_embedded()
-            with closing(Store(path, read_only=True)) as fresh:
-                assert reader.count_embedded() == fresh.count_embedded()
-
-
 def test_an_index_of_a_later_version_is_refused_with_a_sentence(tmp_path):
     with sqlite3.connect(tmp_path / "s") as db:
         db.execute("PRAGMA user_version = 99")
     db.close()
     with pytest.raises(IndexTooNewError, match="upgrade thumbindex"):
-        Store(tmp_path / "s")
-
-
-def test_a_store_that_nobody_holds_any_more_is_closed(tmp_path):
-    store = Store(tmp_path / "s")
-    connection = store._db
-    gc.disable()  # what a start has made is never looked through for cycles
-    try:
-        del store
-    finally:
-        gc.enable()
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        connection.execute("SELECT 1")
-
-
-def test_a_file_that_is_no_database_is_named_as_damaged(tmp_path):
-    (tmp_path / "s").write_bytes(b"not a database, and long enough to be read as one" * 50)
-    with pytest.raises(IndexDamagedError, match="builds it anew from the notes"):
         Store(tmp_path / "s")
 
 
@@ -203,36 +133,6 @@ def test_a_vector_that_was_stored_is_stored_as_the_same_again_and_hardly_turned(
     assert np.array_equal(packed(kept), kept)
     assert np.array_equal(packed(units), kept)
     assert np.abs(units - right).max() <= 1 / 127
-
-
-def test_a_documents_facts_are_those_that_it_has_and_are_read_as_they_were(tmp_path, note):
-    store = Store(tmp_path / "s")
-    plain, full = (
-        note("a.md", "text"),
-        note(
-            "b.md",
-            "text",
-            aliases=("B",),
-            tags=("t",),
-            language="de",
-            abbreviations=(Abbreviation("AB", "a b"),),
-        ),
-    )
-    with store.transaction():
-        store.add_document(*plain)
-        store.add_document(*full)
-    rows = store.documents()
-    assert [rows[0][4], *json.loads(rows[1][4])] == [
-        "{}",
-        "abbreviations",
-        "aliases",
-        "language",
-        "tags",
-    ]
-    assert [document_from_row(*row[1:], "") for row in rows] == [
-        parsed.document for _, parsed in (plain, full)
-    ]
-    assert [each.aliases for each in store.names()] == [(), ("B",)]
 
 
 @pytest.mark.parametrize("group", [Store.reading, Store.transaction])

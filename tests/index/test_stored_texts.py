@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,14 +55,7 @@ def test_what_stands_in_a_text_with_a_nul_is_kept_whole(tmp_path):
     assert own_texts(tmp_path / "s")[0][0] == "pears"
 
 
-def test_a_chunk_without_a_section_is_kept_whole(tmp_path):
-    parsed = replace(parsed_of("", "pears"), sections=())
-    assert keep(tmp_path / "s", parsed).chunks([2])[2] == parsed.chunks[0]
-
-
-@pytest.mark.parametrize(
-    "change", ["at = at + 1", "size = 3", "at = NULL", "section = 7", "heading_path = '[]'"]
-)
+@pytest.mark.parametrize("change", ["at = at + 1", "size = 3", "section = 7"])
 def test_a_place_that_was_flipped_is_damage_and_not_another_text(tmp_path, change):
     keep(tmp_path / "s", parsed_of("apples, pears", "pears")).close()
     with closing(sqlite3.connect(tmp_path / "s", isolation_level=None)) as db:
@@ -72,15 +64,7 @@ def test_a_place_that_was_flipped_is_damage_and_not_another_text(tmp_path, chang
         store.chunks([2])
 
 
-def test_a_section_that_is_no_text_any_more_is_damage(tmp_path):
-    keep(tmp_path / "s", parsed_of("apples, pears", "pears")).close()
-    with closing(sqlite3.connect(tmp_path / "s", isolation_level=None)) as db:
-        db.execute("UPDATE sections SET text = CAST(x'6170706c65732c208f65617273' AS TEXT)")
-    with closing(Store(tmp_path / "s")) as store, pytest.raises(IndexDamagedError):
-        store.chunks([2])
-
-
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
     st.integers(0, 30),

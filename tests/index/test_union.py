@@ -1,12 +1,10 @@
 """Several folders are asked as one, whatever state each of them is in."""
 
-from datetime import date
-
 import numpy as np
 import pytest
 
 from thumbindex.index.union import unite
-from thumbindex.model import Abbreviation, ChunkId, DocumentId, Term
+from thumbindex.model import ChunkId, DocumentId, Term
 from thumbindex.ports import CHUNK_BITS, DOCUMENT_BITS, KeywordWeights
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
@@ -44,9 +42,7 @@ def test_hits_of_all_folders_are_ranked_together():
     [{"body": 1.0}, {"title": 2.0, "body": 1.0}, {"code": 1.0}],
     ids=["text", "title and text", "as written"],
 )
-def test_words_are_as_rare_in_folders_searched_together_as_in_one_that_has_all_their_notes(
-    fields,
-):
+def test_words_are_as_rare_in_folders_searched_together_as_in_one_that_has_all_their_notes(fields):
     texts = [
         "apple pie",
         "apple and pear",
@@ -96,42 +92,6 @@ def test_a_note_with_a_rare_word_is_not_lost_in_a_small_folder_beside_a_large_on
     assert [hit.chunk for hit in hits][:1] == [0]
 
 
-def test_a_note_is_found_by_its_path_in_whichever_folder_it_lies():
-    _, united = two()
-    assert [united.catalog.at(path) for path in ("b.md", "c.md", "d.md")] == [
-        1,
-        1 << DOCUMENT_BITS,
-        None,
-    ]
-
-
-def test_the_chunks_that_hold_a_word_are_those_of_all_folders():
-    _, united = two()
-    held = [united.keyword.holding(word, ("body",)) for word in ("apples", "pears")]
-    assert [each.first(9) for each in held] == [[0, SECOND], [1]]
-    assert [
-        [*(held[0] | held[1]).first(9)],
-        [*(held[0] & held[1]).first(9)],
-        [*(held[0] - held[1]).first(1)],
-    ] == [[0, 1, SECOND], [], [0]]
-    assert (len(held[0]), held[0].among([SECOND, ChunkId(1)]).tolist()) == (2, [True, False])
-
-
-def test_what_one_folder_defines_counts_in_all_of_them():
-    parts = [[("sso", "single sign on")], [("sso", "single sign on"), ("k8s", "kubernetes")]]
-    notes = [
-        document(
-            f"{n}.md", "text in spring", abbreviations=tuple(Abbreviation(*each) for each in part)
-        )
-        for n, part in enumerate(parts)
-    ]
-    united = unite([memory_snapshot([note]) for note in notes])
-    assert (united.catalog.defined({"sso", "kubernete"}), united.keyword.adjacent("in spring")) == (
-        {("sso", "single sign on"): 2, ("k8s", "kubernetes"): 1},
-        2,
-    )
-
-
 def test_a_folder_without_vectors_beside_one_with_them_gives_missing_rows():
     embedder, united = two()
     rows = united.vector.vectors([SECOND, ChunkId(0)])
@@ -154,30 +114,4 @@ def test_links_stay_in_their_folder():
         united.graph.linked(DocumentId(0)),
         united.graph.linking(DocumentId(1)),
         united.graph.linked(DocumentId(1 << DOCUMENT_BITS)),
-    ) == (
-        (1,),
-        (0,),
-        (),
-    )
-
-
-def test_every_so_manieth_chunk_is_counted_through_all_folders():
-    _, united = two()
-    assert [united.catalog.every(2, within) for within in (None, united.catalog.everything())] == [
-        [0, SECOND]
-    ] * 2
-    assert united.catalog.every(2, united.catalog.only([ChunkId(1), SECOND])) == [1]
-
-
-def test_the_newest_documents_of_all_folders_come_first():
-    parts = [
-        [document("a.md", "x", date="2020-01-01"), document("b.md", "x")],
-        [document("c.md", "x", date="2021-01-01")],
-    ]
-    united = unite([memory_snapshot(each) for each in parts])
-    assert united.catalog.newest(None, 2) == ([SECOND, 0], 3)
-    assert (
-        united.catalog.undated(None),
-        united.catalog.newest_day(None),
-        united.catalog.days.first,
-    ) == (1, date(2021, 1, 1), date(2020, 1, 1))
+    ) == ((1,), (0,), ())

@@ -21,11 +21,7 @@ from thumbindex.index.vector_store import VectorStore, packed, unpacked, vector_
 from thumbindex.index.writer import FEW_VECTORS, Batch, Writer
 
 
-def test_nothing_is_a_vector_of_zeros():
-    assert packed(np.zeros((1, 3), dtype=np.float32)).tolist() == [[0, 0, 0]]
-
-
-@pytest.mark.parametrize("length", [1e-44, 1e-38, 1e-20, 1.0, 1e38])
+@pytest.mark.parametrize("length", [1e-44, 1e38])
 def test_a_vector_of_any_length_is_kept_as_where_it_points(length):
     stored = packed(np.array([[0, -length, length]], dtype=np.float32))
     assert stored.tolist() == [[0, -127, 127]]
@@ -88,15 +84,6 @@ def test_vectors_that_are_read_as_they_lie_are_those_that_are_looked_up(build, n
     order = np.argsort(view.rows())
     assert (len(rows), view.rows()[order].tolist()) == (1003, rows)
     assert view.matrix()[order] == pytest.approx(matrix, abs=1e-3)
-
-
-def test_vectors_of_one_folder_among_many_of_others_are_the_same(build, note, tmp_path):
-    _, places = build(note("a.md", "apples", "pears"))
-    embed(places.folder)
-    before = stored_vectors(Store(places.store, read_only=True)).matrix().tolist()
-    build(note("b.md", *(f"plums {n}" for n in range(50))), folder="other")
-    embed(tmp_path / "other", seed=2)
-    assert stored_vectors(Store(places.store, read_only=True)).matrix().tolist() == before
 
 
 def test_vectors_of_two_models_of_one_dimension_never_mix(build, note, tmp_path):
@@ -213,7 +200,7 @@ def test_several_processes_write_at_once_and_nothing_is_lost(tmp_path):
         "import sys, numpy as np; from pathlib import Path; from thumbindex.index.vector_store "
         "import VectorStore\n"
         "own = int(sys.argv[2])\n"
-        "for n in range(40):\n"
+        "for n in range(15):\n"
         "    store = VectorStore.open(Path(sys.argv[1]), 'm')\n"
         "    store.add([bytes([own, n]), bytes([9, n])], np.array([[own, n + 1], [1, n]]))\n"
         "    store.close()"
@@ -223,31 +210,7 @@ def test_several_processes_write_at_once_and_nothing_is_lost(tmp_path):
     ]
     assert [each.wait() for each in running] == [0, 0, 0]
     with closing(VectorStore(path, read_only=True)) as store:
-        assert (store.count(), store.damaged()) == (3 * 40 + 40, set())
-
-
-def test_processes_that_make_the_same_file_at_once_wait_for_each_other(tmp_path):
-    program = (
-        "import sys; from pathlib import Path; from thumbindex.index.vector_store import "
-        "VectorStore\n"
-        "for line in sys.stdin:\n"
-        "    VectorStore.open(Path(line.strip()), 'm').close()\n"
-        "    print('made', flush=True)"
-    )
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(3)
-    ]
-    for n in range(40):
-        for each in started:
-            print(tmp_path / f"{n}.sqlite3", file=each.stdin, flush=True)
-        assert [each.stdout.readline() for each in started] == ["made\n"] * 3
-    assert [each.communicate() and each.returncode for each in started] == [0, 0, 0]
+        assert (store.count(), store.damaged()) == (3 * 15 + 15, set())
 
 
 def test_without_the_store_of_vectors_an_index_is_read_all_the_same(build, note, tmp_path):
@@ -262,19 +225,6 @@ def test_without_the_store_of_vectors_an_index_is_read_all_the_same(build, note,
         )
 
 
-def test_a_reader_that_came_when_the_file_was_only_just_begun_looks_again(build, note, tmp_path):
-    _, places = build(note("a.md", "apples"))
-    embed(places.folder)
-    path = vector_file(tmp_path / "vectors", "m")
-    shutil.rmtree(path.parent)
-    path.parent.mkdir()
-    path.touch()
-    with closing(Store(places.store, read_only=True)) as store:
-        assert store.vectors is None
-        VectorStore.open(path, "m").close()
-        assert store.vectors is not None
-
-
 def test_a_file_that_is_being_made_is_never_taken_for_a_damaged_one(tmp_path):
     def opened(path):
         while True:
@@ -287,7 +237,7 @@ def test_a_file_that_is_being_made_is_never_taken_for_a_damaged_one(tmp_path):
                 pass
 
     with ThreadPoolExecutor() as pool:
-        for number in range(50):
+        for number in range(15):
             path = tmp_path / f"{number}.sqlite3"
             readers = [pool.submit(opened, path) for _ in range(2)]
             VectorStore.open(path, "m").close()
@@ -297,17 +247,7 @@ def test_a_file_that_is_being_made_is_never_taken_for_a_damaged_one(tmp_path):
 # ------------------------------------------------------------------ damaged
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "vector = x'7f0101'",
-        "vector = x'7f'",
-        "vector = 7",
-        "sum = sum + 1",
-        "sum = 'x'",
-        "key = x'00'",
-    ],
-)
+@pytest.mark.parametrize("change", ["vector = x'7f0101'", "vector = x'7f'", "sum = sum + 1"])
 def test_a_vector_that_is_not_as_it_was_written_is_not_believed_and_its_text_is_embedded_again(
     change, build, note, tmp_path
 ):

@@ -1,21 +1,18 @@
 """Views converge to the store from whatever state they are in."""
 
 import shutil
-from datetime import date
 from zlib import crc32
 
 import pytest
-from whoosh import index as whoosh_index
 
 from dump import logical_dump, postings
 from thumbindex.index.files import Places
 from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.stamp import VERSION, read_stamp, stamp_text
 from thumbindex.index.store import Store
-from thumbindex.index.words import MOST_SEGMENTS, _smallest, _too_many
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library.indexing import read_known
-from thumbindex.model import ChunkId, FileTimes, Filters, Term
+from thumbindex.model import ChunkId, FileTimes, Term
 from thumbindex.ports import KeywordWeights
 
 BODY = KeywordWeights({"body": 1.0})
@@ -31,13 +28,6 @@ def found(store, places, word):
     snapshot = open_snapshot(store, places, "notes").snapshot
     hits = snapshot.keyword.search([Term(word)], BODY, 10).hits
     return [snapshot.catalog.chunks([hit.chunk])[hit.chunk].text for hit in hits]
-
-
-def test_what_is_added_is_found_and_what_is_removed_is_not(build, note):
-    store, places = build(note("a.md", "apples grow"), note("b.md", "pears grow"))
-    assert found(store, places, "grow") == ["apples grow", "pears grow"]
-    store, places = build(removed=("a.md",))
-    assert found(store, places, "grow") == ["pears grow"]
 
 
 def test_after_a_delete_nothing_of_the_file_comes_back(build, note):
@@ -107,27 +97,6 @@ def test_links_are_resolved_and_come_and_go_with_their_targets(build, note):
     )
 
 
-def test_the_graph_knows_both_directions(build, note):
-    store, places = build(note("a.md", "text", links=("b",)), note("b.md", "text"))
-    graph = open_snapshot(store, places, "notes").snapshot.graph
-    assert (graph.linked(0), graph.linking(1), graph.linked(1)) == ((1,), (0,), ())
-
-
-def test_filters_by_path_tag_and_date_select_chunks(build, note):
-    store, places = build(
-        note("guides/a.md", "x", tags=("lang/rust",), date="2026-01-01"),
-        note("b.md", "x", tags=("language",), date="2020-01-01"),
-    )
-    catalog = open_snapshot(store, places, "notes").snapshot.catalog
-    paths = [document.path for document in catalog.documents]
-    chosen = [
-        catalog.select(Filters(**f))
-        for f in ({"path": ("guides/**",)}, {"tag": ("lang",)}, {"since": date(2025, 1, 1)})
-    ]
-    assert paths == ["b.md", "guides/a.md"]
-    assert [each.first(5) for each in chosen] == [[1]] * 3
-
-
 def test_a_second_writer_waits_for_the_first(tmp_path):
     waited = []
 
@@ -142,13 +111,6 @@ def test_a_second_writer_waits_for_the_first(tmp_path):
     ):
         pass
     assert waited == [True]
-
-
-def test_chunks_that_are_gone_are_missing_and_not_an_error(build, note):
-    store, places = build(note("a.md", "apples"))
-    catalog = open_snapshot(store, places, "notes").snapshot.catalog
-    build(removed=("a.md",))
-    assert dict(catalog.chunks([ChunkId(0)])) == {}
 
 
 def test_many_small_edits_are_merged_when_there_is_time_and_nothing_else_changes(
@@ -221,23 +183,6 @@ def test_an_edit_leaves_the_backlog_for_later_and_both_end_right(build, note, tm
     assert logical_dump(*build()) == logical_dump(*build(huge, edit, folder="fresh"))
 
 
-def test_a_file_that_is_edited_while_its_words_come_in_owes_only_its_new_words(
-    build, note, tmp_path
-):
-    with Writer.open(tmp_path / "index") as writer:
-        first = writer.apply(
-            Batch([note("huge.md", *(f"old{n}" for n in range(25)))], most=10), nowhere
-        ).behind
-        then = writer.apply(
-            Batch([note("huge.md", *(f"new{n}" for n in range(12)))], most=10), nowhere
-        ).behind
-        assert (first, then, writer.catch_up(10)) == (15, 2, 0)
-    _, places = build()
-    assert {term for _, field, term, _ in postings(places.keyword) if field == "body"} == {
-        f"new{n}" for n in range(12)
-    }
-
-
 def test_a_crash_between_two_slices_is_finished_by_the_next_writer(build, note, tmp_path):
     huge = note("huge.md", *(f"word{n}" for n in range(25)))
     with Writer.open(tmp_path / "index") as writer:
@@ -248,55 +193,6 @@ def test_a_crash_between_two_slices_is_finished_by_the_next_writer(build, note, 
         assert writer.catch_up() == 0
     assert read_known(Places(tmp_path / "index")).is_settled
     assert logical_dump(*build()) == logical_dump(*build(huge, folder="fresh"))
-
-
-def test_an_edit_that_leaves_names_and_links_alone_resolves_none(build, note, tmp_path):
-    build(note("a.md", "apples", links=("b", "c")), note("b.md", "pears"))
-
-    def refuse(documents):
-        raise AssertionError(documents)
-
-    with Writer.open(tmp_path / "index") as writer:
-        writer.apply(Batch([note("a.md", "quinces", links=("c", "b"))]), refuse)
-        assert [link.resolved for _, _, link in writer.store.links()] == [None, "b.md"]
-
-
-class Segment:
-    def __init__(self, rows: int) -> None:
-        self.doc_count = lambda: rows
-
-
-def sizes(chosen: list[Segment]) -> list[int]:
-    return [segment.doc_count() for segment in chosen]
-
-
-def test_small_segments_are_merged_and_large_ones_left_alone():
-    def merged(*rows: int) -> list[int]:
-        return sizes(_smallest([Segment(each) for each in rows], 1000))
-
-    assert merged(12, 900, 12, 24) == [12, 12, 24]
-    assert merged(500, 400, 100, 5000) == [100, 400, 500]
-    assert (merged(10, 30), merged(2000, 3000), merged()) == ([], [], [])
-
-
-def test_an_edit_merges_only_where_segments_have_become_many_but_then_whatever_it_takes():
-    few, many = [Segment(16)] * (MOST_SEGMENTS - 1), [Segment(16)] * MOST_SEGMENTS
-    large = [*([Segment(900)] * MOST_SEGMENTS), Segment(100_000)]
-    assert (sizes(_too_many(few)), sizes(_too_many(many)), sizes(_too_many(large))) == (
-        [],
-        [16] * MOST_SEGMENTS,
-        [900] * 8,
-    )
-
-
-def test_a_segment_of_which_little_is_left_is_written_anew_at_leisure(build, note, tmp_path):
-    _, places = build(*(note(f"{n}.md", f"apples {n}") for n in range(6)))
-    store, _ = build(*(note(f"{n}.md", f"pears {n}") for n in range(5)))
-    with Writer.open(tmp_path / "index") as writer:
-        writer.merge_keyword()
-    segments = whoosh_index.open_dir(str(places.keyword))._segments()
-    assert [segment.deleted_count() for segment in segments] == [0] * len(segments)
-    assert (found(store, places, "apples"), len(found(store, places, "pears"))) == (["apples 5"], 5)
 
 
 def test_a_search_begun_before_a_commit_of_a_run_that_goes_on_loads_the_texts_that_were_replaced(
