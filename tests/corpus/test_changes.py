@@ -51,13 +51,6 @@ def test_where_a_fact_differs_the_digest_decides(now: FileState) -> None:
     assert compare([OLD], [now], digests(a="other")).changes == Changes(changed=("a.md",))
 
 
-def test_added_and_removed_files_are_named_and_an_added_one_is_not_read_yet() -> None:
-    new = FileState("b.md", 1, 1, 1)
-    assert compare([OLD], [new]) == FolderChanges(
-        Changes(added=("b.md",), removed=("a.md",)), (new,)
-    )
-
-
 def test_a_time_too_fresh_to_trust_is_not_kept_so_that_the_digest_decides_next_time() -> None:
     fresh = FileState("a.md", 5, NOW - 1, 7)
     first = compare([], [fresh])

@@ -13,7 +13,6 @@ from thumbindex.corpus.chunk import (
     split_sentences,
 )
 from thumbindex.corpus.markdown import Source, line_starts, read_outline
-from thumbindex.model import BlockKind
 
 
 def source_of(text: str) -> Source:
@@ -65,37 +64,12 @@ def test_code_is_cut_where_lines_are_blank_and_a_lone_closing_fence_is_left_out(
     assert pieces("```py\naaaa\n\nbbbb\ncccc\n```", 10) == ["```py\naaaa", "bbbb\ncccc"]
 
 
-def test_code_that_is_never_closed_keeps_its_last_line() -> None:
-    assert pieces("```\naaaa\n\nbbbb\ncccc", 8) == ["```\naaaa", "bbbb", "cccc"]
-
-
-def test_a_run_of_code_over_the_maximum_is_cut_at_lines_and_a_line_between_words() -> None:
-    assert pieces("```\naaaa\nbbbb cccc dddd\n```", 10) == ["```", "aaaa", "bbbb cccc", "dddd"]
-
-
 def test_pieces_of_a_table_repeat_its_header() -> None:
     table = "| n |\n|---|\n| 1 |\n| 2 |\n| 3 |"
     assert pieces(table, 22) == [
         "| n |\n|---|\n| 1 |",
         "| n |\n|---|\n| 2 |",
         "| n |\n|---|\n| 3 |",
-    ]
-
-
-def test_a_row_with_its_header_is_never_over_the_maximum() -> None:
-    table = "| n |\n|---|\n| 1 |\n| aaaaaaa |"
-    assert [pieces(table, maximum)[1] for maximum in (23, 22)] == [
-        "| n |\n|---|\n| aaaaaaa |",
-        "| aaaaaaa |",
-    ]
-
-
-def test_a_header_that_takes_half_of_the_maximum_is_not_repeated() -> None:
-    assert pieces("| nnnnnnnn |\n|---|\n| 1 |\n| 2 |", 20) == [
-        "| nnnnnnnn |",
-        "|---|",
-        "| 1 |",
-        "| 2 |",
     ]
 
 
@@ -125,25 +99,9 @@ def test_a_paragraph_is_cut_between_sentences() -> None:
     ]
 
 
-def test_a_paragraph_just_over_the_maximum_leaves_no_crumb() -> None:
-    assert min(map(len, pieces("Here is one. " * 40, 500))) > 100
-
-
 def test_sentences_in_chinese_are_cut_too() -> None:
     text = "今天天气很好。我们去公园。" * 8
     assert {part[-1] for part in pieces(text, 50)} == {"。"}
-
-
-def test_a_paragraph_of_ten_thousand_characters_is_cut() -> None:
-    found = pieces("word " * 2000, 500)
-    assert max(map(len, found)) <= 500
-    assert " ".join(found).split() == ["word"] * 2000
-
-
-def test_a_word_over_the_maximum_is_cut_inside() -> None:
-    assert spans("x" * 25, 10) == ["x" * 10, "x" * 10, "x" * 5]
-    assert spans("aaaaaaaa bbbb", 10) == ["aaaaaaaa", "bbbb"]
-    assert spans(" " * 30 + "a", 10) == ["a"]
 
 
 @given(st.text(alphabet="ab. \n。!\u00a0é|", max_size=300), st.integers(1, 60))
@@ -157,15 +115,6 @@ def test_a_cut_loses_white_space_only(text: str, maximum: int) -> None:
 def test_a_long_line_is_cut_in_linear_time(kind: str) -> None:
     text = "lorem ipsum. " * 20_000 if kind == "prose" else "x" * 260_000
     assert len(pieces(text, 500)) >= 520
-
-
-def test_kinds_are_kept_with_the_pieces() -> None:
-    source = source_of("a\n\n- b\n\n```go\nc\n```")
-    found = [
-        (p.kind, p.language)
-        for p in cut_children(source, read_outline(source.text).regions[0].body, 100)
-    ]
-    assert found == [(BlockKind.PROSE, ""), (BlockKind.LIST, ""), (BlockKind.CODE, "go")]
 
 
 PARTS = [

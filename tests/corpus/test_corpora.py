@@ -16,6 +16,7 @@ from thumbindex.text import strip_invisible
 
 CORPORA = Path(__file__).parents[3] / "shared" / "eval" / "corpora"
 SETTINGS = CorpusSettings()
+pytestmark = pytest.mark.long
 _CODE_OR_COMMENT = re.compile(r"(```.*?```|`[^`\n]*`)|<!--.*?-->|%%.*?%%", re.S)
 
 

@@ -15,18 +15,12 @@ def dates(path: str, text: str) -> tuple[str, str]:
         ("date: 2024-01-05", "2024-01-05", "2024-01-05"),
         ("date: 2024-01-05\nupdated: 2024-03-02T10:00:00Z", "2024-03-02", "2024-01-05"),
         ("lastmod: 2023/7/9", "2023-07-09", ""),
-        ("last_modified_at: 2023-07-09 10:00:00 +0200", "2023-07-09", ""),
-        ("date created: Friday, January 5th 2024, 10:00:12 am", "", "2024-01-05"),
         ("date modified: '[[2024-03-02]]'\ncreated: [[2024-01-05]]", "2024-03-02", "2024-01-05"),
         ("created: 202401051530", "", "2024-01-05"),
-        ("date: 20240105", "2024-01-05", "2024-01-05"),
         ("Created: 5. März 2024", "", "2024-03-05"),
         ("modified: '2024-13-45'\ndate: 2020-02-02", "2020-02-02", "2020-02-02"),
-        ("date: 2024-13-45", "", ""),
         ("date: 03/04/2026", "", ""),
         ("date: soon", "", ""),
-        ("date: 1704412800", "", ""),
-        ("date:", "", ""),
         ("due: 2024-01-05", "", ""),
     ],
 )
@@ -44,21 +38,12 @@ def test_front_matter_says_when_a_note_was_written_and_updated(
     "path",
     [
         "2026-01-31.md",
-        "2026_01_31.md",
         "20260131.md",
-        "2026.01.31.md",
-        "Daily/2026-01-31 Meeting.md",
         "_posts/2026-01-31-title.md",
-        "log 2026-01-31.md",
         "202601311530 Idea.md",
-        "20260131T1530 Idea.md",
         "2026/01/31.md",
-        "blog/2026/01/31/title.md",
-        "2026-01-31 Trip/packing.md",
         "Jan 31st, 2026.md",
-        "31 January 2026.md",
         "31.1.2026 Meeting.md",
-        "31-01-2026.md",
     ],
 )
 def test_a_file_s_name_or_its_folders_say_its_day(path: str) -> None:
@@ -69,14 +54,9 @@ def test_a_file_s_name_or_its_folders_say_its_day(path: str) -> None:
     "path",
     [
         "v20260131.md",
-        "build-20269931.md",
         "2026-02-30.md",
         "1.2026.01.31.md",
-        "v31.1.2026.md",
         "03.04.2026.md",
-        "2026-01.md",
-        "31-01.md",
-        "00000101.md",
         "123456789012.md",
         "notes.md",
     ],
@@ -89,46 +69,24 @@ def test_a_number_or_a_version_in_a_name_is_no_day(path: str) -> None:
     "line",
     [
         "Released on 2020/08/21.",
-        "Date: 21 August 2020",
         "date:: 2020-08-21",
         "**Date:** August 21, 2020",
-        "- Date: 2020-08-21",
         "| Date | 2020-08-21 |",
-        "Published: 2020-08-21T10:00:00Z | Ada",
         "Created on Friday, 21st of August 2020 by Ada",
         "<small>Posted on Aug 21, 2020</small>",
         "Erstellt am 21. August 2020",
-        "Publié le 21 août 2020",
         "Fecha: 21 de agosto de 2020",
-        "Datum: 21.08.2020",
         "2020年8月21日",
-        "Friday, 21 August 2020",
         "# 2020-08-21 Standup",
-        "# Standup 2020-08-21",
     ],
 )
 def test_a_line_near_the_top_states_the_day_of_a_note(line: str) -> None:
     assert dates("note.md", f"{line}\n\nText.\n") == ("2020-08-21", "2020-08-21")
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "*Last updated: 2026-01-31*",
-        "Updated 31 January 2026",
-        "Stand: 31.01.2026",
-        "Dernière mise à jour : 31 janvier 2026",
-    ],
-)
+@pytest.mark.parametrize("line", ["*Last updated: 2026-01-31*", "Stand: 31.01.2026"])
 def test_a_line_that_states_an_update_says_nothing_of_the_writing(line: str) -> None:
     assert dates("note.md", f"# Note\n\n{line}\n") == ("2026-01-31", "")
-
-
-def test_one_line_may_state_both_days() -> None:
-    assert dates("note.md", "# Note\n\nCreated: 2020-08-21 · Updated: 2026-01-31\n") == (
-        "2026-01-31",
-        "2020-08-21",
-    )
 
 
 @pytest.mark.parametrize(
@@ -136,12 +94,9 @@ def test_one_line_may_state_both_days() -> None:
     [
         "# Note\n\nOn 2020-08-21 we met Ada.",
         "# Note\n\nThe server was released on 2020-08-21 and fell over.",
-        "# Note\n\nReleased on 2020-08-21 and fell over.",
         "# Note\n\nDue: 2020-08-21",
-        "# Note\n\nText.\n\n2020-08-21",
         "# Note\n\nDate: 03/04/2026",
         "# Note\n\nDate: 2020-02-30",
-        "# Note\n\nDate: 1020-08-21",
         "# Note\n\n```\nDate: 2020-08-21\n```",
         "# Note\n\n" + "Text.\n\n" * 10 + "Date: 2020-08-21",
     ],

@@ -37,15 +37,11 @@ def test_the_fields_of_a_full_block_are_found() -> None:
     ("block", "tags"),
     [
         ("tags:", ()),
-        ("tags: []", ()),
         ("tags: one two", ("one", "two")),
-        ("tags: one, two", ("one", "two")),
         ("tags: '#one #two/deep'", ("one", "two/deep")),
         ("tags: [one, '#two', one]", ("one", "two")),
         ("tags:\n- 2024\n-\n- true", ("2024", "True")),
-        ("Tags: one", ("one",)),
         ("tag: one", ("one",)),
-        ("tags: {a: b}", ()),
     ],
 )
 def test_tags_are_read_however_they_are_written(block: str, tags: tuple[str, ...]) -> None:
@@ -85,16 +81,8 @@ def test_a_yaml_bomb_is_refused_and_its_plain_lines_are_read() -> None:
     ]
 
 
-def test_a_long_text_that_aliases_multiply_is_refused() -> None:
-    front = read(f"title: Still here\na: &a {'x' * 100_000}\nb: [{','.join(['*a'] * 19_000)}]")
-    assert (front.text("title"), [problem.line for problem in front.problems]) == (
-        "Still here",
-        [4],
-    )
-
-
 @pytest.mark.parametrize(
-    "block", ["a: &a [*a]", "a: *b", "a: " + "[" * 50 + "]" * 50, "a: " + "x" * 200_001]
+    "block", ["a: &a [*a]", "a: " + "[" * 50 + "]" * 50, "a: " + "x" * 200_001]
 )
 def test_loops_depth_and_size_have_a_limit(block: str) -> None:
     assert len(read(block).problems) == 1
@@ -119,15 +107,7 @@ def test_a_key_that_stands_twice_is_reported_and_the_last_one_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "text",
-        "--- \ntext without an end",
-        " ---\na: b\n---",
-        "----\na: b\n----",
-        "text\n---\na: b\n---",
-    ],
+    "text", ["", "--- \ntext without an end", " ---\na: b\n---", "text\n---\na: b\n---"]
 )
 def test_what_is_no_front_matter_is_left_to_the_body(text: str) -> None:
     assert read_front_matter("a.md", text) == FrontMatter()
@@ -145,12 +125,7 @@ def test_front_matter_that_never_ends_is_text_and_reported_with_its_line(text: s
 
 @pytest.mark.parametrize(
     "block",
-    [
-        "Just a sentence.",
-        "- a\n- b",
-        "A sentence: with a colon is fine\n\nbut *this is not",
-        "*emphasis*",
-    ],
+    ["Just a sentence.", "- a\n- b", "A sentence: with a colon is fine\n\nbut *this is not"],
 )
 def test_text_between_two_rules_is_text_or_reported(block: str) -> None:
     front = read(block)
@@ -158,17 +133,10 @@ def test_text_between_two_rules_is_text_or_reported(block: str) -> None:
     assert front.size == 0 or front.fields
 
 
-@pytest.mark.parametrize(
-    "text", ["---\n---\nbody", "---\n\n---\nbody", "---\n# only a comment\n---\nbody"]
-)
+@pytest.mark.parametrize("text", ["---\n---\nbody", "---\n# only a comment\n---\nbody"])
 def test_an_empty_block_is_no_problem(text: str) -> None:
     front = read_front_matter("a.md", text)
     assert (front.fields, front.problems, text[front.size :]) == ({}, (), "body")
-
-
-def test_the_block_ends_where_the_body_begins() -> None:
-    front = read_front_matter("a.md", "---\na: b\n...\nbody")
-    assert (front.size, front.lines, dict(front.fields)) == (13, 3, {"a": "b"})
 
 
 def test_toml_between_plus_signs_is_read_too() -> None:
@@ -181,8 +149,3 @@ def test_toml_between_plus_signs_is_read_too() -> None:
         front.problems,
     ) == ("T", "2024-01-05", ("a",), "inf", ())
     assert [problem.line for problem in read("a = 1\nb = = 2", "+++").problems] == [3]
-
-
-def test_an_unquoted_wikilink_in_related_is_read() -> None:
-    assert read("related: [[Note]]").values("related") == ("Note",)
-    assert read("related:\n- [[Note]]\n- '[[Other]]'").values("related") == ("Note", "[[Other]]")

@@ -39,21 +39,16 @@ def lead(target: str, source: str = "Home.md", kind: LinkKind = W) -> str | None
         ("a/Note", "Home.md", "a/Note.md"),
         ("a/note.md", "Home.md", "a/Note.md"),
         ("Only", "Home.md", "c/Only.markdown"),
-        ("ONLY.markdown", "Home.md", "c/Only.markdown"),
-        ("b/Note", "Home.md", "a/b/Note.md"),
         ("Note", "a/x.md", "a/Note.md"),
-        ("Note", "a/b/x.md", "a/b/Note.md"),
         ("Note", "c/d/x.md", "c/Note.md"),
         ("Note", "Home.md", "a/Note.md"),
         ("../Home", "a/x.md", "Home.md"),
         ("Release 1.2", "Home.md", "Release 1.2.md"),
         ("Caf\u00e9", "Home.md", PATHS[-1]),
         ("nickname", "c/Note.md", "Home.md"),
-        ("How to/Do it", "c/Note.md", "Home.md"),
         ("Title of docs/api.md", "Home.md", "docs/api.md"),
         ("", "c/Note.md", "c/Note.md"),
         ("Nowhere", "Home.md", None),
-        ("z/Note", "Home.md", None),
     ],
 )
 def test_a_wikilink_leads_where_obsidian_leads(target: str, source: str, path: str | None) -> None:
@@ -69,10 +64,8 @@ def test_a_wikilink_leads_where_obsidian_leads(target: str, source: str, path: s
         ("/docs/api", "x/api.md", "docs/api.md"),
         ("api.html", "docs/x.md", "docs/api.md"),
         ("guide/", "docs/api.md", "docs/guide/index.md"),
-        ("./guide", "docs/api.md", "docs/guide/index.md"),
         ("../../../etc/passwd", "docs/api.md", None),
         ("Title of docs/api.md", "Home.md", None),
-        ("..", "Home.md", None),
     ],
 )
 def test_a_markdown_link_leads_from_its_own_folder(
@@ -85,11 +78,8 @@ def test_a_markdown_link_leads_from_its_own_folder(
     ("target", "path"),
     [
         ("/Guides/a/Note", "a/Note.md"),
-        ("/guides/docs/guide/", "docs/guide/index.md"),
         ("/guides/Guides/Note", None),
         ("/Guides/../../x", None),
-        ("/guides-2/a/Note.md", None),
-        ("/Guides", None),
         ("Guides/c/Only", None),
         ("/docs/api", "docs/api.md"),
     ],
@@ -99,20 +89,3 @@ def test_an_address_of_a_site_may_begin_with_the_name_of_the_folder_itself(
 ) -> None:
     resolver = LinkResolver.of((Document(each, "t") for each in PATHS), "Guides")
     assert resolver.resolve(Link(M, target, "", "", 1), "x/api.md") == path
-
-
-def test_a_folder_in_the_folder_of_its_name_goes_before_the_folder_itself() -> None:
-    resolver = LinkResolver.of(
-        (Document(path, "t") for path in ("docs/a.md", "a.md", "b.md")), "docs"
-    )
-    assert [resolver.resolve(Link(M, f"/docs/{name}", "", "", 1), "x.md") for name in "ab"] == [
-        "docs/a.md",
-        "b.md",
-    ]
-
-
-def test_a_name_that_many_share_goes_to_the_nearest_then_to_the_first_by_path() -> None:
-    resolver = LinkResolver.of(
-        Document(path, "t") for path in ("z/n.md", "y/n.md", "x/deep/er/n.md")
-    )
-    assert resolver.resolve(Link(W, "n", "", "", 1), "q/s.md") == "y/n.md"

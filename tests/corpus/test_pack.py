@@ -33,11 +33,6 @@ def test_a_small_tail_takes_from_its_neighbor() -> None:
     assert joined((20, P), (15, P), (15, P), (10, P)) == [(35, P), (25, P)]
 
 
-def test_a_neighbor_that_would_become_too_small_keeps_what_it_has() -> None:
-    assert joined((45, P), (10, P)) == [(45, P), (10, P)]
-    assert joined((15, P), (30, P), (10, P)) == [(45, P), (10, P)]
-
-
 def test_rows_join_under_one_header_and_nothing_else_joins_them() -> None:
     head, *rows = (Piece(i * 10, i * 10 + 10, T, prefix="H" * 9 if i else "") for i in range(8))
     found = [
@@ -45,9 +40,3 @@ def test_rows_join_under_one_header_and_nothing_else_joins_them() -> None:
         for piece in join([head, *rows, Piece(80, 90, P)], SETTINGS)
     ]
     assert found == [(0, 50, ""), (50, 80, "H" * 9), (80, 90, "")]
-
-
-def test_a_language_is_kept_where_all_code_has_it() -> None:
-    same, other = Piece(0, 10, C, "py"), Piece(10, 20, C, "go")
-    assert join([same, Piece(10, 20, C, "py")], SETTINGS) == [Piece(0, 20, C, "py")]
-    assert join([same, other], SETTINGS) == [Piece(0, 20, C)]

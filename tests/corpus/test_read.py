@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.corpus.read import digest_of, read_bytes, read_digest
+from thumbindex.corpus.read import read_bytes, read_digest
 from thumbindex.model import Problem
 from thumbindex.settings import CorpusSettings
 
@@ -48,12 +48,3 @@ def test_a_pipe_or_a_folder_in_a_files_place_gives_a_problem_at_once(tmp_path: P
     assert [read_bytes(tmp_path, name, SETTINGS) for name in ("pipe.md", "folder.md")] == [
         Problem(name, None, "not a regular file: not read") for name in ("pipe.md", "folder.md")
     ]
-
-
-def test_a_digest_is_the_sha256_of_the_bytes(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_bytes(b"")
-    assert (
-        read_digest(tmp_path, "a.md", SETTINGS)
-        == digest_of(b"")
-        == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    )

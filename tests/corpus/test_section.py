@@ -1,4 +1,4 @@
-from thumbindex.corpus.chunk import Draft, Piece, gather_sections, section_start
+from thumbindex.corpus.chunk import Draft, Piece, gather_sections
 from thumbindex.model import BlockKind
 from thumbindex.settings import ChunkSettings
 
@@ -32,10 +32,6 @@ def test_what_fits_whole_is_one_section() -> None:
     assert gather_sections(drafts(("", [20]), ("A", [20]), ("A/B", [20])), SETTINGS) == [(0, 3)]
 
 
-def test_no_text_has_no_sections_here() -> None:
-    assert gather_sections([], SETTINGS) == []
-
-
 def test_small_neighbors_under_the_same_ancestor_are_joined_before_others() -> None:
     found = gather_sections(
         drafts(("A", [50]), ("B", [30]), ("B/C", [30]), ("B/D", [30]), ("E", [50])), SETTINGS
@@ -53,13 +49,3 @@ def test_the_head_of_a_long_section_joins_its_first_part() -> None:
         (0, 2),
         (2, 3),
     ]
-
-
-def test_sections_under_headings_of_one_name_stay_in_order() -> None:
-    assert gather_sections(drafts(*[("A/Same", [45])] * 4), SETTINGS) == [(0, 2), (2, 4)]
-
-
-def test_a_heading_that_does_not_fit_is_cut_off_in_front() -> None:
-    long = [Draft(Piece(150, 200, BlockKind.PROSE), 0, 1, ("A",), 0)]
-    assert section_start(long, (0, 1), SETTINGS) == 100
-    assert section_start(drafts(("A", [20])), (0, 1), SETTINGS) == 0

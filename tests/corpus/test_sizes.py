@@ -49,18 +49,10 @@ def test_rows_of_tables_beyond_the_limit_are_text_that_is_found() -> None:
     )
 
 
-def test_one_row_of_too_many_cells_is_text() -> None:
-    found = parsed(f"# Wide\n\n{'| plum ' * (MOST_BARS + 2)}\n")
-    assert (
-        [problem.line for problem in found.problems],
-        sum(chunk.text.count("plum") for chunk in found.chunks),
-    ) == ([3], MOST_BARS + 2)
-
-
 def test_of_a_heading_so_much_is_kept() -> None:
-    before = "[a " * 100
+    before = "[a " * 1_000
     found = parsed(
-        "\n\n".join([*[before] * (MOST_BRACKETS // 100 + 1), f"# {'h' * 9_000}", "text"])
+        "\n\n".join([*[before] * (MOST_BRACKETS // 1_000 + 1), f"# {'h' * 9_000}", "text"])
     )
     assert [
         len(name)
@@ -84,7 +76,7 @@ def test_links_and_tags_are_read_up_to_a_number_of_brackets_and_the_text_below_t
 ):
     paragraphs = [
         "[[plum]] #fruit",
-        *["[a " * 100] * (MOST_BRACKETS // 100),
+        *["[a " * 1_000] * (MOST_BRACKETS // 1_000),
         "# [Pears](b.md)",
         "[[quince]] #late",
     ]
@@ -112,10 +104,6 @@ def test_tables_whose_rows_are_filled_up_end_with_the_cells_that_they_may_take()
     ) == ({0, 1, 2, 3}, True)
 
 
-def test_a_title_of_front_matter_is_cut_like_a_heading() -> None:
-    assert len(parsed(f"---\ntitle: {'t' * 9_000}\n---\ntext\n").document.title) == LONGEST_HEADING
-
-
 def test_tags_beyond_the_limit_are_words() -> None:
     found = parsed("\n\n".join(f"#tag{n} plum" for n in range(MOST_TAGS + 2)))
     assert [problem.reason.split(":")[0] for problem in found.problems] == [
@@ -131,9 +119,4 @@ def test_a_note_at_its_limits_says_nothing() -> None:
     assert parsed("\n" * (MOST_LINES - 1) + "# last\n").problems == ()
     assert parsed("|" * MOST_BARS).problems == ()
     assert parsed("".join(f"#tag{n}\n" for n in range(MOST_TAGS))).problems == ()
-    assert (
-        parsed(
-            "[a " * 100 + "\n\n" + "\n\n".join(["[a " * 100] * (MOST_BRACKETS // 100 - 1))
-        ).problems
-        == ()
-    )
+    assert parsed("\n\n".join(["[a " * 1_000] * (MOST_BRACKETS // 1_000))).problems == ()
