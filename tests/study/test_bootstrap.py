@@ -2,7 +2,7 @@
 
 import pytest
 
-from thumbindex.study.compare import Interval, compare_runs, interval_of
+from thumbindex.study.compare import compare_runs, interval_of
 
 
 def test_an_interval_is_about_as_wide_as_theory_says() -> None:
@@ -13,15 +13,6 @@ def test_an_interval_is_about_as_wide_as_theory_says() -> None:
         pytest.approx(0.402, abs=0.011),
         pytest.approx(0.598, abs=0.011),
     )
-
-
-def test_an_interval_is_the_same_twice() -> None:
-    values = [0.1, 0.7, 0.4, 1.0, 0.0]
-    assert interval_of(values) == interval_of(values)
-
-
-def test_what_never_varies_has_no_width() -> None:
-    assert interval_of([0.25]) == Interval(0.25, 0.25, 0.25)
 
 
 def test_runs_are_compared_query_by_query() -> None:

@@ -4,18 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from thumbindex.config import load_config
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
-from thumbindex.model import Progress
-from thumbindex.study.evaluate import (
-    Evaluation,
-    QuerySource,
-    check_labels,
-    evaluate,
-    pooled,
-    to_the_end,
-)
+from thumbindex.study.evaluate import Evaluation, QuerySource, check_labels, evaluate, pooled
 from thumbindex.study.queries import Label, LabeledQuery
 
 STRANGER = LabeledQuery("q9", "green", "keyword", (Label("elsewhere.md", None, 2),))
@@ -41,33 +32,6 @@ def test_tokens_are_counted_as_a_servers_budget_counts_them(
         for name, passages in answers.items()
     }
     assert {name: each.tokens for name, each in evaluation.asked.items()} == counted
-
-
-def test_tokens_are_those_of_the_configured_limit(library: Library, evaluation: Evaluation) -> None:
-    one = evaluate(
-        library.answering_with(replace(library.config.query, limit=1)), evaluation.queries
-    )
-    assert one.run == evaluation.run
-    assert sum(each.tokens for each in one.asked.values()) < sum(
-        each.tokens for each in evaluation.asked.values()
-    )
-
-
-def test_a_ranking_goes_to_its_end_unless_the_caller_set_where_it_stops(library: Library) -> None:
-    assert to_the_end(library).config.query.confidence.minimum_relevance == 0.0
-    told = library.answering_with(library.config.query)
-    told.config = load_config(overrides=["query.confidence.minimum_relevance=0.9"])
-    assert to_the_end(told) is told
-
-
-def test_progress_is_told_query_by_query(library: Library, evaluation: Evaluation) -> None:
-    told: list[Progress] = []
-    evaluate(library, evaluation.queries, show=told.append, name="mine")
-    assert [(each.folder, each.done, each.total) for each in told] == [
-        ("mine", 1, 3),
-        ("mine", 2, 3),
-        ("mine", 3, 3),
-    ]
 
 
 def test_each_query_of_several_sets_counts_once(evaluation: Evaluation) -> None:
@@ -98,7 +62,3 @@ def test_a_set_with_rewordings_is_asked_both_ways(library: Library, evaluation: 
     )
     assert [each.scores["keyword"]["S@1"] for each in (reworded, reworded.typed)] == [1.0, 0.5]
     assert reworded.run["q1"] == reworded.typed.run["q1"] == evaluation.run["q1"]
-
-
-def test_a_set_without_rewordings_is_asked_once(evaluation: Evaluation) -> None:
-    assert evaluation.typed is None

@@ -78,7 +78,13 @@ def measure(corpus: str, folder: Path) -> dict[str, float]:
 
 @pytest.mark.model
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the evaluation sets are not here")
-@pytest.mark.parametrize("corpus", CORPORA)
+@pytest.mark.parametrize(
+    "corpus",
+    [
+        pytest.param("devdocs", marks=pytest.mark.slow),
+        pytest.param("obsidian-help", marks=pytest.mark.long),
+    ],
+)
 def test_answers_are_as_good_as_they_were(corpus: str, tmp_path: Path) -> None:
     before = json.loads(FIGURES.read_text(encoding="utf-8"))[corpus]
     after = measure(corpus, tmp_path)

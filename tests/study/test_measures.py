@@ -8,14 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.study.measures import (
-    RankedPassage,
-    by_kind,
-    measure_run,
-    plain_heading,
-    score_query,
-    write_run,
-)
+from thumbindex.study.measures import RankedPassage, by_kind, measure_run, score_query, write_run
 from thumbindex.study.queries import Label, LabeledQuery, load_queries
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "eval"
@@ -46,11 +39,6 @@ def test_a_rank_starts_at_1() -> None:
     )
 
 
-def test_several_passages_of_a_document_count_once() -> None:
-    measured = score_query(asked(Label("b.md", None, 1)), ranked("a.md", "a.md", "a.md", "b.md"))
-    assert measured["MRR@10"] == 0.5
-
-
 def test_a_grade_of_2_weighs_three_times_a_grade_of_1() -> None:
     labels = (Label("a.md", None, 2), Label("b.md", None, 1))
     swapped = score_query(asked(*labels), ranked("b.md", "a.md"))["nDCG@10"]
@@ -67,10 +55,6 @@ def test_a_section_is_found_among_the_raw_passages() -> None:
     query = asked(Label("a.md", "Set `up` [sync](x.md)", 2))
     measured = score_query(query, ranked("a.md#A > Other", "a.md#A > set up sync > Deeper"))
     assert (measured["sec@1"], measured["sec@3"], measured["sec@10"]) == (0.0, 1.0, 1.0)
-
-
-def test_headings_are_compared_as_a_reader_sees_them() -> None:
-    assert plain_heading("The [[note|**bold**]]  <b>Title</b> {#anchor}") == "the bold title"
 
 
 def test_a_query_that_is_missing_in_the_run_counts_as_0() -> None:

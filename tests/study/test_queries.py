@@ -10,7 +10,6 @@ from thumbindex.errors import UsageError
 from thumbindex.study.queries import Label, LabeledQuery, load_queries, load_set, set_digest
 
 FIRST = LabeledQuery("1", "green", "keyword", (Label("a.md", None, 2),))
-SECOND = LabeledQuery("2", "red", "keyword", (Label("b.md", "Red", 1),))
 
 
 def row(name: str) -> str:
@@ -30,17 +29,8 @@ def test_a_set_is_named_by_its_file_and_belongs_to_the_folder_before_the_first_d
     [
         ("{", r":2: not JSON \(Expecting"),
         ("[" * 100_000, "nested too deep|not JSON"),
-        ("[1]", "not an object in braces: write one a line, such as "),
         ('{"id": 1}', "lacks query and relevant: each line needs id, query, relevant"),
         ('{"id": 1, "query": 5, "relevant": []}', "query is 5, and has to be text"),
-        (
-            '{"id": true, "query": "a", "relevant": []}',
-            "id is true, and has to be text or a number",
-        ),
-        (
-            '{"id": 1, "query": "a", "relevant": {"a.md": 1}}',
-            'relevant is {"a.md": 1}, and has to be a list',
-        ),
         (
             '{"id": 1, "query": "a", "relevant": [{"path": "a.md"}, 3]}',
             "relevant 2: not a place: write it as ",
@@ -49,7 +39,6 @@ def test_a_set_is_named_by_its_file_and_belongs_to_the_folder_before_the_first_d
             '{"id": 1, "query": "a", "relevant": [{"path": "a.md", "grade": "x"}]}',
             'relevant 1: grade is "x", and has to be a number',
         ),
-        ('{"id": 1, "query": "", "relevant": []}', "no relevant place"),
         (
             '{"id": 1, "query": "a", "relevant": ["a.md"], "also": "b"}',
             'also is "b", and has to be a list',
@@ -57,14 +46,6 @@ def test_a_set_is_named_by_its_file_and_belongs_to_the_folder_before_the_first_d
         (
             '{"id": 1, "query": "a", "relevant": ["a.md"], "also": ["b", 3]}',
             "also is .*, and has to be a list of at most 4 texts",
-        ),
-        (
-            '{"id": 1, "query": "a", "relevant": ["a.md"], "also": ["b", "c", "d", "e", "f"]}',
-            "also is .*, and has to be a list of at most 4 texts",
-        ),
-        (
-            '{"id": 1, "query": "a", "relevant": ["a.md"], "passage": ["b"]}',
-            r'passage is \["b"\], and has to be text',
         ),
         ('{"id": 1, "query": " ", "relevant": [{"path": "a.md"}]}', "no text"),
     ],
@@ -80,22 +61,6 @@ def test_an_id_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "queries.jsonl").write_text(f"{row('1')}\n{row('1')}\n", encoding="utf-8")
     with pytest.raises(UsageError, match=r"queries.jsonl:2: the id '1' is there twice"):
         load_queries(tmp_path / "queries.jsonl")
-
-
-def test_a_digest_knows_queries_and_labels_in_any_order() -> None:
-    relabeled = replace(SECOND, relevant=(Label("b.md", None, 1),))
-    assert set_digest([FIRST, SECOND]) == set_digest([SECOND, FIRST])
-    assert (
-        len(
-            {
-                set_digest([FIRST]),
-                set_digest([SECOND]),
-                set_digest([relabeled]),
-                set_digest([replace(FIRST, query="blue")]),
-            }
-        )
-        == 4
-    )
 
 
 def test_a_path_alone_is_a_place_that_answers(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ CORPUS = "obsidian-help"
 UNANSWERABLE = Path(str(resources.files("thumbindex.study").joinpath("off_topic.jsonl")))
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.model,
     pytest.mark.skipif(not SHARED.is_dir(), reason="the evaluation sets are not here"),
 ]
