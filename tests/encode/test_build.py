@@ -9,6 +9,8 @@ import pytest
 
 from thumbindex.encode.models import BUNDLED_FOLDER, BUNDLED_HASHES
 
+pytestmark = pytest.mark.long
+
 PROGRAM = Path(__file__).parents[2] / "scripts" / "build_model.py"
 
 
@@ -21,8 +23,12 @@ def build(source, target):
     )
 
 
+@pytest.fixture(autouse=True)
+def onnx():
+    pytest.importorskip("onnx", reason="onnx is not installed (extra `models`)")
+
+
 def test_the_program_makes_the_committed_bytes_again(published, tmp_path):
-    pytest.importorskip("onnx")
     done = build(published, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     digests = {
@@ -35,7 +41,6 @@ def test_the_program_makes_the_committed_bytes_again(published, tmp_path):
 
 
 def test_other_weights_are_refused(published, tmp_path):
-    pytest.importorskip("onnx")
     for name in ("model.safetensors", "tokenizer.json"):
         (tmp_path / name).write_bytes(b"something else")
     done = build(tmp_path, tmp_path / "made")

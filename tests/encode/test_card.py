@@ -33,20 +33,13 @@ def test_a_card_holds_what_the_folder_states(card, tmp_path):
     ("stated", "expected"),
     [
         ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
-        # as sentence-transformers 6 writes it
         ({"pooling_mode": "cls", "embedding_dimension": 384}, "cls"),
         ({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, "other"),
-        ({"pooling_mode_mean_tokens": True, "include_prompt": False}, "other"),
     ],
 )
 def test_pooling_is_read_as_old_and_new_folders_write_it(card, stated, expected):
     actual = card(**{POOLING: stated})
     assert (actual.pooling, actual.portable) == (expected, expected == "cls")
-
-
-def test_a_plain_checkpoint_is_pooled_by_the_mean(card):
-    actual = card(**{"modules.json": None, POOLING: None})
-    assert (actual.pooling, actual.dimensions, actual.portable) == ("mean", 384, True)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +74,6 @@ def test_the_window_is_the_smallest_that_is_stated(card, files, expected):
     [
         ("bge-small-en-v1.5", ("Represent this sentence for searching relevant passages: ", "")),
         ("multilingual-e5-base", ("query: ", "passage: ")),
-        ("bge-m3", ("", "")),
     ],
 )
 def test_families_that_want_prefixes_get_them(card, name, expected):
@@ -112,13 +104,13 @@ def test_a_model_with_further_parts_is_left_to_torch(card, files):
     assert not card(**files).portable
 
 
-@pytest.mark.parametrize("missing", ["config.json", POOLING, "model.safetensors"])
+@pytest.mark.parametrize("missing", [POOLING, "model.safetensors"])
 def test_half_a_model_is_refused_with_what_is_missing(card, missing):
     with pytest.raises(ModelError, match="not a complete model: .*" + missing.rpartition(".")[2]):
         card(**{missing: None})
 
 
-@pytest.mark.parametrize("broken", ["config.json", "modules.json"])
+@pytest.mark.parametrize("broken", ["modules.json"])
 def test_broken_json_is_refused_with_its_file(card, broken):
     with pytest.raises(ModelError, match=f"{broken} cannot be read"):
         card(**{broken: "{"})
@@ -161,8 +153,3 @@ def test_a_folder_that_ships_onnx_is_known_by_that_file_and_its_data(card, graph
     assert (plain.graph, shipped.graph) == (None, shipped.folder / graph)
     assert len({each.weights for each in (plain, shipped, other, more)}) == 4
     assert card("alone", **{graph: "a graph", "model.safetensors": None}).weights == shipped.weights
-
-
-def test_for_torch_weights_come_before_onnx(model_folder, tmp_path):
-    folder = model_folder(**{"onnx/model.onnx": "a graph"})
-    assert read_card(folder, "model", tmp_path / "cache", torch=True).graph is None

@@ -16,12 +16,6 @@ def test_a_digest_is_the_sha256_of_the_bytes(tmp_path):
         assert file_digest(tmp_path / "weights", tmp_path / "cache") == sha256(content)
 
 
-def test_a_file_that_changed_gets_another_digest(tmp_path):
-    for content in (WEIGHTS, WEIGHTS + b"afterwards"):
-        (tmp_path / "weights").write_bytes(content)
-        assert file_digest(tmp_path / "weights", tmp_path / "cache") == sha256(content)
-
-
 def test_a_large_file_of_the_same_size_and_time_is_not_read_again(tmp_path):
     path = tmp_path / "weights"
     path.write_bytes(WEIGHTS)
