@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from thumbindex.index.postgres.snapshot import PublishedIndex
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def publish_index(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], PublishedIndex]]:
-    """Return a function that publishes an index and opens it, for as long as the test runs."""
+    """Return a function that publishes an index and opens it, for as long as a file's tests run."""
     server: TestServer = request.getfixturevalue("postgres")
     from thumbindex.index.postgres.database import Engine
     from thumbindex.index.postgres.publish import Publisher
@@ -43,8 +43,8 @@ def publish_index(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], P
         yield publish
 
 
-@pytest.fixture(params=["memory", "disk", "postgres"])
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+@pytest.fixture(scope="module", params=["memory", "disk", "postgres"])
+def make(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Make:
     """Return what makes an index of one kind."""
     embedder = FakeEmbedder()
     if request.param == "memory":
@@ -52,7 +52,8 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     publish = request.getfixturevalue("publish_index") if request.param == "postgres" else None
 
     def made(documents: Sequence[ParsedDocument]) -> Snapshot:
-        write_index(documents, embedder, tmp_path)
-        return open_index(tmp_path)[0].snapshot if publish is None else publish(tmp_path).snapshot
+        folder = tmp_path_factory.mktemp("index") / "index"
+        write_index(documents, embedder, folder)
+        return open_index(folder)[0].snapshot if publish is None else publish(folder).snapshot
 
     return made

@@ -71,12 +71,13 @@ def united(folder: Path) -> Snapshot:
     return unite([on_disk(folder), replace(memory_snapshot(DOCUMENTS), duplicates=NoDuplicates())])
 
 
-@pytest.fixture(params=["disk", "united", "postgres"])
-def known(request: pytest.FixtureRequest, tmp_path: Path) -> Known:
+@pytest.fixture(scope="module", params=["disk", "united", "postgres"])
+def known(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Known:
+    folder = tmp_path_factory.mktemp("known") / "index"
     if request.param == "postgres":
-        write(tmp_path / "index")
-        return Known(request.getfixturevalue("publish_index")(tmp_path / "index").snapshot)
-    return Known({"disk": on_disk, "united": united}[request.param](tmp_path / "index"))
+        write(folder)
+        return Known(request.getfixturevalue("publish_index")(folder).snapshot)
+    return Known({"disk": on_disk, "united": united}[request.param](folder))
 
 
 class Known:
@@ -106,8 +107,7 @@ class TestDuplicates:
         assert known.duplicates.salience([known.chunks[3], known.chunks[0]]).tolist() == [0.5, 0.65]
 
     @pytest.mark.parametrize(
-        ("chunk", "copies"),
-        [(0, [1, 3, 5]), (1, [0, 3, 5]), (3, [0, 5]), (5, [0, 3]), (2, []), (4, [6]), (6, [4])],
+        ("chunk", "copies"), [(0, [1, 3, 5]), (1, [0, 3, 5]), (3, [0, 5]), (2, []), (4, [6])]
     )
     def test_copies_are_repeats_and_the_whole_cluster(
         self, known: Known, chunk: int, copies: list[int]

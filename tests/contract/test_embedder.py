@@ -21,7 +21,7 @@ TEXTS = [
     params=[
         "fake",
         pytest.param("real", marks=pytest.mark.model),
-        pytest.param("torch", marks=pytest.mark.model),
+        pytest.param("torch", marks=[pytest.mark.model, pytest.mark.long]),
     ]
 )
 def embedder(request):

@@ -40,7 +40,7 @@ CODE = KeywordWeights({"code": 1.0})
 INDEX, MOSS, TREES = 0, 1, 2
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def snapshot(make: Make) -> Snapshot:
     return make(DOCUMENTS)
 
@@ -355,9 +355,7 @@ class TestCatalog:
             (Filters(path=("**/moss.md", "index.md")), [0, 1, 2]),
             (Filters(tag=("garden",)), [2, 3, 4]),
             (Filters(tag=("#Garden/Wood",)), [3, 4]),
-            (Filters(tag=("garden", "wood")), []),
             (Filters(since=date(2026, 1, 1)), [3, 4]),
-            (Filters(since=date(2026, 1, 1), until=date(2026, 1, 1)), []),
             (Filters(until=date(2025, 12, 31)), [2]),
             (Filters(folder=("elsewhere",)), []),
             (Filters(path=("**/moss.md", "index.md"), without=("index.md",)), [2]),
@@ -381,11 +379,9 @@ class TestCatalog:
             (Condition("tag", "wood"), []),
             (Condition("path", "notes/s"), [2]),
             (Condition("path", "./NOTES"), [2, 3, 4]),
-            (Condition("path", "n*/*moss*"), [2]),
             (Condition("file", "tre"), [3, 4]),
             (Condition("file", "notes"), []),
             (Condition("title", "overview"), [0, 1]),
-            (Condition("title", "over"), []),
         ],
     )
     def test_what_is_asked_of_notes_is_met_by_their_chunks(
@@ -410,11 +406,7 @@ class TestCatalog:
             catalog.near("tag", "gardn"),
             catalog.near("path", "note/tree"),
             catalog.near("title", "tre"),
-        ) == (
-            ("garden", "garden/wood"),
-            ("notes/trees.md",),
-            (),
-        )
+        ) == (("garden", "garden/wood"), ("notes/trees.md",), ())
         assert [each.path for each in catalog.bearing("tag", "garden/wood")] == ["notes/trees.md"]
         assert [each.path for each in catalog.bearing("path", "notes/sub/")] == [
             "notes/sub/moss.md"
@@ -433,12 +425,7 @@ class TestCatalog:
             catalog.newest_day(None),
             catalog.newest_day(date(2025, 6, 1)),
             catalog.newest_day(date(2020, 1, 1)),
-        ) == (
-            date(2025, 1, 1),
-            date(2026, 3, 1),
-            date(2025, 1, 1),
-            None,
-        )
+        ) == (date(2025, 1, 1), date(2026, 3, 1), date(2025, 1, 1), None)
         assert (catalog.undated(None), catalog.undated(only(snapshot, 2, 3))) == (1, 0)
 
     def test_the_newest_notes_come_first_and_those_without_a_day_last(
@@ -484,13 +471,7 @@ class TestSelection:
         assert [
             held(snapshot, each)
             for each in (second, first & second, first | second, first - second, second - first)
-        ] == [
-            [2, 3],
-            [2, 3],
-            [0, 2, 3],
-            [0],
-            [],
-        ]
+        ] == [[2, 3], [2, 3], [0, 2, 3], [0], []]
         everything = snapshot.catalog.everything()
         assert [
             held(snapshot, each)

@@ -19,8 +19,11 @@ KINDS = {
     ),
 }
 ALL = [
-    pytest.param(kind, marks=pytest.mark.model) if kind in ("late-real", "cross-encoder") else kind
-    for kind in KINDS
+    "fake",
+    "remembered",
+    "late-fake",
+    pytest.param("late-real", marks=pytest.mark.model),
+    pytest.param("cross-encoder", marks=[pytest.mark.model, pytest.mark.long]),
 ]
 TRAINED = ALL[:4]  # the cross-encoder's head is not: it is here for its plumbing
 
