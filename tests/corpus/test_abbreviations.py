@@ -69,14 +69,6 @@ def test_titles_headings_wrapped_lines_and_lists_are_read_and_blocks_of_code_are
     ]
 
 
-def test_a_plural_is_kept_as_its_singular_and_each_definition_once() -> None:
-    text = (
-        "Large language models (LLMs) and a large language model (LLM). Large language models "
-        "(LLMs)."
-    )
-    assert found_in(text) == [("llm", "large language models"), ("llm", "large language model")]
-
-
 @pytest.mark.parametrize("unit", ["((((", "AB (a b) ", "A (A ", "<abbr title=", "`", "\n*[AB]: A"])
 def test_a_hundred_kilobytes_that_are_made_to_be_slow_take_a_moment(unit: str) -> None:
     source = read_source((unit * 100_000)[:100_000])

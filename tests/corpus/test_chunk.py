@@ -38,10 +38,6 @@ def test_blocks_that_fit_stay_whole() -> None:
     ]
 
 
-def test_a_block_of_just_the_maximum_stays_whole() -> None:
-    assert [pieces("- a\n- b", maximum) for maximum in (7, 6)] == [["- a\n- b"], ["- a", "- b"]]
-
-
 def test_a_list_is_cut_between_its_items_and_an_item_between_its_blocks() -> None:
     assert pieces("- aaaa\n- bbbb\n\n  cccc\n- dddd", 10) == [
         "- aaaa",
@@ -85,10 +81,6 @@ def test_a_row_over_the_maximum_is_cut_and_the_header_is_not_lost() -> None:
 def test_link_definitions_and_what_is_nested_too_deeply_are_not_lost() -> None:
     assert pieces("a\n\n[r]: b.md\n[s]: c.md", 100) == ["a", "[r]: b.md\n[s]: c.md"]
     assert pieces("> " * 100 + "deep", 500) == ["> " * 100 + "deep"]
-
-
-def test_a_rule_between_blocks_is_no_text() -> None:
-    assert pieces("a\n\n***\n\nb\n\n---", 100) == ["a", "b"]
 
 
 def test_a_paragraph_is_cut_between_sentences() -> None:

@@ -17,7 +17,6 @@ def links(text: str) -> list[tuple[LinkKind, str, str, str]]:
         ("[[Note|alias]]", (W, "Note", "", "alias")),
         ("[[Note#Heading]]", (W, "Note", "Heading", "Note > Heading")),
         ("[[Note#^block]]", (W, "Note", "^block", "Note > ^block")),
-        ("[[#Heading here|x]]", (W, "", "Heading here", "x")),
         ("![[Note#Heading]]", (E, "Note", "Heading", "Note > Heading")),
         ("[text](file.md#heading)", (M, "file.md", "heading", "text")),
         ("[*a* `b`](a%20b.md)", (M, "a b.md", "", "a b")),
@@ -26,9 +25,7 @@ def links(text: str) -> list[tuple[LinkKind, str, str, str]]:
         ("[a][r]\n\n[r]: b.md", (M, "b.md", "", "a")),
         ("![a](b.md)", (E, "b.md", "", "a")),
         ("[![badge](b.png)](c.md)", (M, "c.md", "", "badge")),
-        ("- > [[Note]]", (W, "Note", "", "Note")),
         ("| a |\n|---|\n| [[Note\\|alias]] |", (W, "Note", "", "alias")),
-        ("## See [[Note]]", (W, "Note", "", "Note")),
         ("[^1]\n\n[^1]: see [[Note]]", (W, "Note", "", "Note")),
     ],
 )

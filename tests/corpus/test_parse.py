@@ -179,15 +179,6 @@ def test_bad_input_is_indexed_as_far_as_it_goes(data: bytes) -> None:
     assert parse(data).chunks[-1].text.endswith("café au lait")
 
 
-def test_problems_come_with_path_and_line() -> None:
-    problems = parse(b"---\na: b\nb: [\n---\n\0 caf\xe9").problems
-    assert [(problem.path, problem.line) for problem in problems] == [
-        ("folder/a note.md", 5),
-        ("folder/a note.md", 5),
-        ("folder/a note.md", 4),
-    ]
-
-
 def test_a_file_of_a_megabyte_in_one_line_or_in_one_table_does_no_harm() -> None:
     start = time.process_time()
     assert len(parse("lorem ipsum dolor sit amet. " * 18_000).chunks) > 1000

@@ -41,6 +41,6 @@ def test_escapes_and_classes_are_gits_too(glob: str, path: str) -> None:
 
 @pytest.mark.parametrize("glob", ["*a" * 40 + "b", "**/*a" * 20 + "b", "[!b]*" * 50 + "b", "["])
 def test_no_glob_takes_long(glob: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert not meets(glob, "a" * 255 + "/" + "/".join("a" * 1000) + "/" + "a" * 255)
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0

@@ -11,11 +11,7 @@ from thumbindex.query.copies import dedup_hash, exact_copies
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import document, memory_snapshot
 
-groups = st.lists(
-    st.tuples(st.sampled_from(["a", "a ", "A", ""]), st.sampled_from([0.1, 0.5, 0.9]))
-)
-
-RULES = {
+RULES = {  # rule: texts, scores, positions of the survivors
     "trailing_space": (["text", "text "], [1.0, 1.0], [0, 1]),
     "white_space_inside": (["a b", "a  b", "a\tb"], [1.0] * 3, [0, 1, 2]),
     "final_line_end": (["text", "text\n"], [1.0, 1.0], [0, 1]),

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from thumbindex.model import Abbreviation
 from thumbindex.testing import FakeEmbedder, FakeReranker, document, memory_snapshot
 
 DEDUP = "variants dedup_known dedup_hash dedup_ngram dedup_semantic"
@@ -38,16 +37,6 @@ def test_correct_finds_what_was_misspelt(ask) -> None:
     on, off = (ask(notes, "subcription", off=name) for name in ("", "correct"))
     assert (paths(on), paths(off)) == (["a.md"], [])
     assert (on[0].text, on[0].query.text) == ("subscription", "subcription")
-
-
-def test_equate_finds_what_has_only_the_other_form(ask) -> None:
-    known = (Abbreviation("sso", "single sign on"),)
-    notes = [
-        document("a.md", "# Words\n\nSingle sign-on (SSO).", abbreviations=known),
-        document("b.md", "# Teams\n\nUse single sign-on."),
-    ]
-    on, off = (ask(notes, "SSO", off=name) for name in ("", "equate"))
-    assert (paths(on), paths(off)) == (["a.md", "b.md"], ["a.md"])
 
 
 def test_expand_finds_what_only_a_neighbor_of_the_word_says(ask) -> None:
@@ -321,26 +310,3 @@ def test_fuse_weighs_both_kinds_of_evidence_where_one_list_stands_alone_without_
         "a.md",
         0,
     )
-
-
-def test_names_put_the_note_that_has_the_query_as_its_title_first(ask) -> None:
-    notes = [
-        document("a.md", "# Settings of settings\n\nSettings, settings and more settings."),
-        document("b.md", "# Settings\n\nPress the gear."),
-    ]
-    on, off = (ask(notes, "settings", embedder=FakeEmbedder(), off=name) for name in ("", "names"))
-    assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
-
-
-def test_confidence_answers_nonsense_with_nothing(ask) -> None:
-    notes = [document("a.md", "# A\n\nRed apples.")]
-    on, off = (
-        ask(
-            notes,
-            "zeppelin mainframe quark",
-            embedder=FakeEmbedder(dimensions=512),
-            off=f"normalize {name}",
-        )
-        for name in ("", "confidence")
-    )
-    assert (on[0].answerable, paths(on), paths(off)) == (False, [], ["a.md"])

@@ -55,16 +55,6 @@ def tell(settings_of):
     return ask_and_tell
 
 
-def test_a_note_in_the_answer_is_told_with_its_passage(tell):
-    found = tell("trees.md", "plant oaks")
-    assert (found.fate, found.stage, found.rank, found.reason) == (
-        "shown",
-        "",
-        1,
-        "passage 1 of 1, trees.md (lines 1-3)",
-    )
-
-
 def test_a_note_behind_the_limit_is_told_its_place(tell):
     found = tell("c.md", "sync keeps vaults", limit=1)
     assert (found.fate, found.stage) == ("dropped", "parents")
