@@ -416,3 +416,19 @@ def test_a_name_that_very_many_notes_have_is_looked_up_in_no_more_than_their_num
     began = time.process_time()
     assert len(names.named("readme", 6)) == 40_000
     assert time.process_time() - began < 5  # by the square of their number it were half a minute
+
+
+@pytest.mark.parametrize(
+    "query", ["[[Über uns#Opening hours?]]", "Guides/Über uns.md#opening-hours", "Opening hours"]
+)
+def test_a_heading_that_is_named_is_the_section_that_is_shown(ask, query) -> None:
+    assert ask(NOTES, query)[0].passages[0].heading_path[-1] == "Opening hours?"
+
+
+def test_an_older_version_that_is_named_by_its_path_is_shown(ask) -> None:
+    notes = [
+        document(f"{n}/sync.md", f"# Sync\n\nSync keeps vaults equal since version {n} of the app.")
+        for n in ("5.1", "7.6")
+    ]
+    assert paths(ask(notes, "5.1/sync.md"))[0] == "5.1/sync.md"
+    assert paths(ask(notes, "sync")) == ["7.6/sync.md"]

@@ -140,3 +140,18 @@ def test_what_the_owner_keeps_apart_stays_apart(candidates, knowing) -> None:
 )
 def test_a_query_names_a_version_as_a_word_of_its_own(part: str, query: str, named: bool) -> None:
     assert is_named(part, query) is named
+
+
+def test_a_number_that_differs_between_languages_or_projects_keeps_both(candidates) -> None:
+    assert [
+        len(grouped(candidates, *pages(*paths)))
+        for paths in (("de/x.md", "en/x.md"), ("one/x.md", "two/x.md"))
+    ] == [2, 2]
+
+
+def test_two_pages_that_share_a_name_are_two_pages(candidates) -> None:
+    both = [
+        document("one/README.md", "# One\n\nA parser for tables."),
+        document("two/README.md", "# Two\n\nServes pictures of cats."),
+    ]
+    assert len(grouped(candidates, *both)) == 2
