@@ -1,0 +1,37 @@
+"""Folders of notes that tests write, and libraries of them with a fake model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from thumbindex.config import load_config
+from thumbindex.library import Library
+from thumbindex.ports import Embedder
+from thumbindex.testing import FakeEmbedder
+
+
+def write(path: Path, text: str) -> None:
+    """Write a note; make its folder where there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def write_notes(root: Path, notes: Mapping[str, str]) -> Path:
+    """Write notes by their paths in a folder; return the folder."""
+    root.mkdir(parents=True, exist_ok=True)
+    for path, text in notes.items():
+        write(root / path, text)
+    return root
+
+
+def open_library(
+    *folders: Path,
+    index: Path | None = None,
+    overrides: Sequence[str] = (),
+    embedder: Embedder | None = None,
+) -> Library:
+    """Open folders as another process would; their index lies beside the first one."""
+    place = index or folders[0].parent / "index"
+    config = load_config(user_file=place.parent / "none", overrides=overrides)
+    return Library.open(folders, index=place, config=config, embedder=embedder or FakeEmbedder())
