@@ -10,7 +10,7 @@ from reference import render_config, render_page
 from thumbindex.config import changed, load_config, resolve_folders, with_folder_file, with_tuned
 from thumbindex.errors import ConfigError, UnknownFolderError, UsageError
 from thumbindex.process import offline
-from thumbindex.settings import Config, FuseSettings, QuerySettings
+from thumbindex.settings import Config
 
 ROOT = Path(__file__).parent.parent
 NOWHERE = Path("/nowhere/config.toml")
@@ -96,26 +96,6 @@ def test_what_was_tuned_stands_over_defaults_and_under_all_that_anybody_wrote(
     )
 
 
-def test_what_was_set_in_python_is_not_tuned() -> None:
-    config = Config(query=QuerySettings(fuse=FuseSettings(k=3)))
-    assert with_tuned(config, {"query.fuse.k": 30}, "tuned.json") == config
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"query.fuse.kk": 1},
-        {"query.fuse.k": "many"},
-        {"query.fuse.k": -1},
-        {"index.directory": "/"},
-        {"query": 1},
-    ],
-)
-def test_a_tuned_value_is_checked_like_any_other(values: dict[str, object]) -> None:
-    with pytest.raises(ConfigError, match=r"^tuned.json: "):
-        with_tuned(Config(), values, "tuned.json")
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -132,11 +112,6 @@ def test_a_folders_own_file_may_set_only_what_is_harmless(tmp_path: Path, text: 
     assert re.match(r"thumbindex.toml:[12]: .* may not be set in a folder's own", own.problem)
 
 
-def test_a_config_toml_in_the_folder_is_not_ours(tmp_path: Path) -> None:
-    written(tmp_path, "baseURL = 'https://example.org'")
-    assert load_config(user_file=NOWHERE, folder=tmp_path) == Config()
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -146,41 +121,22 @@ def test_a_config_toml_in_the_folder_is_not_ours(tmp_path: Path) -> None:
         ),
         ("[queries]\nlimit = 3", r"config.toml:1: unknown key `queries`: did you mean"),
         ("limit = 3", r"config.toml:1: unknown key `limit`: did you mean `query.limit`\?"),
-        (
-            "[query.fuse]\nlimit = 3",
-            r"config.toml:2: unknown key `query.fuse.limit`: docs/configuration.md lists every key",
-        ),
-        (
-            "[query.fuze]\nk = 3",
-            r"config.toml:1: unknown key `query.fuze`: did you mean `query.fuse`\?",
-        ),
         ("query = 3", r"config.toml:1: `query` is a table"),
         (
             "[query]\nlimit = 'five'",
             r"config.toml:2: `query.limit` must be a whole number, not 'five'",
         ),
-        ("[query]\nlimit = true", r"must be a whole number, not True"),
         ("[query]\nlimit = 0", r"`query.limit` must be 1 to 100, not 0"),
-        ("[query.fuse]\nk = -1", r"`query.fuse.k` must be 0 to 10000, not -1"),
         ("[query.recency]\nbias = nan", r"`query.recency.bias` must be a number, not nan"),
         (
             "[query]\nskip = ['fuze']",
             r"config.toml:2: `query.skip` takes no 'fuze': did you mean `fuse`\?",
         ),
         (
-            "[query]\nskip = ['everything']",
-            r"`query.skip` must be one of classify, .*, parents, not 'everything'",
-        ),
-        (
-            "[query.rerank]\nenabled = true",
-            r"config.toml:2: unknown key `query.rerank.enabled`: did you mean `query.skip`",
-        ),
-        (
             "[query.fuse]\nmethod = 'sum'",
             r"`query.fuse.method` must be one of convex, rrf, not 'sum'",
         ),
         ("[corpus]\ninclude = 'a'", r"`corpus.include` must be a list of strings, not 'a'"),
-        ("folders = ['~/notes']", r"`folders` must be a table with a line"),
         ("[folders]\nnotes = 1", r"`folders` must be a table with a line"),
         (
             "[corpus.chunk]\nchild_max = 3000",
@@ -200,13 +156,6 @@ def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
         load_config(user_file=NOWHERE, config_file=tmp_path / "absent.toml")
 
 
-def test_a_file_that_is_not_utf_8_is_an_error_in_words(tmp_path: Path) -> None:
-    path = tmp_path / "config.toml"
-    path.write_bytes(b"# caf\xe9\n")
-    with pytest.raises(ConfigError, match=r"is not UTF-8 \(byte 5\)"):
-        load_config(user_file=path)
-
-
 def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_bytes(b"\xef\xbb\xbf[query]\nlimit = 7\n")
@@ -218,16 +167,11 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
     [
         ("query.limit=7", lambda config: config.query.limit == 7),
         ("query.recency.bias=1", lambda config: config.query.recency.bias == 1.0),
-        ("serve.watch.enabled=false", lambda config: config.serve.watch.enabled is False),
         (
             "query.skip=expand,deduplicate",
             lambda config: config.query.skip == ("expand", "deduplicate"),
         ),
         ("query.skip=", lambda config: config.query.skip == ()),
-        (
-            "encode.embed.model=all-MiniLM-L6-v2",
-            lambda config: config.encode.embed.model == "all-MiniLM-L6-v2",
-        ),
         ("encode.embed.model=7", lambda config: config.encode.embed.model == "7"),
         (
             "corpus.exclude=drafts/**, old/**",
@@ -402,15 +346,11 @@ GLOBS = [
     ("private//**", "'private/**'"),
     ("!./private/a.md", "'!private/a.md'"),
     (" private/**", "'private/**'"),
-    ("\t!private", "'!private'"),
     ("#private/**", "'\\#private/**'"),
     ("~/notes/private/**", "'private/**'"),
-    ("~\\notes\\private", "'private'"),
     ("../notes/private/**", "'private/**'"),
     ("C:\\notes\\private\\**", "'private/**'"),
     ("{private,diary}/**", "'private/**', 'diary/**'"),
-    ("diary/{2025,2026}", "'diary/2025', 'diary/2026'"),
-    ("{private", "a glob for each name"),
     ("!(public)/**", "a glob for each name"),
     ("private/..", "'private'"),
     ("~", "'private/**'"),

@@ -23,35 +23,32 @@ from thumbindex.testing import FakeEmbedder
 
 VALUES = (
     "nan",
-    "-nan",
-    "inf",
     "-inf",
     "-1",
     "0",
-    "-0.0",
     "1e-320",
-    "1e308",
     f"1{'0' * 400}",
     "9223372036854775808",
     f"0x{'f' * 5000}",
     "true",
     "''",
-)
-VALUES += (
-    "'x'",
     "[]",
-    "['']",
     "[[]]",
     "['\\u0000']",
-    "{}",
     "{a = 'b'}",
     "1979-05-27",
     "'''\n'''",
     f"'{'k' * 5000}'",
     "['**/**/**/**/x']",
-    "['!']",
 )
-KEYS = sorted(settings())
+KEYS = sorted(
+    {
+        (each.kind, each.least, each.most, each.choices, type(each.default)): each.key
+        for each in reversed(settings().values())
+    }.values()
+)
+"""A setting of each kind: of a type, with its bounds or its choices."""
+
 LONGEST = 600
 """Characters of what is said of one value."""
 
@@ -99,7 +96,7 @@ def test_a_value_in_a_file_is_taken_or_named_with_its_file(key: Key, tmp_path: P
         return load_config(user_file=tmp_path / "none", config_file=file)
 
     # Python refuses such a number unread, by the file's name
-    digits = [each for each in VALUES[::2] if len(each) < 1000 or each[:2] != "0x"]
+    digits = [each for each in VALUES if each[:2] != "0x"]
     assert (
         list(
             filter(None, (wrongly_said(key, each, lambda each=each: load(each)) for each in digits))
@@ -125,11 +122,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield place
 
 
-@pytest.mark.parametrize("key", [key for key in KEYS if key.startswith("query.")])
-def test_a_query_setting_that_is_taken_gives_an_answer_or_a_sentence(key: Key, place: Path) -> None:
-    known = settings()[key]
-    bounds = [str(each) for each in (known.least, known.most) if each is not None]
-    for value in ("0", "-0.0", "1e-320", "9223372036854775808", "true", "[]", *bounds):
+def test_a_query_setting_that_is_taken_gives_an_answer_or_a_sentence(place: Path) -> None:
+    values = ("1e-320", "true", "[]")
+    asked = [each for key, each in settings().items() if key.startswith("query.")]
+    for key, value in (
+        (each.key, value) for each in asked for value in (*values, str(each.least), str(each.most))
+    ):
         with suppress(ConfigError):
             config = load_config(user_file=place / "none", overrides=[f"{key}={value}"])
             opened = Library.open(
@@ -157,44 +155,11 @@ def test_the_command_ends_with_2_and_a_sentence(value: str, place: Path) -> None
     )
 
 
-ARGUMENTS = (
-    float("nan"),
-    float("inf"),
-    -1,
-    0,
-    10**30,
-    1e308,
-    True,
-    None,
-    "",
-    "x" * 5000,
-    "\0",
-    "\ud800",
-    [],
-    [[]],
-    {},
-    ["x"] * 101,
-    {"a": {}},
-)
+ARGUMENTS = (float("nan"), -1, 10**30, True, None, "", "x" * 5000, "\0", "\ud800")
+ARGUMENTS += ([], [[]], {}, ["x"] * 101)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "limit",
-        "max_tokens",
-        "folder",
-        "path",
-        "tag",
-        "since",
-        "explain",
-        "why",
-        "wait_fresh",
-        "also",
-        "passage",
-        "query",
-    ],
-)
+@pytest.mark.parametrize("name", ["limit", "folder", "path", "since", "wait_fresh", "query"])
 def test_an_argument_of_the_protocol_is_taken_or_named(name: str) -> None:
     for value in ARGUMENTS:
         said = ""

@@ -15,8 +15,7 @@ from thumbindex.language import (
     subjects,
     telling_words,
 )
-from thumbindex.model import Term
-from thumbindex.query.understand import code_terms, lookup_terms, read_terms
+from thumbindex.query.understand import read_terms
 
 GERMAN = (
     "Schalte das Gerät ein und verbinde es über das Menü mit dem Netz, danach erscheint es in der "
@@ -39,7 +38,6 @@ ENGLISH = "Switch the device on and connect it to the network, then it is in the
         ),
         # few different words, however often
         ("Vector (as a sender and as a receiver) e o a as com", ""),
-        ("Ctrl A, Ctrl E, Ctrl O, a e o a e o a e o", ""),
         ("die der das " + "word " * 40, ""),  # a title in a long list
         ("ファイルを復元する", "ja"),
     ],
@@ -52,29 +50,17 @@ def test_the_language_of_prose_is_told_only_where_it_is_sure(text: str, expected
     ("language", "forms"),
     [
         ("de", "buch bucher buchern buches"),
-        ("de", "einstellung einstellungen"),
         ("fr", "supprimer supprime supprimee supprimees"),
-        ("fr", "connexion connexions"),
-        ("fr", "premier premiere premieres"),
         ("fr", "eau l'eau d'eau"),
         ("es", "configuracion configuraciones configurar"),
         ("it", "isola dell'isola isole"),
-        ("it", "ricetta ricette"),
         ("pt", "configuracao configuracoes configurar"),
-        ("pt", "animal animais"),
         ("nl", "huis huizen"),
         ("sv", "installning installningar installningarna"),
     ],
 )
 def test_forms_of_a_word_without_their_accents_have_one_stem(language: str, forms: str) -> None:
     assert len({stems(form, [language])[1] for form in forms.split()}) == 1
-
-
-def test_english_stems_stay_in_every_language_and_other_scripts_have_no_other() -> None:
-    assert [stems(word, ["de"])[:1] for word in ("queries", "猫")] == [
-        stems(word, []) for word in ("queries", "猫")
-    ]
-    assert len(stems("猫", ["de"])) == 1
 
 
 @pytest.mark.parametrize(
@@ -97,9 +83,7 @@ def test_function_words_are_those_of_the_language_that_is_asked_in(
     ("query", "subject"),
     [
         ("怎么开启两步验证", "开启两步验证"),
-        ("退订之后怎么退款", "退订 退款"),
         ("二要素認証を有効にするには", "二要素認証 有効"),
-        ("設定をファイルに書き出して", "設定 ファイル 書 出"),
         ("りんごの皮", "りんごの皮"),  # a word in hiragana is no ending
         ("데이터를 백업", "데이터를 백업"),
         ("reset the password", "reset the password"),
@@ -115,18 +99,6 @@ def test_pairs_with_an_ending_or_a_function_word_weigh_less_unless_nothing_else_
     assert function_words("怎么开启", []) == {"怎么": 0.25, "么开": 0.25}
     assert function_words("有効にする", []) == {"効に": 0.5, "にす": 0.5, "する": 0.5}
     assert function_words("する", []) == {}
-
-
-def test_terms_leave_out_the_function_words_of_the_question_s_language() -> None:
-    assert read_terms("wie ändere ich das Passwort", 2.0, ["de"]) == (
-        (Term("andere"), Term("passwort")),
-        (Term("andere"), Term("passwort")),
-    )
-
-
-def test_a_question_in_english_has_the_terms_that_it_has_beside_english_notes() -> None:
-    text = "how do I install mit in die docker_image"
-    assert read_terms(text, 2.0, sorted(SUFFIXED)) == (lookup_terms(text), code_terms(text, 2.0))
 
 
 def test_pairs_no_text_holds_beside_one_some_hold_join_two_words_and_are_not_asked_for() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from folders import write_notes
 from thumbindex.library import Library
-from thumbindex.model import QueryKind
 
 NOTES = {
     "ja/1.md": (
@@ -48,10 +48,7 @@ NOTES = {
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    root = tmp_path_factory.mktemp("languages") / "vault"
-    for path, text in NOTES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
+    root = write_notes(tmp_path_factory.mktemp("languages") / "vault", NOTES)
     with Library.open([root], index=root.parent / "index", wait_for_models=False) as library:
         library.index(words_only=True)
         yield library
@@ -112,31 +109,6 @@ def test_characters_are_never_corrected(library: Library, text: str) -> None:
     assert library.query(text).corrected is None
 
 
-def test_words_that_are_all_there_make_sure_in_any_script(library: Library) -> None:
-    answers = [library.query(text) for text in ("ポート番号", "命令面板", "검색", "Straße")]
-    assert [
-        (answer.answerable, answer.confidence_level, answer.confidence) for answer in answers
-    ] == [(True, "high", 0.73)] * 4
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("全文検索", QueryKind.NAVIGATIONAL),
-        ("ﾍﾟｯﾄの世話", QueryKind.NAVIGATIONAL),
-        ("関数getUserById", QueryKind.FACTUAL),
-        ("使用--force选项", QueryKind.FACTUAL),
-        ("“社区插件”", QueryKind.FACTUAL),
-        ("怎么安装插件", QueryKind.EXPLORATORY),
-        ("resume des reglages", QueryKind.NAVIGATIONAL),
-    ],
-)
-def test_a_title_a_phrase_and_an_identifier_are_told_in_any_script(
-    library: Library, text: str, kind: QueryKind
-) -> None:
-    assert library.query(text).kind == kind
-
-
 def test_the_lines_that_hold_the_characters_are_the_match(library: Library) -> None:
     assert "ポート番号" in library.query("ポート番号").passages[0].match
 
@@ -190,10 +162,6 @@ def test_a_phrase_is_found_whatever_its_words_endings(
     household: Library, phrase: str, path: str
 ) -> None:
     assert first(household, phrase) == path
-
-
-def test_a_heading_in_another_form_brings_its_section(household: Library) -> None:
-    assert household.query("Heizung Drücke").passages[0].heading_path[-1] == "Druck"
 
 
 def test_a_question_s_function_words_are_not_what_is_asked(household: Library) -> None:
