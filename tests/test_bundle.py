@@ -17,6 +17,8 @@ from thumbindex.serve.tools import TOOLS
 
 ROOT = Path(__file__).parents[1]
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:

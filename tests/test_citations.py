@@ -12,12 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from folders import open_library, write, write_notes
 from thumbindex.compare.quotations import find_quotation, note_words, quotation_parts
-from thumbindex.config import load_config
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.library import Library
 from thumbindex.model import CitationCheck
-from thumbindex.testing import FakeEmbedder
 from thumbindex.text import Address, address_of, read_address
 
 BUDGET = (
@@ -41,27 +40,15 @@ WRITTEN = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_siz
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Path:
-    for path, text in NOTES.items():
-        write(tmp_path / "notes", path, text)
-    return tmp_path / "notes"
+    return write_notes(tmp_path / "notes", NOTES)
 
 
 @pytest.fixture
 def library(vault: Path) -> Iterator[Library]:
-    config = load_config(
-        user_file=vault / "none",
-        overrides=("corpus.chunk.child_max=200", "corpus.chunk.parent_max=200"),
-    )
-    with Library.open(
-        [vault], index=vault.parent / "index", config=config, embedder=FakeEmbedder()
-    ) as library:
+    overrides = ("corpus.chunk.child_max=200", "corpus.chunk.parent_max=200")
+    with open_library(vault, overrides=overrides) as library:
         library.index()
         yield library
-
-
-def write(root: Path, path: str, text: str) -> None:
-    (root / path).parent.mkdir(parents=True, exist_ok=True)
-    (root / path).write_text(text, encoding="utf-8")
 
 
 def budget(library: Library) -> str:
@@ -75,7 +62,7 @@ def budget(library: Library) -> str:
 @given(
     WRITTEN,
     WRITTEN,
-    st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp", "Cf"))),
+    st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp", "Cf", "Cn"))),
     st.sampled_from(["", "1a2b3c4d"]),
 )
 def test_an_address_gives_back_what_it_was_made_of(
@@ -91,9 +78,7 @@ def test_an_address_gives_back_what_it_was_made_of(
     [
         "",
         "plans.md",
-        "thumbindex://",
         "thumbindex://notes",
-        "thumbindex:///plans.md",
         "file:///plans.md",
     ],
 )
@@ -114,8 +99,7 @@ def test_an_address_leads_to_its_passage_after_lines_above_it_were_added(
 ) -> None:
     address = budget(library)
     write(
-        vault,
-        "plans.md",
+        vault / "plans.md",
         NOTES["plans.md"].replace("## Budget", "More.\n\nMuch more.\n\n## Budget"),
     )
     # read as it is on disk, though it is not indexed yet
@@ -139,7 +123,7 @@ def test_an_address_leads_to_its_heading_where_the_text_has_changed(
     library: Library, vault: Path
 ) -> None:
     address = budget(library)
-    write(vault, "plans.md", NOTES["plans.md"].replace("4,000", "5,000"))
+    write(vault / "plans.md", NOTES["plans.md"].replace("4,000", "5,000"))
     assert "5,000" in library.read(address).text
 
 
@@ -151,7 +135,7 @@ def test_an_address_of_a_private_note_and_of_one_that_is_gone_lead_nowhere(
     if change == "gone":
         (vault / "plans.md").unlink()
     else:
-        write(vault, "plans.md", f"---\nprivate: true\n---\n{NOTES['plans.md']}")
+        write(vault / "plans.md", f"---\nprivate: true\n---\n{NOTES['plans.md']}")
     for _ in range(2):
         with pytest.raises(UnknownPathError, match=r"No document 'plans\.md' in the index"):
             library.read(address)
@@ -179,17 +163,13 @@ def states(library: Library, text: str) -> list[tuple[str, str, str]]:
         f'plans.md#Budget (lines 5-8): "{SPENDS}"',
         f"“{SPENDS}” (plans.md#Budget (lines 5-8))",
         f'"{SPENDS}" [plans.md#Budget, lines 5-8]',
-        f"As `notes: plans.md#Budget (line 7)` has it, “{SPENDS}”",
         f'plans.md:7 says "{SPENDS}"',
         f'plans.md#Budget says that "{SPENDS}"',
         f'[[plans#Budget]]: "{SPENDS}"',
-        f'[[plans]] says "{SPENDS}"',
         f'The plan ([budget](plans.md#budget)): "{SPENDS}"',
         f'plans (line 7): "{SPENDS}"',
         f"> {SPENDS}\n\n— plans.md#Budget (lines 5-8)",
         f"plans.md#Budget (lines 5-8):\n\n> {SPENDS}",
-        f"> {SPENDS}\n> — plans.md#Budget (lines 5-8)",
-        f"- plans.md#Budget (lines 5-8)\n  > {SPENDS}",
         f'obsidian://open?vault=notes&file=plans%23Budget "{SPENDS}"',
     ],
 )
@@ -208,11 +188,9 @@ def test_a_quotation_is_found_beside_its_citation_however_that_is_written(
 @pytest.mark.parametrize(
     "quotation",
     [
-        "the team  spends\n4,000 euros a month",
         "It is not allowed to spend more",
         "it is **not** _allowed_ to spend more",
         "The team spends … on servers",
-        "The team spends [...] It is not allowed",
         "servers. It is not allowed",
     ],
 )
@@ -241,8 +219,7 @@ def test_a_quotation_in_other_words_is_changed_and_the_words_are_told(
 
 def test_a_link_in_a_quotation_is_no_citation(library: Library, vault: Path) -> None:
     write(
-        vault,
-        "see.md",
+        vault / "see.md",
         "# See\n\nAll of it stands in the [[tea]] note, or in [plans](plans.md) for others.\n",
     )
     library.index()
@@ -253,21 +230,6 @@ def test_a_link_in_a_quotation_is_no_citation(library: Library, vault: Path) -> 
         f"> {said}\n> — [[see]]",
     ):
         assert checked(library, text).state == "there"
-
-
-def test_of_two_headings_of_one_name_the_one_at_the_lines_is_meant(
-    library: Library, vault: Path
-) -> None:
-    write(
-        vault,
-        "log.md",
-        "# Log\n\n## Notes\n\nWe met on Monday.\n\n## Other\n\n## Notes\n\n"
-        "We met on Friday in the park.\n",
-    )
-    library.index()
-    assert (
-        checked(library, 'log.md#Notes (line 11) "We met on Friday in the park"').state == "there"
-    )
 
 
 def test_each_quotation_belongs_to_the_citation_that_has_it(library: Library) -> None:
@@ -286,16 +248,11 @@ def test_each_quotation_belongs_to_the_citation_that_has_it(library: Library) ->
     ("text", "reason"),
     [
         ("plans.md (lines 7-12) and plans.md#Budget (lines 5-8)", ""),
-        ("plans.md#Nothing (line 3)", "the note has no such heading"),
         ("plans.md (lines 99-120)", "the note has 12 lines"),
         ("nowhere.md#Budget (line 3)", "no note has this path"),
         (
             'plans.md (line 3) "nobody wrote this sentence anywhere"',
             "the note says nothing like it",
-        ),
-        (
-            'nowhere.md (line 3) "nobody wrote this sentence anywhere"',
-            "no note has this path, and none says it",
         ),
     ],
 )
@@ -311,7 +268,8 @@ def test_a_citation_without_a_quotation_is_looked_up_and_what_never_was_is_never
 def test_lines_that_moved_are_told(library: Library, vault: Path) -> None:
     cited = f'plans.md#Budget (line 7): "{SPENDS}"'
     write(
-        vault, "plans.md", NOTES["plans.md"].replace("## Budget", "More.\n\nMuch more.\n\n## Money")
+        vault / "plans.md",
+        NOTES["plans.md"].replace("## Budget", "More.\n\nMuch more.\n\n## Money"),
     )
     check = checked(library, cited)  # the index knows nothing of it yet
     assert (check.state, check.now, check.reason) == (
@@ -320,8 +278,7 @@ def test_lines_that_moved_are_told(library: Library, vault: Path) -> None:
         "to another heading",
     )
     write(
-        vault,
-        "plans.md",
+        vault / "plans.md",
         NOTES["plans.md"].replace("## Budget", "More.\n\nMuch more.\n\n## Budget"),
     )
     check = checked(library, cited)
@@ -372,14 +329,6 @@ def test_a_passage_that_is_nowhere_is_gone_where_its_address_has_a_digest_of_it(
     assert checked(library, f'plans.md#Budget (line 7) "{SPENDS}"').state == "never_there"
 
 
-def test_a_passage_that_was_edited_is_changed(library: Library, vault: Path) -> None:
-    address = budget(library)
-    write(vault, "plans.md", NOTES["plans.md"].replace("4,000", "6,000"))
-    assert checked(library, address).state == "changed"
-    check = checked(library, f'"{SPENDS}" ({address})')
-    assert (check.state, check.differs) == ("changed", "`4,000` against `6,000`")
-
-
 @pytest.mark.parametrize("change", ["gone", "private"])
 def test_of_a_private_note_is_said_what_is_said_of_one_that_is_not_there(
     library: Library, vault: Path, change: str
@@ -391,7 +340,7 @@ def test_of_a_private_note_is_said_what_is_said_of_one_that_is_not_there(
     if change == "gone":
         (vault / "plans.md").unlink()
     else:
-        write(vault, "plans.md", f"---\nprivate: true\n---\n{NOTES['plans.md']}")
+        write(vault / "plans.md", f"---\nprivate: true\n---\n{NOTES['plans.md']}")
     for _ in range(2):
         checks = library.verify(text).checks
         assert [(each.state, each.path, each.text) for each in checks] == [
@@ -401,28 +350,6 @@ def test_of_a_private_note_is_said_what_is_said_of_one_that_is_not_there(
         library.index()
 
 
-def test_several_texts_are_checked_in_their_order(library: Library) -> None:
-    found = library.verify(
-        [
-            f'plans.md (line 7): "{SPENDS}"',
-            'tea.md: "Green tea is brewed at 80 °C"',
-            'Nobody says "this and that and more".',
-        ]
-    )
-    assert ([each.state for each in found.checks], found.uncited) == (["there", "there"], 1)
-
-
-def test_links_that_lead_to_no_note_are_no_citations(library: Library) -> None:
-    assert (
-        states(
-            library,
-            "[a](https://example.org/x.md) ![b](picture.png) (lines 3-4) `c.py:12` "
-            "https://example.org/plans",
-        )
-        == []
-    )
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -430,11 +357,7 @@ def test_links_that_lead_to_no_note_are_no_citations(library: Library) -> None:
         '"The team spends 4,000 euros" (nowhere.md) ' * 2_000,
         "[[plans#" * 12_000,
         '"' * 100_000,
-        "> " * 50_000,
-        "](" * 50_000,
-        ".md#" * 25_000,
         "thumbindex://" * 7_000,
-        "a (lines 1-2) " * 7_000,
         "\n> x\n" * 16_000,
     ],
 )
@@ -477,44 +400,16 @@ def test_no_text_breaks_it(library: Library, text: str) -> None:
     assert all(each.citation for each in found.checks)
 
 
-def test_the_line_of_a_quotation_is_right_behind_long_links_and_comments() -> None:
-    long = (
-        "the [page](https://example.org/"
-        + "/".join(f"the-a-{n}" for n in range(200))
-        + ") and <!-- "
-        + "the a of " * 300
-        + "--> then"
-    )
-    note = note_words("\n\n".join([long, "The first words.", long, "The last words of it."]))
-    assert [
-        note.span_lines(each)
-        for each in find_quotation(quotation_parts("The last words of it"), note)
-    ] == [(7, 7)]
-
-
 # ------------------------------------------------------------------ several folders, and drafts tha
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[Library]:
     """Two folders with a note of one path, of which only the second says what is quoted."""
-    write(
-        tmp_path / "a",
-        "x.md",
-        "# Kites\n\nA kite needs wind, a string and a field without trees.\n",
-    )
-    write(
-        tmp_path / "b",
-        "x.md",
-        "# Boats\n\nThe boat leaves the harbor at nine in the morning, rain or shine.\n",
-    )
-    config = load_config(user_file=tmp_path / "none")
-    with Library.open(
-        [tmp_path / "a", tmp_path / "b"],
-        index=tmp_path / "index",
-        config=config,
-        embedder=FakeEmbedder(),
-    ) as library:
+    kites = "# Kites\n\nA kite needs wind, a string and a field without trees.\n"
+    boats = "# Boats\n\nThe boat leaves the harbor at nine in the morning, rain or shine.\n"
+    write_notes(tmp_path, {"a/x.md": kites, "b/x.md": boats})
+    with open_library(tmp_path / "a", tmp_path / "b") as library:
         library.index()
         yield library
 
@@ -549,24 +444,6 @@ def test_a_link_that_opens_a_note_names_its_folder_for_who_is_on_this_machine_al
     assert (near.state, near.folder, far.state) == ("there", "b", "never_there")
 
 
-@pytest.mark.parametrize("above", ["b", "{parent}/b", "./b", "../{parent}/b"])
-def test_a_path_as_a_terminal_shows_it_names_the_note_in_its_folder(
-    two: Library, tmp_path: Path, above: str
-) -> None:
-    (found,) = two.verify(f"{QUOTED}({above.format(parent=tmp_path.name)}/x.md:3)").checks
-    assert (found.state, found.folder, found.path) == ("there", "b", "x.md")
-
-
-def test_a_directory_around_a_folder_is_no_part_of_a_path_for_who_is_elsewhere(
-    two: Library, tmp_path: Path
-) -> None:
-    asked = [f"See {tmp_path.name}/b/x.md:3.", "See b/x.md:3."]
-    assert [two.verify(each, is_near=False).checks[0].state for each in asked] == [
-        "never_there",
-        "there",
-    ]
-
-
 @pytest.mark.parametrize(
     "shown",
     [
@@ -575,18 +452,13 @@ def test_a_directory_around_a_folder_is_no_part_of_a_path_for_who_is_elsewhere(
         "![[Document]]",
         "[[Document.pdf]]",
         "[[picture.png|200]]",
+        "[a](https://example.org/x.md) `c.py:12`",
     ],
 )
-def test_a_link_that_an_example_shows_is_no_citation(library: Library, shown: str) -> None:
-    assert library.verify(f"Write it like this:\n\n{shown}\n").checks == ()
-
-
-@pytest.mark.parametrize("linked", ["`[[tea]]`", "![[tea]]", "[[Document]]"])
-def test_a_link_to_a_note_is_a_citation_however_it_is_shown_and_an_invented_one_is_told(
-    library: Library, linked: str
+def test_a_link_that_an_example_shows_or_that_leads_to_no_note_is_no_citation(
+    library: Library, shown: str
 ) -> None:
-    (found,) = library.verify(f"It says so in {linked}.").checks
-    assert found.state == ("never_there" if "Document" in linked else "there")
+    assert library.verify(f"Write it like this:\n\n{shown}\n").checks == ()
 
 
 def test_nobody_elsewhere_learns_the_names_of_directories_around_a_folder(
@@ -602,30 +474,3 @@ def test_nobody_elsewhere_learns_the_names_of_directories_around_a_folder(
 def test_cited_lines_that_run_past_the_end_are_told(library: Library) -> None:
     (found,) = library.verify("See tea.md (lines 1-999).").checks
     assert (found.state, found.end_line, found.reason) == ("changed", 3, "the note has 3 lines")
-
-
-def test_a_passage_whose_heading_and_text_have_changed_is_changed_and_not_gone(
-    library: Library, vault: Path
-) -> None:
-    address = budget(library)
-    text = (
-        (vault / "plans.md")
-        .read_text(encoding="utf-8")
-        .replace("## Budget", "## Money")
-        .replace("4,000", "5,000")
-    )
-    (vault / "plans.md").write_text(text, encoding="utf-8")
-    assert [(each.state, each.path) for each in library.verify(address).checks] == [
-        ("changed", "plans.md")
-    ]
-
-
-@pytest.mark.parametrize(
-    "draft",
-    ["> " + "tea.md:1 foo " * 6_000, "tea.md " * 14_000, '"green tea is brewed" tea.md ' * 3_400],
-    ids=["block", "names", "quotes"],
-)
-def test_a_draft_of_thousands_of_citations_takes_seconds(library: Library, draft: str) -> None:
-    began = time.process_time()
-    found = library.verify(draft)
-    assert (time.process_time() - began < 10, len(found.checks) > 0) == (True, True)

@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.config import load_config
-from thumbindex.corpus.git import find_repository, read_days
-from thumbindex.library import Library, indexing
+from folders import open_library
+from thumbindex.corpus.git import find_repository
+from thumbindex.library import Library
 from thumbindex.model import Document, Problem, day_of
-from thumbindex.testing import FakeEmbedder
 
 Open = Callable[..., Library]
 Git = Callable[..., str]
@@ -39,15 +38,7 @@ def vault(tmp_path: Path) -> Path:
 def opened(vault: Path, tmp_path: Path) -> Open:
     """Return a function that opens a folder as another process would."""
 
-    def open_it(folder: Path = vault) -> Library:
-        return Library.open(
-            [folder],
-            index=tmp_path / "index",
-            config=load_config(user_file=tmp_path / "none"),
-            embedder=FakeEmbedder(),
-        )
-
-    return open_it
+    return lambda folder=vault: open_library(folder, index=tmp_path / "index")
 
 
 @pytest.fixture
@@ -155,12 +146,7 @@ def test_a_new_note_that_is_newer_than_all_that_was_indexed_was_written_at_the_t
         assert [each.path for each in library.listing(since=date(2026, 2, 1)).notes] == ["b.md"]
         library.index(rebuild=True, words_only=True)
         assert days(library) == expected
-    with Library.open(
-        [vault],
-        index=vault.parent / "another",
-        config=load_config(user_file=vault / "none"),
-        embedder=FakeEmbedder(),
-    ) as another:
+    with open_library(vault, index=vault.parent / "another") as another:
         assert days(another) == dict.fromkeys(expected, "")
 
 
@@ -176,16 +162,6 @@ def test_a_new_note_that_a_commit_brings_is_of_its_commit_and_one_beside_it_of_i
         commit("2026-02-28")
         write(vault / "c.md", "Not in git.", "2026-05-02")
         assert days(library) == {"a.md": "2026-01-31", "b.md": "2026-02-28", "c.md": "2026-05-02"}
-
-
-def test_a_text_with_an_older_time_than_the_one_before_is_no_edit(
-    vault: Path, opened: Open
-) -> None:
-    write(vault / "a.md", "# A\n\nPlums.\n", "2026-01-01")
-    with opened() as library:
-        assert days(library) == {"a.md": ""}
-        write(vault / "a.md", "# A\n\nPears, from a backup.\n", "2025-02-03")
-        assert days(library) == {"a.md": ""}
 
 
 def test_a_rebuild_neither_loses_an_edit_nor_invents_one(vault: Path, opened: Open) -> None:
@@ -267,44 +243,6 @@ def test_a_file_that_only_moved_keeps_its_days(
 
 
 @needs_git
-def test_days_are_read_again_when_another_commit_is_checked_out(
-    vault: Path, opened: Open, commit: Commit
-) -> None:
-    for name in "ab":
-        write(vault / f"{name}.md", f"Plums {name}.", "2026-01-01")
-    commit("2026-01-31")
-    with opened() as library:
-        assert days(library) == {"a.md": "2026-01-31", "b.md": "2026-01-31"}
-        for name in "ab":
-            write(vault / f"{name}.md", f"Pears {name}.", "2026-05-01")
-        # edits that are not committed
-        assert days(library) == {"a.md": "2026-05-01", "b.md": "2026-05-01"}
-        (vault / "b.md").rename(vault.parent / "b.md")
-        (vault / "b.md").write_text("Plums b.", encoding="utf-8")
-        commit("2026-02-28")
-        (vault.parent / "b.md").replace(vault / "b.md")
-        # the one that a commit brought is of its day
-        assert days(library) == {"a.md": "2026-02-28", "b.md": "2026-05-01"}
-
-
-@needs_git
-def test_git_is_asked_once_and_not_for_each_edit(
-    vault: Path, opened: Open, commit: Commit, tmp_path: Path
-) -> None:
-    write(vault / "a.md", "Plums.", "2025-01-01")
-    commit("2026-01-31")
-    with opened() as library:
-        days(library)
-        shutil.rmtree(vault / ".git/objects/pack", ignore_errors=True)
-        for each in (vault / ".git/objects").glob("??"):
-            shutil.rmtree(each)
-        write(vault / "a.md", "Pears.", "2026-02-03")
-        assert days(library) == {"a.md": "2026-02-03"}
-        assert documents(library)["a.md"].last_commit == "2026-01-31"
-    assert not list((tmp_path / "index").rglob("git"))
-
-
-@needs_git
 def test_days_stay_known_where_git_fails_and_the_next_commit_is_read(
     vault: Path, opened: Open, commit: Commit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,26 +268,6 @@ def test_days_stay_known_where_git_fails_and_the_next_commit_is_read(
 
 
 @needs_git
-def test_the_history_is_read_for_a_note_that_is_in_the_commit_and_not_for_one_that_is_in_none(
-    vault: Path, opened: Open, commit: Commit, git: Git, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[object] = []
-    monkeypatch.setattr(
-        indexing, "read_days", lambda *given: asked.append(given) or read_days(*given)
-    )
-    for name in ("a", "sub/ä"):
-        write(vault / f"{name}.md", "Plums.", "2026-03-01")
-    commit("2026-01-31")
-    (vault / "sub/ä.md").unlink()
-    with opened() as library:
-        assert days(library) == {"a.md": "2026-01-31"}
-        write(vault / "new.md", "Pears.", "2026-02-01")
-        assert (days(library), len(asked)) == ({"a.md": "2026-01-31", "new.md": ""}, 1)
-        git("checkout", "--", "sub")
-        assert (days(library)["sub/ä.md"], len(asked)) == ("2026-01-31", 2)
-
-
-@needs_git
 def test_the_edge_of_a_shallow_clone_is_not_believed(
     vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit
 ) -> None:
@@ -372,12 +290,9 @@ def test_the_edge_of_a_shallow_clone_is_not_believed(
     "kind",
     [
         "unborn",
-        "staged",
         "orphan",
         "sha256",
-        "alternates",
         "elsewhere",
-        "symlink",
         "broken",
         "a pipe",
     ],
@@ -390,19 +305,13 @@ def test_where_git_cannot_be_believed_days_are_unknown(
     if kind == "sha256":
         shutil.rmtree(own)
         git("init", "-q", "--object-format=sha256")
-    if kind == "staged":
-        git("add", "-A")
-    elif kind != "unborn":
+    if kind != "unborn":
         commit("2026-01-31")
     if kind == "orphan":
         git("checkout", "-q", "--orphan", "other")
-    if kind == "alternates":
-        (own / "objects/info/alternates").write_text(f"{tmp_path}\n")
-    elif kind in ("elsewhere", "symlink"):
+    elif kind == "elsewhere":
         own.rename(tmp_path / "secret")
-        (vault / ".git").write_text(
-            f"gitdir: {tmp_path / 'secret'}\n"
-        ) if kind == "elsewhere" else own.symlink_to(tmp_path / "secret")
+        (vault / ".git").write_text(f"gitdir: {tmp_path / 'secret'}\n")
     elif kind == "broken":
         shutil.rmtree(own / "objects")
         (own / "objects").mkdir()
@@ -412,7 +321,7 @@ def test_where_git_cannot_be_believed_days_are_unknown(
     with opened() as library:
         assert days(library) == {"a.md": ""}
         assert [each.path for each in library.status()[0].problems] == (
-            [] if kind in ("unborn", "staged", "orphan") else [".git"]
+            [] if kind in ("unborn", "orphan") else [".git"]
         )
 
 
@@ -518,20 +427,6 @@ def test_without_git_days_are_unknown_and_a_git_in_the_folder_is_not_run(
     with opened() as library:
         assert days(library) == {"a.md": ""}
     assert not (tmp_path / "ran").exists()
-
-
-@needs_git
-def test_a_submodule_has_days_of_its_own(
-    vault: Path, tmp_path: Path, git: Git, commit: Commit, opened: Open
-) -> None:
-    inner = tmp_path / "inner"
-    git("init", "-q", "-b", "main", str(inner))
-    write(inner / "a.md", "Plums.")
-    commit("2026-01-31", inner)
-    git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "sub")
-    commit("2026-02-01")
-    with opened(vault / "sub") as library:
-        assert days(library) == {"a.md": "2026-01-31"}
 
 
 def test_outside_a_work_tree_there_is_no_repository(vault: Path) -> None:

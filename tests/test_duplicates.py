@@ -3,15 +3,14 @@ where all can see it.
 """
 
 from collections.abc import Iterator
-from itertools import combinations
 from pathlib import Path
 
 import pytest
 
+from folders import open_library, write, write_notes
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.model import Cluster
-from thumbindex.testing import FakeEmbedder
 
 RETENTION = (
     "Logs are kept for {} days and then they are deleted, and exports must be asked for before "
@@ -32,22 +31,15 @@ NOTES = {
     "e.md": "# Other\n\nBoxes and arrows on a whiteboard.\n",
 }
 
-MANY = 70
-"""Texts of one cluster, too many to be decided each two of them."""
-
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Path:
-    root = tmp_path / "vault"
-    for path, text in NOTES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
-    return root
+    return write_notes(tmp_path / "vault", NOTES)
 
 
 @pytest.fixture
-def library(vault: Path, tmp_path: Path) -> Iterator[Library]:
-    with Library.open([vault], index=tmp_path / "indexes", embedder=FakeEmbedder()) as library:
+def library(vault: Path) -> Iterator[Library]:
+    with open_library(vault) as library:
         library.index()
         yield library
 
@@ -82,15 +74,12 @@ def test_a_cluster_tells_its_rule_what_differs_where_and_when(library: Library) 
     assert set(grey.differs.split(" against ")) == {"`30 day`", "`90 day`"}
 
 
-@pytest.mark.parametrize(
-    "paths", [("daily/2026-01-05.md", "daily/2026-01-06.md"), ("1.5.8.md", "1.6.0.md")]
-)
-def test_notes_of_two_days_or_releases_are_alike_and_contradict_nothing(
-    library: Library, vault: Path, paths: tuple[str, str]
+def test_notes_of_two_releases_are_alike_and_contradict_nothing(
+    library: Library, vault: Path
 ) -> None:
-    (vault / "daily").mkdir()
+    paths = ("1.5.8.md", "1.6.0.md")
     for path, days in zip(paths, (40, 50), strict=True):
-        (vault / path).write_text(f"# Retention\n\n{RETENTION.format(days)}\n", encoding="utf-8")
+        write(vault / path, f"# Retention\n\n{RETENTION.format(days)}\n")
     library.index()
     found = clusters(library)
     assert (found[paths].zone, found[paths].differs) == ("grey", "")
@@ -100,15 +89,6 @@ def test_notes_of_two_days_or_releases_are_alike_and_contradict_nothing(
 def test_counts_tell_how_much_of_a_vault_is_merged_or_flagged(library: Library) -> None:
     found = library.duplicates()
     assert (found.chunks, found.merged, found.flagged) == (5, 2, 2)
-
-
-def test_a_text_that_is_merged_and_waits_for_a_decision_too_counts_once(
-    library: Library, vault: Path
-) -> None:
-    (vault / "copy.md").write_text(NOTES["old/c.md"], encoding="utf-8")
-    library.index()
-    found = library.duplicates()
-    assert (found.chunks, found.merged, found.flagged) == (6, 4, 1)
 
 
 def test_a_decision_is_shown_and_undone(library: Library) -> None:
@@ -133,7 +113,7 @@ def test_a_decision_survives_reindexing_and_a_rebuilt_index(library: Library) ->
 
 def test_a_decision_lapses_visibly_when_a_text_changes(library: Library, vault: Path) -> None:
     library.decide(clusters(library)["new/d.md", "old/c.md"].id, "apart", "two policies")
-    (vault / "new/d.md").write_text("# Retention\n\nAsk the office.\n", encoding="utf-8")
+    write(vault / "new/d.md", "# Retention\n\nAsk the office.\n")
     library.index()
     ((folder, lapsed),) = library.duplicates().lapsed
     assert (folder, lapsed.verdict, lapsed.note) == ("vault", "apart", "two policies")
@@ -152,7 +132,7 @@ def test_a_decision_holds_where_a_note_is_moved(library: Library, vault: Path) -
 def test_decisions_are_exported_and_imported(library: Library, vault: Path, tmp_path: Path) -> None:
     library.decide(clusters(library)["a.md", "b.md"].id, "apart", "on purpose")
     exported = library.export_decisions()
-    with Library.open([vault], index=tmp_path / "elsewhere", embedder=FakeEmbedder()) as other:
+    with open_library(vault, index=tmp_path / "elsewhere") as other:
         other.index()
         assert other.import_decisions(exported) == 1
         assert clusters(other)["a.md", "b.md"].note == "on purpose"
@@ -177,50 +157,6 @@ def test_nothing_is_imported_of_what_is_no_export(library: Library) -> None:
     assert library.export_decisions()["decisions"] == []
 
 
-def test_what_is_imported_goes_to_the_folder_that_holds_the_texts(
-    library: Library, vault: Path, tmp_path: Path
-) -> None:
-    library.decide(clusters(library)["a.md", "b.md"].id, "apart")
-    exported = library.export_decisions()
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "note.md").write_text("# Note\n\nNothing of the kind.\n", encoding="utf-8")
-    with Library.open(
-        [vault, other], index=tmp_path / "elsewhere", embedder=FakeEmbedder()
-    ) as both:
-        both.index()
-        both.import_decisions(exported)
-        assert both.export_decisions(("other",))["decisions"] == []
-        assert both.duplicates().lapsed == ()
-        (vault / "a.md").unlink()
-        both.index()
-        both.import_decisions(exported)
-        assert [name for name, _ in both.duplicates().lapsed] == ["other", "vault"]
-
-
-def test_a_cluster_of_many_texts_is_decided_by_the_pairs_that_were_found(tmp_path: Path) -> None:
-    vault, words = tmp_path / "vault", PREVIEW.split()
-    vault.mkdir()
-    marked = [
-        [f"**{word}**" if n in chosen else word for n, word in enumerate(words)]
-        for chosen in combinations(range(len(words)), 2)
-    ]
-    for n, text in enumerate(marked[:MANY]):
-        (vault / f"{n}.md").write_text(f"# Note\n\n{' '.join(text)}\n", encoding="utf-8")
-    with Library.open([vault], index=tmp_path / "indexes", embedder=FakeEmbedder()) as library:
-        library.index()
-        (found,) = library.duplicates().clusters
-        assert len(found.standings) == MANY
-        assert library.decide(found.id, "apart").verdict == "apart"
-        assert library.duplicates().merged == 0
-        nearest = 2 * library.config.index.duplicates.nearest  # by vectors, and by words
-        assert (
-            len(library.export_decisions()["decisions"]) <= MANY * nearest < MANY * (MANY - 1) / 2
-        )
-        assert library.undo(found.id) == found
-        assert library.export_decisions()["decisions"] == []
-
-
 def test_no_note_is_ever_written_to(library: Library, vault: Path) -> None:
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in vault.rglob("*.md")}
     for each in clusters(library).values():
@@ -238,53 +174,9 @@ def test_a_cluster_that_is_not_there_is_named(library: Library) -> None:
         library.undo(clusters(library)["a.md", "b.md"].id)
 
 
-def test_equal_texts_of_three_notes_are_one_cluster_and_kept_apart_together(
-    library: Library, vault: Path
-) -> None:
-    (vault / "f.md").write_text(f"# Six\n\n{PREVIEW}\n", encoding="utf-8")
-    library.index()
-    found = clusters(library)["a.md", "b.md", "f.md"]
-    assert library.decide(found.id, "apart").verdict == "apart"
-    # the text in both markups, and the one that stands twice with itself
-    assert len(library.export_decisions()["decisions"]) == 2
-
-
-def test_pairs_of_texts_are_judged_by_their_kinds_and_words(library: Library) -> None:
-    pairs = [
-        ("- a b c\n- d", "* a b c\n* d"),
-        ("- a b c d", "a b c d"),
-        (PREVIEW, PREVIEW),
-        ("```py\nx = 1\n```", "```js\nx = 1\n```"),
-        ("a", "z"),
-    ]
-    assert [each.zone for each in library.judge_pairs(pairs)] == [
-        "same",
-        "grey",
-        "same",
-        "distinct",
-        "distinct",
-    ]
-
-
-def test_front_matter_above_one_of_two_equal_texts_is_no_difference(library: Library) -> None:
-    (judged,) = library.judge_pairs([(f"---\ntitle: One\ntags: [a]\n---\n\n{PREVIEW}", PREVIEW)])
-    assert (judged.zone, judged.rule) == ("same", "equal text")
-
-
-def test_what_reference_links_mean_is_listed_nowhere(library: Library, vault: Path) -> None:
-    for name in ("f", "g"):
-        (vault / f"{name}.md").write_text(
-            f"# {name}\n\n[guide]: https://example.com/guide#top\n"
-            "[list]: https://example.com/list\n",
-            encoding="utf-8",
-        )
-    library.index()
-    assert not [paths for paths in clusters(library) if "f.md" in paths]
-
-
 def test_a_folder_without_an_index_says_what_to_do(vault: Path, tmp_path: Path) -> None:
     with (
-        Library.open([vault], index=tmp_path / "none", embedder=FakeEmbedder()) as library,
+        open_library(vault) as library,
         pytest.raises(UsageError, match="run `thumbindex index`"),
     ):
         library.duplicates()

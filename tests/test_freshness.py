@@ -3,7 +3,6 @@ went and changed.
 """
 
 import os
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -12,29 +11,15 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from thumbindex.config import load_config
+from folders import open_library, write
 from thumbindex.errors import UsageError
 from thumbindex.index.locks import at_work, locked
-from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
-from thumbindex.index.words import KeywordView
 from thumbindex.library import Library
-from thumbindex.library.freshness import UNTENDED_SECONDS, Awaited, is_tended
+from thumbindex.library.freshness import UNTENDED_SECONDS, is_tended
 from thumbindex.model import Answer, Changes, Freshness, Progress
-from thumbindex.testing import FakeEmbedder
 
 FRESH = Freshness()
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-
-
-def open_library(index: Path, *roots: Path) -> Library:
-    return Library.open(
-        roots, index=index, config=load_config(user_file=index / "none"), embedder=FakeEmbedder()
-    )
 
 
 @pytest.fixture
@@ -45,15 +30,15 @@ def vault(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def writer(vault: Path, tmp_path: Path) -> Iterator[Library]:
-    with open_library(tmp_path / "index", vault) as library:
+def writer(vault: Path) -> Iterator[Library]:
+    with open_library(vault) as library:
         library.index()
         yield library
 
 
 @pytest.fixture
-def reader(writer: Library, vault: Path, tmp_path: Path) -> Iterator[Library]:
-    with open_library(tmp_path / "index", vault) as library:
+def reader(writer: Library, vault: Path) -> Iterator[Library]:
+    with open_library(vault) as library:
         yield library
 
 
@@ -114,18 +99,6 @@ def test_a_file_that_has_changed_again_does_not_hold_up_what_is_indexed(
     assert reader.query("plums", wait_fresh=10, progress=index_and_edit).freshness == FRESH
 
 
-def test_a_file_that_is_put_back_as_it_was_is_not_waited_for(reader: Library, vault: Path) -> None:
-    before = vault / "apples.md"
-    shutil.copy2(before, vault.parent / "kept")
-    write(before, "# Apples\n\nA mistake.\n")
-    back = threading.Timer(0.2, lambda: shutil.copy2(vault.parent / "kept", before))
-    back.start()
-    began = time.monotonic()
-    assert ask(reader, "apples", 30).freshness == FRESH
-    assert time.monotonic() - began < 10
-    back.join()
-
-
 @pytest.mark.skipif(os.name == "nt" or os.getuid() == 0, reason="nothing is unreadable here")
 def test_what_cannot_be_read_is_not_waited_for(
     reader: Library, writer: Library, vault: Path
@@ -136,16 +109,6 @@ def test_what_cannot_be_read_is_not_waited_for(
     assert ask(reader, "apples").freshness == FRESH
 
 
-def test_a_changed_note_that_was_reported_for_its_front_matter_is_waited_for(
-    reader: Library, writer: Library, vault: Path
-) -> None:
-    write(vault / "apples.md", "---\ntags: [\n---\n# Apples\n")
-    writer.index(words_only=True)
-    assert [each.path for each in reader.status()[0].problems] == ["apples.md"]
-    write(vault / "apples.md", "---\ntags: [\n---\n# Apples\n\nChanged.\n")
-    assert ask(reader).freshness == Freshness((("vault", "apples.md"),))
-
-
 def test_a_folder_that_is_gone_is_named_and_not_waited_for(reader: Library, vault: Path) -> None:
     vault.rename(vault.with_name("elsewhere"))
     began = time.monotonic()
@@ -153,21 +116,6 @@ def test_a_folder_that_is_gone_is_named_and_not_waited_for(reader: Library, vaul
     assert time.monotonic() - began < 5
     assert answer.freshness == Freshness(gone=("vault",))
     assert "apples.md" in paths(answer)
-
-
-def test_a_folder_that_holds_nothing_any_more_is_gone_and_not_changed(
-    reader: Library, vault: Path
-) -> None:
-    vault.rename(vault.with_name("elsewhere"))
-    vault.mkdir()
-    assert ask(reader, "apples", 30).freshness == Freshness(gone=("vault",))
-
-
-def test_while_words_of_a_large_file_come_in_it_is_chunks_that_are_counted(reader: Library) -> None:
-    place = reader.opened[0].places
-    shown = read_stamp(place.keyword)
-    KeywordView(place.keyword).write_stamp(shown.generation, 1)
-    assert Awaited(reader._readers[0]).progress() == Progress("vault", "chunks", 1, 2)
 
 
 def test_words_that_are_read_and_cannot_be_searched_yet_are_waited_for(reader: Library) -> None:
@@ -180,7 +128,7 @@ def test_words_that_are_read_and_cannot_be_searched_yet_are_waited_for(reader: L
 
 def test_only_the_folders_that_are_asked_are_waited_for(vault: Path, tmp_path: Path) -> None:
     write(tmp_path / "other" / "plums.md", "# Plums\n\nPlums have stones.\n")
-    with open_library(tmp_path / "index", vault, tmp_path / "other") as library:
+    with open_library(vault, tmp_path / "other") as library:
         library.index()
         write(tmp_path / "other" / "more.md", "# More\n")
         assert library.query("apples", folder=["vault"], wait_fresh=0.15).freshness == FRESH
@@ -194,8 +142,8 @@ def test_without_an_index_every_file_is_missing_and_without_files_nothing(
 ) -> None:
     (tmp_path / "empty").mkdir()
     with (
-        open_library(tmp_path / "index", vault) as library,
-        open_library(tmp_path / "index", tmp_path / "empty") as empty,
+        open_library(vault) as library,
+        open_library(tmp_path / "empty") as empty,
     ):
         assert ask(library).freshness == Freshness((("vault", "apples.md"), ("vault", "pears.md")))
         assert ask(empty, seconds=30).freshness == FRESH
@@ -214,13 +162,6 @@ def test_whoever_has_gone_is_not_waited_for(reader: Library, vault: Path) -> Non
 def test_a_time_that_is_none_is_refused(reader: Library, seconds: float) -> None:
     with pytest.raises(UsageError, match="give seconds, from 0 to 60"):
         reader.query("apples", wait_fresh=seconds)
-
-
-def test_words_known_are_counted_against_the_files_on_disk(reader: Library, vault: Path) -> None:
-    write(vault / "plums.md", "# Plums\n")
-    assert reader.words_known() == (Progress("vault", "words", 2, 3),)
-    vault.rename(vault.with_name("elsewhere"))
-    assert reader.words_known() == (Progress("vault", "words", 2, 2),)
 
 
 def test_news_are_what_came_went_and_changed_since_the_last_look(
@@ -247,14 +188,6 @@ def test_a_note_that_is_touched_or_embedded_is_no_news(
     assert news.look() == {}
 
 
-def test_the_first_index_is_news(vault: Path, tmp_path: Path) -> None:
-    with open_library(tmp_path / "index", vault) as library:
-        news = library.news()
-        assert news.look() == {}
-        library.index()
-        assert news.look() == {"vault": Changes(("apples.md", "pears.md"))}
-
-
 def test_what_nobody_writes_or_is_about_to_write_is_not_waited_for_to_the_end(
     reader: Library, vault: Path
 ) -> None:
@@ -278,35 +211,3 @@ def test_whoever_watches_writes_or_works_is_seen(reader: Library, sign: str) -> 
     }[sign]:
         assert is_tended(folder)
     assert not is_tended(folder)
-
-
-def test_an_index_that_is_made_anew_meanwhile_is_waited_for_and_counts_from_its_beginning(
-    reader: Library, writer: Library, vault: Path
-) -> None:
-    for text in ("one", "two", "three"):
-        write(vault / "apples.md", text)
-        writer.index(words_only=True)
-    write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
-    began = time.monotonic()
-
-    def make_anew(progress: Progress) -> None:
-        if "forgotten" not in progress_told:
-            progress_told.append("forgotten")
-            writer.forget()
-            writer.index(words_only=True)
-
-    progress_told: list[str] = []
-    answer = reader.query("plums", wait_fresh=30, progress=make_anew)
-    assert (answer.freshness, paths(answer)) == (FRESH, {"plums.md"})
-    assert time.monotonic() - began < 10
-
-
-def test_words_of_an_index_that_is_gone_do_not_count_as_shown(
-    reader: Library, writer: Library
-) -> None:
-    awaited = Awaited(reader._readers[0])
-    assert awaited.is_shown()
-    writer.forget()
-    assert (awaited.is_shown(), sorted(awaited.missing)) == (False, ["apples.md", "pears.md"])
-    writer.index(words_only=True)
-    assert awaited.is_shown()

@@ -74,6 +74,11 @@ IMPURE = {
 
 
 @cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def modules() -> tuple[tuple[str, set[str]], ...]:
     """Return each module's path and the names that it imports."""
     return tuple(_imports())
@@ -82,7 +87,7 @@ def modules() -> tuple[tuple[str, set[str]], ...]:
 def _imports() -> Iterator[tuple[str, set[str]]]:
     for path in sorted(SOURCE.rglob("*.py")):
         names = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
@@ -136,7 +141,7 @@ def test_what_is_of_a_database_is_imported_where_one_is_asked_for_alone():
     at_the_top = {
         (path.relative_to(SOURCE).as_posix(), name)
         for path in SOURCE.rglob("*.py")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in parsed(path).body
         for name in imported_by(node)
         if name.startswith(
             ("thumbindex.index.postgres", *(f"thumbindex.library.{each}" for each in DATABASE))
@@ -195,9 +200,7 @@ def test_a_question_multiplies_no_matrices():
     that.
     """
     asked = [path for room in ("compare", "query") for path in (SOURCE / room).glob("*.py")]
-    nodes = [
-        node for path in asked for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    ]
+    nodes = [node for path in asked for node in ast.walk(parsed(path))]
     assert not any(isinstance(getattr(node, "op", None), ast.MatMult) for node in nodes)
 
 
@@ -260,7 +263,7 @@ def test_names_say_what_a_thing_is():
     names = [
         (path.name, node.name)
         for path in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and vague.search(node.name)
     ]
     assert names == []

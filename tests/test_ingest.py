@@ -12,8 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thumbindex.library.duplicates import (
-    JUDGED,
-    MOST_JUDGED,
     Boost,
     Repeat,
     boost_of,
@@ -111,68 +109,42 @@ CHOSEN = st.builds(
 )
 
 
-class TestGuarantees:
-    @given(documents(), CHOSEN)
-    def test_not_all_instances_of_a_thing_are_ever_removed(
-        self, chunks: list[Chunk], settings: IngestSettings
-    ) -> None:
-        repeats = left_out(*chunks, settings=settings)
-        gone = {segment for segment, _ in repeats}
-        assert len(gone) == len(repeats)
-        assert not gone & {keeper for _, keeper in repeats}
+@given(documents(), CHOSEN)
+def test_not_all_instances_of_a_thing_are_ever_removed(
+    chunks: list[Chunk], settings: IngestSettings
+) -> None:
+    repeats = left_out(*chunks, settings=settings)
+    gone = {segment for segment, _ in repeats}
+    assert len(gone) == len(repeats)
+    assert not gone & {keeper for _, keeper in repeats}
 
-    @given(documents(), CHOSEN)
-    def test_texts_and_vectors_are_never_altered_only_selection_and_salience(
-        self, chunks: list[Chunk], settings: IngestSettings
-    ) -> None:
-        given, vectors = dict(enumerate(chunks)), embedded(chunks)
-        copies = {n: vector.tobytes() for n, vector in vectors.items()}
-        _, boosts = finished(ingest(given, vectors, settings))
-        assert (given, {n: vector.tobytes() for n, vector in vectors.items()}) == (
-            dict(enumerate(chunks)),
-            copies,
-        )
-        assert all(chunks[n].salience <= salience <= 1 for n, _, salience in boosts)
 
-    @given(documents(), CHOSEN)
-    def test_the_same_input_and_configuration_give_the_same_output(
-        self, chunks: list[Chunk], settings: IngestSettings
-    ) -> None:
-        assert ingested(*chunks, settings=settings) == ingested(*chunks, settings=settings)
+@given(documents(), CHOSEN, st.randoms())
+def test_the_order_in_which_segments_are_given_does_not_matter_and_no_text_or_vector_is_altered(
+    chunks: list[Chunk], settings: IngestSettings, random
+) -> None:
+    given, vectors = dict(enumerate(chunks)), embedded(chunks)
+    copies = {n: vector.tobytes() for n, vector in vectors.items()}
+    repeats, _ = finished(ingest(given, vectors, settings))
+    order = list(range(len(chunks)))
+    random.shuffle(order)
+    found = left_out(*(chunks[n] for n in order), settings=settings)
+    assert {(order[n], order[keeper]) for n, keeper in found} == {each[:2] for each in repeats}
+    assert given == dict(enumerate(chunks))
+    assert {n: vector.tobytes() for n, vector in vectors.items()} == copies
 
-    @given(documents(), CHOSEN, st.randoms())
-    def test_the_order_in_which_segments_are_given_does_not_matter(
-        self, chunks: list[Chunk], settings: IngestSettings, random
-    ) -> None:
-        order = list(range(len(chunks)))
-        random.shuffle(order)
-        found = {
-            (order[n], order[keeper])
-            for n, keeper in left_out(*(chunks[n] for n in order), settings=settings)
-        }
-        assert found == set(left_out(*chunks, settings=settings))
 
-    @given(documents(), CHOSEN)
-    def test_types_and_languages_are_never_compared(
-        self, chunks: list[Chunk], settings: IngestSettings
-    ) -> None:
-        for n, keeper in left_out(*chunks, settings=settings):
-            assert (chunks[n].kind, chunks[n].language) == (
-                chunks[keeper].kind,
-                chunks[keeper].language,
-            )
-
-    @given(documents(), CHOSEN)
-    def test_a_number_a_version_or_a_negation_that_differs_keeps_both(
-        self, chunks: list[Chunk], settings: IngestSettings
-    ) -> None:
-        for n, keeper in left_out(*chunks, settings=settings):
-            for mark in ("30", "90", "never"):
-                assert (mark in chunks[n].text) == (mark in chunks[keeper].text)
-            assert chunks[n].heading_path == chunks[keeper].heading_path or not {
-                "5.1",
-                "7.6",
-            } & set(chunks[n].heading_path)
+@given(documents(), CHOSEN)
+def test_a_type_language_number_version_or_negation_that_differs_keeps_both(
+    chunks: list[Chunk], settings: IngestSettings
+) -> None:
+    for n, keeper in left_out(*chunks, settings=settings):
+        one, other = chunks[n], chunks[keeper]
+        assert (one.kind, one.language) == (other.kind, other.language)
+        for mark in ("30", "90", "never"):
+            assert (mark in one.text) == (mark in other.text)
+        versions = {"5.1", "7.6"} & set(one.heading_path)
+        assert one.heading_path == other.heading_path or not versions
 
 
 def test_the_most_salient_one_is_kept():
@@ -209,49 +181,6 @@ def test_segments_that_matter_least_are_not_compared():
 def test_a_segment_without_a_vector_is_kept():
     chunks = [segment(0, SENTENCES[0]), segment(1, SENTENCES[0])]
     assert finished(ingest(dict(enumerate(chunks)), {0: embedded(chunks)[0]}, SETTINGS)) == ([], [])
-
-
-def test_the_same_words_under_two_versions_are_two_facts():
-    assert (
-        left_out(
-            segment(0, SENTENCES[0], heading="Since 5.1"),
-            segment(1, SENTENCES[0], heading="Since 7.6"),
-        )
-        == []
-    )
-
-
-def test_it_can_be_switched_off():
-    assert (
-        left_out(
-            segment(0, SENTENCES[0]),
-            segment(1, SENTENCES[0]),
-            settings=replace(SETTINGS, enabled=False),
-        )
-        == []
-    )
-
-
-def test_blocks_do_not_change_what_is_found():
-    lines = [
-        segment(n, f"{SENTENCES[0]} {'and ' * (n % 2)}".strip(), 1 - n / 1000) for n in range(600)
-    ]
-    assert {keeper for _, keeper in left_out(*lines)} == {0}
-    assert len(left_out(*lines)) == 599
-
-
-def test_beyond_so_many_judged_pairs_of_a_document_only_equal_texts_are_repeats():
-    said = SENTENCES[0]
-    for others, repeats in ((20, 2), (MOST_JUDGED // JUDGED + 20, 1)):
-        log = [
-            segment(n, f"The backup of all notes runs every {n} minutes at home.")
-            for n in range(others)
-        ]
-        last = [
-            segment(others + n, text, 0.4)
-            for n, text in enumerate((said, said.replace("home", "**home**"), said))
-        ]
-        assert len(left_out(*log, *last)) == repeats
 
 
 def test_three_near_duplicates_boost_by_three_tenths():

@@ -61,17 +61,6 @@ def test_where_there_is_no_answer_there_is_no_node(library: Library) -> None:
     assert ThumbindexRetriever(library).retrieve("xyzzyq plughw") == []
 
 
-def test_a_node_has_its_passages_score(library: Library) -> None:
-    from thumbindex.llama_index import ThumbindexRetriever
-
-    asked = "press the green button"
-    score = library.query(asked, limit=1).passages[0].score
-    assert (
-        [node.score for node in ThumbindexRetriever(library, limit=1).retrieve(asked)],
-        score > 0,
-    ) == ([score], True)
-
-
 def test_two_passages_are_never_one_node(tmp_path: Path) -> None:
     from thumbindex.llama_index import ThumbindexRetriever
 
@@ -97,10 +86,3 @@ def test_two_passages_are_never_one_node(tmp_path: Path) -> None:
         library.index()
         nodes = ThumbindexRetriever(library, limit=20).retrieve("syncing")
     assert (len(nodes), len({node.node_id for node in nodes})) == (4, 4)
-
-
-def test_the_same_passage_is_the_same_node_in_every_answer(library: Library) -> None:
-    from thumbindex.llama_index import ThumbindexRetriever
-
-    retriever = ThumbindexRetriever(library, limit=1)
-    assert len({retriever.retrieve("press the green button")[0].node_id for _ in range(2)}) == 1

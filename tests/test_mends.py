@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from folders import open_library, write
 from thumbindex.config import load_config
 from thumbindex.corpus.walk import FolderChanges
-from thumbindex.errors import IndexBusyError, UsageError
+from thumbindex.errors import IndexBusyError
 from thumbindex.index.files import Places
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
@@ -31,61 +30,26 @@ from thumbindex.model import Changes, Problem, Progress
 from thumbindex.testing import FakeEmbedder, document
 
 
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-
-
 def opened(
     tmp_path: Path,
     *folders: str,
     overrides: tuple[str, ...] = (),
     embedder: FakeEmbedder | None = None,
 ) -> Library:
-    config = load_config(user_file=tmp_path / "none", overrides=overrides)
     roots = [tmp_path / folder for folder in folders or ("vault",)]
-    return Library.open(
-        roots, index=tmp_path / "index", config=config, embedder=embedder or FakeEmbedder()
-    )
+    return open_library(*roots, overrides=overrides, embedder=embedder)
 
 
 def first(library: Library, text: str) -> str:
     return next((passage.path for passage in library.query(text).passages), "")
 
 
-def test_a_crash_between_the_stores_commit_and_the_keyword_view_is_mended_by_the_next_run(tmp_path):
-    write(tmp_path / "vault/a.md", "apples")
-    with opened(tmp_path) as library:
-        library.index()
-        (folder,) = library.opened
-        parsed = document("b.md", "# B\n\nzeppelins")
-        write(tmp_path / "vault/b.md", "# B\n\nzeppelins")
-        # and then the power went
-        with Writer.open(folder.places.folder) as writer, writer.store.transaction():
-            writer.store.add_document(library_state(tmp_path / "vault/b.md"), parsed)
-            writer.store.set_meta("words", str(writer.store.generation + 1))
-        library.index()
-        assert first(library, "zeppelins") == "b.md"
-
-
-def library_state(path: Path):
-    """Return the state of a file as the walk and the reading would."""
-    from thumbindex.corpus.read import digest_of
-    from thumbindex.model import FileState
-
-    facts = path.stat()
-    return FileState(
-        path.name, facts.st_size, facts.st_mtime_ns, facts.st_ino, digest_of(path.read_bytes())
-    )
-
-
-@pytest.mark.parametrize("rebuild", [False, True])
-def test_links_are_resolved_however_many_batches_a_run_has(tmp_path, rebuild):
+def test_links_are_resolved_however_many_batches_a_run_has(tmp_path):
     for n in range(5):
         write(tmp_path / f"vault/{n}.md", f"[[{(n + 1) % 5}]]")
     with opened(tmp_path) as library:
         (folder,) = library.opened
-        for run in (Run(first_bytes=1), Run(first_bytes=1, rebuild=rebuild)):
+        for run in (Run(first_bytes=1), Run(first_bytes=1, rebuild=True)):
             report = index_words(folder, run)
         assert (report.links_resolved, report.links_dangling) == (5, 0)
 
@@ -172,35 +136,6 @@ def test_what_is_there_again_a_moment_later_is_not_gone(tmp_path):
         assert gone_for_good(comparison, folder).changes.removed == ("b.md",)
 
 
-def test_a_file_that_is_moved_away_and_back_without_pause_never_leaves_the_index(tmp_path):
-    write(tmp_path / "vault/a.md", "apples")
-    write(tmp_path / "vault/b.md", "pears")
-    path, stopped = tmp_path / "vault/a.md", threading.Event()
-
-    def save() -> None:
-        while not stopped.wait(0.004):
-            path.unlink()
-            path.write_text("apples", encoding="utf-8")
-
-    with opened(tmp_path) as library:
-        library.index()
-        saving = threading.Thread(target=save)
-        saving.start()
-        try:
-            assert sum(library.index(words_only=True).removed for _ in range(50)) == 0
-        finally:
-            stopped.set()
-            saving.join()
-
-
-def test_expand_can_be_switched_on_for_a_complete_index(tmp_path):
-    write(tmp_path / "vault/a.md", "apples and oranges")
-    with opened(tmp_path) as library:
-        library.index()
-    with opened(tmp_path, overrides=("query.skip=deduplicate,rerank",)) as library:
-        assert (library.index().embedded > 0, library.index().embedded) == (True, 0)
-
-
 def test_another_models_vectors_do_not_count_and_cannot_break_an_answer(tmp_path):
     write(tmp_path / "one/a.md", "apples")
     write(tmp_path / "two/b.md", "Pears, and one day apples too.")
@@ -215,39 +150,6 @@ def test_another_models_vectors_do_not_count_and_cannot_break_an_answer(tmp_path
     )
 
 
-def test_a_path_in_two_folders_asks_which(tmp_path):
-    for name in ("one", "two"):
-        write(tmp_path / name / "README.md", f"# {name}")
-    with opened(tmp_path, "one", "two") as library:
-        library.index()
-        with pytest.raises(UsageError, match="one, two"):
-            library.read("README.md")
-        assert library.read("README.md", folder="two").text == "# two"
-
-
-def test_read_takes_the_tools_own_citation(tmp_path):
-    write(tmp_path / "vault/a.md", "# A\n\n## Part\n\ntext\n")
-    with opened(tmp_path) as library:
-        library.index()
-        assert library.read("a.md#Part").start_line == 3
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"text": " "},
-        {"text": "x" * 10_001},
-        {"text": "x", "limit": 0},
-        {"text": "x", "path": ["!a.md"]},
-        {"text": "x", "path": ["/"]},
-    ],
-)
-def test_a_query_that_cannot_be_asked_is_refused_with_a_sentence(tmp_path, wrong):
-    write(tmp_path / "vault/a.md", "apples")
-    with opened(tmp_path) as library, pytest.raises(UsageError):
-        library.query(**wrong)
-
-
 def test_an_inode_larger_than_sqlite_counts_is_kept(tmp_path):
     from thumbindex.model import FileState
 
@@ -255,22 +157,6 @@ def test_an_inode_larger_than_sqlite_counts_is_kept(tmp_path):
         state = FileState("a.md", 1, 1, 2**63 + 5, "d")
         writer.apply(Batch([(state, document("a.md", "text"))]), lambda _: lambda link, path: None)
         assert Store(Places(tmp_path / "index").store, read_only=True).manifest()["a.md"] == state
-
-
-@pytest.mark.model
-def test_the_real_model_answers_from_end_to_end(tmp_path, model_cache):
-    write(tmp_path / "vault/a.md", "# Storing fruit\n\nKeep apples in a cool cellar.\n")
-    write(tmp_path / "vault/b.md", "# Cars\n\nChange the oil every year.\n")
-    overrides = ("encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={model_cache}")
-    config = load_config(user_file=tmp_path / "none", overrides=overrides)
-    with Library.open([tmp_path / "vault"], index=tmp_path / "index", config=config) as library:
-        report = library.index()
-        answer = library.query("where should I put produce so that it stays fresh?")
-    assert (report.embedded > 0, answer.passages[0].path, np.isfinite(answer.confidence)) == (
-        True,
-        "a.md",
-        True,
-    )
 
 
 def test_a_lock_is_not_damage(tmp_path):
@@ -345,20 +231,6 @@ def write_large(path: Path, text: str) -> None:
     write(path, f"# Large\n\n{text}\n{' ' * LARGE_BYTES}\n")
 
 
-def test_what_is_left_of_changed_files_is_not_taken_from_those_that_were_added(tmp_path):
-    for name in ("one", "two"):
-        write_large(tmp_path / f"vault/{name}.md", "before")
-    with opened(tmp_path) as library:
-        library.index(words_only=True)
-        for name in ("one", "two", "three"):
-            write_large(tmp_path / f"vault/{name}.md", "after")
-        write(tmp_path / "vault/small.md", "small")
-        small = library.index(words_only=True, sizes="small")
-        large = library.index(words_only=True, sizes="large")
-    assert (small.added, small.changed, small.left) == (1, 0, 3)
-    assert (large.added, large.changed, large.left) == (1, 2, 0)
-
-
 def test_a_note_that_goes_while_others_are_read_is_no_problem(tmp_path):
     write(tmp_path / "vault/a.md", "apples " * 20_000)
     write(tmp_path / "vault/b.md", "pears")
@@ -383,20 +255,6 @@ def test_what_a_small_run_reports_while_a_large_one_goes_on_stays_reported(tmp_p
 
         library.index(words_only=True, sizes="large", progress=come_between)
         assert [problem.path for problem in library.status()[0].problems] == ["gone.md"]
-
-
-def test_what_a_large_run_reports_while_a_small_one_goes_on_stays_reported(tmp_path):
-    places = Places(tmp_path / "index")
-    with Writer.open(places.folder) as writer:
-        writer.apply(Batch(failed=[Problem("large.md", None, "cannot be read")]), no_links)
-        writer.apply(
-            Batch(
-                problems=[Problem("gone.md", None, "symlink that leads nowhere")],
-                left=frozenset({"large.md"}),
-            ),
-            no_links,
-        )
-        assert [problem.path for problem in writer.store.problems()] == ["gone.md", "large.md"]
 
 
 def no_links(documents):

@@ -5,33 +5,24 @@ nothing is done twice.
 import json
 import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
-from thumbindex.config import load_config
-from thumbindex.index.locks import Work, at_work, work_in
+from folders import open_library, write
+from thumbindex.index.locks import Work, at_work
 from thumbindex.library import Library
 from thumbindex.library.freshness import await_others
 from thumbindex.model import Progress
-from thumbindex.testing import FakeEmbedder
 
 OTHER = 4_194_305  # no process has this number
 
 
 @pytest.fixture
 def library(tmp_path: Path) -> Iterator[Library]:
-    (tmp_path / "vault").mkdir()
-    (tmp_path / "vault" / "apples.md").write_text(
-        "# Apples\n\nApples grow on trees.\n", encoding="utf-8"
-    )
-    config = load_config(user_file=tmp_path / "none")
-    with Library.open(
-        [tmp_path / "vault"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()
-    ) as opened:
+    write(tmp_path / "vault/apples.md", "# Apples\n\nApples grow on trees.\n")
+    with open_library(tmp_path / "vault") as opened:
         yield opened
 
 
@@ -59,36 +50,6 @@ def test_what_a_killed_process_left_is_seen_through(library: Library) -> None:
     library.index()
     pretend(place(library), Work(OTHER, 1, "vectors", 5, 9))
     assert library.status()[0].progress is None
-
-
-def test_a_file_that_is_half_written_is_no_run(library: Library) -> None:
-    library.index()
-    with at_work(place(library)):
-        (place(library) / "work.json").write_text('{"pid": 12', encoding="utf-8")
-        assert work_in(place(library)) is None
-
-
-def test_who_looks_at_the_lock_for_a_moment_hides_no_run(tmp_path: Path) -> None:
-    looker = FileLock(tmp_path / "work.lock", thread_local=False)
-    looker.acquire()
-    threading.Timer(0.05, looker.release).start()
-    with at_work(tmp_path):
-        assert (tmp_path / "work.json").exists()
-
-
-def test_an_entry_takes_the_place_of_the_last_one_whole(tmp_path: Path) -> None:
-    with at_work(tmp_path) as tell, (tmp_path / "work.json").open(encoding="utf-8") as before:
-        time.sleep(0.6)
-        tell("words", 1, 2)
-        # who was reading the last entry reads it to its end
-        assert Work(**json.load(before)).phase == ""
-        assert work_in(tmp_path) == Work(os.getpid(), work_in(tmp_path).run, "words", 1, 2)
-
-
-def test_a_run_goes_on_where_nobody_can_be_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-    with at_work(tmp_path / "file" / "index") as tell:
-        tell("words", 1, 2)
 
 
 def test_the_run_of_another_process_is_waited_for_and_its_progress_told(library: Library) -> None:

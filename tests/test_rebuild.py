@@ -4,17 +4,14 @@ comes back, and nothing private stays.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from thumbindex.config import load_config
-from thumbindex.index.editions import BUILDING, mend, next_edition, switch
+from folders import open_library, write, write_notes
 from thumbindex.index.files import VECTORS
-from thumbindex.index.locks import locked
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import VectorStore
 from thumbindex.library import Library
@@ -25,26 +22,17 @@ Open = Callable[..., Library]
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Path:
-    root = tmp_path / "vault"
-    root.mkdir()
-    for name in ("apples", "pears", "plums"):
-        (root / f"{name}.md").write_text(f"# {name}\n\nSome {name} are ripe.\n", encoding="utf-8")
-    return root
+    names = ("apples", "pears", "plums")
+    notes = {f"{name}.md": f"# {name}\n\nSome {name} are ripe.\n" for name in names}
+    return write_notes(tmp_path / "vault", notes)
 
 
 @pytest.fixture
-def opened(vault: Path, tmp_path: Path) -> Open:
+def opened(vault: Path) -> Open:
     """Return a function that opens the vault as another process would, with settings of its own."""
-
-    def open_it(
-        *overrides: str, embedder: FakeEmbedder | None = None, folder: Path = vault
-    ) -> Library:
-        config = load_config(user_file=tmp_path / "none", overrides=overrides)
-        return Library.open(
-            [folder], index=tmp_path / "index", config=config, embedder=embedder or FakeEmbedder()
-        )
-
-    return open_it
+    return lambda *overrides, embedder=None: open_library(
+        vault, overrides=overrides, embedder=embedder
+    )
 
 
 def paths(library: Library) -> set[str]:
@@ -68,9 +56,7 @@ def test_a_note_that_became_private_leaves_no_vector_when_the_index_is_built_ane
 ) -> None:
     with opened() as library:
         library.index()
-    (vault / "pears.md").write_text(
-        "---\nprivate: true\n---\nSome pears are ripe.\n", encoding="utf-8"
-    )
+    write(vault / "pears.md", "---\nprivate: true\n---\nSome pears are ripe.\n")
     with opened(*(() if how else ("corpus.chunk.child_max=400",))) as library:
         library.index(words_only=True, **how)
         assert (paths(library), unneeded(library)) == ({"apples.md", "plums.md"}, 0)
@@ -82,7 +68,7 @@ def test_what_changes_beside_a_rebuild_is_not_lost_and_does_not_come_back(
     with opened() as library, opened() as other:
         library.index()
         edits = [
-            lambda: (vault / "quinces.md").write_text("# Quinces\n", encoding="utf-8"),
+            lambda: write(vault / "quinces.md", "# Quinces\n"),
             lambda: (vault / "pears.md").unlink(),
         ]
 
@@ -108,14 +94,6 @@ def test_other_settings_of_cutting_build_the_index_anew_say_so_and_embed_only_wh
         assert library.index().mended == ()
 
 
-def test_a_vault_that_was_moved_embeds_nothing_again(vault: Path, opened: Open) -> None:
-    with opened() as library:
-        library.index()
-    embedder = FakeEmbedder()
-    with opened(embedder=embedder, folder=vault.rename(vault.with_name("moved"))) as library:
-        assert (library.index().added, embedder.embedded) == (3, 0)
-
-
 def test_a_rebuild_that_was_interrupted_goes_on_and_until_then_the_old_index_answers(
     opened: Open,
 ) -> None:
@@ -130,56 +108,6 @@ def test_a_rebuild_that_was_interrupted_goes_on_and_until_then_the_old_index_ans
         )
         library.index()
         assert (library.opened[0].places.present, len(paths(library))) == (2, 3)
-
-
-def test_what_an_unfinished_rebuild_left_is_deleted_by_the_next_run_of_anybody(
-    vault: Path, opened: Open
-) -> None:
-    with opened() as library:
-        library.index()
-        folder = library.opened[0].places.folder
-        next_edition(folder, lambda store: False)
-        (vault / "quinces.md").write_text("# Quinces\n", encoding="utf-8")
-        library.index()
-        assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["1"]
-
-
-def test_who_finds_damage_that_another_process_has_mended_meanwhile_leaves_it_alone(
-    opened: Open,
-) -> None:
-    with opened() as library:
-        library.index()
-        places = library.opened[0].places
-        places.at().store.write_bytes(b"damaged" * 1000)
-        said: list[str] = []
-        finder = threading.Thread(target=lambda: said.append(mend(places)))
-        with locked(places.rebuild):
-            finder.start()
-            switch(places.folder, next_edition(places.folder, lambda store: False))
-            library.index()
-        finder.join()
-        assert (said, places.present, len(paths(library))) == ([""], 2, 3)
-
-
-def test_a_switch_to_what_is_not_there_is_refused(opened: Open) -> None:
-    with opened() as library:
-        library.index()
-        folder = library.opened[0].places.folder
-        assert (switch(folder, 2), switch(folder, 1), library.opened[0].places.present) == (
-            False,
-            False,
-            1,
-        )
-
-
-def test_an_index_is_complete_when_its_last_batch_is_committed(opened: Open) -> None:
-    with opened() as library:
-        library.index()
-        places = library.opened[0].places
-        switch(places.folder, next_edition(places.folder, lambda store: False))
-        library.index()
-        with closing(Store(places.at().store, read_only=True)) as store:
-            assert (store.meta(BUILDING), bool(store.meta("corpus"))) == ("", True)
 
 
 class Hiding(FakeEmbedder):
@@ -202,7 +130,7 @@ def test_a_note_that_becomes_private_while_it_is_embedded_gets_no_vector(
     with opened() as other:
 
         def hide() -> None:
-            (vault / "pears.md").write_text("#private\n\nSome pears are ripe.\n", encoding="utf-8")
+            write(vault / "pears.md", "#private\n\nSome pears are ripe.\n")
             other.index(words_only=True)
 
         with opened(embedder=Hiding(hide)) as library:
@@ -221,6 +149,6 @@ def test_decisions_that_cannot_be_read_keep_no_note_from_becoming_private(
     with opened() as library:
         library.index()
         library.opened[0].places.folder.joinpath("decisions.json").write_text("{", encoding="utf-8")
-        (vault / "pears.md").write_text("#private\n\nSome pears are ripe.\n", encoding="utf-8")
+        write(vault / "pears.md", "#private\n\nSome pears are ripe.\n")
         library.index()
         assert paths(library) == {"apples.md", "plums.md"}

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.config import load_config
-from thumbindex.library import Library
+from folders import open_library, write
 from thumbindex.library.answering import Turns
 from thumbindex.process import CLIENT
-from thumbindex.testing import FakeEmbedder
 
 
 def wait_for(turns: Turns, waiting: int) -> None:
@@ -39,22 +37,6 @@ def test_no_more_are_let_in_than_may_be_and_all_of_them_at_last() -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(ask, range(40)))
     assert (inside, most) == (0, 2)
-
-
-def test_who_came_first_is_let_in_first() -> None:
-    turns, order = Turns(1), []
-
-    def ask(number: int) -> None:
-        with turns:
-            order.append(number)
-
-    with ThreadPoolExecutor(4) as pool:
-        with turns:
-            for number in range(4):
-                pool.submit(ask, number)
-                wait_for(turns, number + 1)
-        pool.shutdown()
-    assert order == [0, 1, 2, 3]
 
 
 def test_clients_take_turns() -> None:
@@ -85,17 +67,9 @@ def test_a_question_that_fails_gives_its_turn_back() -> None:
 def test_a_question_whose_asker_has_gone_while_it_waited_is_not_searched_for(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "vault").mkdir()
-    (tmp_path / "vault" / "apples.md").write_text(
-        "# Apples\n\nApples grow on trees.\n", encoding="utf-8"
-    )
-    config, gone = load_config(user_file=tmp_path / "none"), threading.Event()
-    with (
-        Library.open(
-            [tmp_path / "vault"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()
-        ) as library,
-        ThreadPoolExecutor(1) as pool,
-    ):
+    gone = threading.Event()
+    write(tmp_path / "vault/apples.md", "# Apples\n\nApples grow on trees.\n")
+    with open_library(tmp_path / "vault") as library, ThreadPoolExecutor(1) as pool:
         library.index()
         with library._turns, library._turns:
             asked = pool.submit(library.query, "apples", interrupted=gone.is_set)

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from thumbindex.config import load_config
+from folders import open_library, write_notes
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.library import Library
 from thumbindex.model import Why
-from thumbindex.testing import FakeEmbedder
 
 NOTES = {
     "fruit/apples.md": (
@@ -33,32 +33,20 @@ Open = Callable[..., Library]
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Path:
-    root = tmp_path / "vault"
-    for path, text in NOTES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
+    root = write_notes(tmp_path / "vault", NOTES)
+    for path in NOTES:
         os.utime(root / path, (1_000_000_000, 1_000_000_000))
     (root / ".gitignore").write_text("# not ready\ndrafts/\n")
     return root
 
 
 @pytest.fixture
-def opened(vault: Path, tmp_path: Path) -> Iterator[Open]:
+def opened(vault: Path) -> Iterator[Open]:
     """Open the vault, and further folders."""
-    libraries: list[Library] = []
-
-    def open_it(*more: Path, overrides: tuple[str, ...] = ()) -> Library:
-        config = load_config(user_file=tmp_path / "none", overrides=overrides)
-        libraries.append(
-            Library.open(
-                [vault, *more], index=tmp_path / "index", config=config, embedder=FakeEmbedder()
-            )
+    with ExitStack() as stack:
+        yield lambda *more, overrides=(): stack.enter_context(
+            open_library(vault, *more, overrides=overrides)
         )
-        return libraries[-1]
-
-    yield open_it
-    for library in libraries:
-        library.close()
 
 
 @pytest.fixture
@@ -154,29 +142,6 @@ def test_a_note_is_named_as_it_is_to_be_read(library: Library, name: str) -> Non
     assert library.read(name).path == "fruit/pears.md"
 
 
-def test_a_heading_is_named_as_it_is_to_be_read(library: Library) -> None:
-    found = library.why("Apples > Storing", "cool cellar")
-    assert (found.path, found.chunks, found.fate) == ("fruit/apples.md", 1, "shown")
-
-
-def test_a_file_at_a_path_goes_before_a_note_of_that_name_and_a_folder_behind_it(
-    library: Library, vault: Path
-) -> None:
-    (vault / "fruit/list.txt.md").write_text("# List\n\nPlums.\n", encoding="utf-8")
-    (vault / "fruit/drafts.md").write_text("# Drafts\n\nPlums.\n", encoding="utf-8")
-    library.index()
-    assert [library.why(each, "plums").path for each in ("list.txt", "drafts")] == [
-        "list.txt",
-        "fruit/drafts.md",
-    ]
-
-
-def test_a_whole_path_is_the_same_as_one_in_its_folder(library: Library, vault: Path) -> None:
-    assert library.why(str(vault / "fruit/pears.md"), "pears") == library.why(
-        "fruit/pears.md", "pears"
-    )
-
-
 def test_a_note_in_the_answer_is_told_where_it_stands(library: Library) -> None:
     found = library.why("fruit/pears.md", "pears ripen")
     assert (found.fate, found.rank, found.folder, found.notes) == ("shown", 1, "vault", ())
@@ -200,19 +165,6 @@ def test_filters_that_keep_a_note_out_are_named(library: Library) -> None:
     )
 
 
-def test_of_two_folders_the_right_one_is_told_of(opened: Open, tmp_path: Path) -> None:
-    (other := tmp_path / "other").mkdir()
-    (other / "nuts.md").write_text("# Nuts\n\nNuts are hard.\n")
-    library = opened(other)
-    library.index()
-    found = library.why("nuts.md", "hard nuts")
-    assert (found.folder, found.fate) == ("other", "shown")
-    assert told(library.why("nuts.md", "hard nuts", folder=["vault"])) == (
-        "filtered",
-        "the filter `folder` asks for vault; it is in other",
-    )
-
-
 def test_one_path_in_two_folders_is_asked_for_the_folder(opened: Open, tmp_path: Path) -> None:
     (other := tmp_path / "other" / "fruit").mkdir(parents=True)
     (other / "pears.md").write_text("# Pears\n\nOther pears.\n")
@@ -221,13 +173,6 @@ def test_one_path_in_two_folders_is_asked_for_the_folder(opened: Open, tmp_path:
     with pytest.raises(UsageError, match=r"in several folders \(other, vault\)"):
         library.why("fruit/pears.md", "pears")
     assert library.why("fruit/pears.md", "pears", folder=["other"]).folder == "other"
-
-
-def test_chunks_without_a_vector_are_counted(opened: Open) -> None:
-    library = opened()
-    library.index(words_only=True)
-    found = library.why("fruit/apples.md", "apples")
-    assert (found.chunks, found.without_vector, found.cosine) == (2, 2, None)
 
 
 def test_a_file_that_is_another_one_than_was_indexed_is_told_so(
@@ -244,19 +189,6 @@ def test_a_file_that_is_another_one_than_was_indexed_is_told_so(
     assert library.why("fruit/apples.md", "apples").notes == (
         "the file is not there any more: what is told is of what was read last",
     )
-
-
-def test_a_rule_that_came_since_is_told(library: Library, vault: Path) -> None:
-    (vault / ".gitignore").write_text("fruit/p*\n")
-    assert library.why("fruit/pears.md", "pears").notes == (
-        "the next run of indexing leaves it out: it is ignored by .gitignore, line 1: fruit/p*",
-    )
-
-
-def test_asking_why_writes_nothing(library: Library, vault: Path) -> None:
-    before = library.status()
-    library.why("fruit/pears.md", "pears")
-    assert [each.state for each in library.status()] == [each.state for each in before]
 
 
 def test_an_explained_answer_is_the_same_answer(library: Library) -> None:
