@@ -1,6 +1,6 @@
-# ruff: noqa: PTH115, PTH118, PTH119, PTH120, PTH208 - what is faked is the os layer itself
+# ruff: noqa: PTH100, PTH115, PTH118, PTH119, PTH208 - what is faked is the os layer itself
 """What the os layer does on Windows and on macOS, put over that of Linux: for a test by its
-`monkeypatch`, for a child by `site/sitecustomize.py`.
+`monkeypatch`, for a child on Windows by `site/sitecustomize.py`.
 
 A fake shows that our code meets a refusal as it should. It does not show that the real system
 refuses just that.
@@ -14,11 +14,10 @@ import os
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
-from unicodedata import normalize
+from typing import Any
 
 Patch = Callable[[Any, str, Any], None]
 """As `setattr`."""
@@ -42,12 +41,12 @@ def _at(path: Any, dir_fd: int | None) -> str:
     return os.path.join(f"/proc/self/fd/{dir_fd}" if dir_fd is not None else "", os.fsdecode(path))
 
 
-def is_open(path: str) -> bool:
-    """Tell whether a process of ours has a file open; a file that is mapped into memory counts, as
-    Python keeps it open.
+def is_open(path: str, processes: Iterable[str]) -> bool:
+    """Tell whether a process has a file open; a file that is mapped into memory counts, as Python
+    keeps it open.
     """
     real = os.path.realpath(path)
-    for process in filter(str.isdecimal, os.listdir("/proc")):
+    for process in processes:
         with suppress(OSError):
             for number in os.listdir(f"/proc/{process}/fd"):
                 with suppress(OSError):
@@ -56,12 +55,22 @@ def is_open(path: str) -> bool:
     return False
 
 
-def refuse_open_files(patch: Patch) -> None:
+def of_this_process() -> Iterable[str]:
+    return ("self",)
+
+
+def of_all_processes() -> Iterable[str]:
+    return filter(str.isdecimal, os.listdir("/proc"))
+
+
+def refuse_open_files(
+    patch: Patch, processes: Callable[[], Iterable[str]] = of_this_process
+) -> None:
     """Refuse to rename, replace or delete a file that is open."""
     unlink, replace = os.unlink, os.replace
 
     def careful_unlink(path: Any, *, dir_fd: int | None = None) -> None:
-        if is_open(_at(path, dir_fd)):
+        if is_open(_at(path, dir_fd), processes()):
             raise refusal(path)
         unlink(path, dir_fd=dir_fd)
 
@@ -69,7 +78,7 @@ def refuse_open_files(patch: Patch) -> None:
         source: Any, target: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
     ) -> None:
         for path in (_at(source, src_dir_fd), _at(target, dst_dir_fd)):
-            if is_open(path):
+            if is_open(path, processes()):
                 raise refusal(path)
         replace(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
@@ -182,115 +191,31 @@ def refuse_pipes_in_loops(patch: Patch) -> None:
 # ------------------------------------------------------------------ macOS
 
 
-def take_any_spelling(patch: Patch) -> None:
-    """List names with letters and accents apart (HFS+), and find a file by any case and either form
-    of its name.
-    """
-    scandir, listdir, lstat = os.scandir, os.listdir, os.lstat
+def take_any_case(patch: Patch) -> None:
+    """Find a file by any case of its name."""
+    lstat = os.lstat
 
-    def folded(name: str) -> str:
-        return normalize("NFC", name).casefold()
-
-    def found(path: Any, dir_fd: int | None = None) -> Any:
-        if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+    def found(path: Any) -> Any:
+        with suppress(OSError, TypeError):  # a descriptor has no name
+            lstat(path)
             return path
-        with suppress(OSError, ValueError):
-            lstat(_at(path, dir_fd))
-            return path
-        at = (
-            _at("", dir_fd)
-            if dir_fd is not None
-            else "/"
-            if os.fspath(path).startswith("/")
-            else "."
-        )
-        for name in filter(None, os.fspath(path).split("/")):
-            try:
-                names = [*listdir(at), ".", ".."]
-            except OSError:
-                return path
-            same = (
-                name
-                if name in names
-                else next((each for each in names if folded(each) == folded(name)), None)
-            )
-            if same is None:
-                return path
-            at = os.path.join(at, same)
-        return at
+        above, name = os.path.split(os.path.abspath(path))
+        with suppress(OSError):
+            above = found(above)
+            same = (each for each in os.listdir(above) if each.lower() == name.lower())
+            return os.path.join(above, next(same, name))
+        return path
 
-    def at_any(call: Callable[..., Any]) -> Callable[..., Any]:
-        def call_it(path: Any, *arguments: Any, dir_fd: int | None = None, **named: Any) -> Any:
-            real = found(path, dir_fd)
-            if dir_fd is not None and real is path:
-                named["dir_fd"] = dir_fd
-            return call(real, *arguments, **named)
+    for name in ("stat", "lstat"):
+        real = getattr(os, name)
+        patch(os, name, lambda path, *rest, real=real, **named: real(found(path), *rest, **named))
 
-        return call_it
-
-    class Entry:
-        def __init__(self, real: os.DirEntry[str]) -> None:
-            self._real, self.name = real, normalize("NFD", real.name)
-            self.path = os.path.join(os.path.dirname(real.path), self.name)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._real, name)
-
-        def __fspath__(self) -> str:
-            return self.path
-
-    class Listing:
-        def __init__(self, path: Any) -> None:
-            self._real = scandir(found(path))
-
-        def __enter__(self) -> Self:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            self._real.close()
-
-        def __iter__(self) -> Iterator[Entry]:
-            return map(Entry, self._real)
-
-        def __next__(self) -> Entry:
-            return Entry(next(self._real))
-
-        def close(self) -> None:
-            self._real.close()
-
-    for name in ("open", "stat", "lstat", "readlink", "access"):
-        fake = at_any(getattr(os, name))
-        patch(os, name, fake)
-        patch(os, "supports_dir_fd", os.supports_dir_fd | {fake})
-    patch(
-        os, "scandir", lambda path=".": scandir(path) if isinstance(path, bytes) else Listing(path)
-    )
-    patch(
-        os,
-        "listdir",
-        lambda path=".": [
-            each if isinstance(each, bytes) else normalize("NFD", each)
-            for each in listdir(found(path))
-        ],
-    )
-    for module in (io, builtins):
-        patch(module, "open", at_any(module.open))
-
-
-SYSTEMS: dict[str, tuple[Callable[[Patch], None], ...]] = {
-    "windows": (refuse_open_files, show_windows, refuse_pipes_in_loops),
-    "macos": (take_any_spelling,),
-}
 
 SYSTEM = "THUMBINDEX_TESTS_SYSTEM"
-"""The variable of the environment that says to a child which system it is to be on."""
+"""The variable of the environment that puts a child on Windows, as far as that can be faked."""
 
 
-def surroundings(system: str, **more: str) -> dict[str, str]:
-    """Return the environment in which a child is on a system, as far as it can be faked."""
-    return {
-        **os.environ,
-        "PYTHONPATH": str(Path(__file__).with_name("site")),
-        SYSTEM: system,
-        **more,
-    }
+def on_windows(**more: str) -> dict[str, str]:
+    """Return the environment of a child that is on Windows, as far as it can be faked."""
+    site = str(Path(__file__).with_name("site"))
+    return {**os.environ, "PYTHONPATH": site, SYSTEM: "windows", **more}

@@ -1,12 +1,13 @@
-"""Puts the fake of another system over a child's os layer, before anything of ours is imported."""
+"""Puts the fake of Windows over a child's os layer, before anything of ours is imported."""
 
 import os
 import sys
 from pathlib import Path
 
-if system := os.environ.get("THUMBINDEX_TESTS_SYSTEM"):
+if os.environ.get("THUMBINDEX_TESTS_SYSTEM") == "windows":
     sys.path.insert(0, str(Path(__file__).parents[1]))
     import fakes
 
-    for install in fakes.SYSTEMS[system]:
-        install(setattr)
+    fakes.refuse_open_files(setattr, fakes.of_all_processes)
+    fakes.show_windows(setattr)
+    fakes.refuse_pipes_in_loops(setattr)
