@@ -2,9 +2,8 @@
 job so that a moment of work is a moment.
 
 A line of JSON on standard input is a job; the fork's process id is answered, then, when it has
-ended, its exit status. What the job says of itself (outcome, error, texts that the model was asked
-for) it writes to the file that the job names. A job of several commands writes a line to the file
-`marks` whenever one has returned: who records its system calls sees there what the owner was
+ended, its exit status. The job writes its outcome to the file that it names. It writes to the file
+`marks` whenever a command has returned: who records its system calls sees there what the owner was
 promised by then.
 """
 
@@ -28,7 +27,7 @@ from thumbindex.errors import ThumbindexError
 from thumbindex.index.judged import change_judged
 from thumbindex.library import Library
 from thumbindex.library.indexing import Run, index_folders
-from thumbindex.model import Judged, JudgedPlace, Tuned
+from thumbindex.model import Judged, JudgedPlace
 from thumbindex.testing import FakeEmbedder
 
 for name in (
@@ -86,11 +85,6 @@ COMMANDS: dict[str, Callable[[Library, FakeEmbedder], object]] = {
     "decide": _decide,
     "undo": _undo,
     "judge": _judge,
-    "tune": lambda library, _: library.keep_tuned(
-        Tuned({"query.fuse.k": 20}, "measured", "2026-01-01T00:00:00", "fake")
-    ),
-    "undo tuning": lambda library, _: library.undo_tuned(),
-    "merge": lambda library, _: library.merge(),
     "forget": lambda library, _: library.forget(),
 }
 
@@ -99,32 +93,20 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
     embedder = FakeEmbedder()
     with open_library(job["root"], job["index"], embedder) as library:
         if job.get("ask"):
-            passages = [
-                [p.path, p.start_line, p.end_line] for p in library.query(job["ask"]).passages
-            ]
-            return {"outcome": "answered", "passages": passages}
-        if job.get("commands"):
-            for command in job["commands"]:
-                COMMANDS[command](library, embedder)
+            return {
+                "outcome": "done",
+                "paths": [p.path for p in library.query(job["ask"]).passages],
+            }
+        for command in job.get("commands", ["index"]):
+            COMMANDS[command](library, embedder)
+            if job.get("marks"):
                 with open(job["marks"], "ab", buffering=0) as marks:  # noqa: PTH123
                     marks.write(command.encode())
-            return {"outcome": "done", "embedded": embedder.embedded}
-        if job.get("steps"):
-            index_folders(library.opened, Run(first_bytes=FIRST_BYTES), lambda _: embedder)
-            return {"outcome": "done", "embedded": embedder.embedded}
-        report = library.index(verify=bool(job.get("verify")))
-    skipped = [(problem.path, problem.reason) for problem in report.skipped]
-    return {
-        "outcome": "done",
-        "embedded": embedder.embedded,
-        "mended": report.mended,
-        "removed": report.removed,
-        "skipped": skipped,
-    }
+    return {"outcome": "done"}
 
 
 def run(job: dict[str, Any]) -> None:
-    # - opened before the disk is full and the user another one
+    # opened before the disk is full and the user another one
     said = open(job["said"], "w", encoding="utf-8")  # noqa: PTH123, SIM115
     if job.get("largest_file"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (job["largest_file"], job["largest_file"]))

@@ -46,13 +46,3 @@ def test_a_file_that_was_written_anew_is_sure_to_be_there_if_it_and_its_folder_w
         for seed in range(20)
     ]
     assert {dict(tree.reachable())["a"] for tree in states} == may_be
-
-
-def test_a_torn_write_leaves_sectors_of_what_was_before():
-    disk = Disk(Tree({1: b"-" * 2000}, {ROOT: {"a": 1}}), [Write(1, 100, b"+" * 1800)])
-    found = {
-        dict(disk.state(1, "the last torn", random.Random(seed)).tree.reachable())["a"]
-        for seed in range(40)
-    }
-    cuts = {at for data in found for at in range(1, 2000) if data[at] != data[at - 1]}
-    assert (len(found) > 5, cuts <= {100, 512, 1024, 1536, 1900}) == (True, True)
