@@ -63,6 +63,12 @@ def can_run(*command: str) -> bool:
     )
 
 
+needs_strace = pytest.mark.skipif(
+    not can_run("strace", "--seccomp-bpf", "-f", "true"),
+    reason="strace is missing, or may not be used",
+)
+
+
 def written_down(place: Path, *command: object) -> tuple[str, set[tuple[str, int]]]:
     """Run a program under strace; return what it printed, and each address that it or a child asked
     or sent to: a look-up of a name is one, too.
@@ -78,6 +84,7 @@ def written_down(place: Path, *command: object) -> tuple[str, set[tuple[str, int
     }
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     not can_run("unshare", "-rn", "true"),
     reason="this system allows no network namespace of one's own",
@@ -88,10 +95,8 @@ def test_all_of_it_works_where_there_is_no_network(place: Path) -> None:
     assert found == {"cut": True, **FOUND}
 
 
-@pytest.mark.skipif(
-    not can_run("strace", "--seccomp-bpf", "-f", "true"),
-    reason="strace is missing, or may not be used",
-)
+@pytest.mark.slow
+@needs_strace
 def test_no_address_is_asked_for_but_the_one_on_this_machine_that_a_client_asked(
     place: Path,
 ) -> None:
@@ -101,10 +106,8 @@ def test_no_address_is_asked_for_but_the_one_on_this_machine_that_a_client_asked
     assert asked == {("127.0.0.1", found["port"])}
 
 
-@pytest.mark.skipif(
-    not can_run("strace", "--seccomp-bpf", "-f", "true"),
-    reason="strace is missing, or may not be used",
-)
+@pytest.mark.slow
+@needs_strace
 def test_an_address_that_a_child_sends_to_would_be_seen(place: Path) -> None:
     sending = (
         "import socket; [socket.socket(kind, socket.SOCK_DGRAM).sendto(b'x', to) for kind, to in "
