@@ -4,7 +4,7 @@ PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(PROGRAMS)
 BASE := build/base/$(PROGRAMS)
 
-.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults power fuzz soak bench compare lint audit lock sbom docs bundle frozen clean
+.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor fuzz soak bench compare lint audit lock sbom docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 CONSTRAINTS := --constraint constraints.txt
@@ -70,11 +70,10 @@ tests/clients/node_modules/.package-lock.json: tests/clients/package-lock.json
 client-figures: .venv/installed
 	$(BIN)/python tests/clients/recorded.py
 
-# The wheel and the sdist: built, looked into, installed by pip, uv and pipx into empty environments, and asked there. The network is for installing.
+# The wheel and the sdist: built, looked into, installed by uv into an empty environment, and asked there. The network is for installing.
 test-package: .venv/installed
-	$(UV) --quiet --python $(BIN)/python --editable '.[package]' || $(BIN)/$(PIP) --quiet --editable '.[package]' \
-		|| echo 'Not all tools of the extra `package` could be installed: the tests say what they skip.'
-	THUMBINDEX_PACKAGE=1 $(BIN)/python -m pytest -rs --durations=8 tests/package
+	$(UV) --quiet --python $(BIN)/python build hatchling twine uv || $(BIN)/$(PIP) --quiet build hatchling twine uv
+	$(BIN)/python -m pytest -m "package and not long" -rs tests/package
 
 # Every screen of the page in a real browser: Debian's chromium, or the program that CHROMIUM names; skipped with a sentence where there is none.
 # `make test-page PICTURES=docs/plots` keeps the pictures that README and documentation show.
@@ -85,16 +84,6 @@ test-page: .venv/installed
 # Take what the page loads that is not ours (uPlot) from the npm registry anew, and write its hashes down: tests compare the files with them.
 vendor:
 	$(PYTHON) scripts/vendor.py
-
-# Kill the writer, fill the disk and flip bytes, hundreds of times; `make test-slow` does a few of each.
-test-faults: .venv/installed
-	$(BIN)/python -m pytest tests/faults --faults=full --ignore=tests/faults/test_power.py
-
-# Cut the power in ten commands at moments drawn by a seed, and lose, reorder or tear what was not synced: 2,500 states of the disk, some minutes of
-# processor time. The commands are recorded by strace (Debian: apt-get install strace).
-power: .venv/installed
-	@command -v strace > /dev/null || { echo 'strace is missing: no power cut was tried.'; exit 3; }
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/faults/test_power.py --faults=full
 
 # Ten minutes of hostile notes, queries and arguments, then 85 files of 1 MB that are made to take for ever or all memory, each in a process of its own.
 # `make fuzz ARGS="--bombs headings --size 9900000"` takes some of these at full size.

@@ -1,7 +1,7 @@
-"""The package as a stranger gets it: built, looked into, installed in three ways into empty
-environments, and asked, offline, with an empty home.
+"""The package as a stranger gets it: built, looked into, installed into an empty environment, and
+asked, offline, with an empty home.
 
-`make test-package` runs these and first installs the tools; `make test` leaves them out.
+`make test-package` installs the tools for one way to install; the other ways are `make long`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -58,56 +57,29 @@ sys.addaudithook(refuse)
 in children and after a caught error, too.
 """
 
-NO_NETWORK = re.compile(
-    r"NewConnectionError|NameResolutionError|Failed to establish a new connection"
-    r"|dns error|error sending request",
-    re.I,
-)
-"""What pip and uv say where they reach nobody."""
-
-pytestmark = pytest.mark.skipif(
-    "THUMBINDEX_PACKAGE" not in os.environ, reason="`make test-package` runs these"
-)
+pytestmark = pytest.mark.package
 
 
 def run(
-    *command: object,
-    environment: Mapping[str, str] | None = None,
-    folder: Path | None = None,
-    seconds: float = 600,
+    *command: object, environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> str:
-    """Run a program; return what it printed.
-
-    A failure shows all that it said; an install that finds no network is skipped.
-    """
+    """Run a program; return what it printed. A failure shows all that it said."""
+    words = [*map(str, command)]
     done = subprocess.run(
-        [*map(str, command)],
+        words,
         env=environment,
         cwd=folder,
         capture_output=True,
         encoding="utf-8",
         errors="replace",
-        timeout=seconds,
+        timeout=600,
     )
-    if (
-        done.returncode
-        and {"install", "sync"} & {*map(str, command)}
-        and NO_NETWORK.search(done.stdout + done.stderr)
-    ):
-        pytest.skip(
-            f"no network: `{Path(str(command[0])).name} {' '.join(map(str, command[1:4]))} …` "
-            "cannot fetch what it installs"
-        )
-    assert done.returncode == 0, (
-        f"{' '.join(map(str, command))}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    )
+    assert done.returncode == 0, f"{words}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
 
 
 def tool(name: str) -> str:
-    """Return the program of the extra `package` by its name; skip what needs it where it could not
-    be installed.
-    """
+    """Return a program of the extra `package`; skip what needs it where it is not installed."""
     found = shutil.which(name, path=str(Path(sys.executable).parent))
     if found is None:
         pytest.skip(f"{name} is not installed: `pip install '.[package]'` brings it")
@@ -118,34 +90,21 @@ def tool(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Build the sdist of this tree, a wheel of that sdist, and a wheel of this tree."""
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the sdist of this tree, and beside it a wheel of that sdist."""
     place = tmp_path_factory.mktemp("built")
-    build = (tool("pyproject-build"), "--no-isolation")
-    run(*build, "--outdir", place / "sdist", ROOT)
-    run(*build, "--wheel", "--outdir", place / "tree", ROOT)
-    [sdist], [from_sdist], [wheel] = (
-        place.glob("sdist/*.tar.gz"),
-        place.glob("sdist/*.whl"),
-        place.glob("tree/*.whl"),
-    )
-    return {"sdist": sdist, "from_sdist": from_sdist, "wheel": wheel}
+    run(tool("pyproject-build"), "--no-isolation", "--outdir", place, ROOT)
+    return place / f"thumbindex-{PROJECT['version']}.tar.gz"
 
 
-def test_the_wheel_of_the_sdist_is_the_wheel_of_the_tree_byte_for_byte(
-    built: dict[str, Path],
-) -> None:
-    assert (
-        built["from_sdist"].name
-        == built["wheel"].name
-        == f"thumbindex-{PROJECT['version']}-py3-none-any.whl"
-    )
-    assert built["from_sdist"].read_bytes() == built["wheel"].read_bytes()
+@pytest.fixture(scope="module")
+def wheel(sdist: Path) -> Path:
+    return sdist.with_name(f"thumbindex-{PROJECT['version']}-py3-none-any.whl")
 
 
-def test_the_wheel_holds_each_file_of_the_package_and_no_other(built: dict[str, Path]) -> None:
-    with zipfile.ZipFile(built["wheel"]) as wheel:
-        names = set(wheel.namelist())
+def test_the_wheel_holds_each_file_of_the_package_and_no_other(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as opened:
+        names = set(opened.namelist())
     facts = f"thumbindex-{PROJECT['version']}.dist-info/"
     assert {name for name in names if not name.startswith(facts)} == {
         name.removeprefix("src/") for name in tracked("src/thumbindex")
@@ -158,18 +117,11 @@ def test_the_wheel_holds_each_file_of_the_package_and_no_other(built: dict[str, 
         "licenses/LICENSE",
         "licenses/src/thumbindex/encode/minilm/LICENSE",
     }
-    assert {
-        "thumbindex/py.typed",
-        "thumbindex/index/schema.sql",
-        "thumbindex/index/postgres/schema.sql",
-    } <= names
 
 
-def test_the_sdist_holds_what_a_build_needs_the_documentation_and_no_tests(
-    built: dict[str, Path],
-) -> None:
-    with tarfile.open(built["sdist"]) as sdist:
-        names = {name.partition("/")[2] for name in sdist.getnames()}
+def test_the_sdist_holds_what_a_build_needs_the_documentation_and_no_tests(sdist: Path) -> None:
+    with tarfile.open(sdist) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
     at_the_top = {
         "PKG-INFO",
         ".gitignore",
@@ -187,8 +139,8 @@ def tracked(folder: str) -> set[str]:
     return set(run("git", "ls-files", "-z", folder, folder=ROOT).split("\0")) - {""}
 
 
-def test_a_package_index_would_take_them(built: dict[str, Path]) -> None:
-    run(tool("twine"), "check", "--strict", *built.values())
+def test_a_package_index_would_take_them(sdist: Path, wheel: Path) -> None:
+    run(tool("twine"), "check", "--strict", sdist, wheel)
 
 
 # ------------------------------------------------------------------ what is installed
@@ -232,40 +184,14 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def with_pip(wheel: Path, place: Path) -> tuple[Path, Path]:
-    run(sys.executable, "-m", "venv", "--without-pip", place)
-    run(
-        tool("pip"),
-        "--python",
-        place,
-        "install",
-        "--quiet",
-        "--no-compile",
-        "--constraint",
-        CONSTRAINTS,
-        wheel,
-    )
-    return place, place / BIN
-
-
 def with_uv(wheel: Path, place: Path) -> tuple[Path, Path]:
     folders = {
         "UV_TOOL_DIR": str(place / "tools"),
         "UV_TOOL_BIN_DIR": str(place / "programs"),
         "UV_PYTHON_DOWNLOADS": "never",
     }
-    command = (
-        tool("uv"),
-        "tool",
-        "install",
-        "--quiet",
-        "--python",
-        sys.executable,
-        "--constraints",
-        CONSTRAINTS,
-        wheel,
-    )
-    run(*command, environment={**os.environ, **folders})
+    options = ("--quiet", "--python", sys.executable, "--constraints", CONSTRAINTS)
+    run(tool("uv"), "tool", "install", *options, wheel, environment={**os.environ, **folders})
     return place / "tools" / "thumbindex", place / "programs"
 
 
@@ -274,47 +200,52 @@ def with_pipx(wheel: Path, place: Path) -> tuple[Path, Path]:
         "PIPX_HOME": str(place / "pipx"),
         "PIPX_BIN_DIR": str(place / "programs"),
         "PIPX_MAN_DIR": str(place / "man"),
+        # where uv is, pipx installs with it
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
     }
-    # where uv is, pipx installs with it
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    command = (
-        tool("pipx"),
-        "install",
-        "--python",
-        sys.executable,
-        f"--pip-args=--constraint={CONSTRAINTS}",
-        wheel,
-    )
-    run(*command, environment={**os.environ, **folders, "PATH": path})
+    options = ("--python", sys.executable, f"--pip-args=--constraint={CONSTRAINTS}")
+    run(tool("pipx"), "install", *options, wheel, environment={**os.environ, **folders})
     return place / "pipx" / "venvs" / "thumbindex", place / "programs"
 
 
-def with_lock(wheel: Path, place: Path) -> tuple[Path, Path]:
-    run(sys.executable, "-m", "venv", "--without-pip", place)
-    install = (tool("pip"), "--python", place, "install", "--quiet", "--no-compile", "--no-deps")
-    run(*install, "--require-hashes", "--requirement", LOCK)
-    run(*install, wheel)
+def with_pip(wheel: Path, place: Path) -> tuple[Path, Path]:
+    pip_install(place, "--constraint", CONSTRAINTS, wheel)
     return place, place / BIN
 
 
+def with_lock(wheel: Path, place: Path) -> tuple[Path, Path]:
+    pip_install(place, "--no-deps", "--require-hashes", "--requirement", LOCK)
+    pip_install(place, "--no-deps", wheel)
+    return place, place / BIN
+
+
+def pip_install(place: Path, *options: object) -> None:
+    if not place.exists():
+        run(sys.executable, "-m", "venv", "--without-pip", place)
+    run(tool("pip"), "--python", place, "install", "--quiet", "--no-compile", *options)
+
+
 WAYS: dict[str, Callable[[Path, Path], tuple[Path, Path]]] = {
-    "pip": with_pip,
     "uv": with_uv,
+    "pip": with_pip,
     "pipx": with_pipx,
     "lock": with_lock,
 }
 
 
-@pytest.fixture(scope="module", params=WAYS)
+@pytest.fixture(
+    scope="module",
+    params=["uv", *(pytest.param(way, marks=pytest.mark.long) for way in ("pip", "pipx", "lock"))],
+)
 def installed(
     request: pytest.FixtureRequest,
-    built: dict[str, Path],
+    wheel: Path,
     environment: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Installed:
     """Install the wheel in one of the ways, and deny the environment every other machine."""
     place = tmp_path_factory.mktemp(request.param)
-    prefix, programs = WAYS[request.param](built["wheel"], place / "in")
+    prefix, programs = WAYS[request.param](wheel, place / "in")
     python = prefix / BIN / "python"
     packages = Path(
         run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
@@ -324,115 +255,59 @@ def installed(
     return Installed(programs / "thumbindex", python, environment, prefix)
 
 
-def test_the_program_says_its_version(installed: Installed) -> None:
-    assert installed.ask("--version") == f"thumbindex {PROJECT['version']}\n"
-    assert (
-        run(
-            installed.python,
-            "-P",
-            "-m",
-            "thumbindex",
-            "--version",
-            environment=installed.environment,
-        )
-        == f"thumbindex {PROJECT['version']}\n"
-    )
-
-
-def test_the_documentation_is_indexed_and_a_question_answered_offline_from_an_empty_home(
+def test_an_install_indexes_and_answers_offline_from_an_empty_home_whatever_lies_in_the_folder(
     installed: Installed, notes: Path
 ) -> None:
+    assert installed.ask("--version") == f"thumbindex {PROJECT['version']}\n"
     report = json.loads(installed.ask("index", "--folder", ".", "--json", folder=notes))
     assert report["skipped"] == []
     answer = json.loads(installed.ask("query", "--folder", ".", "--json", QUESTION, folder=notes))
     assert answer["results"][0]["path"] == ANSWER
-    assert (answer["index"]["vectors"], answer["index"]["pending"]) == (
-        answer["index"]["chunks"],
-        0,
-    )
-
-
-def test_a_client_shakes_hands_and_is_answered_whatever_lies_in_its_folder(
-    installed: Installed, notes: Path
-) -> None:
+    index = answer["index"]
+    assert (index["vectors"], index["pending"]) == (index["chunks"], 0)
     program = (str(installed.program), "serve")
     with ServerProcess(["--folder=."], program, installed.environment, notes) as server:
-        found = server.call("query", query=QUESTION)
-        tools = server.request("tools/list", {})["tools"]
-    assert ANSWER in json.dumps(found)
-    assert [each["name"] for each in tools] == [
-        "query",
-        "read",
-        "outline",
-        "related",
-        "verify",
-        "status",
-    ]
-
-
-def test_the_doctor_finds_nothing_wrong(installed: Installed, notes: Path) -> None:
+        assert ANSWER in json.dumps(server.call("query", query=QUESTION))
     checks = json.loads(installed.ask("doctor", "--folder", ".", "--json", folder=notes))["checks"]
     assert [each for each in checks if each["state"] == "fail"] == []
+    noted = installed.prefix / "asked-for.txt"
+    assert not noted.exists(), noted.read_text(encoding="utf-8")
+    # and it would have been noted
+    attempt = "import socket; socket.create_connection(('192.0.2.1', 9), 1)"
+    subprocess.run(
+        [installed.python, "-c", attempt], env=installed.environment, capture_output=True
+    )
+    assert noted.exists()
 
 
 STATE_A_TEXT = {"protobuf", "tiktoken"}
 """Packages whose license is known by none of its short names: `make audit` judges the text."""
 
 
-def test_a_bill_of_materials_names_each_package_locked_for_here_its_license_and_what_it_needs(
-    installed: Installed, request: Any
+@pytest.mark.long
+def test_a_bill_of_materials_names_each_package_locked_for_here_and_its_license(
+    wheel: Path, tmp_path: Path
 ) -> None:
-    if request.node.callspec.params["installed"] != "lock":
-        pytest.skip("the lock says what is installed in one of the ways")
-    text = run(
-        tool("cyclonedx-py"),
-        "environment",
-        "--pyproject",
-        ROOT / "pyproject.toml",
-        "--output-reproducible",
-        installed.python,
-    )
-    bill = json.loads(text)
+    prefix, _ = with_lock(wheel, tmp_path / "in")
+    project = ROOT / "pyproject.toml"
+    python = prefix / BIN / "python"
+    bill = json.loads(run(tool("cyclonedx-py"), "environment", "--pyproject", project, python))
     locked = [
         Requirement(line)
         for line in re.findall(r"^(\w[^\\\n]+) \\$", LOCK.read_text(encoding="utf-8"), re.M)
     ]
-    here = {
-        canonicalize_name(each.name)
-        for each in locked
-        if each.marker is None or each.marker.evaluate()
+    here = [each for each in locked if each.marker is None or each.marker.evaluate()]
+    assert {canonicalize_name(each["name"]) for each in bill["components"]} == {
+        canonicalize_name(each.name) for each in here
     }
-    assert {canonicalize_name(each["name"]) for each in bill["components"]} == here
-    assert (bill["metadata"]["component"]["name"], bill["metadata"]["component"]["version"]) == (
-        "thumbindex",
-        PROJECT["version"],
-    )
-    assert [
-        each["name"] for each in bill["components"] if not each["purl"].startswith("pkg:pypi/")
-    ] == []
+    assert bill["metadata"]["component"]["version"] == PROJECT["version"]
     assert {each["name"] for each in bill["components"] if not each.get("licenses")} <= STATE_A_TEXT
-    assert {each["ref"] for each in bill["dependencies"]} >= {
-        each["bom-ref"] for each in bill["components"]
-    }
 
 
-def test_no_other_machine_was_asked_for(installed: Installed) -> None:
-    noted = installed.prefix / "asked-for.txt"
-    assert not noted.exists(), noted.read_text(encoding="utf-8")
-    # and it would have been noted
-    attempt = "import socket; socket.create_connection(('192.0.2.1', 9), 1)"
-    done = subprocess.run(
-        [str(installed.python), "-c", attempt],
-        env=installed.environment,
-        capture_output=True,
-        encoding="utf-8",
-    )
-    assert (noted.exists(), "the network is denied" in done.stderr) == (True, True)
+# ------------------------------------------------------------------ the bundle, the workflows
 
 
-# ------------------------------------------------------------------ the bundle and the workflow, by
-
-
+@pytest.mark.long
 def test_the_bundle_starts_as_claude_desktop_starts_it(
     environment: dict[str, str], notes: Path, tmp_path: Path
 ) -> None:
@@ -465,10 +340,8 @@ def test_the_bundle_starts_as_claude_desktop_starts_it(
     assert start["command"] == "uv"
 
 
-def test_the_workflow_is_one_that_github_would_run() -> None:
+@pytest.mark.long
+def test_github_would_run_the_workflows_and_an_auditor_finds_nothing_in_them() -> None:
     workflows = sorted((ROOT / ".github" / "workflows").iterdir())
     run(tool("check-jsonschema"), "--builtin-schema", "vendor.github-workflows", *workflows)
-
-
-def test_an_auditor_of_workflows_finds_nothing() -> None:
     run(tool("zizmor"), "--offline", "--no-progress", "--persona", "auditor", ROOT / ".github")
