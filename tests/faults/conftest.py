@@ -8,12 +8,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from faults.vault import Built, Child, build, new_notes, old_notes, open_library
+from faults.vault import Built, Child, build, new_notes, old_notes
 
 
 @pytest.fixture
@@ -36,21 +35,6 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Built:
 def new(tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("new")
     return build(folder / "vault", new_notes(), folder / "index")
-
-
-@pytest.fixture(scope="session")
-def unclosed(old: Built, tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Return the old version's index as a process leaves it that is killed at the end: the log
-    holds what the file does not.
-    """
-    folder = tmp_path_factory.mktemp("unclosed")
-    with open_library(old.root, folder / "index") as library:
-        library.index(words_only=True)
-        (reader,) = library._readers
-        assert reader.store.generation  # open while the rest is written
-        library.index()
-        shutil.copytree(folder / "index", folder / "copy")
-    return replace(old, index=folder / "copy")
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import random
 import shutil
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,25 +20,11 @@ from faults.vault import (
     open_library,
     sizes,
     true_answers,
+    vectors_in,
     write_notes,
 )
 from thumbindex.corpus.read import digest_of
-from thumbindex.errors import StorageError
-from thumbindex.index.files import VECTORS
-from thumbindex.index.vector_store import VectorStore
 from thumbindex.testing import FakeEmbedder
-
-
-def keys_in(index: Path) -> set[bytes]:
-    """Return which vectors are committed."""
-    found: set[bytes] = set()
-    for path in (index / VECTORS).glob("*.sqlite3"):
-        try:
-            with closing(VectorStore(path, read_only=True)) as vectors:
-                found |= vectors.keys()
-        except StorageError:  # only just begun
-            continue
-    return found
 
 
 def check_readable(root: Path, index: Path, *versions: dict[str, str]) -> None:
@@ -61,13 +46,13 @@ def check_finishes(root: Path, index: Path, built: Built) -> None:
     """Finish the work: the index is the undisturbed one's, and no vector is computed again that was
     committed.
     """
-    committed, embedder = keys_in(index), FakeEmbedder()
+    committed, embedder = vectors_in(index).keys(), FakeEmbedder()
     with open_library(root, index, embedder) as library:
         assert library.index().mended == ()
         embedded = embedder.embedded
         assert dump(library) == built.dump
         assert answers(library) == built.answers
-    assert embedded == len(keys_in(index) - committed)
+    assert embedded == len(vectors_in(index).keys() - committed)
 
 
 @pytest.mark.parametrize("kills", sizes(1, 100))

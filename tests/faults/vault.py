@@ -10,7 +10,7 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from dump import logical_dump
 from servers import LineProcess
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
+from thumbindex.index.files import VECTORS
+from thumbindex.index.vector_store import VectorStore
 from thumbindex.library import Library
 from thumbindex.model import Passage
 from thumbindex.testing import FakeEmbedder
@@ -140,6 +142,17 @@ def _asked(library: Library, query: str) -> tuple[Passage, ...] | str:
     if not found.index.documents:
         return "nothing is indexed"
     return tuple(replace(each, created="", updated="", file_time="") for each in found.passages)
+
+
+def vectors_in(index: Path) -> dict[bytes, bytes]:
+    """Return all vectors that can be read, by the digests of their texts."""
+    found = dict[bytes, bytes]()
+    for path in (index / VECTORS).glob("*.sqlite3"):
+        with suppress(StorageError), closing(VectorStore(path, read_only=True)) as vectors:
+            found |= {
+                key: vector.tobytes() for key, vector in vectors.get(sorted(vectors.keys())).items()
+            }
+    return found
 
 
 def _with_advice(sentence: str) -> str:
