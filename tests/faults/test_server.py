@@ -116,7 +116,7 @@ def serving(vault: Vault) -> Iterator[tuple[ServerProcess, int]]:
     """Start a server, and wait until its child is there."""
     with ExitStack() as running:
         server = running.enter_context(ServerProcess(vault.options))
-        assert until(lambda: len(children(server)) == 1)
+        assert until(lambda: len(children(server)) == 1, 60)
         yield server, children(server)[0]
 
 
@@ -134,11 +134,12 @@ def test_a_child_that_is_killed_while_it_indexes_is_followed_by_another_that_fin
         with serving(vault) as (server, child):
             time.sleep(moment)
             os.kill(child, signal.SIGKILL)
-            assert until(vault.is_finished)
+            assert until(vault.is_finished, 60)
             assert until(
                 lambda server=server, child=child: (
                     bool(children(server)) and child not in children(server)
-                )
+                ),
+                60,
             )
             assert server.call("query", query="apple cellar")["results"]
         with vault.library() as library:
@@ -194,16 +195,16 @@ def test_a_server_whose_disk_fills_up_answers_says_so_and_takes_the_edit_in_when
     with vault.library() as library:
         library.index()
     with serving(vault) as (server, child):
-        assert until(lambda: is_held(vault.places.folder / "watch.lock"))
+        assert until(lambda: is_held(vault.places.folder / "watch.lock"), 60)
         with full_disk(child):
             (vault.root / "a/note 0.md").write_text(
                 "# Note 0\n\nQuinces are hard and yellow.\n", encoding="utf-8"
             )
-            assert until(lambda: "changes wait" in status(server))
+            assert until(lambda: "changes wait" in status(server), 60)
             assert any(advice in status(server) for advice in ("free some space", "its free space"))
             for _ in range(20):
                 assert server.call("query", query="apple cellar")["results"]
                 time.sleep(0.05)
-        assert until(lambda: is_found(server, "quinces are hard"), 20)
-        assert until(lambda: "changes wait" not in status(server), 20)
+        assert until(lambda: is_found(server, "quinces are hard"), 60)
+        assert until(lambda: "changes wait" not in status(server), 60)
         assert children(server) == [child]  # nothing of it was a crash
