@@ -111,6 +111,17 @@ class TestServer:
         self._made.append(name)
         return name
 
+    def end_connections(self, database: str) -> int:
+        """End each connection to a database, as a server does that is shut down; return how
+        many.
+        """
+        return len(
+            self.run(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
+                f"'{database}' AND pid <> pg_backend_pid()"
+            )
+        )
+
     def drop(self, name: str) -> None:
         """Delete a database, whoever is still connected to it."""
         self.run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")

@@ -29,16 +29,6 @@ def test_places_ascend_and_those_that_are_there_stay(runs: list[int]) -> None:
     assert [after for before, after in zip(given_ones, found, strict=True) if before >= 0] == held
 
 
-def test_a_first_publication_spreads_documents_over_all_the_room() -> None:
-    found = spread([-1] * 1000, END)
-    assert (found == sorted(set(found)), found[0] > 0, found[-1] < END, found[500] > END // 3) == (
-        True,
-        True,
-        True,
-        True,
-    )
-
-
 def test_where_no_room_is_left_all_get_new_places() -> None:
     found = spread([5, -1, 6, -1, 7], END)
     assert (found == sorted(set(found)), len(found), found[-1] < END) == (True, 5, True)

@@ -7,13 +7,17 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from thumbindex.config import load_config
+from thumbindex.index.postgres.database import Engine
+from thumbindex.index.postgres.publish import TABLES
 from thumbindex.library import Library
 from thumbindex.library.engine import Publishing
 from thumbindex.model import Answer
@@ -58,7 +62,11 @@ NOTES: Mapping[str, str] = {
     ),
 }
 
-QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+SECRET = "Zanzibarquetzal"
+
+Question = tuple[str, dict[str, Any]]
+
+QUESTIONS: tuple[Question, ...] = (
     ("how long do pears keep in the cellar?", {}),
     ("when do apples grow", {"limit": 10}),
     (
@@ -77,8 +85,8 @@ QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("storage", {"path": ["Guides/**"]}),
     ("storage", {"path": ["*/ap*.md", "repeats.md"]}),
     ("storage", {"tag": ["fruit"], "limit": 2}),
-    ("cellar", {"since": "2025-06-01"}),
-    ("cellar", {"until": "2025-06-01", "limit": 20}),
+    ("cellar", {"since": date(2025, 6, 1)}),
+    ("cellar", {"until": date(2025, 6, 1), "limit": 20}),
     ("cellar", {"without": ["Guides/pears.md"]}),
     ("parse_json", {}),
     ("--dry-run", {}),
@@ -121,6 +129,16 @@ def make_vault(root: Path) -> Path:
     return root
 
 
+def make_shed(root: Path) -> Path:
+    """Write a second folder of one note, which has a word that is nowhere else."""
+    root.mkdir()
+    note = root / "tools.md"
+    text = f"# Tools\n\nA spade for the garden, apples in the cellar, {SECRET}.\n"
+    note.write_text(text, encoding="utf-8")
+    os.utime(note, (1.7e9, 1.7e9))
+    return root
+
+
 def configured(place: Path) -> Any:
     """Return a configuration that nobody's file has a part in."""
     return load_config(user_file=place / "none")
@@ -160,14 +178,49 @@ def publishing(library: Library, url: str) -> Iterator[Publishing]:
         yield builder
 
 
-def told(answer: Any) -> Any:
+@contextmanager
+def watching(builder: Publishing) -> Iterator[None]:
+    """Have a builder look and publish again and again."""
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.wait(0.1):
+            builder.look()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def told(answer: Answer) -> Any:
     """Return what an answer says, without how long it took."""
-    if isinstance(answer, Answer):
-        values = asdict(answer)
-        for step in values["trace"]:
-            step.pop("seconds")
-        return json.loads(json.dumps(values, default=str, sort_keys=True))
-    return answer
+    values = asdict(answer)
+    for step in values["trace"]:
+        step.pop("seconds")
+    return json.loads(json.dumps(values, default=str, sort_keys=True))
+
+
+def answers(
+    library: Library, questions: Sequence[Question] = QUESTIONS, **options: Any
+) -> dict[str, Any]:
+    """Return what a library answers to each question."""
+    return {f"{text} {own}": told(library.query(text, **own, **options)) for text, own in questions}
+
+
+def everything_in(url: str) -> str:
+    """Return all that the tables of a database hold, in one text."""
+    tables = (*TABLES, "folders", "texts", "wanted")
+    with closing(Engine(url)) as engine, engine.question() as session:
+        rows = [row for table in tables for row in session.fetch(f"SELECT * FROM {table}")]
+    return "\n".join(
+        bytes(value).decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        for row in rows
+        for value in row
+    )
 
 
 WORDS = (
@@ -228,12 +281,4 @@ class Gardener:
         )
 
     def _words(self, count: int) -> str:
-        return " ".join(
-            self._random.choices(
-                (
-                    "apples pears cellar storage spring keep grow water trees garden fox dog ada "
-                    "bo cool days"
-                ).split(),
-                k=count,
-            )
-        )
+        return " ".join(self._random.choices(WORDS, k=count))

@@ -1,0 +1,72 @@
+"""A vault on disk and in a database: one that no test changes, and one for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from postgres.server import TestServer, fresh_database
+from postgres.vault import in_database, make_shed, make_vault, on_disk, publishing
+from thumbindex.library import Library
+from thumbindex.library.engine import Publishing
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A garden and a shed, on disk and published."""
+
+    disk: Library
+    served: Library
+    url: str
+
+
+@pytest.fixture(scope="session")
+def shared(postgres: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    """Publish a vault once, for tests that change nothing."""
+    place = tmp_path_factory.mktemp("shared")
+    garden, shed = make_vault(place / "garden"), make_shed(place / "shed")
+    with fresh_database(postgres) as name, on_disk(place, garden, shed) as disk:
+        disk.index()
+        url = postgres.address(name)
+        with publishing(disk, url) as builder:
+            builder.look()
+        with in_database(url, place) as served:
+            yield Shared(disk, served, url)
+
+
+@pytest.fixture
+def url(postgres: TestServer, database: str) -> str:
+    return postgres.address(database)
+
+
+@pytest.fixture
+def garden(tmp_path: Path) -> Path:
+    return make_vault(tmp_path / "garden")
+
+
+@pytest.fixture
+def shed(tmp_path: Path) -> Path:
+    return make_shed(tmp_path / "shed")
+
+
+@pytest.fixture
+def disk(tmp_path: Path, garden: Path, shed: Path) -> Iterator[Library]:
+    with on_disk(tmp_path, garden, shed) as library:
+        library.index()
+        yield library
+
+
+@pytest.fixture
+def builder(disk: Library, url: str) -> Iterator[Publishing]:
+    with publishing(disk, url) as builder:
+        builder.look()
+        yield builder
+
+
+@pytest.fixture
+def served(builder: Publishing, url: str, tmp_path: Path) -> Iterator[Library]:
+    with in_database(url, tmp_path) as library:
+        yield library
