@@ -4,9 +4,7 @@ never through all of what is there.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,7 +48,7 @@ def builder(postgres: TestServer, tmp_path_factory: pytest.TempPathFactory) -> I
     place = tmp_path_factory.mktemp("plans")
     name = postgres.database(migrated=True)
     for folder in ("first", "second"):
-        make_vault(place / folder, 150, 1500)
+        make_vault(place / folder, 60, 600)
     with on_disk(place, place / "first", place / "second") as library:
         library.index()
         with publishing(library, postgres.address(name)) as builder:
@@ -122,38 +120,6 @@ def test_each_step_of_a_question_looks_into_its_folder_by_an_index(session: Sess
     assert wrong == []
 
 
-def test_a_question_looks_up_documents_and_vectors_together(session: Session) -> None:
-    recording = Recording(session)
-    index, _ = opened(recording)
-    (word, *_) = sorted(index.snapshot.keyword.words(range(5, 9)))
-    recording.asked.clear()
-    run(
-        Query(word, 5), Tools(index.snapshot, embedder=FakeEmbedder()), iter(range(10_000)).__next__
-    )
-    times = Counter(
-        sql for sql, _ in recording.asked if " FROM documents " in sql or " FROM vectors " in sql
-    )
-    assert max(times.values()) <= 5, times
-
-
-def test_a_terms_postings_are_found_by_the_primary_key(session: Session) -> None:
-    recording = Recording(session)
-    index, state = opened(recording)
-    (word, *_) = sorted(index.snapshot.keyword.words(range(5, 9)))
-    index.snapshot.keyword.frequency(word)
-    (asked,) = [
-        each for each in recording.asked if "FROM postings" in each[0] or "JOIN postings" in each[0]
-    ]
-    found = [
-        node
-        for node in plan_of(session, *asked)
-        if "postings" in node.get("Relation Name", "") + node.get("Index Name", "")
-    ]
-    assert {node.get("Index Name") for node in found if "Index Name" in node} == {
-        f"postings_{state.folder}_pkey"
-    }
-
-
 def test_of_many_vectors_an_index_is_asked_and_finds_most_of_the_nearest(
     builder: Publishing,
 ) -> None:
@@ -196,26 +162,3 @@ def test_of_many_vectors_an_index_is_asked_and_finds_most_of_the_nearest(
     )
     assert some is not None
     assert some.among(narrow).all()
-
-
-def test_a_folder_that_is_not_asked_is_not_looked_into(session: Session) -> None:
-    recording = Recording(session)
-    index, _ = opened(recording)
-    list(index.snapshot.catalog.every_path())
-    index.store.links()
-    index.store.problems()
-    tables = {
-        node["Relation Name"]
-        for sql, parameters in recording.asked
-        for node in plan_of(session, sql, parameters)
-        if "Relation Name" in node
-    }
-    assert {table.rpartition("_")[2] for table in tables if table != "folders"} == {
-        str(index.state.folder)
-    }
-
-
-def test_vaults_lie_where_nobody_reads_a_file(tmp_path: Path) -> None:
-    from thumbindex.library.engine import NOWHERE
-
-    assert not (NOWHERE / "x").exists()

@@ -9,14 +9,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from thumbindex.index.postgres.ids import ORDINAL_BITS, as_rows
 from thumbindex.index.postgres.selection import RowSelection
 from thumbindex.index.postgres.view import FolderView
-from thumbindex.index.selection import MaskSelection
 from thumbindex.model import ChunkId
 
 DOCUMENTS = ((10, 700, 3), (14, 5, 1), (40, 90, 0), (41, 60, 4), (90, 6, 2))
@@ -111,13 +109,6 @@ def test_what_a_selection_has_of_a_document_comes_in_its_order(rows: Rows, but: 
     assert [chosen.left_in(row, size).tolist() for row, _, size in DOCUMENTS] == [
         [n for n in range(size) if row + 1 + n in own] for row, _, size in DOCUMENTS
     ]
-
-
-def test_a_selection_of_another_kind_of_index_is_refused() -> None:
-    with pytest.raises(TypeError, match="another kind"):
-        selection(frozenset(), True) & MaskSelection(
-            np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64)
-        )
 
 
 def test_a_chunk_that_is_gone_is_in_no_selection() -> None:
