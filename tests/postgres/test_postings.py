@@ -4,7 +4,8 @@ to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,23 +16,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from postgres.server import TestServer, fresh_database
 from thumbindex.index.bm25f import MOST_DOCUMENTS
 from thumbindex.index.files import Places
-from thumbindex.index.postgres.ids import FolderState, chunk_id
+from thumbindex.index.postgres.database import Engine
+from thumbindex.index.postgres.ids import chunk_id
 from thumbindex.index.postgres.postings import (
     Postings,
-    SegmentLengths,
     decode_postings,
     encode_places,
     encode_postings,
-    segment_rows,
 )
+from thumbindex.index.postgres.publish import Publisher
 from thumbindex.index.postgres.selection import RowSelection
+from thumbindex.index.postgres.snapshot import read_folders
 from thumbindex.index.postgres.view import FolderView, Kept, looked_up
 from thumbindex.index.postgres.words import PostgresKeywordIndex
-from thumbindex.index.segments import FIELDS, decode_places
+from thumbindex.index.segments import decode_places
 from thumbindex.index.selection import mask_of
-from thumbindex.index.snapshot import Opened, open_snapshot
+from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import ChunkId, DocumentId, FileState, ParsedDocument, RankedList, Term
@@ -73,124 +76,33 @@ def test_places_come_back_as_they_were(places: list[list[int]]) -> None:
     )
 
 
-def test_a_posting_takes_few_bytes() -> None:
-    one, two = (np.arange(n, dtype=np.int64) for n in (1, 1000))
-    assert (
-        len(encode_postings(Postings(*[one] * 5))),
-        len(encode_postings(Postings(*[two] * 5))),
-    ) == (11, 6 + 5 * 2000)
-
-
 def test_a_term_that_postgresql_cannot_keep_goes_by_its_digest() -> None:
     kept = [looked_up(term) for term in ("tree", "束", "a\0b", "\ud800", "x" * 5000)]
     assert (kept[:2], {len(each) for each in kept[2:]}, len(set(kept))) == (["tree", "束"], {41}, 5)
 
 
-# ------------------------------------------------------------------ a folder as it is published, wi
+# ------------------------------------------------------------------ a folder as it is published
 
 
-class Tables:
-    """What is published of a folder, asked as a session is."""
-
-    def __init__(self) -> None:
-        self.opened: Opened | None = None
-        self.segments: dict[int, tuple[str, list[int]]] = {}
-        self.postings: list[tuple[int, str, int, bytes, bytes]] = []
-        self.documents: dict[int, tuple[int, int]] = {}
-        self.asked: list[str] = []
-
-    def publish(self, opened: Opened) -> FolderState:
-        """Publish what is new, as a builder does."""
-        lengths, catalog = SegmentLengths(opened.keyword, opened.catalog), opened.catalog
-        sizes = np.bincount(catalog.document_ids, minlength=len(catalog.document_rows))
-        documents = {
-            int(row): (3 + 7 * n, int(size))
-            for n, (row, size) in enumerate(zip(catalog.document_rows, sizes, strict=True))
-        }
-        now = {segment.id: n for n, segment in enumerate(opened.keyword.segments)}
-        gone = self.documents.keys() - documents.keys()
-        self.segments = {
-            number: (name, [*lost, *gone])
-            for number, (name, lost) in self.segments.items()
-            if name in now
-        }
-        self.postings = [row for row in self.postings if row[2] in self.segments]
-        for name in now.keys() - {name for name, _ in self.segments.values()}:
-            number = max(self.segments, default=0) + 1
-            self.segments[number] = (name, [])
-            rows = segment_rows(opened.keyword.segments[now[name]], lengths.rows(now[name]))
-            self.postings += [
-                (field, term, number, columns, places) for field, term, columns, places in rows
-            ]
-        self.opened, self.documents = opened, documents
-        facts = {
-            "chunks": len(catalog),
-            "documents": len(catalog.document_rows),
-            "keyword_languages": sorted(opened.keyword.languages),
-            "lengths": {name: lengths.sums(name) for name in FIELDS},
-        }
-        return FolderState(1, "notes", opened.snapshot.generation, 0.0, facts)
-
-    def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Answer the statements of `words`."""
-        _, *asked = parameters
-        self.asked.append(
-            next(
-                name
-                for name in ("postings", "segments", "documents", "words")
-                if f"FROM {name} " in sql
-            )
-        )
-        return list(
-            {
-                "postings": self._postings,
-                "segments": self._segments,
-                "documents": self._documents,
-                "words": self._words,
-            }[self.asked[-1]](*asked)
-        )
-
-    def _postings(self, *asked: list[Any]) -> Iterator[tuple[Any, ...]]:
-        *columns, some = asked
-        wanted = {
-            (field, term): (fresh, placed)
-            for field, term, fresh, placed in zip(*columns, strict=True)
-        }
-        for field, term, segment, columns_, places in self.postings:
-            fresh, placed = wanted.get((field, term), (None, None))
-            if fresh or (fresh is not None and segment in some):
-                yield field, term, segment, columns_, places if placed else None
-
-    def _segments(self) -> Iterator[tuple[Any, ...]]:
-        return (
-            (number, name, np.array(gone, dtype=np.int64).tobytes())
-            for number, (name, gone) in sorted(self.segments.items())
-        )
-
-    def _documents(self, rows: list[int], most: int | None = None) -> list[tuple[Any, ...]]:
-        return sorted(
-            ((row, *self.documents[row]) for row in rows if row in self.documents),
-            key=lambda each: each[1],
-        )[:most]
-
-    def _words(self, lengths: list[int]) -> set[tuple[str]]:
-        assert self.opened is not None
-        return {
-            (word,)
-            for segment in self.opened.keyword.segments
-            for word in segment.words
-            if len(word) in lengths
-        }
+@pytest.fixture(scope="module")
+def engine(postgres: TestServer) -> Iterator[Engine]:
+    with fresh_database(postgres) as name, closing(Engine(postgres.address(name))) as engine:
+        yield engine
 
 
 class Both:
     """The embedded index of some notes, and the published one."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._tables, self._kept, self._inode = folder, Tables(), Kept(1), 0
+    def __init__(self, folder: Path, engine: Engine) -> None:
+        self._folder, self._engine, self._inode = folder, engine, 0
+        self._publisher = Publisher(engine, folder.name, lambda path: None)
+        self._kept: Kept | None = None
 
-    def apply(self, notes: Sequence[ParsedDocument], removed: Sequence[str] = ()) -> Both:
-        """Index notes, and publish the index."""
+    @contextmanager
+    def published(
+        self, notes: Sequence[ParsedDocument], removed: Sequence[str] = ()
+    ) -> Iterator[Both]:
+        """Index notes, publish the index, and open both for questions."""
         self._inode += 1
         states = [
             FileState(each.document.path, 1, 1_000, self._inode, f"{self._inode} {n}")
@@ -202,21 +114,26 @@ class Both:
                 lambda _: lambda link, _: None,
             )
         places = Places(self._folder)
-        self.opened = open_snapshot(Store(places.store, read_only=True), places, "")
-        self.view = FolderView(self._tables, self._tables.publish(self.opened), self._kept)  # type: ignore[arg-type]
-        return self
+        with closing(Store(places.store, read_only=True)) as store:
+            self.opened = open_snapshot(store, places, "")
+            self._publisher.publish(self.opened, store)
+            with self._engine.question() as session:
+                folders = read_folders(session)
+                state = next(each for each in folders if each.name == self._folder.name)
+                self._kept = self._kept or Kept(state.folder)
+                self.view = FolderView(session, state, self._kept)
+                sql = "SELECT id, place FROM documents WHERE folder = %s"
+                self._places = dict(session.fetch(sql, (state.folder,)))
+                yield self
 
-    @property
-    def statements(self) -> list[str]:
-        """Which tables were asked, in order."""
-        return self._tables.asked
+    def documents(self) -> list[DocumentId]:
+        """Return the published id of each document, in the order of the embedded ones."""
+        return [DocumentId(self._places[n]) for n in self.opened.catalog.document_rows.tolist()]
 
     def ids(self) -> list[ChunkId]:
         """Return the published id of each chunk, in the order of the embedded ones."""
-        catalog = self.opened.catalog
-        places = [self._tables.documents[row][0] for row in catalog.document_rows.tolist()]
-        of = catalog.document_ids.tolist()
-        return [chunk_id(places[document], n - of.index(document)) for n, document in enumerate(of)]
+        documents, of = self.documents(), self.opened.catalog.document_ids.tolist()
+        return [chunk_id(documents[each], n - of.index(each)) for n, each in enumerate(of)]
 
     def rows(self, selection: Selection) -> list[int]:
         """Return the chunks' rows that the embedded index selects."""
@@ -240,22 +157,43 @@ class Both:
         theirs, ours = within or (None, None)
         embedded = self.opened.keyword.search(terms, weights, limit, theirs)
         published = PostgresKeywordIndex(self.view).search(terms, weights, limit, ours)
-        assert flat(published) == flat(embedded, self.ids())
+        assert flat(published) == flat(embedded, self)
+
+    def compare_words(self, texts: Sequence[str]) -> None:
+        """Ask both which chunks hold some words, as words and as phrases, and compare."""
+        embedded, published = self.opened.keyword, PostgresKeywordIndex(self.view)
+        for text, fields in product(texts, (("body", "title"), ("code",))):
+            assert published.holding(text, fields).rows.tolist() == self.rows(
+                embedded.holding(text, fields)
+            )
+        for text in texts:
+            assert published.holding_phrase(text).rows.tolist() == self.rows(
+                embedded.holding_phrase(text)
+            )
+            assert (published.frequency(text), published.adjacent(text)) == (
+                embedded.frequency(text),
+                embedded.adjacent(text),
+            )
+        assert published.languages == embedded.languages
+        assert set(published.words(range(4, 6))) == set(embedded.words(range(4, 6)))
 
 
-def flat(ranked: RankedList, ids: Sequence[ChunkId] | None = None) -> tuple[list[Any], list[Any]]:
-    """Return all that a list says, by the ids of chunks that are given."""
-    chunk = (lambda n: n) if ids is None else ids.__getitem__
-    place = {hit.document: chunk(hit.chunk) >> 18 for hit in ranked.hits}
+def flat(ranked: RankedList, both: Both | None = None) -> tuple[list[Any], list[Any]]:
+    """Return all that a list says, by the ids that are published where `both` is given."""
+    chunk = both.ids().__getitem__ if both else lambda n: n
+    document = both.documents().__getitem__ if both else lambda n: n
     hits = [
-        (chunk(hit.chunk), place[hit.document], hit.rank, hit.score, hit.matched, hit.coverage)
+        (
+            chunk(hit.chunk),
+            document(hit.document),
+            hit.rank,
+            hit.score,
+            hit.matched,
+            hit.coverage,
+        )
         for hit in ranked.hits
     ]
-    documents = [
-        (n if ids is None else DocumentId(3 + 7 * n), score)
-        for n, score in ranked.documents.items()
-    ]
-    return hits, documents
+    return hits, [(document(n), score) for n, score in ranked.documents.items()]
 
 
 # ------------------------------------------------------------------ random notes and questions
@@ -311,104 +249,65 @@ questions = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=40)
-@given(batches, batches, st.lists(questions, min_size=1, max_size=5))
-def test_a_search_gives_the_same_hits_scores_and_documents(
-    first: list[ParsedDocument], second: list[ParsedDocument], asked: list[Any]
+@settings(deadline=None, max_examples=15)
+@given(
+    batches,
+    batches,
+    st.lists(questions, min_size=1, max_size=5),
+    st.lists(texts, min_size=1, max_size=3),
+)
+def test_searches_words_and_phrases_find_the_same(
+    engine: Engine,
+    first: list[ParsedDocument],
+    second: list[ParsedDocument],
+    asked: list[Any],
+    asked_texts: list[str],
 ) -> None:
+    gone = {first[0].document.path} - {each.document.path for each in second}
     with TemporaryDirectory() as folder:
-        both = Both(Path(folder))
-        for batch, removed in ((first, ()), (second, [first[0].document.path])):
-            both.apply(
-                batch,
-                [path for path in removed if path not in {each.document.path for each in batch}],
-            )
-            for search, weighed, limit, chosen in asked:
-                both.search(
-                    search,
-                    weighed,
-                    limit,
-                    None if chosen is None else both.within(chosen[0].__contains__, chosen[1]),
-                )
+        both = Both(Path(folder), engine)
+        for batch, removed in ((first, ()), (second, tuple(gone))):
+            with both.published(batch, removed):
+                for search, weighed, limit, chosen in asked:
+                    within = chosen and both.within(chosen[0].__contains__, chosen[1])
+                    both.search(search, weighed, limit, within)
+                both.compare_words(asked_texts)
 
 
-@settings(deadline=None, max_examples=30)
-@given(batches, batches, st.lists(texts, min_size=1, max_size=5))
-def test_what_holds_words_and_phrases_is_the_same(
-    first: list[ParsedDocument], second: list[ParsedDocument], asked: list[str]
-) -> None:
-    with TemporaryDirectory() as folder:
-        both = Both(Path(folder))
-        for batch in (first, second):
-            both.apply(batch)
-            embedded, published = both.opened.keyword, PostgresKeywordIndex(both.view)
-            for text, fields in product(asked, (("body", "title"), ("code",))):
-                selections = [
-                    (each.holding(text, fields), each.holding_phrase(text))
-                    for each in (embedded, published)
-                ]
-                assert [each.rows.tolist() for each in selections[1]] == [
-                    both.rows(each) for each in selections[0]
-                ]
-            counted = [
-                [(each.frequency(text), each.adjacent(text)) for text in asked]
-                for each in (embedded, published)
-            ]
-            assert (counted[1], published.languages) == (counted[0], embedded.languages)
-            assert set(published.words(range(4, 6))) == set(embedded.words(range(4, 6)))
-
-
-# ------------------------------------------------------------------ what a question reads
+# ------------------------------------------------------------------ equal scores and many documents
 
 BODY = KeywordWeights({"title": 3.0, "body": 1.0})
-
-
-@pytest.fixture
-def both(tmp_path: Path) -> Both:
-    return Both(tmp_path)
 
 
 def many(count: int, text: Callable[[int], str]) -> list[ParsedDocument]:
     return [document(f"{n:05}.md", f"# Note\n\n{text(n)}") for n in range(count)]
 
 
-def test_what_was_asked_is_not_read_again_until_something_new_is_published(both: Both) -> None:
-    both.apply(many(3, lambda n: "tree"))
-    for _ in range(2):
-        both.search([Term("tree")], BODY, 5)
-    assert both.statements == ["segments", "postings", "documents"]
-    both.apply([document("new.md", "# New\n\ntree moss")], removed=["00000.md"])
-    both.search([Term("tree")], BODY, 5)
-    assert both.statements[3:] == ["segments", "postings", "documents"]
+def test_of_equal_scores_those_of_the_first_documents_are_taken(
+    tmp_path: Path, engine: Engine
+) -> None:
+    notes = many(40, lambda n: "tree" if n % 3 else "tree tree moss")
+    with Both(tmp_path, engine).published(notes) as both:
+        for limit in (1, 5, 13, 14, 20, 40):
+            both.search([Term("tree")], BODY, limit)
+            both.search([Term("note")], KeywordWeights({"title": 1.0}), limit)
 
 
-def test_a_question_without_words_reads_nothing(both: Both) -> None:
-    both.apply(many(1, lambda n: "tree"))
-    both.search([], BODY, 5)
-    assert both.statements == []
-
-
-def test_of_equal_scores_those_of_the_first_documents_are_taken(both: Both) -> None:
-    both.apply(many(40, lambda n: "tree" if n % 3 else "tree tree moss"))
-    for limit in (1, 5, 13, 14, 20, 40):
-        both.search([Term("tree")], BODY, limit)
-        both.search([Term("note")], KeywordWeights({"title": 1.0}), limit)
-
-
-def test_more_documents_than_have_scores_of_their_own_are_cut_alike(both: Both) -> None:
+def test_more_documents_than_have_scores_of_their_own_are_cut_alike(
+    tmp_path: Path, engine: Engine
+) -> None:
     long = {5: "tree tree tree", 6: "tree", 20: "tree in zebra", 900: "zebra in zebra"}
-    both.apply(
-        many(
-            MOST_DOCUMENTS + 60,
-            lambda n: f"{long.get(n, 'tree spring' if n % 2 else 'tree in spring')}\n\nmoss",
-        )
+    notes = many(
+        MOST_DOCUMENTS + 60,
+        lambda n: f"{long.get(n, 'tree spring' if n % 2 else 'tree in spring')}\n\nmoss",
     )
-    both.search([Term("tree")], BODY, 3)
-    both.search([Term("zebra"), Term("in zebra", phrase=True)], BODY, 3)
-    second: Mapping[str, Callable[[int], bool]] = {
-        "moss": lambda n: n % 2 == 1,
-        "few": lambda n: n in (3, 11, 12),
-        "all but few": lambda n: n not in (2, 4, 6),
-    }
-    for chosen, but in product(second.values(), (False, True)):
-        both.search([Term("tree")], BODY, 3, both.within(chosen, but))
+    seconds: Sequence[Callable[[int], bool]] = (
+        lambda n: n % 2 == 1,
+        lambda n: n in (3, 11, 12),
+        lambda n: n not in (2, 4, 6),
+    )
+    with Both(tmp_path, engine).published(notes) as both:
+        both.search([Term("tree")], BODY, 3)
+        both.search([Term("zebra"), Term("in zebra", phrase=True)], BODY, 3)
+        for chosen, but in product(seconds, (False, True)):
+            both.search([Term("tree")], BODY, 3, both.within(chosen, but))
