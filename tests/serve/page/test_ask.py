@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.page.ask import Question, lines_of, names_like
+from thumbindex.serve.page.ask import Question, names_like
 from thumbindex.serve.page.visit import address, note_address
 
 
@@ -51,10 +51,6 @@ def test_a_script_is_sent_the_answer_alone(browser, tags_of):
     assert "<title>green button - thumbindex</title>" in part.text
 
 
-def test_an_empty_page_says_what_can_be_asked(browser):
-    assert "3 notes can be asked" in browser.get("/").text
-
-
 def test_a_question_without_an_answer_says_so_and_offers_why(browser):
     page = browser.get("/?q=xylophone+quarterly+zebra").text
     assert "No passage is close enough" in page
@@ -65,22 +61,6 @@ def test_names_are_found_by_their_beginning_and_inner_words(library):
     assert [each.path for each in names_like(library, "gra")] == ["plugins/graph view.md"]
     assert [each.path for each in names_like(library, "view")] == ["plugins/graph view.md"]
     assert names_like(library, "") == ()
-
-
-def test_names_have_their_own_light_address(browser):
-    entries = browser.json("/names.json?q=can")["entries"]
-    assert [(each["path"], each["address"]) for each in entries] == [
-        ("plugins/canvas.md", "/note/vault/plugins/canvas.md")
-    ]
-    assert "Canvas" in browser.get("/names?q=can").text
-
-
-def test_the_same_command_is_shown_quoted(visit_of, library):
-    visit = visit_of(library, "q=it's+here&tag=a&limit=3")
-    assert (
-        Question.of(visit).command(visit)
-        == """thumbindex query 'it'"'"'s here' --tag a --limit 3"""
-    )
 
 
 def test_the_command_opens_what_the_page_was_opened_with_and_tells_nobody_from_afar_where_that_is(
@@ -98,17 +78,6 @@ def test_the_command_opens_what_the_page_was_opened_with_and_tells_nobody_from_a
     )
     commands = [Question.of(visit).command(visit) for visit in visits]
     assert commands == [near, "thumbindex query tea", near, "thumbindex query tea --folder=vault"]
-
-
-def test_lines_keep_their_numbers_and_marks(library):
-    passage = library.marked(library.query("green button")).passages[0]
-    lines = lines_of(passage)
-    assert "\n".join("".join(text for text, _ in line.pieces) for line in lines) == passage.text
-    assert {text.lower() for line in lines for text, is_mark in line.pieces if is_mark} >= {
-        "green",
-        "button",
-    }
-    assert lines[0].number == passage.start_line
 
 
 def test_addresses_escape_what_paths_may_hold():
@@ -144,12 +113,6 @@ def test_each_line_of_a_passage_stands_once_and_in_order(vault_copy, browse, tag
     assert text.count("Line 7 of words.") == 1
     assert "lines before" in text
     assert "lines after" in text
-
-
-def test_an_empty_folder_says_that_it_is_empty(vault_copy, browse):
-    page = browse(vault_copy({"picture.txt": "no note"}))
-    assert "There is no Markdown file" in page.get("/").text
-    assert "There is no note on this map yet" in page.get("/map").text
 
 
 def test_the_newest_notes_stand_as_list_has_them_and_those_without_a_day_behind_by_their_files_time(

@@ -1,9 +1,7 @@
 """Note: what stands around it, cited lines, and one answer for all that is not to be seen."""
 
-import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schema"
@@ -30,16 +28,6 @@ def test_links_backlinks_and_broken_links_stand_beside_it(page, tags_of):
     assert "[[nowhere]]" in found.text
 
 
-def test_a_backlink_is_told_for_each_place_with_its_line(page):
-    found = page.json("/note/vault0/milk.md.json")
-    assert [(each["path"], each["line"]) for each in found["backlinks"]] == [
-        ("far/sugar.md", 4),
-        ("far/sugar.md", 4),
-        ("tea.md", 6),
-        ("tea.md", 6),
-    ]
-
-
 def test_cited_lines_are_marked_and_said(page, tags_of):
     text = page.get("/note/vault0/tea.md?lines=10-10").text
     assert 'class="block cited" data-lines="10-10"' in text
@@ -58,20 +46,6 @@ def test_the_source_is_the_text_as_it_is_written(page, tags_of):
     found = tags_of(page.get("/note/vault0/tea.md?source=1").text)
     assert "date: 2026-02-01" in found.text
     assert "[[milk#Warm]]" in found.text
-
-
-def test_a_title_that_the_note_begins_with_is_shown_once(page, tags_of):
-    for path, title in (("tea.md", "Tea"), ("far/sugar.md", "Sugar cane")):
-        tags = tags_of(page.get(f"/note/vault0/{path}").text).tags
-        assert [tag for tag, _ in tags].count("h1") == 1, title
-
-
-def test_the_twin_has_what_the_commands_print(page, run):
-    found = page.json("/note/vault0/tea.md.json")
-    for name in ("read", "outline", "related"):
-        jsonschema.validate(
-            found[name], json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))
-        )
 
 
 @pytest.mark.parametrize(
@@ -97,12 +71,6 @@ def test_lines_that_the_note_does_not_have_are_told(page):
     assert page.get("/note/vault0/tea.md?lines=9-2").status_code == 400
 
 
-def test_what_is_alike_and_not_linked_is_offered(page):
-    found = page.json("/note/vault0/tea.md.json")
-    assert "cup.md" in [each["path"] for each in found["unlinked"]]
-    assert "milk.md" not in [each["path"] for each in found["unlinked"]]
-
-
 def test_a_sentence_is_not_told_of_a_note_that_has_changed_since(vault_copy, browse):
     library = vault_copy(NOTES)
     (library.folders[0][1] / "milk.md").write_text(
@@ -120,39 +88,17 @@ def test_programs_of_this_machine_are_offered_here_only(vault_copy, visit_of, sh
     )
 
 
-def test_lists_say_how_much_of_them_is_not_shown(vault_copy, browse, tags_of):
-    sources = {f"s{n:03}.md": f"# S{n}\n\n[[hub]] {'[[hub]] ' * 2}\n" for n in range(110)}
-    hub = "# Hub\n\n" + "".join(f"[[s{n:03}]] [[gone{n}]]\n" for n in range(110))
-    text = tags_of(
-        browse(vault_copy(sources | {"hub.md": hub})).get("/note/vault0/hub.md").text
-    ).text
-    assert "Linked from (110)" in text
-    assert "Links to (110)" in text
-    assert "and 10 notes more" in text
-    assert "and 10 links more" in text
-
-
 def test_the_source_of_a_very_long_note_is_shown_around_the_cited_lines(
     vault_copy, browse, tags_of
 ):
-    long = "# Long\n\n" + "".join(f"Line {n} of many words.\n\n" for n in range(60_000))
+    long = "# Long\n\n" + "".join(f"Line {n} of many words.\n\n" for n in range(5_000))
     page = browse(vault_copy({"long.md": long}))
     ids = [
         facts.get("id") or ""
-        for _, facts in tags_of(
-            page.get("/note/vault0/long.md?source=1&lines=90000-90000").text
-        ).tags
+        for _, facts in tags_of(page.get("/note/vault0/long.md?source=1&lines=9000-9000").text).tags
     ]
-    assert "L90000" in ids
-    assert len(ids) < 60_000
-
-
-def test_its_source_keeps_the_cited_lines(page):
-    text = page.get("/note/vault0/tea.md?lines=10-10").text
-    assert 'data-switch="/note/vault0/tea.md?lines=10-10&amp;source=1#L10"' in text
-    source = page.get("/note/vault0/tea.md?lines=10-10&source=1").text
-    assert 'id="L10" class="cited"' in source
-    assert 'data-switch="/note/vault0/tea.md?lines=10-10#L10"' in source
+    assert "L9000" in ids
+    assert len(ids) < 10_000
 
 
 def test_notes_of_one_title_are_told_apart_and_a_sentence_comes_once(vault_copy, browse, tags_of):

@@ -11,11 +11,20 @@ OPEN = {
     "pears.md": "# Pears\n\nPears ripen off the tree, apples do not.\n",
 }
 HIDDEN = "journal/day.md"
-FORMS = {
-    "key": f"---\nprivate: true\n---\n# Day\n\n{SECRET} apples. See [[apples]].\n",
-    "tag": f"# Day #private\n\n{SECRET} apples. See [[apples]].\n",
-    "copy": "---\nprivate: true\n---\n# Day\n\nPears ripen off the tree, apples do not.\n",
-}
+FORMS = (
+    "as people write it",
+    "a list",
+    "TOML",
+    "a bracket too few",
+    "after text",
+    "in a comment",
+    "in a list",
+    "in a line",
+)
+"""Rows of `docs/private-forms.md` that differ in kind."""
+KEY = "---\nprivate: true\n---\n"
+
+
 ADDRESSES = (
     "/",
     f"/?q={SECRET}+apples",
@@ -70,11 +79,14 @@ def write(library, path: str, text: str, index: bool = True) -> None:
         library.index()
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_screen_shows_of_a_private_note_what_it_shows_of_none(vault, browse, form):
+def test_a_screen_shows_of_private_notes_what_it_shows_of_none(vault, browse, private_forms):
     page = browse(vault)
     before = told(page)
-    write(vault, HIDDEN, FORMS[form])
+    for number, form in enumerate(FORMS):
+        text = f"{private_forms[form]}\n\n# Day\n\n{SECRET} apples. See [[apples]].\n"
+        write(vault, f"journal/{number}.md", text, index=False)
+    copy = OPEN["pears.md"].partition("\n\n")[2]
+    write(vault, HIDDEN, f"{KEY}# Day\n\n{copy}")
     assert told(page) == before
 
 
@@ -89,7 +101,7 @@ def test_a_note_that_has_just_become_private_is_nowhere_before_anybody_has_looke
         )
         > 5
     )
-    write(vault, HIDDEN, FORMS["key"], index=False)
+    write(vault, HIDDEN, f"{KEY}# Day\n\n{SECRET} apples.\n", index=False)
     now = told(page)
     assert [
         address

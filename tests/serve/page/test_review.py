@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from thumbindex.serve.clusters import MOST_PIECES, differing_pieces, in_order, is_long, is_open
-from thumbindex.serve.page.review import LONGEST_IMPORT
+from thumbindex.serve.clusters import MOST_PIECES, differing_pieces, is_long
 
 LONG = (
     "Copy the whole vault to another disk every evening, keep {} copies of it, and try once a "
@@ -85,16 +84,6 @@ def test_a_decision_goes_on_to_the_next_and_can_be_undone(page, vault):
     )
 
 
-def test_a_script_is_told_what_was_decided(page):
-    first = clusters(page)[0]
-    assert (
-        page.post(
-            "/review/decide", {"id": first["id"], "verdict": "same"}, Accept="application/json"
-        ).json()["verdict"]
-        == "same"
-    )
-
-
 def test_decisions_are_handed_out_and_taken_in_again(page, vault):
     first = clusters(page)[0]
     page.post("/review/decide", {"id": first["id"], "verdict": "same"})
@@ -122,60 +111,3 @@ def test_a_note_that_became_private_is_in_no_cluster(page, vault):
     )
     assert "backup.md" not in json.dumps(clusters(page))
     assert "backup.md" not in page.get("/review?show=all").text
-
-
-def test_what_contradicts_comes_before_what_is_only_alike(vault):
-    found = in_order(vault.duplicates(grey=True).clusters)
-    assert [bool(each.differs) for each in found] == sorted(
-        (bool(each.differs) for each in found), reverse=True
-    )
-    assert any(is_open(each) for each in found)
-
-
-def test_an_unknown_cluster_or_kind_is_told(page):
-    assert page.post("/review/decide", {"id": "ffffffff", "verdict": "same"}).status_code == 400
-    assert page.post("/review/decide", {"id": "", "verdict": "same"}).status_code == 400
-    assert page.get("/review?show=everything").status_code == 400
-
-
-def test_without_copies_there_is_nothing_to_decide(vault_copy, browse):
-    assert (
-        "No text stands in two places"
-        in browse(vault_copy({"a.md": "# A\n\nOne thing.\n"})).get("/review").text
-    )
-
-
-def test_who_looks_at_one_folder_stays_with_it(page, tags_of):
-    inputs = [
-        facts
-        for tag, facts in tags_of(page.get("/review?folder=vault0").text).tags
-        if tag == "input" and facts.get("name") == "folder"
-    ]
-    assert inputs == [{"type": "hidden", "name": "folder", "value": "vault0"}]
-    (cluster, *_) = [each for each in clusters(page) if each["zone"] == "grey"]
-    done = page.post(
-        "/review/decide", {"id": cluster["id"], "verdict": "apart", "folder": "vault0"}
-    )
-    assert "folder=vault0" in done.headers["location"]
-
-
-def test_the_longest_import_is_taken_as_a_request(page):
-    pasted = json.dumps([{"first": "ab12", "second": "cd34", "verdict": "apart"}] * 20_000)[
-        : LONGEST_IMPORT - 2
-    ]
-    assert "This is no JSON" in page.post("/review/import", {"decisions": pasted}).text
-
-
-def test_the_newest_is_told_only_where_both_have_a_day(vault_copy, browse):
-    notes = {"backup.md": f"# Backup\n\n{LONG.format(30)}\n", "old.md": NOTES["old.md"]}
-    assert "(the newest)" not in browse(vault_copy(notes)).get("/review").text
-    assert "(the newest)" in browse(vault_copy(NOTES)).get("/review?show=contradictions").text
-
-
-def test_what_was_imported_is_said(page):
-    (cluster, *_) = [each for each in clusters(page) if each["zone"] == "grey"]
-    page.post("/review/decide", {"id": cluster["id"], "verdict": "apart"})
-    done = page.post("/review/import", {"decisions": page.get("/review/export").text})
-    assert "1 decision taken in" in page.get(done.headers["location"]).text
-    refused = page.post("/review/import", {"decisions": "{"})
-    assert (refused.status_code, '<a href="/review">Back</a>' in refused.text) == (400, True)

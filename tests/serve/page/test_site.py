@@ -3,8 +3,6 @@ cannot do.
 """
 
 import gzip
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -206,17 +204,6 @@ async def test_a_session_is_looked_up_again_and_ends_when_it_is_not_used():
     assert await visitors.user(third) is None
 
 
-@pytest.mark.anyio
-async def test_a_token_without_the_scopes_that_the_protocol_asks_for_opens_no_session():
-    from mcp.server.auth.provider import AccessToken
-
-    class Verifier:
-        async def verify_token(self, token):
-            return AccessToken(token="", client_id="a", scopes=["mail"])
-
-    assert await Visitors(Verifier(), ("notes",)).sign_in("any") is None
-
-
 def test_the_key_opens_the_page_once_and_the_next_one_is_told_to_the_terminal(
     library, browse, plain_config
 ):
@@ -241,12 +228,6 @@ def test_the_key_opens_the_page_once_and_the_next_one_is_told_to_the_terminal(
     assert browser.get("/mcp").status_code == 404
 
 
-def test_a_server_without_the_page_says_what_it_is(library, browse):
-    plain = browse(library, page=False)
-    assert "MCP" in plain.get("/").text
-    assert plain.get("/state").status_code == 404
-
-
 def test_two_pages_of_one_machine_do_not_share_a_cookie():
     first, second = ({"server": ("127.0.0.1", port)} for port in (1, 2))
     assert cookie_name(first, is_secure=False) != cookie_name(second, is_secure=False)
@@ -269,14 +250,6 @@ def test_one_goes_back_to_an_address_of_ours_only(target):
     assert own_address(target) == "/"
 
 
-def test_only_those_who_may_write_decide(team, tokens):
-    browser = team()
-    sign_in(browser, tokens.with_name("bob").read_text())
-    for name, form in FORMS:
-        found = browser.post(f"/{name}/{form}", {"id": "1"})
-        assert (found.status_code, "serve.http.writers" in found.text) == (403, True)
-
-
 def test_no_template_marks_anything_safe():
     root = Path(__file__).parents[3] / "src" / "thumbindex" / "serve" / "page"
     doubtful = ("|safe", "| safe", "autoescape", "<script>")
@@ -292,26 +265,3 @@ def test_no_template_marks_anything_safe():
     }
     unsafe = [name for name, body in scripts.items() if b"innerHTML" in body or b"eval(" in body]
     assert (wrong, unsafe) == ([], [])
-
-
-def test_a_server_without_the_page_loads_nothing_of_it():
-    only = (
-        "jinja2",
-        "markupsafe",
-        "webbrowser",
-        "serve.page",
-        "corpus.html",
-        "index.growth",
-        "index.judged",
-        "index.layout",
-    )
-    only += tuple(f"library.{name}" for name in ("growth", "judged", "map", "plane", "rendering"))
-    found = f"print([name for name in sys.modules if any(each in name for each in {only})])"
-    program = (
-        "import sys, thumbindex.library, thumbindex.serve.http.app, thumbindex.serve.server; "
-        f"{found}"
-    )
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"

@@ -1,7 +1,6 @@
 """Twins: each screen's JSON says what its screen says, and fits its schema in docs/schema/page."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from thumbindex.serve.page.judge import RUNS
 from thumbindex.serve.page.site import SCREENS
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schema"
@@ -73,26 +71,6 @@ def test_a_twin_fits_its_schema(browser, fits, name, address):
     fits(name, browser.json(address))
 
 
-def test_before_a_question_the_twin_names_the_newest_notes_as_the_screen_does(browser, tags_of):
-    found, links = browser.json("/ask.json"), tags_of(browser.get("/").text).links()
-    assert found["notes"] == 3
-    assert [each["address"] for each in found["recent"]] == [
-        link for link in links if link.startswith("/note/")
-    ]
-
-
-def test_the_map_says_the_list_that_is_asked_for(browser):
-    found = browser.json("/map.json?show=broken")
-    assert (found["list"]["show"], found["lists"]["broken"]) == ("broken", 1)
-    assert [(row["path"], row["target"], row["address"]) for row in found["list"]["rows"]] == [
-        ("plugins/canvas.md", "nowhere", "/note/vault/plugins/canvas.md?lines=3-3#L3")
-    ]
-    found = browser.json("/map.json?show=orphans")
-    assert [found["folders"][0]["notes"][row["note"]]["path"] for row in found["list"]["rows"]] == [
-        "plugins/graph view.md"
-    ]
-
-
 @pytest.fixture
 def copies(vault_copy, browse):
     notes = {"a.md": LONG.format(30), "b.md": LONG.format(60), "c.md": LONG.format(30)}
@@ -112,64 +90,6 @@ def test_review_says_the_kind_and_the_cluster_that_are_asked_for(copies, fits):
     assert [each["id"] for each in decided["clusters"]] == [last]
     for each in (every, shown, merged, decided):
         fits("review", each)
-
-
-def test_judge_says_the_runs_and_what_they_found(vault_copy, browse, fits, tmp_path):
-    library = vault_copy({"a.md": "# A\n\nThe button is green.\n"})
-    page = browse(library)
-    page.post(
-        "/judge/mark",
-        {
-            "query": "Which button?",
-            "kind": "factual",
-            "folder": "vault0",
-            "path": "a.md",
-            "grade": "2",
-        },
-    )
-    (id_,) = [
-        json.loads(line)["id"]
-        for line in library.opened[0].places.judged_set.read_text(encoding="utf-8").splitlines()
-    ]
-    effect = {"name": "no links", "difference": {"difference": -0.1, "low": -0.2, "high": 0.1}}
-    for made, score in ((1.0, 0.25), (2.0, 0.5)):
-        library.judgments().keep_run(
-            "vault0",
-            {"made": made, "result": {"sets": [{"by_query": {id_: score}}], "ablation": [effect]}},
-        )
-    tune = [
-        "tune",
-        "--dry-run",
-        "--json",
-        "--folder",
-        str(library.folders[0][1]),
-        "--index",
-        str(tmp_path / "other"),
-    ]
-    RUNS.start("tune", "vault0", tune)
-    busy = page.json("/judge.json")
-    end = time.monotonic() + 60
-    while RUNS.busy() and time.monotonic() < end:
-        time.sleep(0.05)
-    found = page.json("/judge.json")
-    assert (
-        (busy["busy"] or {}).get("name"),
-        found["busy"],
-        [each["state"] for each in found["runs"]],
-    ) == ("tune", None, ["done"])
-    assert "fewer than 30" in found["verdict"]["reason"]
-    assert [(each["query"], each["places"][0]["path"]) for each in found["judged"]] == [
-        ("Which button?", "a.md")
-    ]
-    assert [(each["before"], each["now"], each["moved"]) for each in found["compared"]] == [
-        (0.25, 0.5, 0.25)
-    ]
-    assert (
-        [each["score"] for each in found["worst"]],
-        [each["is_noise"] for each in found["ablation"]],
-    ) == ([0.5], [True])
-    for each in (busy, found):
-        fits("judge", each)
 
 
 def test_who_only_looks_is_told_of_no_run(library, visit_of, show, fits):
