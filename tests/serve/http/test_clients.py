@@ -11,7 +11,7 @@ import anyio
 import httpx2
 import mcp_types as types
 import pytest
-from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE
+from filelock import FileLock
 
 from thumbindex.library import Library
 from thumbindex.serve.early import VERSIONS
@@ -88,7 +88,7 @@ def session(running: Any) -> dict[str, str]:
     return headers
 
 
-@pytest.mark.parametrize("number", [None, {}, {"a": 1}, [], [1], True, False, 1.0, 1.5])
+@pytest.mark.parametrize("number", [None, {"a": 1}, True, 1.5])
 def test_a_request_with_an_id_that_is_none_is_answered_with_an_error_in_both_eras(
     running: Any, number: Any
 ) -> None:
@@ -110,7 +110,7 @@ def test_a_request_with_an_id_that_is_none_is_answered_with_an_error_in_both_era
             assert "an id that is a text or a whole number" in told["error"]["message"]
 
 
-@pytest.mark.parametrize("number", [0, -1, 10**30, "", "x", "1"])
+@pytest.mark.parametrize("number", [0, 10**30, "", "1"])
 def test_a_request_is_answered_by_the_id_that_it_has(running: Any, number: int | str) -> None:
     answered = running.ask(
         method="POST",
@@ -130,57 +130,43 @@ def test_a_client_that_would_resume_a_stream_gets_a_new_one(running: Any) -> Non
         )
 
 
-async def test_sixteen_clients_ask_at_once(running: Any) -> None:
-    found: list[str] = []
-
-    async def ask() -> None:
-        async with running.client("alice") as client:
-            for _ in range(3):
-                answer = (
-                    await client.call_tool("query", {"query": "zirconium band"})
-                ).structured_content
-                found.append(answer["results"][0]["path"])
-
-    async with anyio.create_task_group() as group:
-        for _ in range(16):
-            group.start_soon(ask)
-    assert found == ["bands.md"] * 48
-
-
-async def test_who_waits_keeps_nobody_waiting(serve: Callable[..., Any], place: Path) -> None:
-    """Many wait for what is never indexed; another one's answer comes meanwhile."""
+@pytest.mark.slow
+def test_who_waits_keeps_nobody_waiting(
+    serve: Callable[..., Any], library: Library, place: Path
+) -> None:
+    """Many wait for what somebody is about to index; another one's answer comes meanwhile."""
     (place / "handbook" / "unread.md").write_text("# Unread\n", encoding="utf-8")
+    places = next(each.places for each in library.opened if each.name == "handbook")
     try:
         with serve() as running:
-            waiting = [
-                threading.Thread(
-                    target=running.call,
-                    args=("tools/call", running.token("alice")),
-                    kwargs={"name": "query", "arguments": WAIT},
-                )
-                for _ in range(48)
-            ]
-            for each in waiting:
-                each.start()
-            time.sleep(0.5)
-            began = time.monotonic()
-            answer = running.call(
-                "tools/call", running.token("bob"), name="query", arguments={"query": "tickets"}
-            ).json()
-            took = time.monotonic() - began
-            still = sum(each.is_alive() for each in waiting)
+            with FileLock(places.watch):
+                waiting = [
+                    threading.Thread(
+                        target=running.call,
+                        args=("tools/call", running.token("alice")),
+                        kwargs={"name": "query", "arguments": WAIT},
+                    )
+                    for _ in range(48)
+                ]
+                for each in waiting:
+                    each.start()
+                time.sleep(0.5)
+                answer = running.call(
+                    "tools/call", running.token("bob"), name="query", arguments={"query": "tickets"}
+                ).json()
+                still = sum(each.is_alive() for each in waiting)
             for each in waiting:
                 each.join()
     finally:
         (place / "handbook" / "unread.md").unlink()
     assert answer["result"]["structuredContent"]["results"][0]["path"] == "travel.md"
-    # the others wait for a minute; how fast an answer is on a quiet machine `make bench` tells
-    assert (still > 40, took < 10) == (True, True)
+    assert still == 48  # they wait for a minute
 
 
 WAIT = {"query": "tickets", "wait_fresh": 60}
 
 
+@pytest.mark.slow
 async def test_progress_reaches_a_client_that_waits(serve: Callable[..., Any], place: Path) -> None:
     heard: list[str] = []
 
@@ -198,6 +184,7 @@ async def test_progress_reaches_a_client_that_waits(serve: Callable[..., Any], p
     assert heard[0] == "indexed 0 of 1 file"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_changes_reach_those_alone_who_see_the_folder(
     running: Any, library: Library, place: Path, mode: str
@@ -290,15 +277,3 @@ def test_where_nobody_signs_in_all_have_so_many_sessions_as_there_are_connection
         assert [
             running.ask(method="POST", headers=ACCEPT, json=body).status_code for _ in range(5)
         ] == [200, 200, 200, 200, 503]
-
-
-def test_a_request_is_taken_that_is_larger_than_the_package_takes_where_that_is_set(
-    serve_openly: Callable[..., Any],
-) -> None:
-    with serve_openly(max_body_bytes=2 * DEFAULT_MAX_REQUEST_BODY_SIZE) as running:
-        found = running.call(
-            "tools/call",
-            name="query",
-            arguments={"query": "leave", "also": ["x" * DEFAULT_MAX_REQUEST_BODY_SIZE]},
-        )
-    assert found.status_code == 200

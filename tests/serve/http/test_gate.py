@@ -18,7 +18,6 @@ import httpx2
 import pytest
 
 from thumbindex.library import Library
-from thumbindex.serve.http.app import Listening
 from thumbindex.serve.http.limits import (
     BURST_SECONDS,
     Gate,
@@ -37,44 +36,30 @@ JSON = {"Accept": "application/json, text/event-stream", "Content-Type": "applic
 
 
 NO_HOSTS = (
+    "evil.example.org",
+    "127.0.0.1.evil.example.org:80",
+    "",
     "localhost:evil",
-    "localhost:",
     "localhost:0",
     "localhost:65536",
-    "localhost:-1",
-    "localhost:+1",
-    "localhost: 1",
-    "localhost:8377:1",
-    "localhost:*",
     "localhost:1/x",
     "localhost.",
-    "localhost.:80",
     "localhost, evil.example.org",
     "127.0.0.1:1@evil.example.org",
-    "evil@localhost",
-    "evil:1@localhost:1",
     "127.1",
-    "::1",
-    "[::1",
-    "[::1]:evil",
     "[::1]x:1",
     "http://localhost",
 )
 
 NO_ORIGINS = (
+    "https://evil.example.org",
+    "null",
     "",
-    "http://localhost:",
-    "http://localhost:0",
-    "http://localhost:65536",
+    "http://localhost.evil.example.org",
     "http://localhost:evil",
-    "http://localhost:*",
-    "http://localhost:@evil.example.org",
     "http://localhost:1@evil.example.org",
-    "http://evil@localhost",
     "http://localhost:1/",
     "http://localhost?x",
-    "http://localhost.",
-    "http://[::1]:x",
     "http://localhost http://evil.example.org",
     "https://localhost",
     "localhost",
@@ -84,22 +69,10 @@ NO_ORIGINS = (
 @pytest.mark.parametrize(
     ("headers", "status", "says"),
     [
-        ({"Host": "evil.example.org"}, 421, "`serve.http.hosts`"),
-        ({"Host": "127.0.0.1.evil.example.org:80"}, 421, "`serve.http.hosts`"),
-        ({"Host": "localhost.evil.example.org"}, 421, "`serve.http.hosts`"),
-        ({"Host": ""}, 421, "`serve.http.hosts`"),
-        ({"Origin": "https://evil.example.org"}, 403, "`serve.http.origins`"),
-        ({"Origin": "null"}, 403, "`serve.http.origins`"),
-        ({"Origin": "http://localhost.evil.example.org"}, 403, "`serve.http.origins`"),
         *(({"Host": host}, 421, "`serve.http.hosts`") for host in NO_HOSTS),
         *(({"Origin": origin}, 403, "`serve.http.origins`") for origin in NO_ORIGINS),
         (
             [("Origin", "http://localhost"), ("Origin", "https://evil.example.org")],
-            403,
-            "`serve.http.origins`",
-        ),
-        (
-            [("Origin", "http://localhost"), ("Origin", "http://localhost")],
             403,
             "`serve.http.origins`",
         ),
@@ -115,45 +88,14 @@ def test_who_comes_by_another_name_is_refused_in_json(
         assert (refused.status_code, says in refused.json()["error"]["message"]) == (status, True)
 
 
-@pytest.mark.parametrize("path", ["/health", "/ready"])
-def test_whoever_watches_over_the_server_calls_it_by_any_name(open_running: Any, path: str) -> None:
-    assert (
-        open_running.ask(
-            path, headers={"Host": "10.0.0.7:8377", "X-Forwarded-For": "10.0.0.1"}
-        ).status_code
-        == 200
-    )
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        *(
-            {"Host": host}
-            for host in (
-                "localhost",
-                "LocalHost:8377",
-                "127.0.0.1",
-                "127.0.0.1:65535",
-                "[::1]",
-                "[::1]:1",
-            )
-        ),
-        *(
-            {"Origin": origin}
-            for origin in (
-                "http://localhost",
-                "http://localhost:6274",
-                "http://127.0.0.1:1",
-                "http://[::1]",
-                "http://[::1]:65535",
-            )
-        ),
-    ],
-)
-def test_this_machine_is_let_in(open_running: Any, headers: dict[str, str]) -> None:
-    assert open_running.call("tools/list", headers).status_code == 200
+def test_this_machine_is_let_in_and_health_is_told_under_any_name(open_running: Any) -> None:
+    names = ("localhost", "LocalHost:8377", "127.0.0.1", "127.0.0.1:65535", "[::1]", "[::1]:1")
+    given = [{"Host": name} for name in names]
+    given += [{"Origin": f"http://{name.lower()}"} for name in names]
+    assert {open_running.call("tools/list", each).status_code for each in ({}, *given)} == {200}
+    elsewhere = {"Host": "10.0.0.7:8377", "X-Forwarded-For": "10.0.0.1"}
+    for path in ("/health", "/ready"):
+        assert open_running.ask(path, headers=elsewhere).status_code == 200
 
 
 def test_names_are_those_that_are_configured() -> None:
@@ -229,20 +171,6 @@ def test_a_request_that_is_too_large_is_refused(running: Any, declared: bool) ->
     )
 
 
-def test_a_request_that_says_it_is_too_large_is_refused_before_it_is_sent(
-    serve: Callable[..., Any],
-) -> None:
-    with serve(body_seconds=3) as running, connect(running) as asking:
-        token = running.token("bob")["Authorization"]
-        asking.sendall(
-            (
-                f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n"
-                "Content-Length: 1000001\r\n\r\n"
-            ).encode()
-        )
-        assert asking.recv(4096).startswith(b"HTTP/1.1 413 ")
-
-
 def test_a_browser_on_this_machine_is_told_what_is_here_and_a_stranger_is_not(
     open_running: Any, running: Any
 ) -> None:
@@ -254,14 +182,15 @@ def test_a_browser_on_this_machine_is_told_what_is_here_and_a_stranger_is_not(
     assert (refused.status_code, refused.json()["error"]["message"]) == (404, "Not Found")
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/mcp/", "/mcp/x", "/metrics/../x"])
+@pytest.mark.parametrize("path", ["/nowhere", "/mcp/"])
 def test_errors_are_json(open_running: Any, path: str) -> None:
     refused = open_running.ask(path)
     assert (refused.status_code, refused.json()["error"]["message"]) == (404, "Not Found")
 
 
-@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics", "/mcp"])
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS", "TRACE", "CONNECT", "post"])
+@pytest.mark.parametrize(
+    ("method", "path"), [("PUT", "/mcp"), ("TRACE", "/health"), ("post", "/metrics")]
+)
 def test_a_method_that_there_is_not_is_refused_in_json(
     open_running: Any, method: str, path: str
 ) -> None:
@@ -288,8 +217,9 @@ def answer_to(running: Any, head: str, body: str = "") -> bytes:
         return b"".join(iter(lambda: client.recv(4096), b""))
 
 
-@pytest.mark.parametrize("method", ["POST", "GET", "OPTIONS"])
-@pytest.mark.parametrize("path", ["/mcp", "/health", "/sign-in", "/nowhere"])
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/mcp"), ("GET", "/health"), ("POST", "/sign-in")]
+)
 def test_a_request_of_two_lengths_is_refused_and_its_connection_closed(
     serve: Callable[..., Any], method: str, path: str
 ) -> None:
@@ -311,14 +241,7 @@ def test_without_tokens_http_1_0_is_refused_as_some_proxies_speak_it_and_tell_no
     assert answer_to(running, head).startswith(b"HTTP/1.1 401 ")
 
 
-def test_an_error_that_the_package_leaves_empty_says_what_it_is(open_running: Any) -> None:
-    refused = open_running.call("tools/list", {"Accept": "text/plain"})
-    assert (refused.status_code, refused.json()["error"]["message"]) == (406, "Not Acceptable")
-
-
-@pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b"[" * 100_000, b'{"jsonrpc": "2.0"}']
-)
+@pytest.mark.parametrize("body", [b"", b"[]", b"\xff", b"[" * 100_000, b'{"jsonrpc": "2.0"}'])
 def test_what_is_no_request_is_refused_in_json(open_running: Any, body: bytes) -> None:
     refused = open_running.ask(method="POST", headers=JSON, content=body)
     assert (refused.status_code, "message" in refused.json()["error"]) == (400, True)
@@ -362,35 +285,28 @@ def connect(running: Any) -> socket.socket:
     return socket.create_connection((host, int(port)), timeout=10)
 
 
-def test_who_sends_nothing_or_half_a_request_is_not_waited_for(serve: Callable[..., Any]) -> None:
-    with serve(body_seconds=0.3) as running:
-        began = time.monotonic()
-        with connect(running) as silent, connect(running) as slow:
-            slow.sendall(b"POST /mcp HTTP/1.1\r\nHost: local")
-            assert (silent.recv(1), slow.recv(1)) == (b"", b"")
-        with connect(running) as half:
-            token = running.token("bob")["Authorization"]
-            half.sendall(
-                (
-                    f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n"
-                    f"Content-Length: 99\r\n\r\n{{"
-                ).encode()
-            )
-            refused = half.recv(4096)
-            assert (
-                refused.startswith(b"HTTP/1.1 408 "),
-                b"\r\nconnection: close\r\n" in refused.lower(),
-            ) == (True, True)
-    assert time.monotonic() - began < 5
-
-
-def test_who_asks_once_and_stays_is_not_waited_for(serve: Callable[..., Any]) -> None:
-    with serve(body_seconds=0.3) as running:
-        began = time.monotonic()
-        with connect(running) as idle:
-            idle.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert b"".join(iter(lambda: idle.recv(4096), b"")).startswith(b"HTTP/1.1 200 ")
-    assert time.monotonic() - began < 4  # before the package itself would end it
+def test_who_sends_nothing_or_half_a_request_or_stays_is_not_waited_for(
+    serve: Callable[..., Any],
+) -> None:
+    """Each connection is closed before its own ten seconds are over, in which it would raise."""
+    with serve(body_seconds=0.3) as running, ExitStack() as stack:
+        silent, slow, idle, half = (stack.enter_context(connect(running)) for _ in range(4))
+        slow.sendall(b"POST /mcp HTTP/1.1\r\nHost: local")
+        idle.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        token = running.token("bob")["Authorization"]
+        half.sendall(
+            (
+                f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n"
+                f"Content-Length: 99\r\n\r\n{{"
+            ).encode()
+        )
+        assert (silent.recv(1), slow.recv(1)) == (b"", b"")
+        assert b"".join(iter(lambda: idle.recv(4096), b"")).startswith(b"HTTP/1.1 200 ")
+        refused = half.recv(4096)
+        assert (
+            refused.startswith(b"HTTP/1.1 408 "),
+            b"\r\nconnection: close\r\n" in refused.lower(),
+        ) == (True, True)
 
 
 def test_an_answer_that_takes_too_long_is_an_error(serve: Callable[..., Any], place: Path) -> None:
@@ -409,7 +325,7 @@ def test_an_answer_that_takes_too_long_is_an_error(serve: Callable[..., Any], pl
     assert (
         answer["error"]["message"] == "No answer within 0.3 s: ask for less, or again in a while."
     )
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 30  # the question would wait for 60
 
 
 class Slow(FakeEmbedder):
@@ -439,11 +355,7 @@ def ask_protocol(running: Any, name: str, question: str, mode: str) -> None:
 
 @pytest.mark.parametrize(
     "ask",
-    [
-        ask_page,
-        partial(ask_protocol, mode="legacy"),
-        partial(ask_protocol, mode="2026-07-28"),
-    ],
+    [ask_page, partial(ask_protocol, mode="legacy")],
 )
 def test_a_token_with_many_slow_questions_takes_turns_with_another(
     serve: Callable[..., Any], open_indexed: Callable[..., Any], place: Path, config: Any, ask: Any
@@ -618,19 +530,6 @@ async def test_a_connection_does_not_outlast_its_time_whatever_the_package_does(
     assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
 
 
-def test_who_listens_takes_as_many_connections_and_waits_as_long_at_the_end_as_is_set() -> None:
-    settings = HttpSettings(connections=7, drain_seconds=0.5, proxies=("10.0.0.9",))
-    config = Listening(print, settings, print, print).config
-    shown = (
-        config.limit_concurrency,
-        config.timeout_graceful_shutdown,
-        config.forwarded_allow_ips,
-        config.access_log,
-        config.server_header,
-    )
-    assert shown == (7, 0.5, ["10.0.0.9"], False, False)
-
-
 @pytest.mark.parametrize(
     ("proxies", "statuses"),
     [(("127.0.0.1",), [401, 429, 401]), (("10.0.0.9",), [401, 429, 429]), ((), [401, 429, 429])],
@@ -653,7 +552,6 @@ def test_a_proxy_is_believed_where_it_is_configured(
 LARGE = static("vendor/uplot/uPlot.iife.min.js")
 
 WAITING = {
-    "idle": b"",
     "half a head": b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: ",
     "half a body": b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
     "half a form": (
@@ -682,7 +580,6 @@ def stranger(running: Any, count: int, sent: bytes, pause: float = 0.0) -> Itera
                         held[-1].sendall(sent)
                         if sent == WAITING["idle after an answer"]:
                             held[-1].recv(4096)
-                        held[-1].setblocking(False)
                     stop.wait(pause)
                 is_full.set()
                 held = [each for each in held if is_open(each, reads=len(sent) < 1000)]
@@ -700,6 +597,7 @@ def stranger(running: Any, count: int, sent: bytes, pause: float = 0.0) -> Itera
 
 def is_open(client: socket.socket, reads: bool) -> bool:
     try:
+        client.setblocking(False)
         return client.recv(4096, 0 if reads else socket.MSG_PEEK) != b""
     except BlockingIOError:
         return True
@@ -736,21 +634,11 @@ def test_if_too_many_connections_wait_the_longest_waiting_of_the_address_with_mo
 
 def test_a_connection_that_waits_beyond_the_limit_is_closed(serve: Callable[..., Any]) -> None:
     with serve(rate=0.0, connections=20, body_seconds=30.0) as running, ExitStack() as stack:
-        held = [stack.enter_context(connect(running)) for _ in range(3)]
+        oldest, older, *newer = (stack.enter_context(connect(running)) for _ in range(3))
         time.sleep(BURST_SECONDS + 0.2)
-        held.append(stack.enter_context(connect(running)))
-        for each in held:
-            each.settimeout(0.5)
-        assert [is_closed(each) for each in held] == [True, True, False, False]
-
-
-def is_closed(client: socket.socket) -> bool:
-    try:
-        return client.recv(1) == b""
-    except TimeoutError:
-        return False
-    except OSError:
-        return True
+        newer.append(stack.enter_context(connect(running)))
+        assert (oldest.recv(1), older.recv(1)) == (b"", b"")
+        assert [is_open(each, reads=True) for each in newer] == [True, True]
 
 
 @pytest.mark.parametrize("form", WAITING)
@@ -760,7 +648,7 @@ def test_a_stranger_with_connections_that_wait_keeps_nobody_out(
     with serve(page=True, rate=0.0, connections=20, body_seconds=30.0) as running:
         token = running.token("alice")
         with stranger(running, 40, WAITING[form]):
-            for _ in range(10):
+            for _ in range(5):
                 asked = (
                     running.ask("/ask.json?q=leave", headers=token),
                     running.ask("/health"),

@@ -3,13 +3,10 @@ in HTML and JSON, byte for byte.
 """
 
 import re
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -22,51 +19,25 @@ from waiting import until
 SECRETS = ("salaries", "zirconium", "bands", "ninety", "bonus")
 
 ADDRESSES = (
-    *(
-        f"/?q={quote(text)}"
-        for text in (
-            "",
-            "zirconium band",
-            "leave",
-            "bonus",
-            "nonsense words",
-            "path:bandz.md",
-            "Leave bonus",
-        )
-    ),
+    "/",
+    *(f"/?q={text}" for text in ("zirconium+band", "leave", "path:bandz.md", "Leave+bonus")),
     "/?q=leave&folder=salaries",
     "/?q=leave&path=**/band*&tag=bandz&since=2020-01-01",
     "/names?q=ba",
-    "/names?q=lea",
-    *(
-        f"/note/{path}"
-        for path in (
-            "handbook/leave.md",
-            "handbook/travel.md",
-            "salaries/bands.md",
-            "salaries/leave.md",
-            "handbook/bands.md",
-        )
-    ),
-    "/note/handbook/leave.md?lines=1-3",
-    "/note/handbook/leave.md?source=1",
-    *(
-        f"/why?q=leave&path={path}"
-        for path in ("leave.md", "bands.md", "../salaries/bands.md", "salaries/bands.md")
-    ),
+    "/note/handbook/leave.md",
+    "/note/salaries/bands.md",
+    "/note/handbook/bands.md",
+    "/why?q=leave&path=leave.md",
+    "/why?q=leave&path=salaries/bands.md",
     "/why?q=zirconium+leave",
     "/map",
     "/map?folder=salaries",
-    "/map?show=orphans",
     "/map?show=broken",
-    "/map?show=near&q=zirconium",
-    "/review",
-    "/review?show=all&folder=salaries",
-    "/state",
+    "/review?show=all",
+    "/review?folder=salaries",
     "/state?look=1",
     "/judge",
     "/judge?folder=salaries",
-    "/nothing",
     "/salaries",
     "/review/export",
     "/judge/export?folder=salaries",
@@ -86,9 +57,11 @@ def both(serve: Callable[..., Any]) -> Any:
 
 @pytest.fixture(scope="module")
 def alone(serve: Callable[..., Any], open_indexed: Callable[..., Library]) -> Any:
-    with ExitStack() as stack:
-        library = stack.enter_context(open_indexed("handbook"))
-        yield stack.enter_context(serve(library=library, page=True, rate=0.0, writers=("alice",)))
+    with (
+        open_indexed("handbook") as library,
+        serve(library=library, page=True, rate=0.0, writers=("alice",)) as found,
+    ):
+        yield found
 
 
 def comparable(text: str) -> str:
@@ -181,39 +154,36 @@ def test_who_sees_both_finds_both(both: Any) -> None:
     assert "Bands" in both.ask("/note/salaries/bands.md", headers=both.token("alice")).text
 
 
-@pytest.mark.parametrize(("name", "form"), FORMS)
-def test_a_form_of_one_who_only_looks_changes_nothing(both: Any, name: str, form: str) -> None:
+def test_a_form_of_one_who_only_looks_changes_nothing(both: Any) -> None:
     headers = {**both.token("bob"), "Sec-Fetch-Site": "same-origin"}
-    found = both.ask(
-        f"/{name}/{form}",
-        "POST",
-        headers,
-        data={"id": "1", "folder": "salaries", "query": "x", "path": "bands.md"},
-    )
-    assert (found.status_code, "serve.http.writers" in found.text) == (403, True)
+    given = {"id": "1", "folder": "salaries", "query": "x", "path": "bands.md"}
+    for name, form in FORMS:
+        found = both.ask(f"/{name}/{form}", "POST", headers, data=given)
+        assert (found.status_code, "serve.http.writers" in found.text) == (403, True)
 
 
-@pytest.mark.parametrize(("name", "form"), [each for each in FORMS if each != ("judge", "stop")])
 def test_one_who_may_write_cannot_name_a_folder_that_he_does_not_see(
-    serve: Callable[..., Any], name: str, form: str
+    serve: Callable[..., Any],
 ) -> None:
+    given = {
+        "id": "1",
+        "folder": "salaries",
+        "query": "zirconium?",
+        "path": "bands.md",
+        "grade": "2",
+        "decisions": "{}",
+    }
     with serve(page=True, rate=0.0, writers=("bob",)) as running:
         headers = {
             **running.token("bob"),
             "Sec-Fetch-Site": "same-origin",
             "Accept": "application/json",
         }
-        given = {
-            "id": "1",
-            "folder": "salaries",
-            "query": "zirconium?",
-            "path": "bands.md",
-            "grade": "2",
-            "decisions": "{}",
-        }
-        found = running.ask(f"/{name}/{form}", "POST", headers, data=given)
-        assert found.status_code in {400, 404}
-        assert [word for word in SECRETS if word in found.text and word not in given.values()] == []
+        for name, form in set(FORMS) - {("judge", "stop")}:
+            found = running.ask(f"/{name}/{form}", "POST", headers, data=given)
+            assert found.status_code in {400, 404}
+            said = [word for word in SECRETS if word in found.text and word not in given.values()]
+            assert said == []
 
 
 def test_a_token_without_a_folder_sees_no_screen(both: Any) -> None:
@@ -243,23 +213,11 @@ def test_a_folder_without_an_index_is_told_of_without_its_place(
         ]
         asked = [
             pool.submit(running.ask, address, headers=running.token("alice"))
-            for address in ADDRESSES
+            for address in ("/?q=leave", "/note/handbook/leave.md", "/state", "/judge")
         ]
         assert [
             each.result().url for each in (*sent, *asked) if str(place) in each.result().text
         ] == []
-
-
-def test_a_stream_begins_with_what_a_page_without_news_since_was_given(
-    serve: Callable[..., Any],
-) -> None:
-    with serve(page=True, rate=0.0) as running, httpx2.Client(timeout=20) as http:
-        (given,) = re.findall(
-            'data-revision="(.+?)"', running.ask("/state", headers=running.token("bob")).text
-        )
-        with http.stream("GET", f"{running.base}/changes", headers=running.token("bob")) as stream:
-            lines = stream.iter_lines()
-            assert [next(lines), next(lines)] == ["event: revision", f"data: {given}"]
 
 
 def test_a_stream_of_the_page_ends_when_its_token_is_revoked(
@@ -284,15 +242,3 @@ def test_a_stream_of_the_page_ends_when_its_token_is_revoked(
             )
             assert sum(1 for _ in stream.iter_bytes()) < 5  # without the end it would never be over
         assert until(lambda: running.site.streams == 0)
-
-
-def test_a_stream_of_the_page_goes_on_where_nobody_signs_in(
-    serve_openly: Callable[..., Any],
-) -> None:
-    with ExitStack() as stack:
-        running = stack.enter_context(serve_openly(page=True, check_seconds=0.02))
-        stream = stack.enter_context(httpx2.stream("GET", f"{running.base}/changes", timeout=20))
-        lines = stream.iter_lines()
-        assert next(lines) == "event: revision"
-        time.sleep(0.5)  # many checks; a client whose time is up would close the stream itself
-        assert running.site.streams == 1

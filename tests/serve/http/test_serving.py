@@ -2,9 +2,7 @@
 and how they end.
 """
 
-import io
 import json
-import logging
 import os
 import re
 import signal
@@ -22,13 +20,12 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from servers import children_of
-from thumbindex.errors import UsageError
 from thumbindex.serve.cli import app
-from thumbindex.serve.http.app import PAGE_PORT, Listening, ServerLog, how_to_connect
+from thumbindex.serve.http.app import PAGE_PORT
 from thumbindex.serve.http.tokens import add_token, default_token_file
-from thumbindex.settings import HttpSettings
 from waiting import until
+
+pytestmark = pytest.mark.slow
 
 JSON = {
     "Accept": "application/json, text/event-stream",
@@ -62,13 +59,8 @@ def process(
         "# Apples\n\nKeep apples in a cool cellar.\n", encoding="utf-8"
     )
     here = ("--folder", str(tmp_path / "notes"), "--index", str(tmp_path / "ix"))
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("MALLOC_", "OMP_"))
-    }
     environment = {
-        **inherited,
+        **os.environ,
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
         "XDG_STATE_HOME": str(tmp_path / "state"),
         "BROWSER": browser,
@@ -119,35 +111,6 @@ def test_the_first_question_waits_for_words_and_an_edit_is_seen(tmp_path: Path) 
     assert [each["results"][0]["path"] for each in (first, edited)] == ["apples.md", "pears.md"]
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux", reason="elsewhere nothing is set, and /proc is not there"
-)
-def test_it_gives_memory_back_and_so_does_its_child(tmp_path: Path) -> None:
-    """Both are told by the environment, which the child begins with: a server for many is asked
-    more than the one on standard input.
-    """
-    with process(tmp_path) as running:
-        assert running.stdout is not None
-        running.stdout.readline()
-        until(lambda: bool(told_to_child(running.pid)), 20)
-        found = told_to_child(running.pid)
-    assert found == {
-        b"MALLOC_ARENA_MAX=2",
-        b"MALLOC_TRIM_THRESHOLD_=1048576",
-        b"MALLOC_MMAP_THRESHOLD_=1048576",
-        b"OMP_NUM_THREADS=1",
-    }
-
-
-def told_to_child(server: int) -> set[bytes]:
-    """Return what numerical libraries and the allocator are told in the environment of a process's
-    child; nothing while there is none.
-    """
-    children = children_of(server)
-    variables = Path(f"/proc/{children[0]}/environ").read_bytes().split(b"\0") if children else []
-    return {each for each in variables if each.startswith((b"MALLOC_", b"OMP_"))}
-
-
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_a_signal_ends_it_gently(tmp_path: Path) -> None:
     """A request that is under way is answered, a stream ends at once, and nothing more is
@@ -178,8 +141,8 @@ def test_a_signal_ends_it_gently(tmp_path: Path) -> None:
             list(lines)
             stream_ended = time.monotonic() - began
         asking.join()
-        out, _ = running.communicate(timeout=20)
-    assert (running.returncode, out, stream_ended < 2) == (0, "", True)
+        out, _ = running.communicate(timeout=60)
+    assert (running.returncode, out, stream_ended < 10) == (0, "", True)
     assert answers[0].json()["result"]["structuredContent"]["results"][0]["path"] == "apples.md"
 
 
@@ -264,7 +227,7 @@ def test_nothing_that_a_client_sends_is_logged(tmp_path: Path) -> None:
                 shown.insert(0, f"Authorization: Bearer {alice}")
             statuses.add(send(port, host, shown, message).split()[1])
         running.terminate()
-        _, log = running.communicate(timeout=20)
+        _, log = running.communicate(timeout=60)
     lines = log.splitlines()
     assert {"200", "202", "400", "401", "403", "404", "421"} == statuses
     assert [each for each in (SECRET, session, alice, bob) if each in log] == []
@@ -287,7 +250,7 @@ def send(port: int, host: str, headers: list[str], message: dict[str, Any]) -> s
         "Connection: close",
         f"Content-Length: {len(body)}",
     )
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(
             "\r\n".join(
                 ["POST /mcp HTTP/1.1", f"Host: {host}", *headers, *fixed, "", body]
@@ -296,131 +259,19 @@ def send(port: int, host: str, headers: list[str], message: dict[str, Any]) -> s
         return b"".join(iter(lambda: client.recv(4096), b"")).decode()
 
 
-def log_of(clock: list[float]) -> tuple[logging.Logger, io.StringIO]:
-    """Return the log of a server, as another package writes to it, and what it has written."""
-    written, logger = io.StringIO(), logging.Logger("elsewhere")
-    logger.addHandler(ServerLog(written, lambda: clock[0]))
-    return logger, written
-
-
-def test_the_log_says_of_other_packages_where_and_of_which_kind_and_nothing_else() -> None:
-    logger, written = log_of([0.0])
-    try:
-        int(SECRET)
-    except ValueError as error:
-        logger.exception("failed with %s", SECRET)
-        logger.error("failed", exc_info=ExceptionGroup(SECRET, [error]))
-    logger.warning(f"dropped {SECRET}")
-    assert re.sub(r":\d+", "", written.getvalue()).splitlines() == [
-        "elsewhere: error at test_serving.py: ValueError at test_serving.py",
-        "elsewhere: error at test_serving.py: ValueError at test_serving.py",
-        "elsewhere: warning at test_serving.py",
-    ]
-
-
-def test_the_log_says_a_line_once_in_a_while() -> None:
-    clock = [0.0]
-    logger, written = log_of(clock)
-    logger.name = "thumbindex.serve"
-    for clock[0] in (0.0, 1.0, 59.0, 60.0, 119.0):
-        logger.warning("a folder\nis %s", "gone")
-        logger.warning("another")
-    assert written.getvalue() == "a folder is gone\nanother\n" * 2
-
-
-def test_a_port_that_is_taken_is_said_so_in_one_line(
-    open_running: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    settings = HttpSettings(port=int(open_running.base.rpartition(":")[2]))
-    with pytest.raises(
-        UsageError,
-        match=(
-            rf"^Port {settings.port} is taken at 127.0.0.1: "
-            r"choose another one with --port \(0 takes a free one\)\.$"
-        ),
-    ):
-        Listening(open_running.site.app, settings, print, print).run()
-    assert caplog.text == ""
-    assert open_running.ask("/health").status_code == 200
-
-
-def test_an_address_that_is_not_this_machines_is_said_with_the_reason(open_running: Any) -> None:
-    with pytest.raises(
-        UsageError,
-        match=(
-            r"cannot listen at 192\.0\.2\.1, port 0 \(.+\): "
-            r"choose others with --host and --port\."
-        ),
-    ):
-        Listening(open_running.site.app, HttpSettings(host="192.0.2.1", port=0), print, print).run()
-
-
-def test_what_a_client_is_given_names_a_token_and_the_page_where_there_are_any() -> None:
-    open_to_all, asking = (
-        how_to_connect("http://x:1/mcp", asks=False),
-        how_to_connect("http://x:1/mcp", asks=True, has_page=True),
-    )
-    assert json.loads(open_to_all.splitlines()[1]) == {
-        "mcpServers": {"thumbindex": {"url": "http://x:1/mcp"}}
-    }
-    assert json.loads(asking.splitlines()[1])["mcpServers"]["thumbindex"]["headers"] == {
-        "Authorization": "Bearer TOKEN"
-    }
-    assert ("thumbindex token NAME" in open_to_all, "thumbindex token NAME" in asking) == (
-        False,
-        True,
-    )
-    assert [
-        [line for line in each.splitlines() if "browser" in line] for each in (open_to_all, asking)
-    ] == [
-        [],
-        ["The page for browsers is http://x:1/."],
-    ]
-
-
 def ended(running: subprocess.Popen[str]) -> str:
     """End a process gently; return what it had yet to print."""
     running.send_signal(signal.SIGTERM)
-    out, err = running.communicate(timeout=20)
+    out, err = running.communicate(timeout=60)
     assert os.name == "nt" or running.returncode == 0
     return (out or "") + (err or "")
 
 
-def test_elsewhere_than_in_a_terminal_it_prints_the_address_alone(tmp_path: Path) -> None:
-    for command, form in (
-        (SERVE, r"http://127\.0\.0\.1:\d+/mcp\n"),
-        (PAGE, r"http://127\.0\.0\.1:\d+/sign-in/\S+\n"),
-    ):
-        with process(tmp_path, command=command) as running:
-            assert running.stdout is not None
-            assert re.fullmatch(form, running.stdout.readline())
-            assert ended(running) == ""
-
-
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        (
-            SERVE,
-            r"A client of MCP over HTTP is given that address\. .*\nCtrl-C ends the server\.\n",
-        ),
-        (
-            (*SERVE, "--page"),
-            r"A client of MCP .*\nThe page for browsers is ADDRESS\.\nCtrl-C ends the server\.\n",
-        ),
-        (
-            PAGE,
-            r"This address opens the page once, in a browser on this machine\. Ctrl-C ends it\.\n",
-        ),
-    ],
-)
-def test_in_a_terminal_it_says_what_the_address_is_for(
-    tmp_path: Path, command: tuple[str, ...], says: str
-) -> None:
+def test_in_a_terminal_it_says_what_the_address_is_for(tmp_path: Path) -> None:
     seen, terminal = os.openpty()
     with (
-        process(tmp_path, command=command, stderr=terminal) as running,
+        process(tmp_path, command=(*SERVE, "--page"), stderr=terminal) as running,
         os.fdopen(seen, "rb", buffering=0) as screen,
     ):
         os.close(terminal)
@@ -429,7 +280,7 @@ def test_in_a_terminal_it_says_what_the_address_is_for(
         said = ""
         while not re.search(r"Ctrl-C ends .*\n", said):
             said += screen.read(4096).decode().replace("\r\n", "\n")
-    assert re.fullmatch(says.replace("ADDRESS", re.escape(address.removesuffix("mcp"))), said, re.S)
+    assert f"The page for browsers is {address.removesuffix('mcp')}.\nCtrl-C ends" in said
 
 
 # ------------------------------------------------------------------ the page alone
@@ -461,84 +312,46 @@ def test_the_page_is_opened_once_and_the_next_address_is_told_to_the_terminal(
         assert ended(running) == ""
 
 
-@contextmanager
-def page_in_browser(tmp_path: Path, *arguments: str) -> Iterator[tuple[Path, str]]:
-    """Start the page with a browser; yield what the browser was given, and the printed address."""
-    program, opened = tmp_path / "browser", tmp_path / "opened"
-    write = f'printf %s "$1" > "{opened}.part" && mv "{opened}.part" "{opened}"'
-    program.write_text(f"#!/bin/sh\n{write}\n", encoding="utf-8")
-    program.chmod(0o755)
-    command = ("page", "--port", "0", *arguments)
-    with process(tmp_path, command=command, browser=str(program)) as running:
-        assert running.stdout is not None
-        address = running.stdout.readline().strip()
-        until(opened.exists, 0.5 if arguments else 10)
-        yield opened, address
-        running.send_signal(signal.SIGTERM)
-        assert running.wait(20) == 0
-
-
-@pytest.mark.skipif(os.name == "nt", reason="the program is a script of a shell")
-def test_the_page_is_not_shown_in_the_browser_if_that_is_not_wanted(tmp_path: Path) -> None:
-    with page_in_browser(tmp_path, "--no-browser") as (opened, _):
-        assert not opened.exists()
-
-
 @pytest.mark.skipif(os.name == "nt", reason="the program is a script of a shell")
 def test_the_browser_is_given_a_file_that_only_its_user_can_read_instead_of_the_key(
     tmp_path: Path,
 ) -> None:
+    program, opened = tmp_path / "browser", tmp_path / "opened"
+    write = f'printf %s "$1" > "{opened}.part" && mv "{opened}.part" "{opened}"'
+    program.write_text(f"#!/bin/sh\n{write}\n", encoding="utf-8")
+    program.chmod(0o755)
     folder = tmp_path / "state" / "thumbindex" / "page"
     folder.mkdir(parents=True)
     (folder / "left.html").touch()
     os.utime(folder / "left.html", (1, 1))  # by a page that was killed
-    with page_in_browser(tmp_path) as (opened, address):
+    from_file = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    with (
+        process(tmp_path, command=("page", "--port", "0"), browser=str(program)) as running,
+        httpx2.Client() as browser,
+    ):
+        assert running.stdout is not None
+        address = running.stdout.readline().strip()
+        assert until(opened.exists, 30)
         given = opened.read_text(encoding="utf-8")
         file = Path(given.removeprefix("file://"))
         assert address.rpartition("/")[2] not in given
         assert f'content="0; url={address}"' in file.read_text(encoding="utf-8")
         assert (file.stat().st_mode & 0o777, folder.stat().st_mode & 0o777) == (0o600, 0o700)
         assert list(folder.iterdir()) == [file]
-    assert list(folder.iterdir()) == []
-
-
-@pytest.mark.skipif(os.name == "nt", reason="the program is a script of a shell")
-def test_a_browser_that_comes_from_the_file_stays_signed_in_and_the_file_is_gone(
-    tmp_path: Path,
-) -> None:
-    from_file = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
-    with page_in_browser(tmp_path) as (opened, address), httpx2.Client() as browser:
         led = browser.get(address, headers=from_file)
         # A redirect would be the file's own request: without the cookie, which is SameSite=Strict.
         assert (led.status_code, led.headers["refresh"]) == (200, "0; url=/")
         base = address.partition("/sign-in")[0]
         assert browser.get(base, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
         assert httpx2.get(address, headers=from_file).status_code == 401
-        assert not Path(opened.read_text(encoding="utf-8").removeprefix("file://")).exists()
-
-
-@pytest.mark.skipif(os.name == "nt", reason="the program is a script of a shell")
-def test_where_the_file_cannot_be_written_no_browser_is_opened_and_the_address_works(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "state").touch()
-    with page_in_browser(tmp_path, "--json") as (opened, address):
-        assert not opened.exists()
-        assert httpx2.get(json.loads(address)["url"]).status_code == 303
+        assert not file.exists()
+        ended(running)
+    assert list(folder.iterdir()) == []
 
 
 def test_the_page_has_a_port_of_its_own_and_takes_a_free_one_where_that_is_taken(
     tmp_path: Path,
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with process(tmp_path, command=("page", "--no-browser", "--port", str(port))) as refused:
-            out, err = refused.communicate(timeout=60)
-        assert (refused.returncode, out) == (2, "")
-        assert err == (
-            f"Port {port} is taken at 127.0.0.1: choose another one with --port (0 takes a "
-            "free one).\n"
-        )
     ports = list[int]()
     with (
         process(tmp_path, command=("page", "--no-browser")) as first,
@@ -562,14 +375,12 @@ def test_ctrl_c_ends_it_without_a_word_about_indexing(tmp_path: Path) -> None:
     """A terminal sends it to every process of the group: the server's child, which may still be
     importing, too.
     """
-    for seconds in (0.0, 0.3):
-        with process(tmp_path, new_session=True) as running:
-            assert running.stdout is not None
-            assert running.stderr is not None
-            running.stdout.readline()
-            time.sleep(seconds)
-            os.killpg(running.pid, signal.SIGINT)
-            assert (running.stderr.read(), running.wait(20)) == ("", 0)
+    with process(tmp_path, new_session=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.readline()
+        os.killpg(running.pid, signal.SIGINT)
+        assert (running.stderr.read(), running.wait(60)) == ("", 0)
 
 
 def test_a_token_that_was_made_without_naming_a_file_is_asked_for(
@@ -588,14 +399,3 @@ def test_a_token_that_was_made_without_naming_a_file_is_asked_for(
             ask(url, {"query": "apples"}).status_code,
             ask(url, {"query": "apples"}, **with_token).status_code,
         ] == [401, 200]
-
-
-def test_its_options_are_for_http_alone(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "thumbindex", "serve", "--port", "1"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
-    )
-    assert (done.returncode, done.stderr.strip()) == (
-        2,
-        "--port is for a server over HTTP: add --http.",
-    )
