@@ -77,29 +77,18 @@ class Figures:
         """How many of them in the first answer."""
         return sum(each.found and each.turns == 1 for each in self.played)
 
-    @property
-    def turns(self) -> float:
-        """Calls a task."""
-        return sum(each.turns for each in self.played) / len(self.played)
-
-    @property
-    def text(self) -> float:
-        """Tokens a task, as text."""
-        return sum(each.text for each in self.played) / len(self.played)
-
-    @property
-    def structured(self) -> float:
-        """Tokens a task, as structured content."""
-        return sum(each.structured for each in self.played) / len(self.played)
+    def mean(self, what: str) -> float:
+        """Return the mean of `turns`, `text` or `structured` over all tasks."""
+        return sum(getattr(each, what) for each in self.played) / len(self.played)
 
     def __str__(self) -> str:
         found = (
             f"{self.found} of {len(self.played)} answers seen, {self.at_once} at once, in "
-            f"{self.turns:.2f} turns a task"
+            f"{self.mean('turns'):.2f} turns a task"
         )
         return (
-            f"{found}; tokens a task: {self.text:,.0f} as text, {self.structured:,.0f} "
-            f"structured; tool list and instructions {self.listed:,}"
+            f"{found}; tokens a task: {self.mean('text'):,.0f} as text, "
+            f"{self.mean('structured'):,.0f} structured; tool list and instructions {self.listed:,}"
         )
 
 

@@ -1,8 +1,7 @@
-"""Clients that others have written, on the server as a process: the SDKs of Python and TypeScript,
-MCP Inspector, and the conformance suite.
+"""Clients that others have written, on the server as a process: the SDK of Python, and in
+`make long` those of TypeScript, MCP Inspector and the conformance suite.
 
-`make test-clients` runs these and first installs what they need by npm; `make test` leaves them
-out.
+`make test-clients` installs what the latter need by npm.
 """
 
 import json
@@ -18,22 +17,23 @@ from typing import Any
 import jsonschema
 import pytest
 from mcp import Client, StdioServerParameters
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from mcp_types.version import LATEST_MODERN_VERSION as LATEST
 
 HERE = Path(__file__).parent
 MODULES = HERE / "node_modules"
 
-pytestmark = [
-    pytest.mark.skipif(
-        "THUMBINDEX_CLIENTS" not in os.environ, reason="`make test-clients` runs these"
-    ),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
-needs_node = pytest.mark.skipif(
-    not (shutil.which("node") and MODULES.is_dir()),
-    reason="node is missing, or `npm ci` was not run in tests/clients",
-)
+
+@pytest.fixture
+def node() -> str:
+    """Return the program that runs the clients of npm."""
+    found = shutil.which("node")
+    if not found or not MODULES.is_dir():
+        pytest.skip("node is missing, or `make test-clients` has not installed its packages")
+    return found
+
 
 NOTES = {
     "sync.md": (
@@ -49,23 +49,19 @@ NOTES = {
 LEAVES_EDITS_ALONE = ("quiet_ms=60000", "reconcile_seconds=3600")
 """So that a question that waits for an edit is still waiting when it is cancelled."""
 
-OF_THE_SUITES_OWN = {
-    "the suite's demonstration tools": "tools-call-image tools-call-audio "
-    "tools-call-embedded-resource tools-call-mixed-content "
-    "tools-call-with-logging tools-call-with-progress json-schema-2020-12 server-sse-polling",
-    "tools that ask the client's model or its user, which no tool here does": "tools-call-sampling "
-    "tools-call-elicitation "
-    "elicitation-sep1034-defaults elicitation-sep1330-enums",
-    "the suite's demonstration resources (test://…)": "resources-read-text resources-read-binary "
-    "resources-templates-read "
-    "resources-subscribe "
-    "resources-unsubscribe",
-    "the suite's demonstration prompts": (
-        "prompts-get-simple prompts-get-with-args prompts-get-embedded-resource "
-        "prompts-get-with-image"
-    ),
-}
-"""Scenarios that ask for what only the suite's own server has, by what that is."""
+OF_THE_SUITES_OWN = (
+    # its demonstration tools
+    "tools-call-image tools-call-audio tools-call-embedded-resource tools-call-mixed-content "
+    "tools-call-with-logging tools-call-with-progress json-schema-2020-12 server-sse-polling "
+    # tools that ask the client's model or its user, which no tool here does
+    "tools-call-sampling tools-call-elicitation elicitation-sep1034-defaults "
+    "elicitation-sep1330-enums "
+    # its demonstration resources (test://…) and prompts
+    "resources-read-text resources-read-binary resources-templates-read resources-subscribe "
+    "resources-unsubscribe prompts-get-simple prompts-get-with-args prompts-get-embedded-resource "
+    "prompts-get-with-image"
+)
+"""Scenarios that ask for what only the suite's own server has."""
 
 APPLICABLE = (
     "server-initialize logging-set-level ping completion-complete tools-list "
@@ -106,13 +102,12 @@ def url(options: list[str]) -> Iterator[str]:
         process.terminate()
 
 
-def run(*command: str, notes: str = "") -> str:
+def run(node: str, *command: str, notes: str = "") -> str:
     """Run a program of node's, which may write to the folder of notes; return what it printed."""
-    environment = {**os.environ, "NOTES": notes}
     done = subprocess.run(
-        ["node", *command],
+        [node, *command],
         cwd=HERE,
-        env=environment,
+        env={**os.environ, "NOTES": notes},
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -126,102 +121,55 @@ def way_to(options: list[str], url: str, transport: str) -> list[str]:
     return [sys.executable, *options] if transport == "stdio" else [url]
 
 
-def folder_of(options: list[str]) -> str:
-    return next(each.removeprefix("--folder=") for each in options if each.startswith("--folder="))
-
-
-def failures(printed: str) -> dict[str, str]:
-    return {name: problem for name, problem in json.loads(printed).items() if problem}
-
-
-@needs_node
-@pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("program", "version"),
+    [
+        *(("sdk1.mjs", version) for version in HANDSHAKE_PROTOCOL_VERSIONS),
+        *(("sdk2.mjs", version) for version in [*HANDSHAKE_PROTOCOL_VERSIONS, LATEST]),
+    ],
+)
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_the_typescript_sdk_is_served(
-    options: list[str], url: str, version: str, transport: str
+def test_the_typescript_sdks_are_served(
+    node: str, options: list[str], url: str, program: str, version: str, transport: str
 ) -> None:
-    assert (
-        failures(
-            run("sdk1.mjs", version, *way_to(options, url, transport), notes=folder_of(options))
-        )
-        == {}
-    )
+    folder = next(each.removeprefix("--folder=") for each in options if "--folder=" in each)
+    printed = run(node, program, version, *way_to(options, url, transport), notes=folder)
+    assert {name: problem for name, problem in json.loads(printed).items() if problem} == {}
 
 
-@needs_node
-@pytest.mark.parametrize("version", [*HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION])
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_the_second_typescript_sdk_is_served(
-    options: list[str], url: str, version: str, transport: str
-) -> None:
-    assert (
-        failures(
-            run("sdk2.mjs", version, *way_to(options, url, transport), notes=folder_of(options))
-        )
-        == {}
-    )
-
-
-@needs_node
+@pytest.mark.long
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_the_inspector_is_served(options: list[str], url: str, era: str, transport: str) -> None:
-    def inspect(*asked: str) -> Any:
-        program = [
-            str(MODULES / ".bin" / "mcp-inspector"),
-            "--cli",
-            "--protocol-era",
-            era,
-            "--format",
-            "json",
-            *given,
-        ]
-        target = (
-            ["--", sys.executable, *options]
-            if transport == "stdio"
-            else ["--transport", "http", url]
-        )
-        return json.loads(run(*program, "--method", *asked, *target))["result"]
-
-    # it hands on no environment of its own, and takes no empty value
-    given = [
-        each
-        for path in [os.environ.get("PYTHONPATH")]
-        if path
-        for each in ("-e", f"PYTHONPATH={path}")
-    ]
-    assert len(inspect("tools/list", "--strict")["tools"]) == 6
-    answer = inspect(
-        "tools/call",
-        "--tool-name",
-        "query",
-        "--tool-arg",
-        "query=which note wins when two devices edit",
+def test_the_inspector_is_served(
+    node: str, options: list[str], url: str, era: str, transport: str
+) -> None:
+    program = (str(MODULES / ".bin" / "mcp-inspector"), "--cli", "--protocol-era", era)
+    target = (
+        ["--", sys.executable, *options] if transport == "stdio" else ["--transport", "http", url]
     )
+
+    def inspect(*asked: str) -> Any:
+        printed = run(node, *program, "--format", "json", "--method", *asked, *target)
+        return json.loads(printed)["result"]
+
+    assert len(inspect("tools/list", "--strict")["tools"]) == 6
+    asked = ("--tool-name", "query", "--tool-arg", "query=which note wins when two devices edit")
+    answer = inspect("tools/call", *asked)
     assert answer["structuredContent"]["results"][0]["path"] == "sync.md"
     assert len(inspect("resources/list")["resources"]) == 3
     assert inspect("prompts/list")["prompts"][0]["name"] == "answer_from_notes"
 
 
-@needs_node
-def test_the_conformance_suite_passes_but_for_what_it_asks_of_its_own_server(url: str) -> None:
+@pytest.mark.long
+def test_the_conformance_suite_passes_but_for_what_it_asks_of_its_own_server(
+    node: str, url: str
+) -> None:
     program = str(MODULES / ".bin" / "conformance")
-    done = subprocess.run(
-        [program, "server", "--url", url, "--suite", "all"],
-        cwd=HERE,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=120,
-    )
-    found = {
-        name: mark for mark, name in re.findall(r"^([✓✗]) ([\w-]+): ", done.stdout, re.MULTILINE)
-    }
-    not_ours = {name for names in OF_THE_SUITES_OWN.values() for name in names.split()}
-    assert {name for name, mark in found.items() if mark == "✓"} == set(APPLICABLE.split()), (
-        done.stdout
-    )
-    assert {name for name, mark in found.items() if mark == "✗"} == not_ours
+    printed = run(node, program, "server", "--url", url, "--suite", "all")
+    found = {name: mark for mark, name in re.findall(r"^([✓✗]) ([\w-]+): ", printed, re.MULTILINE)}
+    assert {name for name, mark in found.items() if mark == "✓"} == set(APPLICABLE.split()), printed
+    assert {name for name, mark in found.items() if mark == "✗"} == set(OF_THE_SUITES_OWN.split())
 
 
 @pytest.fixture
@@ -229,8 +177,9 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
-@pytest.mark.parametrize("version", [*HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION])
+@pytest.mark.parametrize("version", [HANDSHAKE_PROTOCOL_VERSIONS[0], LATEST])
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_the_python_sdk_is_served(
     options: list[str], url: str, version: str, transport: str, monkeypatch: pytest.MonkeyPatch

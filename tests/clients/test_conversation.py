@@ -1,10 +1,9 @@
-"""A conversation as a client has it, by the Python SDK and a real process: ten questions, an answer
+"""A conversation as a client has it, by the Python SDK and a real process: six questions, an answer
 that cites, and what becomes of its citations.
 """
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,132 +12,30 @@ from mcp import Client, StdioServerParameters
 
 from clients.recorded import options
 
+pytestmark = pytest.mark.slow
+
 NOTES = {
-    "decisions/storage.md": """# Storage
-
-## Which database
-
-The orders are kept in PostgreSQL 16 on two machines.
-
-## Backups
-
-A full backup is taken every night at 02:30 and kept for 35 days.
-""",
-    "decisions/queue.md": """# Queue
-
-## Retries
-
-A failed message is tried again five times, then it goes to the dead letter queue.
-""",
-    "people/rota.md": """# Rota
-
-## On call
-
-Maren Holt is on call in weeks with an even number.
-
-## Holidays
-
-The office is closed from 24 December.
-""",
-    "runbooks/certificates.md": """# Certificates
-
-## Renewal
-
-The certificate of the shop is renewed by hand thirty days before it ends.
-""",
-    "runbooks/deploy.md": """# Deploy
-
-## Rollback
-
-To roll back, run `shop release previous` on the build machine.
-
-## Freeze
-
-Nothing is deployed on Fridays after noon.
-""",
-    "runbooks/alerts.md": """# Alerts
-
-## Disk space
-
-The pager rings when a disk is nine tenths full.
-""",
+    "decisions/storage.md": "# Storage\n\n## Which database\n\n"
+    "The orders are kept in PostgreSQL 16 on two machines.\n\n## Backups\n\n"
+    "A full backup is taken every night at 02:30 and kept for 35 days.\n",
+    "decisions/queue.md": "# Queue\n\n## Retries\n\n"
+    "A failed message is tried again five times, then it goes to the dead letter queue.\n",
+    "people/rota.md": "# Rota\n\n## On call\n\n"
+    "Maren Holt is on call in weeks with an even number.\n\n## Holidays\n\n"
+    "The office is closed from 24 December.\n",
+    "runbooks/deploy.md": "# Deploy\n\n## Rollback\n\n"
+    "To roll back, run `shop release previous` on the build machine.\n",
 }
 
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A question as a person types it, what a model gives with it, and what it quotes of the
-    answer.
-    """
-
-    question: str
-    also: str
-    passage: str
-    quoted: str
-
-
-ASKED = (
-    Turn(
-        "which database holds the orders",
-        "order storage engine",
-        "Orders are stored in a database.",
-        "kept in PostgreSQL 16 on two machines",
-    ),
-    Turn(
-        "how long are backups kept",
-        "backup retention",
-        "Backups are kept for a month.",
-        "every night at 02:30 and kept for 35 days",
-    ),
-    Turn(
-        "how often is a failed message retried",
-        "message retry count",
-        "A message is retried.",
-        "is tried again five times",
-    ),
-    Turn(
-        "who is on call in even weeks",
-        "pager duty schedule",
-        "Somebody is on call.",
-        "is on call in weeks with an even number",
-    ),
-    Turn(
-        "when does the office close in December",
-        "christmas holidays",
-        "The office closes.",
-        "The office is closed from 24 December",
-    ),
-    Turn(
-        "how is the shop's certificate renewed",
-        "TLS renewal",
-        "The certificate is renewed.",
-        "renewed by hand thirty days before it ends",
-    ),
-    Turn(
-        "how do I roll back a release",
-        "undo a deploy",
-        "Return to the release before.",
-        "run `shop release previous` on the build machine",
-    ),
-    Turn(
-        "may I deploy on Friday afternoon",
-        "deploy freeze",
-        "Deploys are not allowed.",
-        "Nothing is deployed on Fridays after noon",
-    ),
-    Turn(
-        "when does the pager ring about a disk",
-        "disk space alert",
-        "The disk is nearly full.",
-        "when a disk is nine tenths full",
-    ),
-    Turn(
-        "where do messages go that always fail",
-        "failed messages",
-        "They go to a queue.",
-        "then it goes to the dead letter queue",
-    ),
-)
+ASKED = {
+    "which database holds the orders": "kept in PostgreSQL 16 on two machines",
+    "how long are backups kept": "every night at 02:30 and kept for 35 days",
+    "when does the office close in December": "The office is closed from 24 December",
+    "how do I roll back a release": "run `shop release previous` on the build machine",
+    "who is on call in even weeks": "is on call in weeks with an even number",
+    "where do messages go that always fail": "then it goes to the dead letter queue",
+}
+"""What a person asks, and what a model quotes of the answer."""
 
 
 @pytest.fixture
@@ -171,7 +68,7 @@ async def states(client: Client, draft: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.anyio
-async def test_ten_answers_are_cited_from_what_was_shown_and_verified_after_edits_and_a_move(
+async def test_six_answers_are_cited_from_what_was_shown_and_verified_after_edits_and_a_move(
     vault: Path, tmp_path: Path
 ) -> None:
     served = options(vault, tmp_path / "index")
@@ -179,20 +76,15 @@ async def test_ten_answers_are_cited_from_what_was_shown_and_verified_after_edit
         StdioServerParameters(command=sys.executable, args=served, env=dict(os.environ))
     ) as client:
         sentences = []
-        for number, turn in enumerate(ASKED):
-            asked = {
-                "query": turn.question,
-                "also": [turn.also],
-                "passage": turn.passage,
-                "limit": 3,
-            }
+        for number, (question, quoted) in enumerate(ASKED.items()):
+            asked = {"query": question, "limit": 3}
             answer = (await client.call_tool("query", asked)).structured_content or {}
             # No `read`: what is quoted stands in a passage that was shown, and the citation is that
             # passage's, by turns with and without its lines.
-            shown = next(each for each in answer["results"] if turn.quoted in each["text"])
-            sentences.append(f'"{turn.quoted}" ({shown["citation" if number % 2 else "address"]})')
+            shown = next(each for each in answer["results"] if quoted in each["text"])
+            sentences.append(f'"{quoted}" ({shown["citation" if number % 2 else "address"]})')
         draft = "\n\n".join(sentences)
-        assert [each["state"] for each in await states(client, draft)] == ["there"] * 10
+        assert [each["state"] for each in await states(client, draft)] == ["there"] * 6
 
         edit(vault / "decisions/storage.md", "kept for 35 days", "kept for 90 days")
         edit(
@@ -212,21 +104,15 @@ async def test_ten_answers_are_cited_from_what_was_shown_and_verified_after_edit
         found = await states(client, f"{draft}\n\n{invented}")
 
     assert [each["state"] for each in found] == [
-        *(
-            "there",
-            "changed",
-            "there",
-            "there",
-            "gone",
-            "there",
-            "moved",
-            "moved",
-            "there",
-            "moved",
-        ),
+        "there",
+        "changed",
+        "gone",
+        "moved",
+        "there",
+        "moved",
         "never_there",
     ], found
-    changed, renamed, lines = found[1], found[6], found[9]
+    changed, renamed, lines = found[1], found[3], found[5]
     assert changed["differs"] == "`35` against `90`"
     assert renamed["now"] == "runbooks/release.md#Rollback (line 5)"
     assert lines["now"] == "decisions/queue.md#Retries (line 7)"
