@@ -56,11 +56,10 @@ long: .venv/long
 	$(PYTEST) -m "long and (package or alone)" -rs --durations=10
 	$(PYTEST) --numprocesses 2 -m page --looks=all -rs
 
-# Clients of others, and the official conformance suite, on the server; the TypeScript ones need node and, the first time, the network.
-test-clients: .venv/installed
-	@command -v npm > /dev/null || echo 'node is missing: the TypeScript SDKs, MCP Inspector and the conformance suite are NOT tried, only the Python SDK.'
-	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory tests/clients/node_modules/.package-lock.json; fi
-	THUMBINDEX_CLIENTS=1 $(BIN)/python -m pytest -rs tests/clients
+# Install the clients of others that need node (the TypeScript SDKs, MCP Inspector, the conformance suite), which `make long` runs. The first time it needs the network.
+test-clients:
+	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory tests/clients/node_modules/.package-lock.json; \
+		else echo 'node is missing: the TypeScript SDKs, MCP Inspector and the conformance suite are NOT tried, only the Python SDK.'; fi
 
 tests/clients/node_modules/.package-lock.json: tests/clients/package-lock.json
 	cd tests/clients && npm ci --no-progress --loglevel=error
@@ -75,11 +74,11 @@ test-package: .venv/installed
 	$(UV) --quiet --python $(BIN)/python build hatchling twine uv || $(BIN)/$(PIP) --quiet build hatchling twine uv
 	$(BIN)/python -m pytest -m "package and not long" -rs tests/package
 
-# Every screen of the page in a real browser: Debian's chromium, or the program that CHROMIUM names; skipped with a sentence where there is none.
-# `make test-page PICTURES=docs/plots` keeps the pictures that README and documentation show.
+# Every screen of the page in a real browser, each state in one look: Debian's chromium, or the program that CHROMIUM names; skipped with a sentence where there is none.
+# `make test-page PICTURES=docs/plots` keeps the pictures that README and documentation show; `make test-page ARGS=--looks=all` takes every state light, dark and narrow.
 test-page: .venv/installed
 	$(UV) --quiet --python $(BIN)/python --editable '.[map,page-tests]' || $(BIN)/$(PIP) --quiet --editable '.[map,page-tests]'
-	THUMBINDEX_PAGE=1 THUMBINDEX_PICTURES=$(PICTURES) $(BIN)/python -m pytest -rs --durations=5 tests/page
+	THUMBINDEX_PICTURES=$(PICTURES) $(BIN)/python -m pytest -rs -m page --durations=5 --numprocesses 2 --dist load tests/page $(ARGS)
 
 # Take what the page loads that is not ours (uPlot) from the npm registry anew, and write its hashes down: tests compare the files with them.
 vendor:

@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -28,7 +29,6 @@ from thumbindex.settings import Config
 from thumbindex.testing import FakeEmbedder
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or ""
-ASKED = bool(os.environ.get("THUMBINDEX_PAGE"))
 PICTURES = os.environ.get("THUMBINDEX_PICTURES", "")
 
 BACKUP = (
@@ -62,18 +62,39 @@ NOTES = {
 }
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip all of it where nobody asked for a browser, or there is none."""
-    here = Path(__file__).parent
-    reason = "" if ASKED else "`make test-page` asks for a browser"
-    if ASKED and not CHROMIUM:
-        reason = (
-            "there is no chromium here: install it (`apt-get install chromium`), or name the "
-            "program in CHROMIUM"
-        )
-    for item in items:
-        if reason and here in item.path.parents:
-            item.add_marker(pytest.mark.skip(reason=reason))
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1200, "height": 900}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1200, "height": 900}},
+    "narrow": {
+        "color_scheme": "light",
+        "viewport": {"width": 320, "height": 640},
+        "reduced_motion": "reduce",
+    },
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--looks", choices=("one", "all"), default="one", help="of each state of the page"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that takes `state` and `look` for each of its module's STATES in one look, or in
+    all of them.
+    """
+    if {"state", "look"} <= set(metafunc.fixturenames):
+        takes_all = metafunc.config.getoption("--looks", "one") == "all"
+        states = metafunc.module.STATES
+        pairs = [
+            (state, look) for state in states for look in (LOOKS if takes_all else [look_of(state)])
+        ]
+        metafunc.parametrize(("state", "look"), pairs)
+
+
+def look_of(state: str) -> str:
+    """Return the look of a state where each has one: always the same, whatever states are added."""
+    return list(LOOKS)[zlib.crc32(state.encode()) % len(LOOKS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,23 +229,19 @@ def team(served: Served, tmp_path: Path) -> Iterator[tuple[Served, str]]:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
+    playwright_api = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed (extra `page-tests`)"
+    )
+    pytest.importorskip("axe_playwright_python", reason="axe is not installed (extra `page-tests`)")
+    if not CHROMIUM:
+        pytest.skip(
+            "there is no chromium here: install it (`apt-get install chromium`), or name the "
+            "program in CHROMIUM"
+        )
+    with playwright_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
-
-
-LOOKS: dict[str, dict[str, Any]] = {
-    "light": {"color_scheme": "light", "viewport": {"width": 1200, "height": 900}},
-    "dark": {"color_scheme": "dark", "viewport": {"width": 1200, "height": 900}},
-    "narrow": {
-        "color_scheme": "light",
-        "viewport": {"width": 320, "height": 640},
-        "reduced_motion": "reduce",
-    },
-}
 
 
 def is_of_an_address(message: Any) -> bool:

@@ -4,9 +4,11 @@ the console.
 
 import pytest
 
+pytestmark = pytest.mark.page
+
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
-STATES = {
+SCREENS = {
     "ask-empty": "/",
     "ask-full": "/?q=when+do+two+devices+edit+one+note",
     "ask-filters": "/?q=boil+water&tag=drink&since=2020-01-01",
@@ -35,9 +37,6 @@ STATES = {
     "no-screen": "/nothing",
 }
 
-
-LOOKS = ["light", "dark", "narrow"]
-
 RARE = {
     "empty-ask": ("empty", "/", "There is no Markdown file"),
     "empty-map": ("empty", "/map", "no note on this map yet"),
@@ -51,6 +50,8 @@ RARE = {
     "map-without-extra": ("without-places", "/map", "Places need scikit-learn"),
 }
 """By state: which page of `rare`, an address, and what it says."""
+
+STATES = [*SCREENS, *RARE, "palette"]
 
 
 def unfold(page) -> None:
@@ -71,31 +72,21 @@ def is_for_everybody(page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
 
 
-@pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("state", STATES)
-def test_a_screen_is_for_everybody(open_page, state, look):
-    page = open_page(STATES[state], look)
-    unfold(page)
-    is_for_everybody(page)
-
-
-@pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("state", RARE)
-@pytest.mark.usefixtures("without_sklearn")
-def test_a_screen_in_a_rare_state_is_for_everybody(open_page, rare, state, look):
-    name, path, words = RARE[state]
-    page = open_page(path, look, base_url=rare[name])
-    assert words in page.locator("main").inner_text()
-    unfold(page)
-    is_for_everybody(page)
-
-
-@pytest.mark.parametrize("look", LOOKS)
-def test_the_palette_is_for_everybody(open_page, look):
-    page = open_page("/", look)
-    page.keyboard.press("Control+k")
-    is_for_everybody(page)
-    page.keyboard.type("ta")
-    page.locator("#palette a", has_text="Ask: ta").wait_for()
-    page.locator("#palette summary").click()
+def test_a_screen_is_for_everybody(request, open_page, state, look):
+    if state == "palette":
+        page = open_page("/", look)
+        page.keyboard.press("Control+k")
+        is_for_everybody(page)
+        page.keyboard.type("ta")
+        page.locator("#palette a", has_text="Ask: ta").wait_for()
+        page.locator("#palette summary").click()
+    elif state in RARE:
+        name, path, words = RARE[state]
+        request.getfixturevalue("without_sklearn")
+        page = open_page(path, look, base_url=request.getfixturevalue("rare")[name])
+        assert words in page.locator("main").inner_text()
+        unfold(page)
+    else:
+        page = open_page(SCREENS[state], look)
+        unfold(page)
     is_for_everybody(page)
