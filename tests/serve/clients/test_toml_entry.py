@@ -29,12 +29,6 @@ def test_what_was_put_in_is_taken_out_again_to_the_byte(text: str) -> None:
     assert take_table(put, KEYS) == text
 
 
-@pytest.mark.parametrize("text", FILES.values(), ids=FILES)
-def test_putting_it_in_twice_changes_nothing_more(text: str) -> None:
-    put = put_table(text, KEYS, ENTRY)
-    assert put_table(put, KEYS, ENTRY) == put
-
-
 def test_lines_end_as_those_around_them() -> None:
     assert (
         put_table("a = 1\r\n", KEYS, {"b": 1})

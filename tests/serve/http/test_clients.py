@@ -120,16 +120,6 @@ def test_a_request_is_answered_by_the_id_that_it_has(running: Any, number: int |
     assert event(answered) == {"jsonrpc": "2.0", "id": number, "result": {}}
 
 
-def test_a_client_that_would_resume_a_stream_gets_a_new_one(running: Any) -> None:
-    """The protocol leaves it to the server whether events are kept; none has an id here."""
-    headers = {**session(running), "Last-Event-ID": "17"}
-    with httpx2.stream("GET", running.url, headers=headers, timeout=20) as stream:
-        assert (stream.status_code, stream.headers["content-type"].partition(";")[0]) == (
-            200,
-            "text/event-stream",
-        )
-
-
 @pytest.mark.slow
 def test_who_waits_keeps_nobody_waiting(
     serve: Callable[..., Any], library: Library, place: Path

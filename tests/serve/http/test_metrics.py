@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from thumbindex.model import STATEMENT_BUCKETS, DatabaseStatus, IndexState
+from thumbindex.model import IndexState
 from thumbindex.serve.http.limits import Metrics
 
 LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
@@ -71,44 +71,6 @@ def test_what_is_written_is_the_format() -> None:
         'thumbindex_index_chunks{folder="a \\"b\\"\\\\\\n"}': 7
     }
     assert found["thumbindex_streams"] == {"thumbindex_streams": 3}
-
-
-@pytest.mark.parametrize(
-    ("server", "standby", "lag"),
-    [("db:5432", False, 0.0), ("spare:5432", True, 6.5), ("", False, None)],
-)
-def test_a_database_is_told_of_with_its_standby_where_one_answers(
-    server: str, standby: bool, lag: float | None
-) -> None:
-    status = DatabaseStatus(
-        "db/notes",
-        server,
-        standby,
-        lag,
-        2,
-        3,
-        4,
-        50,
-        1,
-        1.5,
-        0.75,
-        "SELECT 1",
-        (40, 10, *[0] * (len(STATEMENT_BUCKETS) - 1)),
-    )
-    found = read(Metrics().text({}, 0, status).decode())
-    assert found["thumbindex_engine_up"] == {"thumbindex_engine_up": bool(server)}
-    beside = [
-        found.get(f"thumbindex_engine_{part}", {}).get(f"thumbindex_engine_{part}")
-        for part in ("standby", "lag_seconds")
-    ]
-    assert beside == ([None, None] if lag is None else [standby, lag])
-    assert found["thumbindex_engine_pool_waiting"] == {"thumbindex_engine_pool_waiting": 4}
-    assert (
-        found["thumbindex_engine_statement_seconds"][
-            'thumbindex_engine_statement_seconds_bucket{le="+Inf"}'
-        ]
-        == 50
-    )
 
 
 def test_calls_are_counted_by_tool_and_outcome(open_running: Any) -> None:

@@ -132,10 +132,6 @@ def test_an_issuer_cannot_hand_out_the_name_of_a_token_of_ours(
     ) == ["handbook"]
 
 
-def test_tokens_of_the_file_go_beside(guarded: Any) -> None:
-    assert guarded.call("tools/list", guarded.token("bob")).status_code == 200
-
-
 def hostile(issuer: Issuer) -> dict[str, str]:
     now, public = int(time.time()), issuer.keys["one"].public_key()
     pem = public.public_bytes(
@@ -217,16 +213,6 @@ def test_a_client_finds_the_issuer(guarded: Any, issuer: Issuer) -> None:
         metadata["authorization_servers"],
         metadata["scopes_supported"],
     ) == (URL, [issuer.url], ["notes"])
-
-
-def test_metrics_are_for_the_scope_that_is_named(guarded: Any, issuer: Issuer) -> None:
-    statuses = [
-        guarded.ask(
-            "/metrics", headers={"Authorization": f"Bearer {issuer.sign(scope=scope)}"}
-        ).status_code
-        for scope in ("notes", "notes metrics")
-    ]
-    assert statuses == [403, 200]
 
 
 def test_a_session_belongs_to_one_subject(guarded: Any, issuer: Issuer) -> None:

@@ -1,7 +1,6 @@
 """Ask: an address says the whole question, the page and its twin the whole answer."""
 
 import json
-import os
 from pathlib import Path
 
 from thumbindex.serve.opening import Opening
@@ -113,20 +112,3 @@ def test_each_line_of_a_passage_stands_once_and_in_order(vault_copy, browse, tag
     assert text.count("Line 7 of words.") == 1
     assert "lines before" in text
     assert "lines after" in text
-
-
-def test_the_newest_notes_stand_as_list_has_them_and_those_without_a_day_behind_by_their_files_time(
-    vault_copy, browse
-):
-    texts = {
-        "dated.md": "---\ndate: 2020-01-01\n---\n# Dated\n",
-        "older.md": "# Older\n\nWords.\n",
-        "newer.md": "# Newer\n\nWords.\n",
-    }
-    library = vault_copy(texts)
-    for name, seconds in (("older.md", 1e9), ("newer.md", 2e9)):
-        os.utime(library.folders[0][1] / name, (seconds, seconds))
-    library.index(words_only=True)
-    page = browse(library).get("/").text
-    assert page.index("2020-01-01") < page.index("Newer") < page.index("Older")
-    assert "2001-09-09" not in page  # a copy gives every file the time at which it was made

@@ -99,16 +99,3 @@ def test_the_source_of_a_very_long_note_is_shown_around_the_cited_lines(
     ]
     assert "L9000" in ids
     assert len(ids) < 10_000
-
-
-def test_notes_of_one_title_are_told_apart_and_a_sentence_comes_once(vault_copy, browse, tags_of):
-    twins = {
-        "a.md": "# Plan\n\nOf a.\n",
-        "b.md": "# Plan\n\nOf b.\n",
-        "c.md": "# C\n\n[[a]] and [[b]] and [[a]] again.\n",
-    }
-    library = browse(vault_copy(twins))
-    around = tags_of(library.get("/note/vault0/c.md").text).text
-    assert "a.md" in around
-    assert "b.md" in around
-    assert tags_of(library.get("/note/vault0/a.md").text).text.count("and [[a]] again.") == 1
