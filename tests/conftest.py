@@ -2,7 +2,6 @@
 on the spot.
 """
 
-import importlib.util
 import json
 import os
 import re
@@ -11,16 +10,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 CACHE = Path(__file__).parents[1] / ".cache"
 
-if importlib.util.find_spec("hypothesis"):  # `make test-base` does without
-    import hypothesis
-
-    # no example fails because the machine is busy
-    hypothesis.settings.register_profile("patient", deadline=None)
-    hypothesis.settings.load_profile("patient")
+# no example fails because the machine is busy
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 # what several folders of tests share lies here, and is imported by its name
 sys.path.insert(0, str(Path(__file__).parent))
@@ -50,37 +47,6 @@ from thumbindex.encode.models import (  # noqa: E402
 )
 from thumbindex.settings import EmbedSettings  # noqa: E402
 from weights import published_weights  # noqa: E402
-
-SLOW = (
-    "closed/",
-    "corpus/test_corpora.py",
-    "encode/test_build.py",
-    "encode/test_export.py",
-    "faults/",
-    "platforms/test_children.py",
-    "serve/http/test_clients.py",
-    "serve/http/test_serving.py",
-    "serve/test_live.py",
-    "serve/test_local_processes.py",
-    "serve/test_processes.py",
-    "serve/test_stdio.py",
-    "serve/test_tune.py",
-    "study/test_frozen.py",
-    "study/test_rates.py",
-    "study/test_tune.py",
-)
-"""What takes more than half of the suite's time, or looks at times and needs a quiet machine: `make
-test-slow` runs it, and `.ci/run` runs both.
-"""
-
-
-def pytest_collection_modifyitems(items):
-    """Mark what is slow."""
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.relative_to(here).as_posix().startswith(SLOW):
-            item.add_marker(pytest.mark.slow)
-
 
 _FORMS = {"private_form": "private", "open_form": "not private"}
 _ROW = re.compile(r"^\| (.+?) \| (`+)( ?)(.+)\3\2 \|$", re.M)
@@ -151,7 +117,8 @@ def tiny_bert(tmp_path_factory):
     to export.
     """
     return _save_bert(
-        pytest.importorskip("transformers").BertModel, tmp_path_factory.mktemp("tiny-bert")
+        pytest.importorskip("transformers", reason="the extra `models` is not installed").BertModel,
+        tmp_path_factory.mktemp("tiny-bert"),
     )
 
 
@@ -164,7 +131,9 @@ def tiny_card(tiny_bert, model_cache):
 def tiny_cross_encoder(tmp_path_factory):
     """Make a folder with an untrained cross-encoder of one output."""
     return _save_bert(
-        pytest.importorskip("transformers").BertForSequenceClassification,
+        pytest.importorskip(
+            "transformers", reason="the extra `models` is not installed"
+        ).BertForSequenceClassification,
         tmp_path_factory.mktemp("tiny-cross-encoder"),
         num_labels=1,
     )

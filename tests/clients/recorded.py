@@ -4,8 +4,8 @@ answers it sees, for how many tokens and turns.
 `recorded.json` holds, for each task, the calls in the order in which the model would make them from
 the tool list and the instructions alone, and where the answer stands: a note, and a few words of
 its text. Calls are played until an answer shows these words. `{first citation}` stands for the
-first citation of the answer before. `make client-figures` prints the figures; `test_recorded.py`
-keeps them.
+first citation of the answer before. `python tests/clients/recorded.py` prints the figures;
+`test_recorded.py` keeps them.
 """
 
 from __future__ import annotations

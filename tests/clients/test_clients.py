@@ -1,7 +1,5 @@
 """Clients that others have written, on the server as a process: the SDK of Python, and in
 `make long` those of TypeScript, MCP Inspector and the conformance suite.
-
-`make test-clients` installs what the latter need by npm.
 """
 
 import json
@@ -31,7 +29,7 @@ def node() -> str:
     """Return the program that runs the clients of npm."""
     found = shutil.which("node")
     if not found or not MODULES.is_dir():
-        pytest.skip("node is missing, or `make test-clients` has not installed its packages")
+        pytest.skip("node is missing, or `npm ci` has not run in tests/clients")
     return found
 
 
