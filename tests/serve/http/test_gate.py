@@ -542,6 +542,7 @@ def test_a_proxy_is_believed_where_it_is_configured(
 LARGE = static("vendor/uplot/uPlot.iife.min.js")
 
 WAITING = {
+    "idle": b"",
     "half a head": b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: ",
     "half a body": b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
     "half a form": (
@@ -635,7 +636,6 @@ def test_a_connection_that_waits_beyond_the_limit_is_closed(serve: Callable[...,
 def test_a_stranger_with_connections_that_wait_keeps_nobody_out(
     serve: Callable[..., Any], form: str
 ) -> None:
-    """On a busy machine a request may be told to come again, while a closed one is cleaned up."""
     with serve(page=True, rate=0.0, connections=20, body_seconds=30.0) as running:
         token = running.token("alice")
         with stranger(running, 40, WAITING[form]):
@@ -643,8 +643,7 @@ def test_a_stranger_with_connections_that_wait_keeps_nobody_out(
                 running.ask(path, headers=token).status_code
                 for path in ("/ask.json?q=leave", "/health") * 10
             ]
-    assert set(statuses) <= {200, 503}
-    assert statuses.count(200) >= 15
+    assert statuses == [200] * 20
 
 
 def test_a_stranger_who_does_not_read_answers_keeps_nobody_out(serve: Callable[..., Any]) -> None:

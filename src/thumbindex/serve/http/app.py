@@ -219,6 +219,7 @@ def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol
     """
     seconds, most = settings.body_seconds, settings.connections
     waiting: WaitingConnections[Patient] = WaitingConnections(most_waiting, max(1, most // _SHARE))
+    closed: set[Patient] = set()  # while they waited; their requests are about to end
 
     class Patient(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -226,14 +227,21 @@ def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol
             self._last: object = None
             self._look = self.loop.call_later(seconds, self._close_idle)
             self._address = network_of(self.client[0] if self.client else "")
+            self._answer, self.app = self.app, self._answer_to_the_end
             for each in waiting.surplus(self._address):
                 each._drop()
             self._note_waiting()
 
+        async def _answer_to_the_end(self, scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                await self._answer(scope, receive, send)
+            finally:
+                closed.discard(self)
+
         def connection_lost(self, exc: Exception | None) -> None:
             self._look.cancel()
+            self._note_closed()
             super().connection_lost(exc)
-            waiting.end(self)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -252,7 +260,8 @@ def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol
             self._note_waiting()
 
         def handle_events(self) -> None:
-            self.limit_concurrency = most + len(waiting)  # uvicorn counts all connections
+            # uvicorn counts all connections, and all requests
+            self.limit_concurrency = most + len(waiting) + len(closed)
             super().handle_events()
 
         def _note_waiting(self) -> None:
@@ -262,8 +271,18 @@ def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol
             elif self in self.connections:
                 waiting.begin(self, self._address)
 
-        def _drop(self) -> None:
+        def _note_closed(self) -> None:
             waiting.end(self)
+            cycle = self.cycle
+            if (
+                cycle
+                and not cycle.response_complete
+                and (cycle.more_body or self.flow.write_paused)
+            ):
+                closed.add(self)
+
+        def _drop(self) -> None:
+            self._note_closed()
             self.connections.discard(self)
             self.transport.abort()
 
