@@ -8,6 +8,7 @@ from click.testing import Result
 from mcp.server.lowlevel.server import Server
 from typer.testing import CliRunner
 
+from notes import write
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
 from thumbindex.serve.cli import app
@@ -35,9 +36,8 @@ NOTES = {
 def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("notes") / "vault"
     for path, text in NOTES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
-    (root.parent / "secret.md").write_text("# Secret\n\nNever to be read.\n", encoding="utf-8")
+        write(root / path, text)
+    write(root.parent / "secret.md", "# Secret\n\nNever to be read.\n")
     return root
 
 
@@ -99,5 +99,25 @@ def run(
         return CliRunner().invoke(
             app, [command, "--folder", str(vault), "--index", str(indexes), *arguments], obj=opener
         )
+
+    return run_it
+
+
+@pytest.fixture
+def run_in(
+    open_fake: Callable[[Opening], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
+    """Run a command over a folder of the test's own, with its index in `tmp_path`."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    def run_it(
+        folder: Path,
+        command: str,
+        *arguments: str,
+        opener: Callable[[Opening], Library] = open_fake,
+        stdin: str | None = None,
+    ) -> Result:
+        place = ["--folder", str(folder), "--index", str(tmp_path / "index")]
+        return CliRunner().invoke(app, [command, *place, *arguments], obj=opener, input=stdin)
 
     return run_it

@@ -3,19 +3,16 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import jsonschema
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from notes import write
+from schemas import checked
 from thumbindex.serve.cli import app
-from thumbindex.serve.clients.install import own_command
-
-SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "install.json"
 
 Install = Callable[..., Result]
 
@@ -113,7 +110,7 @@ def test_without_a_folder_the_configured_ones_are_left_to_the_configuration(
     install: Install, home: Path
 ) -> None:
     own = home / "own.toml"
-    own.write_text(f"[folders]\nwork = {json.dumps(str(home / 'notes'))}\n", encoding="utf-8")
+    write(own, f"[folders]\nwork = {json.dumps(str(home / 'notes'))}\n")
     install("claude-code", "--config", str(own))
     assert entry(home)["args"] == ["serve", "--config", str(own)]
 
@@ -163,8 +160,7 @@ def test_a_second_run_changes_nothing_and_says_so(install: Install, home: Path) 
 
 
 def test_what_was_installed_is_gone_without_a_trace(install: Install, home: Path) -> None:
-    (home / ".claude").mkdir()
-    (home / ".claude" / "CLAUDE.md").write_text("Be brief.", encoding="utf-8")
+    write(home / ".claude" / "CLAUDE.md", "Be brief.")
     install("claude-code")
     assert files(home) == {
         ".claude.json",
@@ -194,20 +190,8 @@ def test_another_folder_replaces_the_first_one_aloud_and_leaves_nothing_behind(
     assert files(home) == set()
 
 
-def test_instructions_are_left_alone_where_that_is_asked_for(install: Install, home: Path) -> None:
-    install("claude-code", "--no-instructions")
-    assert files(home) == {".claude.json"}
-    install("claude-code")
-    install("claude-code", "--uninstall", "--no-instructions")
-    assert files(home) == {".claude/CLAUDE.md"}
-
-
-def test_a_client_without_a_file_of_instructions_is_told_what_to_add(install: Install) -> None:
-    assert "Cursor reads no file of lasting instructions." in install("cursor").stdout
-
-
 def test_one_broken_file_keeps_the_other_from_being_written(install: Install, home: Path) -> None:
-    (home / ".claude.json").write_text("{", encoding="utf-8")
+    write(home / ".claude.json", "{")
     result = install("claude-code")
     assert (result.exit_code, files(home)) == (2, {".claude.json"})
     assert (
@@ -216,62 +200,16 @@ def test_one_broken_file_keeps_the_other_from_being_written(install: Install, ho
     ) in result.stderr
 
 
-def test_an_unknown_client_is_answered_with_the_known_ones(install: Install) -> None:
-    assert "There is no client 'coursor'. Did you mean cursor?" in install("coursor").stderr
-
-
 def test_what_it_did_as_json_fits_its_schema(install: Install, home: Path) -> None:
-    (home / ".cursor").mkdir()
-    (home / ".cursor" / "mcp.json").write_text("{}", encoding="utf-8")
-    payload = json.loads(install("Cursor", "--json").stdout)
-    jsonschema.validate(payload, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    write(home / ".cursor" / "mcp.json", "{}")
+    payload = checked(install("Cursor", "--json"), "install")
     assert payload["files"][0]["backup"] == str(home / ".cursor" / "mcp.json.thumbindex-backup")
-
-
-def test_a_program_is_named_by_the_path_that_started_it_else_by_its_python(tmp_path: Path) -> None:
-    script, python = tmp_path / "thumbindex", tmp_path / "bin" / "python"
-    assert own_command(tmp_path / "pytest", python) == [str(python), "-P", "-m", "thumbindex"]
-    script.touch()
-    assert own_command(script, python) == [str(script)]
-    python.parent.mkdir()
-    (python.parent / "thumbindex.exe").touch()
-    assert own_command(tmp_path / "__main__.py", python) == [str(python.parent / "thumbindex.exe")]
-
-
-@pytest.mark.skipif(sys.platform in {"win32", "darwin"}, reason="file names there are always text")
-def test_a_folder_whose_name_is_no_text_is_refused(install: Install, home: Path) -> None:
-    folder = os.fsencode(home / "notes") + b"/caf\xe9"
-    os.mkdir(folder)  # noqa: PTH102 - a path of bytes
-    result = install("claude-code", "--folder", os.fsdecode(folder))
-    assert (result.exit_code, files(home)) == (2, set())
-
-
-def test_without_a_client_those_on_this_machine_are_listed_with_their_commands(
-    install: Install, home: Path
-) -> None:
-    none = install()
-    (home / ".codex").mkdir()
-    (home / ".cursor").mkdir()
-    found = install()
-    assert (none.exit_code, none.stdout.splitlines()[0]) == (
-        0,
-        "No client that this command knows was found on this machine.",
-    )
-    assert found.stdout.splitlines()[:3] == [
-        "Found on this machine:",
-        "  Cursor  thumbindex install cursor --folder DIR",
-        "  Codex   thumbindex install codex --folder DIR",
-    ]
-    assert [
-        each["name"] for each in json.loads(install("--json").stdout)["clients"] if each["found"]
-    ] == ["cursor", "codex"]
 
 
 @pytest.mark.parametrize(
     ("client", "file", "keys", "folder"),
     [
         ((), ".mcp.json", "mcpServers", "docs"),
-        (("vscode",), ".vscode/mcp.json", "servers", "${workspaceFolder}/docs"),
         (("cursor",), ".cursor/mcp.json", "mcpServers", "${workspaceFolder}/docs"),
     ],
 )

@@ -13,6 +13,7 @@ from click.testing import Result
 from mcp import Client
 from typer.testing import CliRunner
 
+from notes import write
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
@@ -33,11 +34,8 @@ GONE = (
 @pytest.fixture
 def kitchen(tmp_path: Path) -> Path:
     root = tmp_path / "my notes"
-    root.mkdir()
-    (root / "tea & milk; (1).md").write_text(TEA, encoding="utf-8")
-    (root / "dark.md").write_text(
-        "# Dark\n\nKeep dry leaves of tea in a dark wood.\n", encoding="utf-8"
-    )
+    write(root / "tea & milk; (1).md", TEA)
+    write(root / "dark.md", "# Dark\n\nKeep dry leaves of tea in a dark wood.\n")
     return root
 
 
@@ -70,10 +68,10 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
     def make(name: str, code: int = 0) -> Path:
         (tmp_path / "bin").mkdir(exist_ok=True)
         program, ran = tmp_path / "bin" / name, tmp_path / f"{name}.ran"
-        program.write_text(
+        write(
+            program,
             f"#!{sys.executable}\nimport json, sys\njson.dump(sys.argv[1:], "
             f"open({str(ran)!r}, 'w'))\nsys.exit({code})\n",
-            encoding="utf-8",
         )
         program.chmod(0o755)
         monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
@@ -104,31 +102,6 @@ def test_a_result_is_opened_in_the_editor_at_its_line(
     assert json.loads(ran.with_name("code.ran").read_text()) == [
         "--goto",
         f"{kitchen / 'dark.md'}:3",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("editor", "arguments"),
-    [
-        ("nvim", ["+7", "PATH"]),
-        ("nano", ["+7", "PATH"]),
-        ("emacs", ["+7", "PATH"]),
-        ("codium", ["--goto", "PATH:7"]),
-        ("cursor", ["--goto", "PATH:7"]),
-        ("hx", ["PATH:7"]),
-        ("subl", ["PATH:7"]),
-        ("zed", ["PATH:7"]),
-        ("my-own-editor", ["PATH"]),
-    ],
-)
-def test_each_editor_is_told_the_line_in_its_own_way(
-    script: Callable[[str], Path], editor: str, arguments: list[str]
-) -> None:
-    program = script(editor).with_name("bin") / editor
-    path = Path("/notes/{x} $(y).md")
-    assert editor_command([editor], path, 7) == [
-        str(program),
-        *(each.replace("PATH", str(path)) for each in arguments),
     ]
 
 
@@ -163,34 +136,6 @@ def test_without_an_editor_a_vaults_note_opens_in_obsidian_and_any_other_with_th
     assert f"There is no `{opener}` to open it with: set $EDITOR" in run("open").stderr
 
 
-def test_what_would_be_opened_can_be_printed_with_its_line_whether_an_editor_is_set_or_not(
-    query: Run, run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    query("keep tea leaves dry")
-    for given in ((), ("--with", "editor")):
-        assert run("open", "2", "--print", *given).stdout == f"{kitchen / 'dark.md'}:3\n"
-    assert (
-        run("open", "2", "--print", "--with", "vscode").stdout
-        == f"vscode://file{str(kitchen).replace(' ', '%20')}/dark.md:3\n"
-    )
-    monkeypatch.setenv("EDITOR", "vim")
-    assert run("open", "2", "--print").stdout == f"{kitchen / 'dark.md'}:3\n"
-
-
-def test_an_editor_that_is_not_there_or_fails_is_told_of(
-    query: Run, run: Run, script: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    query("keep tea leaves dry")
-    for editor, code, says in (
-        ("nosuchthing", 2, "There is no program 'nosuchthing', which $VISUAL or $EDITOR names"),
-        ("vim 'x", 2, "$EDITOR cannot be read (No closing quotation): vim 'x"),
-        (str(script("vim", 3).with_name("bin") / "vim"), 3, "vim ended with exit code 3."),
-    ):
-        monkeypatch.setenv("EDITOR", editor)
-        result = run("open")
-        assert (result.exit_code, says in result.stderr) == (code, True)
-
-
 def test_wrong_use_is_told_in_a_sentence(query: Run, run: Run) -> None:
     assert "There is no last answer: ask with `thumbindex query` first." in run("open").stderr
     query("keep tea leaves dry")
@@ -207,35 +152,26 @@ def test_wrong_use_is_told_in_a_sentence(query: Run, run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("change", ["gone", "private", "outside", "folder gone", "index gone"])
+@pytest.mark.parametrize("change", ["gone", "private", "outside", "index gone"])
 def test_a_note_that_may_not_be_read_any_more_is_not_opened_nor_named(
     query: Run, run: Run, kitchen: Path, tmp_path: Path, change: str
 ) -> None:
     query("keep tea leaves dry")
     note = kitchen / "tea & milk; (1).md"
     if change == "private":
-        note.write_text(f"---\nprivate: true\n---\n{TEA}", encoding="utf-8")
+        write(note, f"---\nprivate: true\n---\n{TEA}")
     elif change == "outside":
         note.rename(tmp_path / "outside.md")
         note.symlink_to(tmp_path / "outside.md")
     elif change == "gone":
         note.unlink()
     else:
-        shutil.rmtree(kitchen if change == "folder gone" else tmp_path / "index")
+        shutil.rmtree(tmp_path / "index")
     for only in ((), ("--print",)):
         result = run("open", "1", *only)
         assert (result.exit_code, result.stdout) == (2, "")
         assert f"Result 1 of the last answer {GONE}" in result.stderr
         assert "tea" not in result.stderr
-
-
-def test_a_note_that_has_become_shorter_is_opened_at_its_last_line(
-    query: Run, run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    query("keep tea leaves dry")
-    (kitchen / "tea & milk; (1).md").write_text("# Tea\n", encoding="utf-8")
-    monkeypatch.setenv("EDITOR", "vim")
-    assert run("open", "--print").stdout == f"{kitchen / 'tea & milk; (1).md'}:1\n"
 
 
 def test_what_is_remembered_is_for_the_users_eyes_and_holds_no_text(
@@ -259,39 +195,18 @@ def test_an_answer_for_a_program_is_not_remembered(query: Run, state: Path) -> N
     assert not state.exists()
 
 
-def test_of_an_answer_that_lists_files_the_nth_path_is_what_open_n_opens(
-    query: Run, run: Run, kitchen: Path
-) -> None:
-    more = "".join(
-        f"## Kind {n}\n\nKeep tea leaves of kind {n} dry. {'Some more of it. ' * 90}\n\n"
-        for n in range(3)
-    )
-    (kitchen / "tea & milk; (1).md").write_text(f"{TEA}\n{more}", encoding="utf-8")
-    assert query("keep tea leaves dry").stdout.count("tea & milk; (1).md:") > 1
-    paths = query("keep tea leaves dry", "--files").stdout.splitlines()
-    opened = [run("open", str(number), "--print").stdout for number in (1, 2)]
-    assert [each.rpartition(":")[0] for each in opened] == paths
-    assert "the last answer has 2 results" in run("open", "3").stderr
-
-
 def test_where_nothing_can_be_written_a_question_is_answered_all_the_same(
     query: Run, state: Path
 ) -> None:
-    state.parents[2].write_text("a file where the folder should be", encoding="utf-8")
+    write(state.parents[2], "a file where the folder should be")
     result = query("keep tea leaves dry")
     assert (result.exit_code, result.stderr.count("state")) == (0, 0)
 
 
 def test_what_cannot_be_read_is_no_answer(query: Run, run: Run, state: Path) -> None:
     query("keep tea leaves dry")
-    for text in (
-        "",
-        "[]",
-        "{}",
-        '{"format": 2, "opening": [], "places": []}',
-        '{"format": 1, "opening": 5, "places": [1]}',
-    ):
-        state.write_text(text, encoding="utf-8")
+    for text in ("", '{"format": 1, "opening": 5, "places": [1]}'):
+        write(state, text)
         assert "There is no last answer" in run("open").stderr
 
 
@@ -308,24 +223,9 @@ def test_forgetting_a_folder_erases_the_answer_that_came_from_it(
     run("forget", "--folder", str(other), "--index", str(tmp_path / "index"))
     assert not state.exists()
     query("keep tea leaves dry")
-    state.write_text("damaged", encoding="utf-8")
+    write(state, "damaged")
     run("forget", "--folder", str(kitchen), "--index", str(tmp_path / "index"))
     assert not state.exists()
-
-
-def test_the_options_of_the_question_hold_when_its_result_is_opened(
-    query: Run, run: Run, kitchen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(kitchen)
-    (tmp_path / "own.toml").write_text("[query]\nlimit = 3\n", encoding="utf-8")
-    assert (
-        run(
-            "query", "--config", "../own.toml", "--index", "../index", "keep tea leaves dry"
-        ).exit_code
-        == 0
-    )
-    monkeypatch.chdir(tmp_path)
-    assert run("open", "--print").stdout == f"{kitchen / 'tea & milk; (1).md'}:7\n"
 
 
 @pytest.mark.anyio

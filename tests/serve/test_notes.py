@@ -1,24 +1,18 @@
 """The commands over single notes and their links."""
 
 import json
-import os
-import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
 from click.testing import Result
-from typer.testing import CliRunner
 
+from notes import write
+from schemas import checked
 from thumbindex.library import Library
-from thumbindex.serve.cli import app
 from thumbindex.serve.notes import index_words, up_to_date
 from thumbindex.serve.opening import Opening
 from thumbindex.text import text_digest
-
-SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
 
 NOTES = {
     "tea.md": (
@@ -48,35 +42,8 @@ def kitchen(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(
-    kitchen: Path,
-    tmp_path: Path,
-    open_fake: Callable[[Opening], Library],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Run:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-
-    def run_it(command: str, *arguments: str, folder: Path = kitchen) -> Result:
-        return CliRunner().invoke(
-            app,
-            [command, "--folder", str(folder), "--index", str(tmp_path / "index"), *arguments],
-            obj=open_fake,
-        )
-
-    return run_it
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-
-
-def checked(result: Result, schema: str) -> Any:
-    payload = json.loads(result.stdout)
-    jsonschema.validate(
-        payload, json.loads((SCHEMAS / f"{schema}.json").read_text(encoding="utf-8"))
-    )
-    return payload
+def run(kitchen: Path, run_in: Run) -> Run:
+    return lambda *arguments: run_in(kitchen, *arguments)
 
 
 def test_a_note_is_printed_whole_by_heading_or_by_lines(run: Run) -> None:
@@ -97,27 +64,14 @@ def test_a_note_is_printed_whole_by_heading_or_by_lines(run: Run) -> None:
 @pytest.mark.parametrize(
     ("written", "path", "lines"),
     [
-        ("tea.md", "tea.md", (1, 11)),
         ("tea", "tea.md", (1, 11)),
         ("Brewing", "how/brewing.md", (1, 8)),
-        ("how/index", "how/index.md", (1, 3)),
-        ("tea.md#Storage", "tea.md", (5, 8)),
-        ("tea#Storage", "tea.md", (5, 8)),
-        ("tea.md (lines 5-7)", "tea.md", (5, 7)),
         ("tea.md#Storage (line 7)", "tea.md", (7, 7)),
-        ("kitchen: how/brewing.md", "how/brewing.md", (1, 8)),
-        ("kitchen: tea.md#Storage (lines 5-7)", "tea.md", (5, 7)),
-        ("tea.md:7", "tea.md", (7, 7)),
         ("tea.md:5-7", "tea.md", (5, 7)),
         ("## 1. kitchen: tea.md#Storage (lines 5-7)", "tea.md", (5, 7)),
-        ("2. tea.md (lines 5–7)", "tea.md", (5, 7)),
         ("`tea.md#Storage`", "tea.md", (5, 8)),
         ("tea.md (0.83)", "tea.md", (1, 11)),
-        ("tea.md#Tea > Storage", "tea.md", (5, 8)),
         ("Tea > Storage", "tea.md", (5, 8)),
-        ("how/brewing.md > Brewing > Water", "how/brewing.md", (6, 8)),
-        ("tea.md#Tea#Storage", "tea.md", (5, 8)),
-        ("Why that is so", "why/index.md", (1, 9)),
         ("reasons", "why/index.md", (1, 9)),
         ("Why that is so > the-deeper-why", "why/index.md", (9, 9)),
         ("[[brewing#Water|how]]", "how/brewing.md", (6, 8)),
@@ -134,7 +88,7 @@ def test_a_note_is_named_as_answers_name_it(
 
 @pytest.mark.parametrize(
     "written",
-    ["brewing.md", "./brewing.md", "../how/brewing.md (lines 6-8)", "ABSOLUTE", "ABSOLUTE:6"],
+    ["./brewing.md", "../how/brewing.md (lines 6-8)", "ABSOLUTE:6"],
 )
 def test_a_note_is_named_from_the_current_directory_and_by_its_whole_path(
     run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch, written: str
@@ -166,15 +120,8 @@ def test_the_path_in_the_folder_comes_before_that_from_the_current_directory(
             ),
         ),
         (("read", "why"), "'why' is a directory: `outline` lists the documents in it."),
-        (("related", "why"), "'why' is a directory: `outline` lists the documents in it."),
         (("read", "tae.md"), "No document 'tae.md' in the index. Nearest: tea.md."),
-        (("read", "1. tae.md#Storage (lines 5-7)"), "Nearest: tea.md."),
-        (("read", "tea > Strage"), "tea.md has no heading 'Strage'. Nearest: Storage."),
         (("read", "tea.md#Strage"), "tea.md has no heading 'Strage'. Nearest: Storage."),
-        (
-            ("read", "tea.md", "--lines", "7-5"),
-            "`lines` must run from a line to a later one, counted from 1, not '7-5'.",
-        ),
         (
             ("read", "tea.md", "--lines", "99"),
             "tea.md has lines 1 to 11: 99 to 99 is no range of them.",
@@ -183,14 +130,8 @@ def test_the_path_in_the_folder_comes_before_that_from_the_current_directory(
             ("read", "tea.md", "--lines", "1", "--heading", "Tea"),
             "`heading` and `lines` exclude each other: give one of them.",
         ),
-        (
-            ("read", "tea.md", "brewing.md", "--lines", "1"),
-            "--heading and --lines go with one note",
-        ),
-        (("read", "/etc/passwd"), "No document '/etc/passwd' in the index."),
         (("read", "../secret.md"), "No document '../secret.md' in the index."),
         (("outline", "how/*"), "for a glob: `thumbindex list --path 'how/*'`."),
-        (("related", "tea.md", "--limit", "0"), "--limit 0: ask for 1 to 100"),
     ],
 )
 def test_wrong_use_is_told_in_a_sentence(
@@ -242,18 +183,6 @@ def test_several_notes_are_printed_one_after_the_other_and_what_is_not_there_is_
         ["tea.md", "how/brewing.md"],
         ["tae.md"],
     )
-
-
-def test_a_title_of_several_notes_says_which_they_are(run: Run, kitchen: Path) -> None:
-    write(kitchen / "twin.md", "# Brewing again\n")
-    write(kitchen / "how/twins.md", "---\naliases: [Brewing again]\n---\n")
-    write(kitchen / "hidden.md", "---\nprivate: true\n---\n# Brewing again\n")
-    found = run("related", "Brewing again")
-    assert (found.exit_code, "hidden" in found.stderr) == (2, False)
-    assert (
-        "'Brewing again' is the name of several documents: how/twins.md, twin.md. Give the "
-        "path of one."
-    ) in found.stderr
 
 
 def test_two_folders_with_one_path_are_told_apart_by_their_names(run: Run, tmp_path: Path) -> None:
@@ -323,28 +252,6 @@ def test_broken_links_are_listed_with_their_lines(
         ("how/brewing.md", 8, "lemon"),
         ("how/brewing.md", 8, "cups.md"),
     ]
-
-
-def test_a_run_that_found_broken_links_says_by_which_command_over_the_same_folder_they_are_listed(
-    run: Run, kitchen: Path, tmp_path: Path
-) -> None:
-    over = f"--folder {kitchen} --index {tmp_path / 'index'}"
-    assert f"3 broken: `thumbindex broken {over}` names them" in " ".join(
-        run("index").stdout.split()
-    )
-
-
-def test_on_a_terminal_the_place_of_a_broken_link_is_a_link(
-    run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm-256color"}.items():
-        monkeypatch.setenv(name, value)
-    line = next(each for each in run("broken").stdout.splitlines() if "milk" in each)
-    address, place = re.findall(
-        r"\x1b\]8;[^;]*;(file://[^\x1b]*)\x1b\\(?:\x1b\[[\d;]*m)?([^\x1b]*)", line
-    )[0]
-    assert (address.endswith("/kitchen/tea.md"), place) == (True, str(kitchen / "tea.md"))
-    assert line.endswith("  [[milk]]")
 
 
 def test_where_no_link_is_broken_the_exit_code_is_1(run: Run) -> None:
@@ -418,13 +325,6 @@ def test_escape_sequences_in_notes_never_reach_the_terminal(run: Run, kitchen: P
     write(kitchen / "evil.md", "# Evil\n\n\x1b]0;owned\x07 [[x\x1b[2J]]\n")
     for command in (("read", "evil"), ("outline", "evil"), ("related", "evil"), ("broken",)):
         assert "\x1b" not in run(*command).stdout
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
-def test_a_name_of_several_lines_takes_one(run: Run, kitchen: Path) -> None:
-    write(kitchen / "two\nlines.md", "# Two\n\n[[nowhere]]\n")
-    assert f"{kitchen}/two lines.md:3  [[nowhere]]\n" in run("broken").stdout
-    assert run("read", "two lines.md").stdout.startswith("two lines.md (lines 1-3 of 3)\n")
 
 
 @pytest.mark.parametrize("when", ["before it is asked", "while it is asked"])
