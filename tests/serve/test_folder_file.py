@@ -4,23 +4,20 @@ as it is started again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from notes import write
 from servers import ServerProcess
+from waiting import until
+
+pytestmark = pytest.mark.slow
 
 WORDS = ["--set=serve.watch.reconcile_seconds=0.5", "--set=serve.watch.quiet_ms=50"]
-NUMBER = f"x = {'1' * 5_000}\n"
 OWN = '[corpus.private]\nglobs = ["diary*.md"]\n'
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
 
 
 def call(server: ServerProcess, tool: str, **arguments: Any) -> Mapping[str, Any]:
@@ -32,19 +29,18 @@ def call(server: ServerProcess, tool: str, **arguments: Any) -> Mapping[str, Any
 
 def answered(server: ServerProcess, wanted: set[str], query: str = "apples") -> set[str]:
     """Ask until these notes are among the answers, or it is too late."""
-    until, found = time.monotonic() + 60, set[str]()
-    while time.monotonic() < until and not wanted <= found:
-        found = {
-            each["path"]
-            for each in call(server, "query", query=query, limit=20, wait_fresh=5)["results"]
-        }
+    found = set[str]()
+
+    def are_found() -> bool:
+        results = call(server, "query", query=query, limit=20, wait_fresh=1)["results"]
+        found.update(each["path"] for each in results)
+        return wanted <= found
+
+    until(are_found, 60)
     return found
 
 
-@pytest.mark.parametrize(
-    "hostile",
-    [NUMBER, f"x = {'[' * 5_000}", f"{'a.' * 40_000}a = 1", "[query.fuse]\nlimit = 1000000000\n"],
-)
+@pytest.mark.parametrize("hostile", [f"x = {'[' * 5_000}", "[query.fuse]\nlimit = 1000000000\n"])
 def test_a_hostile_own_file_stops_no_server_and_its_change_shows_no_private_note(
     tmp_path: Path, hostile: str
 ) -> None:
@@ -61,6 +57,7 @@ def test_a_hostile_own_file_stops_no_server_and_its_change_shows_no_private_note
         "--index",
         str(tmp_path / "index"),
         *WORDS,
+        f"--set=encode.embed.model={tmp_path / 'absent'}",
     ]
     with ServerProcess(options) as server:
         assert answered(server, {"fruit.md", "pie.md"}) == {"fruit.md", "pie.md"}

@@ -5,7 +5,6 @@ anything is there.
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,165 +20,90 @@ from mcp.shared.exceptions import MCPError
 from typer.testing import CliRunner
 
 from thumbindex.corpus.read import read_bytes
-from thumbindex.corpus.walk import walk
-from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
 from thumbindex.model import Problem
 from thumbindex.serve.background import Background
 from thumbindex.serve.cli import app
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.replies import complete, list_page
 from thumbindex.settings import CorpusSettings
 
 SECRET = "Xylographique"
 """What stands in every file outside the folder."""
 
-UP = (
-    "..",
-    "%2e%2e",
-    "%2E.",
-    "%252e%252e",
-    "..%00",
-    "．．",
-    "。。",
-    "‥",
-    "\u2024\u2024",
-    ".%2e",
-    "..;",
-    "....",
-    "..\u200b",
-    "\u202e..",
-    "%c0%ae%c0%ae",
-)
-SLASHES = ("/", "\\", "%2f", "%5c", "%252f", "／", "∕", "⁄", "\u29f8", "//", "/./", "%c0%af")
 TRAVERSALS = [
-    f"{up}{slash}secret.md" for up in UP for slash in SLASHES if up == ".." or slash in ("/", "%2f")
+    *(
+        f"{up}/secret.md"
+        for up in ("..", "%2e%2e", "%252e%252e", "..%00", "．．", "..\u200b", "%c0%ae%c0%ae")
+    ),
+    *(f"..{slash}secret.md" for slash in ("\\", "%2f", "%252f", "／", "//", "%c0%af")),
 ]
 
 HOSTILE = [
     *TRAVERSALS,
     "sub/../../secret.md",
-    "sub/./../../secret.md",
-    "sub//..//..//secret.md",
     "./../secret.md",
     "../" * 40 + "etc/passwd",
     "../" * 3 + "OUTSIDE/secret.md",
-    "../vault/../secret.md",
     "../secret.md#Secret",
-    "../secret.md#",
     "#../secret.md",
     "../secret.md?x",
     "note.md/../../secret.md",
-    "note.md/../note.md",
     "nowhere/../../secret.md",
-    "../other vault/secret.md",
     "../vault-2/secret.md",
     # absolute, and what some systems take for absolute
-    "OUTSIDE/secret.md",
     "/OUTSIDE/secret.md",
     "//OUTSIDE/secret.md",
     "file://OUTSIDE/secret.md",
-    "FILE:///OUTSIDE/secret.md",
     "~/secret.md",
-    "~root/secret.md",
     "$HOME/secret.md",
-    "${HOME}/secret.md",
-    "%HOME%/secret.md",
     "C:\\secret.md",
-    "C:/secret.md",
-    "c:secret.md",
     "\\\\?\\C:\\secret.md",
-    "\\\\.\\C:\\secret.md",
     "\\\\host\\share\\secret.md",
-    "//host/share/secret.md",
-    "\\\\localhost\\c$\\secret.md",
-    "\\\\?\\UNC\\host\\share\\secret.md",
-    "\\secret.md",
     # symlinks that lead out
     "out.md",
     "outdir/secret.md",
     "outdir/absent.md",
-    "outdir/deeper/secret.md",
     "outdir",
-    "outdir/",
-    "outdir/..",
     "outdir/../secret.md",
     "chain.md",
     "chain/secret.md",
-    "loop/secret.md",
     "loop",
     "OUT.MD",
-    "Out.md",
-    "outdir/SECRET.MD",
     # devices, pipes, the kernel's own
     "/dev/zero",
-    "/dev/stdin",
-    "/dev/fd/0",
-    "/dev/null",
     "dev.md",
     "pipe.md",
-    "/proc/self/environ",
     "/proc/self/cwd/secret.md",
-    "/proc/self/root/etc/passwd",
-    "/proc/1/cmdline",
-    "/proc/self/fd/0",
-    "/proc/self/mem",
     "proc.md",
-    "/sys/kernel/version",
     "/etc/passwd",
-    "/etc/shadow",
-    "CON",
     "NUL",
-    "nul.md",
-    "AUX.md",
     "COM1",
-    "LPT1.md",
     "note.md::$DATA",
-    "note.md:secret",
-    "PRN.txt",
     # NUL, control characters, lengths, what is no text
     "\0",
-    "note.md\0",
     "note.md\0../secret.md",
     "../secret.md\0.md",
-    "%00",
-    "note.md%00",
     "note.md%0a",
-    "\n../secret.md",
     "note.md\r\n../secret.md",
     "\x1b[2Jnote.md",
     " ../secret.md",
-    "../secret.md ",
     "../secret.md.",
-    "../secret.md/",
-    "../secret.md/.",
     "A" * 900,
-    "a/" * 450,
     "../" * 300,
-    "%2e%2e%2f" * 100,
-    "é" * 300 + ".md",
     "\ud800.md",
     "\udcff/../../secret.md",
+    # what is no note
     ".git/config",
     ".thumbindexignore",
-    ".hidden.md",
     "thumbindex.toml",
     "notes.txt",
-    ".",
+    # directories and globs
     "..",
     "/",
-    "//",
-    "./",
-    "../",
-    "*",
-    "**",
     "../*",
     "/**",
-    "[!a]*/secret.md",
     "{..,.}/secret.md",
-    "../s?cret.md",
-    "@/secret.md",
 ]
 
 
@@ -258,45 +182,6 @@ def asked(path: str, place: Path) -> str:
     return path.replace("OUTSIDE", str(place / "outside").lstrip("/"))
 
 
-def of_library(library: Library, path: str) -> list[object]:
-    """Ask a library for a path in every way there is."""
-    ways: list[Callable[[], object]] = [
-        lambda: library.read(path),
-        lambda: library.read(path, lines=(1, 2)),
-        lambda: library.outline(path),
-        lambda: library.related(path),
-        lambda: library.why(path, "apples"),
-        lambda: complete(library, "path", path),
-        lambda: complete(library, "folder", path),
-        lambda: list_page(library, f"thumbindex://vault/{path}"),
-        lambda: library.read("note.md", folder=path),
-        lambda: library.outline(folder=path),
-    ]
-    return list(map(outcome, ways))
-
-
-def outcome(way: Callable[[], object]) -> object:
-    try:
-        return way()
-    except ThumbindexError as error:
-        return type(error).__name__, str(error)
-
-
-def of_filters(library: Library, paths: list[str]) -> list[object]:
-    """Ask a library within paths in every way there is."""
-    ways: list[Callable[[], object]] = [
-        lambda: library.why("note.md", "apples", glob=paths).fate,
-        lambda: [
-            (each.path, each.text)
-            for each in library.query("apples pears secret", path=paths).passages
-        ],
-        lambda: [
-            (each.path, each.text) for each in library.query("apples pears", without=paths).passages
-        ],
-    ]
-    return list(map(outcome, ways))
-
-
 async def of_server(client: Client, path: str) -> list[object]:
     """Ask a server for a path in every way there is."""
     calls: list[tuple[str, dict[str, Any]]] = [
@@ -328,31 +213,6 @@ async def of_server(client: Client, path: str) -> list[object]:
         except MCPError as error:
             said.append(str(error))
     return said
-
-
-def test_there_are_a_hundred_hostile_paths_and_more() -> None:
-    assert len(set(HOSTILE)) >= 140
-
-
-def test_no_path_reads_or_betrays_what_lies_outside(
-    vaults: tuple[tuple[Library, Path], ...],
-) -> None:
-    for path in HOSTILE:
-        there, not_there = (
-            neutral(of_library(library, asked(path, place)), place) for library, place in vaults
-        )
-        assert there == not_there, path
-        assert SECRET not in there
-
-
-def test_no_filter_betrays_what_lies_outside(vaults: tuple[tuple[Library, Path], ...]) -> None:
-    for paths in BATCHES:
-        there, not_there = (
-            neutral(of_filters(library, [asked(path, place) for path in paths]), place)
-            for library, place in vaults
-        )
-        assert there == not_there, paths
-        assert ("UsageError" in there, SECRET in there) == (paths[0] in REFUSED, False)
 
 
 @pytest.mark.anyio
@@ -463,16 +323,3 @@ def test_what_is_swapped_for_a_symlink_while_it_is_read_leads_nowhere(tmp_path: 
         over.set()
         swapping.join()
     assert {each for each in found if not isinstance(each, Problem)} == {b"Open.\n"}
-
-
-def test_an_ignore_file_that_is_no_file_of_the_folder_is_not_read(tmp_path: Path) -> None:
-    root = make(tmp_path / "place", tmp_path / "outside", real=True)
-    os.mkfifo(root / "sub/.thumbindexignore")
-    files, problems, _ = walk(root, CorpusSettings())
-    assert [each.path for each in files] == ["note.md", "sub/deep.md"]
-    assert [each.reason for each in problems if each.path.endswith("ignore")] == [
-        "ignore rules cannot be read: leads out of the folder: not read",
-        "ignore rules cannot be read: leads out of the folder: not read",
-        "ignore rules cannot be read: not a regular file: not read",
-    ]
-    shutil.rmtree(root)

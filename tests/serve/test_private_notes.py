@@ -16,6 +16,7 @@ from mcp import Client
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
+from notes import write
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
 from thumbindex.serve.early import answer_initialize
@@ -34,6 +35,11 @@ SECRET = "Zanzibarquetzal"
 
 HIDDEN = "journal/day.md"
 URI = f"thumbindex://vault/{HIDDEN}"
+INITIALIZE = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "x", "version": "1"},
+}
 TEMPLATE = types.ResourceTemplateReference(uri="thumbindex://{folder}/{+path}")
 
 BY_KEY = f"---\nprivate: true\n---\n# Day\n\n{SECRET} apples.\n"
@@ -66,8 +72,7 @@ class Vault:
 
     def write(self, path: str, text: str) -> None:
         """Write a note and index."""
-        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-        (self.root / path).write_text(text, encoding="utf-8")
+        write(self.root / path, text)
         with self._open(self.opening) as writer:
             writer.index()
 
@@ -188,12 +193,9 @@ async def test_the_instructions_name_no_directory_where_nobody_can_read_which_on
 ) -> None:
     vault.write("diary/day.md", BY_GLOB)
     vault.write("thumbindex.toml", '[corpus.private\nglobs = ["diary/**"]\n')
-    asked = {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "x", "version": "1"},
-    }
-    ahead = answer_initialize(asked, vault.folders, names_allowed(vault.opening, vault.folders))
+    ahead = answer_initialize(
+        INITIALIZE, vault.folders, names_allowed(vault.opening, vault.folders)
+    )
     assert ahead is not None
     assert ahead["instructions"].splitlines()[-1] == "- vault: documents without directories"
 
@@ -201,12 +203,9 @@ async def test_the_instructions_name_no_directory_where_nobody_can_read_which_on
 async def test_the_instructions_name_no_directory_that_a_glob_makes_private(vault: Vault) -> None:
     vault.write("diary/day.md", BY_GLOB)
     vault.write("plans/week.md", "# Week\n")
-    asked = {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "x", "version": "1"},
-    }
-    ahead = answer_initialize(asked, vault.folders, names_allowed(vault.opening, vault.folders))
+    ahead = answer_initialize(
+        INITIALIZE, vault.folders, names_allowed(vault.opening, vault.folders)
+    )
     async with Client(vault.serve(), mode="legacy") as client:
         said = client.instructions or ""
     assert said.splitlines()[-1] == "- vault: plans"
