@@ -1,9 +1,6 @@
 """What the command line says of itself: help with examples, and wrong use in one line."""
 
-import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +9,6 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from thumbindex.serve.cli import app
-from thumbindex.serve.server import server_app
 from thumbindex.serve.usage import examples_of
 
 ROOT: Any = get_command(app)
@@ -55,44 +51,9 @@ def test_every_help_shows_examples_that_can_be_typed(path: tuple[str, ...]) -> N
             read(words[1:])
 
 
-@pytest.mark.parametrize("path", list(commands()), ids=" ".join)
-def test_no_help_names_a_type(path: tuple[str, ...]) -> None:
-    shown = CliRunner().invoke(app, [*path, "--help"], prog_name="thumbindex").stdout
-    assert shown.startswith(" ".join(["Usage: thumbindex", *path]))
-    assert (
-        re.findall(
-            r"<\w[\w\[\], ]*>|\b(?:TEXT|INTEGER|BOOLEAN|FLOAT|PATH\.\.\.)(?: |$)|<=x|[│╭{]\w",
-            shown.replace("--note TEXT", ""),
-        )
-        == []
-    )
-
-
-def test_the_server_that_a_client_starts_has_the_help_of_the_command() -> None:
-    server, whole = (
-        CliRunner().invoke(each, ["serve", "--help"], prog_name="thumbindex").stdout
-        for each in (server_app, app)
-    )
-    assert server == whole
-
-
-def test_the_program_is_called_by_its_name_however_it_is_started() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "thumbindex", "--help"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith("Usage: thumbindex [OPTIONS] COMMAND")
-
-
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (
-            "index notes",
-            (
-                "`thumbindex index` does not take 'notes': if that is a folder, name it by "
-                "`thumbindex index --folder notes`."
-            ),
-        ),
         (
             "qurey tea",
             (
@@ -101,37 +62,12 @@ def test_the_program_is_called_by_its_name_however_it_is_started() -> None:
             ),
         ),
         (
-            "how do I sync",
-            (
-                "There is no command 'how': a question is asked with `thumbindex query how do I "
-                "sync`. `thumbindex --help` lists all."
-            ),
-        ),
-        (
-            "duplicates decied",
-            (
-                "There is no command 'decied': did you mean `thumbindex duplicates decide`? "
-                "`thumbindex duplicates --help` lists all."
-            ),
-        ),
-        (
             "index --foldr x",
             "No such option: --foldr. Did you mean --folder? `thumbindex index --help` lists them.",
         ),
         (
-            "index --folder",
-            "--folder lacks its value: `thumbindex index --help` says what it takes.",
-        ),
-        (
             "serve --port x",
             "--port has to be a valid integer: `thumbindex serve --help` says more.",
-        ),
-        (
-            "open --with nano",
-            (
-                "--with has to be one of 'editor', 'obsidian', 'vscode': `thumbindex open --help` "
-                "says more."
-            ),
         ),
         (
             "query",
