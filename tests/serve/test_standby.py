@@ -81,37 +81,14 @@ def test_it_waits_no_longer_than_until_the_server_has_a_wish_or_is_gone(
         assert waits([tmp_path / "lock"], wishes, lambda: end(wishes[1]))
 
 
-def test_it_does_not_wait_for_what_is_not_there_or_without_locks(
-    tmp_path: Path, wishes: Any
-) -> None:
-    assert begin([tmp_path / "none"], wishes).result(10)
-    assert begin([], wishes).result(10)
-
-
-def test_looking_takes_the_lock_from_nobody_who_waits_for_it(tmp_path: Path, wishes: Any) -> None:
-    (tmp_path / "lock").touch()
-    assert begin([tmp_path / "lock"], wishes).result(10)
-    FileLock(tmp_path / "lock").acquire(blocking=False)
-
-
-@pytest.mark.parametrize("is_free", [False, True])
-def test_where_the_server_is_gone_the_child_ends_without_having_begun(
-    tmp_path: Path, is_free: bool
-) -> None:
+def test_where_the_server_is_gone_the_child_ends_without_having_begun(tmp_path: Path) -> None:
     with FileLock(tmp_path / "held"):
-        lock = str(tmp_path / ("free" if is_free else "held"))
+        lock = str(tmp_path / "held")
         command = [sys.executable, "-X", "importtime", "-m", "thumbindex.serve.standby", lock, "--"]
         done = subprocess.run(
             command, input="", capture_output=True, text=True, check=True, timeout=60
         )
     assert "thumbindex.serve.child" not in done.stderr
-
-
-def test_a_wish_of_a_server_that_is_gone_is_the_childs_to_hear(tmp_path: Path, wishes: Any) -> None:
-    assert begin([tmp_path / "none"], wishes).result(10)
-    print("repair", file=wishes[1], flush=True)
-    wishes[1].close()
-    assert begin([tmp_path / "none"], wishes).result(10)
 
 
 @pytest.mark.parametrize(
