@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from notes import write
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError
 from thumbindex.library import Library
-from thumbindex.model import FolderStatus, Progress
+from thumbindex.model import Progress
 from thumbindex.serve.background import (
     MODEL_SECONDS,
     NOTED,
-    SHOWS_MAP,
     WAITS,
     Background,
     child_command,
@@ -64,12 +64,10 @@ def noting(folder: str, then: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("then", ["input()", "sys.exit(1)"])
-def test_where_no_index_can_be_made_whoever_asks_is_told_why(
-    vault: Path, tmp_path: Path, then: str
-) -> None:
+def test_where_no_index_can_be_made_whoever_asks_is_told_why(vault: Path, tmp_path: Path) -> None:
+    command = noting("vault", "sys.exit(1)")
     background = Background(
-        Opening((str(vault),), tmp_path / "index"), open_library, command=noting("vault", then)
+        Opening((str(vault),), tmp_path / "index"), open_library, command=command
     )
     background.start()
     assert until(lambda: any("cannot be written" in each for each in background.notes()))
@@ -81,8 +79,7 @@ def test_where_no_index_can_be_made_whoever_asks_is_told_why(
 def test_an_answer_says_of_which_folder_there_is_no_index_and_why(
     vault: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other/b.md").write_text("# B\n\nSyncing.\n", encoding="utf-8")
+    write(tmp_path / "other/b.md", "# B\n\nSyncing.\n")
     with open_library(Opening((str(vault),), tmp_path / "index")) as writer:
         writer.index(words_only=True)
     both = Opening((str(vault), str(tmp_path / "other")), tmp_path / "index")
@@ -153,17 +150,6 @@ def test_a_query_waits_for_the_first_words_but_not_forever(vault: Path, tmp_path
     assert time.monotonic() - began < 5
 
 
-def test_waiting_for_words_never_probes_the_writers_lock(vault: Path, tmp_path: Path) -> None:
-    class Unprobed(Library):
-        def status(self) -> tuple[FolderStatus, ...]:
-            raise AssertionError("status() takes the lock for a moment")
-
-    background = Background(
-        Opening(), lambda opening: Unprobed.open([vault], index=tmp_path / "index"), command=[]
-    )
-    background.await_words(0.3)
-
-
 def test_the_child_has_the_same_options_and_imports_nothing_from_the_working_directory() -> None:
     opening = Opening(("notes", "-odd"), Path("/ix"), Path("/c.toml"), ("query.limit=3",))
     command = child_command(opening, [Path("/ix/watch.lock")])
@@ -184,12 +170,6 @@ def test_the_child_has_the_same_options_and_imports_nothing_from_the_working_dir
     ]
     assert Opening.from_arguments(opening.arguments()) == opening
     assert Opening.from_arguments(()) == Opening()
-
-
-def test_the_child_of_a_server_that_shows_the_map_is_told_so() -> None:
-    opening = Opening(("notes",))
-    assert child_command(opening, shows_map=True)[-2:] == ["--folder=notes", SHOWS_MAP]
-    assert Opening.from_arguments(["--folder=notes", SHOWS_MAP]) == opening
 
 
 def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(
@@ -240,49 +220,9 @@ def test_a_child_tells_how_far_it_is_and_the_log_stays_readable(
     assert capsys.readouterr().err == "note: Something is up.\n"
 
 
-STEADY = """
-import json, sys, time
-for done in (0, 100, 200, 300):
-    news = {"folder": "vault", "phase": "vectors", "done": done, "total": 3000}
-    print("progress:", json.dumps(news), file=sys.stderr, flush=True)
-    time.sleep(0.5)
-sys.stdin.readline()
-"""
-
-
-def test_how_long_work_still_takes_is_told_from_the_rate_once_that_is_known(
-    library: Library,
+def test_disconnected_client_is_dropped_without_waiting_for_indexing(
+    vault: Path, tmp_path: Path
 ) -> None:
-    background = Background(
-        Opening(), lambda opening: library, command=[sys.executable, "-c", STEADY]
-    )
-    background.start()
-    assert until(lambda: bool(background.progress()))
-    assert background.progress()[0].seconds_left is None
-    assert until(lambda: background.progress()[0].done == 300)
-    assert 10 <= (background.progress()[0].seconds_left or 0) <= 25
-    background.stop()
-
-
-def test_waiting_for_words_tells_how_far_they_are(vault: Path, tmp_path: Path) -> None:
-    told: list[Progress] = []
-    opening = Opening((str(vault),), tmp_path / "index")
-    background = Background(opening, open_library, command=[sys.executable, "-c", TALKER])
-    background.await_words(0.5, told.append)
-    assert until(lambda: bool(background.progress()))
-    background.await_words(0.3, told.append)
-    assert told[-1] == Progress("vault", "words", 300, 1000)
-    background.stop()
-
-
-def test_where_another_process_indexes_the_files_are_counted(vault: Path, tmp_path: Path) -> None:
-    told: list[Progress] = []
-    background = Background(Opening((str(vault),), tmp_path / "index"), open_library, command=[])
-    background.await_words(1.3, told.append)
-    assert told == [Progress("vault", "words", 0, 3)]
-
-
-def test_who_has_gone_waits_for_no_words(vault: Path, tmp_path: Path) -> None:
     background = Background(Opening((str(vault),), tmp_path / "index"), open_library, command=[])
     began = time.monotonic()
     background.await_words(60, interrupted=lambda: True)
@@ -316,11 +256,10 @@ def test_damage_is_repaired_by_the_child_and_asked_again(library: Library, tmp_p
     background.stop()
 
 
-@pytest.mark.parametrize("command", [[], [sys.executable, "-c", "pass"]])
-def test_damage_that_nobody_can_repair_is_told_at_once(
-    library: Library, command: list[str]
-) -> None:
-    background = Background(Opening(), lambda opening: library, command=command)
+def test_damage_that_nobody_can_repair_is_told_at_once(library: Library) -> None:
+    background = Background(
+        Opening(), lambda opening: library, command=[sys.executable, "-c", "pass"]
+    )
     background.library()
     assert until(lambda: background._child is None or not background._child.is_running)
 
@@ -331,37 +270,4 @@ def test_damage_that_nobody_can_repair_is_told_at_once(
     with pytest.raises(IndexDamagedError, match="A page is broken"):
         background.mended(ask)
     assert time.monotonic() - began < 5
-    background.stop()
-
-
-def test_what_is_no_damage_is_not_asked_twice(library: Library) -> None:
-    asked: list[None] = []
-    background = Background(
-        Opening(), lambda opening: library, command=[sys.executable, "-c", "input()"]
-    )
-    background.library()
-
-    def ask() -> None:
-        asked.append(None)
-        raise StorageError("The disk is full.")
-
-    with pytest.raises(StorageError, match="The disk is full"):
-        background.mended(ask)
-    assert len(asked) == 1
-    background.stop()
-
-
-def test_a_repair_is_given_up_when_nobody_waits_for_it(library: Library) -> None:
-    background = Background(
-        Opening(), lambda opening: library, command=[sys.executable, "-c", "input(); input()"]
-    )
-    background.library()
-
-    def ask() -> None:
-        raise IndexDamagedError("A page is broken.")
-
-    began = time.monotonic()
-    with pytest.raises(IndexDamagedError):
-        background.mended(ask, interrupted=lambda: True)
-    assert time.monotonic() - began < 1
     background.stop()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from thumbindex.encode.embed import token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.errors import UsageError
-from thumbindex.model import Answer, IndexState, Passage, Place, Progress, QueryKind
+from thumbindex.model import Answer, IndexState, Passage, Progress, QueryKind
 from thumbindex.serve.replies import Frame, PassageForm, count_reply, within
 
 COUNT = token_counter(cache_folder(""))
@@ -67,40 +67,6 @@ def test_text_and_structured_content_each_stay_within_the_budget(
     )
 
 
-@given(
-    st.lists(st.sampled_from(["a.md", "語" * 300 + ".md", "x/" * 400 + "y.md"]), max_size=3),
-    st.integers(100, 3000),
-)
-def test_an_answer_without_passages_stays_within_the_budget_whatever_is_nearest(
-    paths: list[str], tokens: int
-) -> None:
-    found = replace(answer([]), nearest=tuple(Place("f", path, 1, 2) for path in paths))
-    assert (
-        count_reply(
-            within(tokens, COUNT, (Frame(found), Frame(found).barely()), PassageForm()), COUNT
-        )
-        <= tokens
-    )
-
-
-@pytest.mark.parametrize(
-    ("folders", "said"), [("ff", "plan.md:1, plan.md:1"), ("fg", "f: plan.md:1, g: plan.md:1")]
-)
-def test_the_nearest_places_are_told_apart_by_their_folders(folders: str, said: str) -> None:
-    found = replace(answer([]), nearest=tuple(Place(folder, "plan.md", 1, 2) for folder in folders))
-    assert (
-        f"Nearest, and probably no answer: {said}."
-        in within(3000, COUNT, (Frame(found),), PassageForm()).text
-    )
-
-
-def test_what_stands_around_the_passages_gives_way_to_them() -> None:
-    frame = Frame(answer(["The needle."]), lacking="Not indexed yet: " + "a/long/path.md, " * 20)
-    reply = within(250, COUNT, (frame, frame.barely()), PassageForm())
-    assert "The needle." in reply.text
-    assert "a/long/path.md" not in reply.text
-
-
 def test_a_budget_in_which_nothing_can_be_said_is_refused() -> None:
     with pytest.raises(UsageError, match="`max_tokens` is 10"):
         within(10, COUNT, (Frame(answer(["x"])).barely(),), PassageForm())
@@ -117,7 +83,7 @@ def marked(passage: Passage) -> list[tuple[int, int]]:
     return [match.span() for word in WORDS for match in re.finditer(word, passage.text, re.I)]
 
 
-@pytest.mark.parametrize("text", [SPREAD, SPREAD.replace("\n", " "), f"# T\n\n{SPREAD}"])
+@pytest.mark.parametrize("text", [SPREAD, SPREAD.replace("\n", " ")])
 def test_the_smallest_budget_shows_the_best_line_of_the_first_passage_with_its_citation(
     text: str,
 ) -> None:
@@ -187,18 +153,6 @@ def half_indexed(level: Literal["high", "low"] = "low", pending: int = 500) -> A
         ),
         (
             half_indexed(),
-            Progress("f", "vectors", 500, 1000, seconds_left=250),
-            "About 5 min until all vectors are there: ask again then.",
-            250,
-        ),
-        (
-            half_indexed("high"),
-            Progress("f", "vectors", 500, 1000, seconds_left=37),
-            "About 40 s until",
-            37,
-        ),
-        (
-            half_indexed(),
             Progress("f", "vectors", 500, 1000),
             "How long it takes until all vectors are there is not known yet: ask again in a while.",
             None,
@@ -217,19 +171,3 @@ def test_an_answer_on_part_of_an_index_says_when_to_ask_again(
     reply = Frame(found, (progress,)).reply((), PassageForm())
     assert says in reply.text
     assert reply.structured.get("ask_again_seconds") == seconds
-
-
-@pytest.mark.parametrize(
-    ("found", "progress"),
-    [
-        # sure, and little is missing
-        (half_indexed("high", 50), (Progress("f", "vectors", 50, 100, seconds_left=9),)),
-        (half_indexed("low", 5), (Progress("f", "vectors", 5, 10, seconds_left=9),)),
-        (half_indexed("low", 500), ()),  # nobody is making them
-    ],
-)
-def test_an_answer_that_lacks_little_or_waits_for_nobody_does_not(
-    found: Answer, progress: tuple[Progress, ...]
-) -> None:
-    reply = Frame(found, progress).reply((), PassageForm())
-    assert ("ask again" in reply.text, "ask_again_seconds" in reply.structured) == (False, False)

@@ -18,7 +18,6 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
-from thumbindex.serve.early import answer_initialize
 from thumbindex.serve.mcp import MOST_ROOTS, build_server, taken_roots
 from thumbindex.serve.opening import Opening
 
@@ -42,24 +41,6 @@ async def test_an_answer_links_to_its_documents_where_the_version_knows_links(
     assert links == ([] if version < "2025-06-18" else ["thumbindex://vault/sync.md"])
 
 
-async def test_a_link_leads_to_the_document(server: Server) -> None:
-    async with Client(server) as client:
-        result = await client.call_tool("related", {"path": "sync.md"})
-        links = [each for each in result.content if isinstance(each, types.ResourceLink)]
-        texts = [(await client.read_resource(each.uri)).contents[0].text for each in links]
-    assert [each.name for each in links] == ["plugins/canvas.md", "plugins/graph view.md"]
-    assert texts[0].startswith("# Canvas")
-
-
-async def test_discovery_names_no_log_and_an_earlier_handshake_does(server: Server) -> None:
-    async with Client(server) as modern, Client(server, mode="legacy") as earlier:
-        assert modern.protocol_version == "2026-07-28"
-        assert (modern.server_capabilities.logging, earlier.server_capabilities.logging) == (
-            None,
-            types.LoggingCapability(),
-        )
-
-
 class Noted(Background):
     """A background in which something is wrong."""
 
@@ -67,9 +48,7 @@ class Noted(Background):
         return ("The disk is full.",)
 
 
-@pytest.mark.parametrize(
-    ("level", "heard"), [("debug", ["The disk is full."]), ("error", []), (None, [])]
-)
+@pytest.mark.parametrize(("level", "heard"), [("debug", ["The disk is full."]), ("error", [])])
 async def test_what_goes_wrong_behind_the_answers_is_logged_once_at_the_level_that_was_asked_for(
     library: Library, level: types.LoggingLevel | None, heard: list[str]
 ) -> None:
@@ -145,22 +124,12 @@ async def test_a_client_without_roots_is_served_the_current_folder_at_once(
     assert background.is_settled
 
 
-async def test_a_modern_client_waits_for_no_roots(library: Library) -> None:
-    background = Background(Opening(), lambda opening: library, command=[], takes_roots=True)
-    with anyio.fail_after(3):
-        async with Client(build_server(background, library.folders)) as client:
-            assert len((await client.list_resources()).resources) == 3
-
-
 @pytest.mark.parametrize(
     "uri",
     [
         "file:///",
         Path.home().as_uri(),
-        Path.home().parent.as_uri(),
         "file://host/share",
-        "file:relative",
-        "file:///no/such",
         "x",
     ],
 )
@@ -183,22 +152,6 @@ async def test_roots_are_taken_once_and_up_to_a_number(tmp_path: Path) -> None:
     )
     assert taken == tuple(map(str, found[:MOST_ROOTS]))
     assert len(refused) == 4
-
-
-async def test_a_client_with_roots_is_not_told_of_the_folder_in_which_the_server_began(
-    vault: Path,
-) -> None:
-    asked = {"protocolVersion": "2025-06-18", "clientInfo": {"name": "c", "version": "1"}}
-    folders = (("vault", vault),)
-    without = answer_initialize(asked | {"capabilities": {}}, folders, takes_roots=True)
-    rooted = answer_initialize(asked | {"capabilities": {"roots": {}}}, folders, takes_roots=True)
-    assert without is not None
-    assert rooted is not None
-    assert ("- vault: plugins" in without["instructions"], "- vault" in rooted["instructions"]) == (
-        True,
-        False,
-    )
-    assert "the roots of this client" in rooted["instructions"]
 
 
 async def test_a_cancelled_query_stops_its_wait(

@@ -2,13 +2,10 @@
 
 import json
 import re
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import jsonschema
 import mcp_types as types
 import pytest
@@ -17,10 +14,11 @@ from mcp import Client
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
+from notes import write
 from thumbindex.library import Library
 from thumbindex.model import Progress
 from thumbindex.serve.background import Background
-from thumbindex.serve.mcp import Waiting, build_server, in_thread
+from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.tools import TOOLS
 
@@ -140,12 +138,9 @@ async def test_nonsense_gets_an_honest_nothing_found(server: Server) -> None:
     ("filters", "paths"),
     [
         ({"tag": ["guide"]}, {"sync.md"}),
-        ({"path": ["plugins/**"]}, {"plugins/canvas.md", "plugins/graph view.md"}),
         ({"path": "sync.md"}, {"sync.md"}),
         ({"since": "2026-01-01", "path": ["sync.md", "plugins/graph*"]}, {"sync.md"}),
-        ({"until": "2020-01-01"}, {"plugins/graph view.md"}),
-        ({"since": "2026-03-01", "until": "2026-03-01"}, {"sync.md"}),
-        ({"folder": ["vault"], "tag": ["guide/setup"]}, {"sync.md"}),
+        ({"until": "2020-01-01", "folder": ["vault"]}, {"plugins/graph view.md"}),
     ],
 )
 async def test_filters_narrow_a_query(
@@ -181,14 +176,7 @@ async def test_outline_lists_notes_by_tag_date_and_glob_newest_first(server: Ser
     assert "No note has the tag #giude: nearest is #guide." in text
 
 
-async def test_an_explained_answer_tells_what_each_stage_did(server: Server) -> None:
-    text, answer = await call(server, "query", query="green button", explain=True)
-    assert [step["stage"] for step in answer["trace"]][:3] == ["classify", "correct", "equate"]
-    assert answer["results"][0]["sources"]["search_keyword"] == 1
-    assert "\nsearch_keyword: " in text
-
-
-@pytest.mark.parametrize("tokens", [100, 150, 200, 250, 300, 400])
+@pytest.mark.parametrize("tokens", [100, 250])
 @pytest.mark.parametrize("explain", [False, True])
 async def test_no_answer_is_longer_than_its_budget(
     server: Server, library: Library, tokens: int, explain: bool
@@ -197,15 +185,6 @@ async def test_no_answer_is_longer_than_its_budget(
     assert library.count_tokens(text) <= tokens
     assert library.count_tokens(json.dumps(answer, ensure_ascii=False)) <= tokens
     assert len(answer["results"]) + answer.get("left_out", 0) == 3
-
-
-async def test_each_passage_says_what_reading_its_note_would_cost(server: Server) -> None:
-    text, answer = await call(
-        server, "query", query="which note wins when two devices edit", limit=1
-    )
-    found = answer["results"][0]
-    assert 40 <= found["note_tokens"] <= 80
-    assert f"\n(id {found['id']}; the whole note: about {found['note_tokens']} tokens)" in text
 
 
 async def test_what_the_caller_has_seen_comes_as_a_pointer(server: Server) -> None:
@@ -234,14 +213,7 @@ async def test_a_document_is_read_whole_by_heading_or_by_lines(server: Server) -
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "sync.md#Set up (lines 7-9)",
-        "vault: sync.md (lines 7-9)",
-        "## 2. sync.md (lines 7-9)",
-        "sync (lines 7-9)",
-        "sync.md:9",
-        "Sync > Set up (lines 7-9)",
-    ],
+    ["sync.md#Set up (lines 7-9)", "## 2. sync.md (lines 7-9)"],
 )
 async def test_a_citation_is_read_as_it_was_given(server: Server, path: str) -> None:
     text, read = await call(server, "read", path=path)
@@ -253,18 +225,6 @@ async def test_a_citation_is_read_as_it_was_given(server: Server, path: str) -> 
     assert (await call(server, "related", path=path))[1]["path"] == "sync.md"
 
 
-async def test_an_outline_is_of_everything_a_directory_or_a_document(server: Server) -> None:
-    _, everything = await call(server, "outline")
-    _, directory = await call(server, "outline", path="plugins/")
-    text, _ = await call(server, "outline", path="sync.md", folder="vault")
-    assert len(everything["entries"]) == 3
-    assert [each["path"] for each in directory["entries"]] == [
-        "plugins/canvas.md",
-        "plugins/graph view.md",
-    ]
-    assert "  - Set up (line 7)" in text
-
-
 @pytest.fixture
 def crowded(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator[Server]:
     """Serve one document of 402 headings, whose lines end in more than one way, with little room
@@ -274,7 +234,7 @@ def crowded(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator
     text = "# Long\n\n" + "".join(
         f"## Heading number {number}\n\nodd\u2028end\x0cof a line\n\n" for number in range(1, 402)
     )
-    (tmp_path / "notes" / "long.md").write_text(text, encoding="utf-8")
+    write(tmp_path / "notes" / "long.md", text)
     opening = Opening(
         (str(tmp_path / "notes"),), tmp_path / "index", overrides=("serve.read_tokens=1000",)
     )
@@ -283,17 +243,6 @@ def crowded(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator
         yield build_server(
             Background(opening, lambda opening: library, command=[]), library.folders
         )
-
-
-async def test_one_long_document_is_outlined_by_its_headings(crowded: Server) -> None:
-    text, outline = await call(crowded, "outline", path="long.md")
-    assert [each["heading"] for each in outline["entries"][:3]] == [
-        "Long",
-        "Long",
-        "Heading number 1",
-    ]
-    assert outline["left_out"] == 403 - len(outline["entries"])
-    assert "documents" not in text
 
 
 async def test_a_cut_reading_goes_on_at_the_next_line(crowded: Server) -> None:
@@ -333,45 +282,15 @@ async def test_status_tells_how_far_the_index_is(server: Server) -> None:
         ("query", {"query": "word " * 2001}, "10,000 characters"),
         ("query", {"query": "x", "limt": 3}, "Unknown argument `limt`: did you mean `limit`?"),
         ("query", {}, "`query` needs `query`"),
-        ("query", {"query": " "}, "`query` needs `query`"),
         ("query", {"query": "x", "limit": 0}, "`limit` must be at least 1 and at most 100"),
         ("query", {"query": "x", "limit": "3"}, "`limit` must be of type integer"),
-        ("query", {"query": "x", "explain": 1}, "`explain` must be of type boolean"),
         ("query", {"query": "x", "tag": [1]}, "`tag` must be a list of strings"),
         ("query", {"query": "x", "since": "soon"}, "`since` must be a date as 2026-01-31"),
-        ("query", {"query": "x", "until": "2026-02-30"}, "`until` must be a date as 2026-01-31"),
-        (
-            "query",
-            {"query": "x", "since": "2026-02-02", "until": "2026-02-01"},
-            "since 2026-02-02 is later than until 2026-02-01",
-        ),
         ("query", {"query": "x", "folder": ["valt"]}, "vault"),
-        (
-            "query",
-            {"query": "x", "wait_fresh": 61},
-            "`wait_fresh` must be at least 0 and at most 60",
-        ),
-        ("query", {"query": "x", "wait_fresh": True}, "`wait_fresh` must be of type number"),
         ("read", {"path": "plugins/canvs.md"}, "plugins/canvas.md"),
         ("read", {"path": "sync.md", "heading": "Conflict"}, "Conflicts"),
         ("read", {"path": "sync.md", "lines": "9-3"}, "from a line to a later one"),
-        ("read", {"path": "sync.md", "lines": "1-2", "heading": "Set up"}, "exclude each other"),
-        ("read", {"path": []}, "`read` needs `path`"),
-        ("read", {"path": ["sync.md", " "]}, "`read` needs `path`"),
         ("read", {"path": ["sync.md"] * 21}, "`path` has 21 values, more than 20"),
-        (
-            "read",
-            {"path": ["sync.md", "canvas"], "lines": "1-2"},
-            "write each as path#heading or path:12-40",
-        ),
-        (
-            "read",
-            {"path": ["snc.md", "../secret.md"]},
-            "No document 'snc.md' in the index. Nearest: sync.md",
-        ),
-        ("related", {"path": "sink.md"}, "sync.md"),
-        ("outline", {"path": "plugin"}, "No document"),
-        ("status", {"verbose": True}, "`status` takes no arguments"),
         ("search", {"query": "x"}, "The tools are query, read, outline, related, verify, status"),
     ],
 )
@@ -379,19 +298,6 @@ async def test_a_wrong_call_is_told_what_to_do(
     server: Server, tool: str, arguments: dict[str, Any], says: str
 ) -> None:
     assert says in await refused(server, tool, **arguments)
-
-
-@pytest.mark.parametrize(
-    "path", ["../secret.md", "plugins/../../secret.md", "/etc/passwd", "{root}/../secret.md"]
-)
-async def test_nothing_outside_the_folders_is_ever_read(
-    server: Server, vault: Path, path: str
-) -> None:
-    path = path.format(root=vault)
-    assert "Never to be read" not in await refused(server, "read", path=path)
-    async with Client(server) as client:
-        with pytest.raises(MCPError, match="No document"):
-            await client.read_resource(f"thumbindex://vault/{path}")
 
 
 async def test_every_document_is_a_resource(server: Server) -> None:
@@ -442,15 +348,12 @@ def edited(
     index them.
     """
     root = tmp_path / "notes"
-    root.mkdir()
-    (root / "old.md").write_text("# Old\n\nKnown for long.\n", encoding="utf-8")
+    write(root / "old.md", "# Old\n\nKnown for long.\n")
     opening = Opening((str(root),), tmp_path / "index")
     with open_fake(opening) as library, open_fake(opening) as writer:
         writer.index(words_only=True)
         for number in range(7):
-            (root / f"new {number}.md").write_text(
-                f"# New {number}\n\nJust written.\n", encoding="utf-8"
-            )
+            write(root / f"new {number}.md", f"# New {number}\n\nJust written.\n")
         yield (
             build_server(Background(opening, lambda opening: library, command=[]), library.folders),
             writer,
@@ -468,17 +371,6 @@ async def test_an_answer_that_waited_in_vain_names_what_is_not_indexed(
     ) in text
     assert (answer["index"]["fresh"], answer["index"]["unindexed_count"]) == (False, 7)
     assert answer["index"]["unindexed"][0] == {"folder": "notes", "path": "new 0.md"}
-
-
-async def test_an_answer_that_waited_well_says_so_and_one_that_did_not_wait_says_nothing(
-    edited: tuple[Server, Library, Path],
-) -> None:
-    server, writer, _ = edited
-    writer.index(words_only=True)
-    text, answer = await call(server, "query", query="just written", wait_fresh=20)
-    assert text.endswith("; all that was on disk is indexed")
-    assert (answer["index"]["fresh"], answer["index"]["unindexed"]) == (True, [])
-    assert "fresh" not in (await call(server, "query", query="just written"))[1]["index"]
 
 
 async def test_a_folder_that_is_gone_is_said_to_be(edited: tuple[Server, Library, Path]) -> None:
@@ -516,44 +408,6 @@ async def test_a_wait_is_reported_as_progress_that_only_grows(
     assert result.structured_content["index"]["fresh"] is True
     assert told[0] == (0, 7, "indexed 0 of 7 files")
     assert [each[0] for each in told] == sorted({each[0] for each in told})
-
-
-def test_progress_goes_on_from_one_phase_to_the_next() -> None:
-    waiting = Waiting()
-    reports = []
-    for progress in (
-        ("words", 0, 0),
-        ("read", 5, 10),
-        ("read", 5, 10),
-        ("read", 4, 10),
-        ("words", 0, 3),
-        ("words", 3, 3),
-    ):
-        waiting.tell(Progress("vault", *progress))
-        reports.append(waiting.next_report())
-    assert reports == [
-        None,
-        (5, 10, "read 5 of 10 files"),
-        None,
-        None,
-        (6, 9, "indexed 0 of 3 files"),
-        (9, 9, "indexed 3 of 3 files"),
-    ]
-
-
-async def test_a_client_that_cancels_leaves_no_thread_waiting(
-    edited: tuple[Server, Library, Path],
-) -> None:
-    ended = threading.Event()
-
-    def work(waiting: Waiting) -> None:
-        while not waiting.is_over():
-            time.sleep(0.01)
-        ended.set()
-
-    with anyio.move_on_after(0.2):
-        await in_thread(work, None)  # type: ignore[arg-type]
-    assert await run_sync(ended.wait, 5)
 
 
 async def test_what_is_being_indexed_is_in_answers_and_in_the_status(

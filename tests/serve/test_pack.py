@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,11 +57,6 @@ def cut(whole: Passage, characters: int) -> Passage:
     return shown.passage
 
 
-def test_what_fits_is_left_as_it_is() -> None:
-    passages = [passage(3, match=(1, 1)), passage(4, match=(1, 1), rank=2)]
-    assert [each.passage for each in fit(passages, 8000)] == passages
-
-
 def test_the_best_passage_is_widened_first() -> None:
     shown = fit(
         [passage(100, match=(50, 51)), passage(100, match=(50, 51), rank=2, path="b.md")], 1000
@@ -76,36 +70,11 @@ def test_the_best_passage_is_widened_first() -> None:
     assert shown[0].passage.text.startswith(f"line {shown[0].passage.start_line} ")
 
 
-def test_several_documents_come_before_a_second_section_of_one() -> None:
-    passages = [
-        passage(9, path=path, rank=rank, title=str(rank))
-        for rank, path in enumerate(("a.md", "a.md", "b.md"), 1)
-    ]
-    assert [each.passage.rank for each in fit(passages, 300)] == [1, 3]
-    assert [each.passage.rank for each in fit(passages, 3000)] == [1, 2, 3]
-
-
-def test_a_cut_passage_says_how_much_of_its_section_is_not_shown() -> None:
-    whole = passage(100, match=(50, 51))
-    (shown,) = fit([whole], 1000)
-    assert shown.left_out == len(whole.text) - len(shown.passage.text)
-
-
 def test_what_the_caller_holds_comes_as_a_pointer() -> None:
     whole = passage(40, match=(20, 20))
     (first,) = fit([whole], 5000)
     (again,) = fit([whole], 5000, [first.id])
     assert (first.is_held, again.is_held, again.passage.text) == (False, True, "")
-
-
-@pytest.mark.parametrize(("match", "held"), [((20, 20), True), ((39, 39), False)])
-def test_who_holds_some_lines_is_sent_a_match_outside_of_them(
-    match: tuple[int, int], held: bool
-) -> None:
-    (part,) = fit([passage(40, match=(20, 20))], 400)
-    (again,) = fit([passage(40, match=match)], 400, [part.id])
-    assert ":" in part.id
-    assert again.is_held == held
 
 
 def test_an_id_follows_its_text_to_other_lines_and_does_not_outlive_a_change() -> None:
@@ -125,17 +94,6 @@ def test_of_a_match_that_does_not_fit_the_beginning_is_shown() -> None:
     assert fit([passage(40, width=2000, match=(20, 20))], 400, [shown.id])[0].is_held is False
 
 
-def test_a_line_that_does_not_fit_is_shown_from_the_sentence_with_the_query_s_words_on() -> None:
-    line = (
-        "".join(f"Sentence number {number} goes on for some time. " for number in range(40))
-        + "Here is the needle at last. "
-        + "More. " * 40
-    )
-    at = line.index("needle")
-    whole = Passage(1, "f", "a.md", "A", ("A",), 1, 1, 1, 1, 1.0, line, marks=((at, at + 6),))
-    assert cut(whole, 100).text.startswith("…Here is the needle at last. More.")
-
-
 def test_of_a_match_that_does_not_fit_the_lines_with_the_query_s_words_are_shown() -> None:
     text = "\n".join(f"Row {number} of a long list." for number in range(1, 30))
     spans = tuple(match.span() for match in re.finditer("Row 17|Row 19", text))
@@ -143,17 +101,6 @@ def test_of_a_match_that_does_not_fit_the_lines_with_the_query_s_words_are_shown
     shown = cut(whole, 120)
     assert (shown.start_line, shown.text.split("\n")[0]) == (27, "Row 17 of a long list.")
     assert "Row 19 of" in shown.text
-
-
-def test_nothing_is_shown_that_does_not_fit() -> None:
-    assert fit([passage(40, width=200, match=(20, 20))], 20) == ()
-
-
-def test_a_passage_whose_comments_were_left_out_is_cut_all_the_same() -> None:
-    left_out = Passage(
-        1, "f", "a.md", "A", ("A",), 10, 90, 85, 86, 1.0, "\n".join(["word " * 20] * 20)
-    )
-    assert 0 < len(cut(left_out, 300).text) <= 300
 
 
 PARAGRAPH = "Some words that fill a paragraph. " * 8
@@ -176,29 +123,6 @@ def test_lines_that_a_left_out_comment_makes_uncertain_are_not_claimed() -> None
     whole = parsed(COMMENTED, "needle")
     shown = cut(whole, 200)
     assert (shown.start_line, shown.end_line) == (whole.start_line, whole.end_line) == (1, 19)
-
-
-def test_of_equal_texts_around_a_comment_the_one_in_reach_is_the_match() -> None:
-    twice = Passage(
-        1, "f", "a.md", "A", ("A",), 1, 9, 9, 9, 1.0, "same\n\nother\n\n\n\nsame", match="same"
-    )
-    assert match_lines(twice) == (6, 6)
-
-
-def test_a_row_whose_header_is_repeated_from_further_up_is_found() -> None:
-    rows = "\n".join(f"| row {number} | {'x' * 60} |" for number in range(12))
-    whole = parsed(f"# A\n\n%% not\nseen %%\n\n| a | b |\n| - | - |\n{rows}\n", "row 9")
-    first, last = match_lines(whole) or (0, 0)
-    assert whole.match.startswith("| a | b |\n| - | - |\n| row ")
-    assert "\n".join(whole.text.split("\n")[first : last + 1]) == whole.match.split("\n", 2)[2]
-
-
-def test_a_match_far_inside_an_overlong_line_is_shown_first() -> None:
-    line = "".join(f"Sentence number {number} goes on for some time. " for number in range(40))
-    whole = parsed(f"# A\n\n{line}\n", "number 35 ")
-    shown = cut(whole, 200)
-    assert shown.text[1:-1] in whole.match
-    assert (shown.start_line, shown.end_line, shown.text[0]) == (3, 3, "…")
 
 
 def test_only_a_line_feed_ends_a_line() -> None:

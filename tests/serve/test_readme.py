@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from notes import write
 from thumbindex.library import Library
 from thumbindex.ports import Embedder
 from thumbindex.serve.cli import app
@@ -40,8 +41,7 @@ def test_the_readme_shows_what_indexing_and_asking_its_note_says(
         )
 
     notes = tmp_path / "notes"
-    notes.mkdir()
-    (notes / "meetings.md").write_text(shown("cat notes/meetings.md"), encoding="utf-8")
+    write(notes / "meetings.md", shown("cat notes/meetings.md"))
     (asked,) = re.findall(r"^\$ thumbindex query --folder notes (.*)$", README, re.MULTILINE)
     for name, arguments in (("index", []), ("query", shlex.split(asked))):
         result = CliRunner().invoke(

@@ -32,49 +32,12 @@ def test_a_batch_is_followed_by_a_pause_that_makes_up_for_it():
     assert share.owed() == 0
 
 
-def test_less_than_the_share_owes_nothing_and_is_not_saved_up():
-    clock = Clock()
-    share = clock.share(0.5, 2)
-    clock.work(wall=100, used=1)
-    assert share.owed() == 0
-    share.begin()
-    clock.work(wall=1, used=2)
-    assert share.owed() == 1
-
-
-def test_all_of_the_processor_is_never_paused_for():
-    clock = Clock()
-    share = clock.share(1, 2)
-    clock.work(wall=1, used=50)
-    assert share.owed() == 0
-
-
 def test_words_that_become_due_end_a_pause():
     clock = Clock()
     share, asked = clock.share(0.05, 1), iter([False, True, True, True])
     turn = Turn(lambda: next(asked), share)
     clock.work(wall=0, used=1_000_000)
     assert (turn(), turn.was_cut_short) == (True, True)
-
-
-def test_a_run_goes_on_as_long_as_its_beginning_took_and_no_longer_than_it_may():
-    clock = Clock()
-    turn, short = (Turn(lambda: True, most=most, clock=lambda: clock.now) for most in (4.0, 1.0))
-    clock.work(wall=2, used=0)
-    assert (turn(), short()) == (False, False)
-    clock.work(wall=1, used=0)
-    assert (turn(), short()) == (False, True)
-    clock.work(wall=1, used=0)
-    assert (turn(), turn.was_cut_short) == (True, True)
-
-
-def test_what_is_urgent_ends_a_run_whose_beginning_took_long():
-    clock, urgent = Clock(), [False]
-    turn = Turn(lambda: True, most=4.0, is_urgent=lambda: urgent[0], clock=lambda: clock.now)
-    clock.work(wall=2, used=0)
-    assert not turn()
-    urgent[0] = True
-    assert turn()
 
 
 def test_progress_is_told_at_most_twice_a_second_and_its_end_where_its_middle_was():
