@@ -207,6 +207,7 @@ def test_a_run_of_a_folder_that_one_does_not_see_is_neither_told_nor_stopped(vau
     assert RUNS.last("tune", "elsewhere").state == "stopped"
 
 
+@pytest.mark.long
 def test_a_private_note_leaves_the_map_even_where_what_was_judged_cannot_be_read(vault):
     vault.lay_out(is_asked=True)
     places, root = vault.opened[0].places, vault.folders[0][1]
