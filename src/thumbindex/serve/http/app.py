@@ -219,7 +219,7 @@ def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol
     """
     seconds, most = settings.body_seconds, settings.connections
     waiting: WaitingConnections[Patient] = WaitingConnections(most_waiting, max(1, most // _SHARE))
-    closed: set[Patient] = set()  # while they waited; their requests are about to end
+    closed: set[Patient] = set()  # with a request that has not ended yet
 
     class Patient(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -228,19 +228,25 @@ def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol
             self._look = self.loop.call_later(seconds, self._close_idle)
             self._address = network_of(self.client[0] if self.client else "")
             self._answer, self.app = self.app, self._answer_to_the_end
+            self._answers = 0  # that are under way
             for each in waiting.surplus(self._address):
                 each._drop()
             self._note_waiting()
 
         async def _answer_to_the_end(self, scope: Scope, receive: Receive, send: Send) -> None:
+            self._answers += 1
+            if self not in self.connections:
+                closed.add(self)
             try:
                 await self._answer(scope, receive, send)
             finally:
-                closed.discard(self)
+                self._answers -= 1
+                if not self._answers:
+                    closed.discard(self)
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._look.cancel()
-            self._note_closed()
+            self._note_closed()  # before uvicorn forgets that writing was paused
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
@@ -261,7 +267,7 @@ def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol
 
         def handle_events(self) -> None:
             # uvicorn counts all connections, and all requests
-            self.limit_concurrency = most + len(waiting) + len(closed)
+            self.limit_concurrency = most + len(waiting) + min(len(closed), most_waiting)
             super().handle_events()
 
         def _note_waiting(self) -> None:
@@ -273,12 +279,7 @@ def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol
 
         def _note_closed(self) -> None:
             waiting.end(self)
-            cycle = self.cycle
-            if (
-                cycle
-                and not cycle.response_complete
-                and (cycle.more_body or self.flow.write_paused)
-            ):
+            if self._answers and (self.cycle.more_body or self.flow.write_paused):
                 closed.add(self)
 
         def _drop(self) -> None:
