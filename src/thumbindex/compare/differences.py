@@ -419,8 +419,8 @@ def _other_subject(mine: Sequence[_Token], yours: Sequence[_Token], one_denies: 
         left, right = _not_inflected(left, right), _not_inflected(right, left)
     if not left or not right:
         return False
-    is_replaced = _replaced(Counter(map(fold, left)), Counter(map(fold, right)))
-    return bool(is_replaced) and not _opposite(left, right)
+    replaced = _replaced(Counter(map(fold, left)), Counter(map(fold, right)))
+    return replaced is not None and not _opposite(left, right)
 
 
 def _not_inflected(side: Sequence[str], others: Sequence[str]) -> list[str]:

@@ -375,8 +375,8 @@ _TOKEN = re.compile(
     r"|(?P<word>(?:(?<![\w.)\]])\.(?=[a-z]))?[^\W\d][\w$]*(?:\+\+|\#(?!\w))?"
     r"(?:(?:\.|::|->|-|/|'|’)[^\W\d_][\w$]*)*(?:\(\))?)"
 )
-_PHRASES = "|".join(sorted(map(re.escape, PHRASES), key=len, reverse=True))
-_PHRASE = re.compile(rf"(?i)\b(?:{_PHRASES})(?!\w)")
+_ANY_PHRASE = "|".join(sorted(map(re.escape, PHRASES), key=len, reverse=True))
+_PHRASE = re.compile(rf"(?i)\b(?:{_ANY_PHRASE})(?!\w)")
 _NAME_BEFORE = re.compile(r"[a-z,;] \Z")
 
 

@@ -653,9 +653,12 @@ def _remarks(state: _State) -> Iterator[Problem]:
         )
     if state.twice:
         (path, real), more = min(state.twice), len(state.twice) - 1
-        others = f"; so are {more:,} other symlinks" if more > 1 else ""
-        if more == 1:
+        if more == 0:
+            others = ""
+        elif more == 1:
             others = "; so is 1 other symlink"
+        else:
+            others = f"; so are {more:,} other symlinks"
         yield Problem(
             f"{path} -> {real}",
             None,

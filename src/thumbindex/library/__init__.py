@@ -821,6 +821,7 @@ class Library:
 
         self._known(folder)
         chosen = [reader for reader in self._readers if not folder or reader.folder.name in folder]
+        # each of them, not only up to the first that was laid out
         laid_out = [
             lay_out(reader, interrupted, is_asked=is_asked, is_first=is_first) for reader in chosen
         ]

@@ -177,8 +177,8 @@ def is_private_now(folder: Folder, path: str) -> bool:
     settings = folder.config.corpus
     if lies_private(folder, path):
         return True
-    has_text = path.lower().endswith(settings.extensions)
-    data = read_bytes(folder.root, path, settings) if has_text else b""
+    is_document = path.lower().endswith(settings.extensions)
+    data = read_bytes(folder.root, path, settings) if is_document else b""
     return not isinstance(data, Problem) and is_private_text(path, decode(path, data)[0], settings)
 
 

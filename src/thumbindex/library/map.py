@@ -22,7 +22,7 @@ from thumbindex.index.locks import locked
 from thumbindex.library.duplicates import all_duplicates
 from thumbindex.library.plane import can_lay_out, unit
 from thumbindex.library.reader import Reader
-from thumbindex.library.reading import hidden_now, open_documents
+from thumbindex.library.reading import hidden_paths_now, open_documents
 from thumbindex.model import (
     ChunkId,
     Document,
@@ -342,9 +342,7 @@ def lay_out(
     own = reader.folder.places
     # what became private while this took its time is forgotten under the same lock
     with locked(own.lock):
-        known = set(reader.store.manifest(names)) - {
-            path for _, path in hidden_now(((reader.folder.name, path) for path in names), [reader])
-        }
+        known = set(reader.store.manifest(names)) - hidden_paths_now(names, reader)
         kept_places = {path: (x, y) for path, (x, y) in places.items() if path in known}
         keep_layout(
             own,

@@ -213,7 +213,9 @@ def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> lis
     above = {n: [name.casefold() for name in chunk.heading_path] for n, chunk in chunks.items()}
     found: list[ChunkId] = []
     for form in forms:
-        found = found or [n for n in ids if form in above.get(n, ())]
+        found = [n for n in ids if form in above.get(n, ())]
+        if found:
+            break
     if not found:
         headings = list(
             dict.fromkeys(name for chunk in chunks.values() for name in chunk.heading_path)

@@ -326,12 +326,13 @@ def fate_of(
     if verdict is not None:
         fate, stage, reason, rank = verdict
         return replace(found, fate=fate, stage=stage, reason=reason, rank=rank)
-    reason = out_of_reach(found)
     if answer.listed:
         reason = (
             f"the query is filters alone, and {plural(answer.listed, 'note')} match: a higher "
             "limit shows more"
         )
+    else:
+        reason = out_of_reach(found)
     return replace(found, fate="not_found", stage="", reason=reason, rank=None)
 
 

@@ -130,8 +130,8 @@ def _asks_of_time(search: Search, tools: Tools) -> bool:
     """
     keyword = tools.snapshot.keyword
     stops = stops_of(search.text, keyword.languages)
-    others_asked = dict.fromkeys(words(without_time(fold_line(search.text))))
-    asked = [word for word in others_asked if stops.get(word, 1.0)]
+    other_words = dict.fromkeys(words(without_time(fold_line(search.text))))
+    asked = [word for word in other_words if stops.get(word, 1.0)]
     holding = [keyword.holding(word, KEYWORD_FIELDS) for word in asked[:MOST_ASKED]]
 
     def held(document: DocumentId) -> int:

@@ -107,8 +107,8 @@ def owner_of(document: Document) -> str:
     owner = _field(document, "owner")
     names = []
     for each in owner if isinstance(owner, list) else [owner]:
-        name = each.get("name", "") if isinstance(each, Mapping) else each
         if each:
+            name = each.get("name", "") if isinstance(each, Mapping) else each
             names.append(" ".join(str(name).split()))
     return ", ".join(names) or document.author
 

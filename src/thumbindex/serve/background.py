@@ -264,9 +264,10 @@ class Child:
         if self._failure:
             return (self._failure,)
         if status:
-            last = self._lines[-1] if self._lines else "it left no message"
             if status < 0:
                 last = f"ended by signal {-status}"
+            else:
+                last = self._lines[-1] if self._lines else "it left no message"
             return (_STOPPED.format(f" ({last})"),)
         with self._lock:
             return tuple(

@@ -178,11 +178,12 @@ def remove(
     )
     if found is None:
         near = get_close_matches(name, roots, n=1)
-        known = "no folder has one."
         if near:
             known = f"did you mean {near[0]}?"
         elif roots:
             known = f"the folders are {', '.join(sorted(roots))}."
+        else:
+            known = "no folder has one."
         raise UsageError(f"No folder has the name {one_line(name)!r}: {known}")
     _change(path, lambda text: _without_folder(text, found))
     if as_json:

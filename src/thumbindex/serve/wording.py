@@ -203,10 +203,11 @@ def outline_lines(entries: Sequence[OutlineEntry], several: bool = False) -> lis
     """
     lines = []
     for each in entries:
-        line = f"{'  ' * (each.level - 1)}- {each.heading} (line {each.line})"
         if each.level == 0:
             path = f"{each.folder}: {each.path}" if several else each.path
             line = f"{path} - {each.heading}"
+        else:
+            line = f"{'  ' * (each.level - 1)}- {each.heading} (line {each.line})"
         lines.append(one_line(line))
     return lines or ["Nothing is indexed here."]
 

@@ -117,8 +117,10 @@ class Variant:
         for key, value in self.changes.items():
             table, _, name = key.rpartition(".")
             if table:
-                name, value = table, replace(getattr(query, table), **{name: value})
-            query = replace(query, **{name: value})
+                changed = replace(getattr(query, table), **{name: value})
+                query = replace(query, **{table: changed})
+            else:
+                query = replace(query, **{name: value})
         return query
 
 

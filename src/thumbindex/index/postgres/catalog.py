@@ -528,12 +528,12 @@ class PostgresCatalog:
             "ARRAY[%s]::text[] ORDER BY place"
         )
         key = looked_up(letters)
-        results = []
+        documents = []
         for place, names, lengths in self._view.fetch(sql, key):
-            of_key = [n for name, n in zip(names, lengths, strict=True) if name == key]
-            if any(length <= longest for length in of_key):
-                results.append(DocumentId(place))
-        return results
+            own = [length for name, length in zip(names, lengths, strict=True) if name == key]
+            if own and min(own) <= longest:
+                documents.append(DocumentId(place))
+        return documents
 
     def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
         """Return the abbreviations with one of these forms, and how many documents define each."""

@@ -264,9 +264,10 @@ class Connections:
         )
 
     def _opened(self, host: Host) -> Held:
-        seconds = AMONG_SEVERAL_SECONDS if len(self.hosts) > 1 else CONNECT_SECONDS
         if self._is_down:
             seconds = AGAIN_SECONDS
+        else:
+            seconds = AMONG_SEVERAL_SECONDS if len(self.hosts) > 1 else CONNECT_SECONDS
         era = self._closed
         address = (
             make_conninfo(host.address, connect_timeout=seconds) if self._waits else host.address

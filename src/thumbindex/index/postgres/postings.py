@@ -98,11 +98,11 @@ def _encoded(columns: Sequence[Rows], bounds: Rows) -> Iterator[bytes]:
         widths[n, filled] = np.searchsorted([1 << 8, 1 << 16, 1 << 32], largest, side="right")
     written: list[list[bytes]] = []
     for column, needed in zip(columns, widths, strict=True):
-        used = set(np.unique(needed).tolist())
+        used = [bool((needed == code).any()) for code in range(len(_KINDS))]
         written.append(
             [
-                column.astype(kind).tobytes() if code in used else b""
-                for code, kind in enumerate(_KINDS)
+                column.astype(kind).tobytes() if is_used else b""
+                for kind, is_used in zip(_KINDS, used, strict=True)
             ]
         )
     for start, end, *own in zip(starts.tolist(), ends.tolist(), *widths.tolist(), strict=True):

@@ -66,6 +66,7 @@ def owners(view: FolderView, rows: Rows) -> Owners:
         "BY id DESC LIMIT 1) d ORDER BY d.id"
     )
     found = view.fetch(sql, rows[np.diff(rows, prepend=-2) != 1].tolist()) if len(rows) else []
+    # each column by itself in memory: `documents` is searched
     documents, places, sizes = np.array(found, dtype=np.int64).reshape(-1, 3).T.copy()
     of = np.searchsorted(documents, rows) - 1
     there = of >= 0

@@ -243,14 +243,14 @@ def _recent(library: Library) -> list[tuple[OutlineEntry, str]]:
     """
     days: dict[tuple[str, str], date | None] = {}
 
-    def age(document: Document) -> tuple[date, float]:
+    def recency(document: Document) -> tuple[date, float]:
         day = days[document.folder, document.path]
         return (day, 0.0) if day else (date.min, document.modified)
 
     def newest_first(documents: Iterable[Document]) -> list[Document]:
         every = list(documents)
         days.update({(each.folder, each.path): day_of(each) for each in every})
-        return sorted(every, key=age, reverse=True)
+        return sorted(every, key=recency, reverse=True)
 
     return [
         (each, iso_day(days[each.folder, each.path]))

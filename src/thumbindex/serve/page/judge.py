@@ -71,15 +71,14 @@ def show(visit: Visit) -> Screen:
         results["quality"] = _quality(last, own)
         results["worst"] = _worst(last, own, folder)
         results["ablation"] = _ablation(last)
+    numbers = range(1, pages + 1) if pages > 1 else ()
     values: dict[str, Any] = {
         "folder": folder,
         "folders": [
             (name, len(judged.get(name, ())), address("judge", folder=name)) for name in names
         ],
         "entries": [_entry(folder, each) for each in part],
-        "pages": [
-            (n, address("judge", folder=folder, page=n)) for n in range(1, pages + 1) if pages > 1
-        ],
+        "pages": [(n, address("judge", folder=folder, page=n)) for n in numbers],
         "page": page,
         "questions": sum(
             not each.nothing and any(place.grade for place in each.places) for each in own

@@ -113,11 +113,11 @@ class Visit:
         afar.
         """
         said = self.background.notes()
+        if self.is_near:
+            return list(said)
         places = [
             str(place) for each in self.library.opened for place in (each.root, each.places.folder)
         ]
-        if self.is_near:
-            return list(said)
         return [NOT_FROM_AFAR if any(place in note for place in places) else note for note in said]
 
     def options(self, folder: Sequence[str] = ()) -> list[str]:

@@ -135,7 +135,7 @@ def show(visit: Visit) -> Screen:
         "answer": answer,
         "sure": confidence_words(answer, [f"{name} {value}" for name, value in asked.filters()]),
         "found": found,
-        "here": _address(asked, named),
+        "here": _why_address(asked, named),
         "missing": _LIKE_NOTHING.format(fold_line(named)[:_LONGEST_NAME]) if is_missing else "",
         "nearest": _nearest(library, asked, named) if is_missing else (),
         "words": _words(terms),
@@ -147,7 +147,7 @@ def show(visit: Visit) -> Screen:
         "picture": _picture(courses, stages),
         "funnel": _funnel(answer.trace),
         "ask": address("ask", **asked.values()),
-        "cards": [(each, _address(asked, _place(each))) for each in answer.passages],
+        "cards": [(each, _why_address(asked, _place(each))) for each in answer.passages],
     }
     title = f"Why {named}" if named else f"Why: {asked.text}"
     if is_missing:
@@ -160,10 +160,10 @@ def show(visit: Visit) -> Screen:
 def _nearest(library: Library, asked: Question, named: str) -> list[tuple[str, str]]:
     """Return notes whose names begin as what was typed, each with the address that explains it."""
     found = names_like(library, PurePosixPath(named.partition("#")[0]).stem)
-    return [(each.path, _address(asked, f"{each.folder}/{each.path}")) for each in found]
+    return [(each.path, _why_address(asked, f"{each.folder}/{each.path}")) for each in found]
 
 
-def _address(asked: Question, named: str) -> str:
+def _why_address(asked: Question, named: str) -> str:
     """Return the address that explains a note."""
     return address("why", **asked.values() | {"path": named, "glob": asked.path})
 
