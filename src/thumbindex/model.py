@@ -615,7 +615,7 @@ class IndexReport:
     mended: tuple[str, ...] = ()
 
 
-# ------------------------------------------------------------------ why a note is not among the ans
+# -------------------------------------------------------------- why a note is not among the answers
 
 
 Fate = Literal["shown", "copy", "dropped", "not_found", "filtered", "not_indexed"]
@@ -1082,7 +1082,7 @@ class Growth:
     parts: tuple[tuple[str, int], ...]  # bytes on disk by part, the largest first
 
 
-# ------------------------------------------------------------------ what the owner of a folder sees
+# ---------------------------------------------------- what the owner of a folder sees of duplicates
 
 
 @dataclass(frozen=True, slots=True)

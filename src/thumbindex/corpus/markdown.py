@@ -38,7 +38,7 @@ ATTACHMENT_SUFFIXES = frozenset(
 )
 """A target that ends so is a file to show or fetch, never a document."""
 
-# ------------------------------------------------------------------ the text that is cut, without c
+# ----------------------------------------------------------- the text that is cut, without comments
 
 _SIGN = re.compile(r"<!--|%%|\{/\*|`+|\n[ \t]*(?=\n)")
 _FIRST_IN_LINE = re.compile(r"^[^\S\n]*+(?=%%)", re.M)

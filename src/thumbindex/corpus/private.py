@@ -20,7 +20,7 @@ from thumbindex.corpus.markdown import code_lines
 from thumbindex.settings import CorpusSettings
 from thumbindex.text import strip_invisible
 
-# ------------------------------------------------------------------ a text as a careless writer mea
+# ------------------------------------------------------------- a text as a careless writer means it
 
 _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"

@@ -35,7 +35,7 @@ from thumbindex.errors import UnknownFolderError
 from thumbindex.model import Changes, FileState, Problem
 from thumbindex.settings import CorpusSettings
 
-# ------------------------------------------------------------------ git's rules, as anybody may hav
+# ---------------------------------------------------- git's rules, as anybody may have written them
 
 _STARS = re.compile(r"(?:\[\^/\]\*)+")
 _STAR = re.compile(r"\[\^/\]\*((?:[^/\[]|\\\[|\[\^/\](?!\*)|\[(?!\^/\]))++)(?=\[\^/\]\*)")

@@ -191,7 +191,7 @@ def _stemmed(texts: Mapping[str, str], language: str) -> RowWords:
     return RowWords(found, lengths)
 
 
-# ------------------------------------------------------------------ where a text is found by some t
+# -------------------------------------------------------------- where a text is found by some terms
 
 Span = tuple[int, int]
 """Where something begins and ends in a text, in characters."""

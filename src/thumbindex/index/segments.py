@@ -344,7 +344,7 @@ def _extend(values: array[int], numbers: Numbers | Narrow) -> None:
     values.frombytes(numbers.astype(np.uint32).tobytes())
 
 
-# ------------------------------------------------------------------ postings as columns, and as byt
+# ---------------------------------------------------------------- postings as columns, and as bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -872,7 +872,7 @@ class Library:
                 raise UnknownFolderError(f"No folder {folder!r} here: there is {', '.join(names)}.")
         return folders
 
-    # ------------------------------------------------------------------ duplicates, and what the ow
+    # ----------------------------------------------- duplicates, and what the owner decides of them
 
     @at_one_moment
     def duplicates(self, folder: Sequence[str] = (), *, grey: bool = False) -> DuplicatesFound:
@@ -942,7 +942,7 @@ class Library:
                 )
         return chosen
 
-    # ------------------------------------------------------------------ what the owner judges of an
+    # ------------------------------------------------------------- what the owner judges of answers
 
     @at_one_moment
     def judgments(self) -> Judgments:
@@ -953,7 +953,7 @@ class Library:
 
         return Judgments(self._readers)
 
-    # ------------------------------------------------------------------ keeping the indexes up to t
+    # ----------------------------------------------------------- keeping the indexes up to the disk
 
     def index(
         self,

@@ -85,7 +85,7 @@ _TEXT_SHOWN = 300
 """Characters of what a note says in place of a quotation."""
 
 
-# ------------------------------------------------------------------ citations and quotations in a t
+# --------------------------------------------------------------- citations and quotations in a text
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,7 +187,7 @@ def _print(address: str) -> int:
     return FOUND
 
 
-# ------------------------------------------------------------------ programs, none of them through
+# ----------------------------------------------------------- programs, none of them through a shell
 
 
 _LINE_FORMS: Mapping[str, tuple[str, ...]] = {

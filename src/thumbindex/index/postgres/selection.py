@@ -28,7 +28,7 @@ def once(view: FolderView, key: str, make: Callable[[], _T]) -> _T:
     return made
 
 
-# ------------------------------------------------------------------ rows and the documents that the
+# ---------------------------------------------------------- rows and the documents that they are of
 
 
 class Owners(NamedTuple):

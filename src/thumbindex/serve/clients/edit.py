@@ -162,7 +162,7 @@ def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-# ------------------------------------------------------------------ Markdown: a block between two c
+# ----------------------------------------------------------- Markdown: a block between two comments
 
 BEGIN, END = "<!-- thumbindex: begin -->", "<!-- thumbindex: end -->"
 

@@ -549,7 +549,7 @@ class Strangers:
         await self._app(scope, receive, count)
 
 
-# ------------------------------------------------------------------ how many, how much, for how lon
+# ----------------------------------------------------------------- how many, how much, for how long
 
 CHECK_SECONDS = 15.0
 """Between two looks whether the token of an open stream is still taken: it may be revoked, or run

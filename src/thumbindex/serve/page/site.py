@@ -508,7 +508,7 @@ class Page:
             headers={**HEADERS, "Set-Cookie": set_cookie(name, "", is_secure=has_tls)},
         )
 
-    # ------------------------------------------------------------------ what pages load, and what c
+    # ------------------------------------------------------------ what pages load, and what changed
 
     async def _static(self, request: Request) -> Response:
         name = request.path_params["name"]
