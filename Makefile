@@ -40,9 +40,9 @@ demo: .venv/base
 
 PYTEST := $(BIN)/python -m pytest -rs
 
-# The promise to a contributor: four minutes on two cores.
+# The promise to a contributor: four minutes on two cores. One file: .venv/bin/python -m pytest FILE
 test: .venv/installed
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not (slow or long or page or package)"
+	$(PYTEST) --numprocesses 2 --dist loadfile -m "not (slow or long or page or package)"
 	@echo 'Left out: real servers and faults (make test-slow), the page in a browser (make test-page),'
 	@echo 'the built package (make test-package), torch, npm and everything at full size (make long).'
 

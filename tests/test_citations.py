@@ -400,7 +400,7 @@ def test_no_text_breaks_it(library: Library, text: str) -> None:
     assert all(each.citation for each in found.checks)
 
 
-# ------------------------------------------------------------------ several folders, and drafts tha
+# ---------------------------------------------------- several folders, and drafts that ask for much
 
 
 @pytest.fixture

@@ -173,6 +173,17 @@ def test_what_a_wrong_file_keeps_private_stays_private(
     assert "unknown key `query.limt`" in told(library)["strange"][0]
 
 
+@pytest.mark.parametrize("line", ['exclude = ["diary.md"]', 'include = ["pie.md"]'])
+def test_what_a_wrong_file_leaves_out_stays_out(
+    places: tuple[Path, Path], opened: Callable[..., Library], line: str
+) -> None:
+    write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
+    write(places[0] / "thumbindex.toml", f"[query]\nlimt = 3\n[corpus]\n{line}\n")
+    library = opened()
+    library.index()
+    assert found(library) == {"fruit.md", "pie.md"}
+
+
 CLOSED = {
     "no TOML": '[corpus.private\nglobs = ["diary.md"]\n',
     "a table of another name": '[corpus.privat]\nglobs = ["diary.md"]\n',
@@ -280,8 +291,9 @@ def test_every_number_that_a_folders_own_file_may_set_has_bounds() -> None:
     assert len(numbers) > 25
 
 
+@pytest.mark.parametrize("skip", ["", "'fuse'"])
 def test_no_bound_makes_a_question_an_error_or_compares_more_than_some_hundred_candidates(
-    places: tuple[Path, Path], opened: Callable[..., Library]
+    places: tuple[Path, Path], opened: Callable[..., Library], skip: str
 ) -> None:
     for n in range(400):
         write(places[0] / f"{n}.md", f"# Apples {n}\n\nApples of tree {n} stand in row {n * n}.\n")
@@ -289,7 +301,7 @@ def test_no_bound_makes_a_question_an_error_or_compares_more_than_some_hundred_c
         "[query.confidence]\nminimum_relevance = 0\nabstain = 0\n[query.deduplicate]\n"
         "method = 'semantic'\n"
     )
-    write(places[0] / "thumbindex.toml", f"[query]\nlimit = 100\nskip = []\n{same}")
+    write(places[0] / "thumbindex.toml", f"[query]\nlimit = 100\nskip = [{skip}]\n{same}")
     library = opened(alone=True)
     library.index()
     answer = library.query("apples tree row")
@@ -312,6 +324,9 @@ def test_what_the_file_keeps_private_from_now_on_is_private_in_a_library_that_is
     assert "diary.md" in found(library)
     write(places[0] / "thumbindex.toml", f"[corpus.private]\n{line}\n")
     time.sleep(LOOK_SECONDS)
+    assert found(library) == {"fruit.md", "pie.md"}  # before anything is indexed again
+    with pytest.raises(UnknownPathError, match="No document"):
+        library.read("diary.md")
     library.index()
     assert found(library) == {"fruit.md", "pie.md"}
     (places[0] / "thumbindex.toml").unlink()  # as an editor does for a moment

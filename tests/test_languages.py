@@ -113,7 +113,7 @@ def test_the_lines_that_hold_the_characters_are_the_match(library: Library) -> N
     assert "ポート番号" in library.query("ポート番号").passages[0].match
 
 
-# ------------------------------------------------------------------ endings of other languages than
+# ---------------------------------------------------------- endings of other languages than English
 
 SET = Path(__file__).parent / "languages"
 """48 German, French and Spanish notes, and 78 questions as users type them: in other forms and

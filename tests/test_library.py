@@ -203,7 +203,7 @@ def test_a_damaged_store_is_named_and_built_anew_and_no_text_is_embedded_again(v
         assert (library.status()[0].problems, store.exists()) == ((), False)
 
 
-# ------------------------------------------------------------------ any edits end in what a fresh b
+# -------------------------------------------------------- any edits end in what a fresh build gives
 
 TEXTS = st.sampled_from(
     [
@@ -580,3 +580,17 @@ def test_an_empty_folder_is_believed_only_where_it_is_said_to_be_so(library: Lib
         library.index()
     assert paths(library, "apples cellar")[:1] == ["fruit/apples.md"]
     assert library.index(rebuild=True).removed == 3
+
+
+def test_comments_are_read_as_they_stand_and_flagged(vault, tmp_path):
+    (vault / "a.md").write_text(
+        "# A\n\n<!-- one -->\n\n```\n<!-- code -->\n```\n\n%%\ntwo\n%%\n" + "x <!-- y -->\n\n" * 6,
+        encoding="utf-8",
+    )
+    with Library.open([vault], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+        library.index()
+        flags = library.read("a.md").flags
+        unseen = ": a comment, which a reader of the note does not see"
+        assert flags[:2] == (f"3{unseen}", f"9{unseen}, to line 11")
+        assert flags[5:] == ("18: and 3 more comments from here on",)
+        assert library.read("a.md", lines=(10, 10)).flags == (f"10{unseen}",)

@@ -483,7 +483,7 @@ def found_in(folder: Path, traces: list[str | bytes]) -> list[bool]:
     ]
 
 
-# ------------------------------------------------------------------ at once, before anybody has ind
+# ----------------------------------------------------------- at once, before anybody has indexed it
 
 
 def test_a_note_that_becomes_private_hides_no_namesake_in_another_folder(tmp_path: Path) -> None:

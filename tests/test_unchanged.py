@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from counting import files_read
 from folders import open_library, write_notes
+from thumbindex.index.writer import Writer
 
 NAMES = ("a.md", "b.md", "c.md")
 
@@ -25,3 +30,51 @@ def test_where_nothing_changed_no_note_is_read_no_model_asked_and_nothing_commit
         assert again.generation == before.generation
         (root / "a.md").unlink()
         assert library.index().removed == 1
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a vault that has lain there long enough, indexed, with nothing left to do."""
+    notes = {name: f"# {name}\n\nOf {name}.\n" for name in NAMES}
+    made = write_notes(tmp_path_factory.mktemp("unchanged") / "vault", notes)
+    time.sleep(2.1)
+    return made
+
+
+@pytest.mark.parametrize("setting", ["corpus.exclude=['c.md']", "corpus.private.globs=['c.md']"])
+def test_a_note_that_a_new_setting_leaves_out_goes_with_the_next_run(
+    root: Path, setting: str
+) -> None:
+    with open_library(root) as library:
+        library.index()
+        assert library.index().unchanged == 3
+    with open_library(root, overrides=[setting]) as library:
+        assert library.index().removed == 1
+        assert [each.path for each in library.outline()] == ["a.md", "b.md"]
+
+
+def test_after_a_commit_of_an_earlier_version_all_notes_are_read_anew(root: Path) -> None:
+    with open_library(root) as library:
+        library.index()
+        library.index()
+        with Writer.open(library.opened[0].places.folder) as writer:
+            writer.note("corpus", "as an earlier version cut it")
+        assert library.index().changed == 3
+
+
+def flipped(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("how", [flipped, Path.unlink])
+def test_a_damaged_memo_is_not_believed(root: Path, how: Callable[[Path], None]) -> None:
+    with open_library(root) as library:
+        library.index()
+        library.index()
+        how(library.opened[0].places.unchanged)
+        (root / "a.md").write_text(f"# a.md\n\nOf {how.__name__}.\n", encoding="utf-8")
+        os.utime(root / "a.md", (1_000_000_000, 1_000_000_000))
+        assert library.index().changed == 1
+        assert library.read("a.md").text.endswith(f"Of {how.__name__}.")

@@ -31,6 +31,12 @@ def run(program: str, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["soak.py", "run.py", "compare.py", "../fuzz/run.py"])
+def test_each_program_starts_and_lists_its_options(program: str):
+    assert "--help" in run(program, "--help")
+
+
 @linux
 @pytest.mark.long
 def test_a_small_soak_ends_with_an_index_equal_to_a_fresh_build():

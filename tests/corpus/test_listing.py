@@ -141,3 +141,11 @@ def test_what_could_not_be_listed_is_looked_at_again(vault: Path) -> None:
         assert walk(vault, SETTINGS, time.time_ns() + LATER_NS).digests is None
     finally:
         (vault / "sub").chmod(0o700)
+
+
+def test_no_name_is_kept(vault: Path) -> None:
+    seen = see(vault)
+    again = see(vault)
+    assert "sub" not in str(seen)
+    # by no digest that a guess could be compared with
+    assert not seen.folders.keys() & again.folders.keys()

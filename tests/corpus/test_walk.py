@@ -207,7 +207,7 @@ def test_what_a_package_manager_put_there_is_left_out_at_any_depth_unless_somebo
     assert reasons(tmp_path / "app" / "node_modules" / "y") == []
 
 
-# ------------------------------------------------------------------ globs that anybody may have wri
+# -------------------------------------------------------------- globs that anybody may have written
 
 ATOMS = [*"ab**?//(+.^$é!# {|", "**/", "/**/", "[ab]", ".md", "\\*"]
 

@@ -192,7 +192,7 @@ def fresh_database(server: TestServer, *, migrated: bool = True) -> Iterator[str
         server.drop(name)
 
 
-# ------------------------------------------------------------------ fixtures, which tests/conftest.
+# ------------------------------------------------ fixtures, which tests/conftest.py imports for all
 
 
 @pytest.fixture(scope="session")

@@ -81,7 +81,7 @@ def test_a_term_that_postgresql_cannot_keep_goes_by_its_digest() -> None:
     assert (kept[:2], {len(each) for each in kept[2:]}, len(set(kept))) == (["tree", "束"], {41}, 5)
 
 
-# ------------------------------------------------------------------ a folder as it is published
+# -------------------------------------------------- a folder as it is published, without a database
 
 
 @pytest.fixture(scope="module")

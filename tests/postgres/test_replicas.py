@@ -25,7 +25,7 @@ from thumbindex.library.engine import PublishedFolders, Publishing
 SOME = QUESTIONS[::4]
 
 
-# ------------------------------------------------------------------ what is asked again, on one ser
+# --------------------------------------------------------------- what is asked again, on one server
 
 
 def test_a_question_whose_connection_is_lost_is_asked_again_whole(

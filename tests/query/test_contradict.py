@@ -3,7 +3,7 @@ import pytest
 from thumbindex.model import Query
 from thumbindex.query.copies import contradict
 from thumbindex.query.stage import Search, Tools
-from thumbindex.testing import document, memory_snapshot
+from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 TEXT = "Every night the server copies all files to the second disk and keeps them for {} days."
 OTHER = "Trees grow in spring, when rain is warm and birds come back."
@@ -162,3 +162,41 @@ def test_a_pair_in_one_passage_is_read_together(ask) -> None:
         [document("a.md", f"# A\n\n{TEXT.format(30)}\n\n{TEXT.format(90)}")], "server copies files"
     )
     assert [passage.disagrees for passage in search.passages] == [()]
+
+
+@pytest.mark.parametrize("method", ["discount", "mmr"])
+def test_diversify_parts_no_pair(ask, method: str) -> None:
+    parts = [f"The server copies file {word}." for word in "oak elm ash fir".split()] + [
+        TEXT.format(30)
+    ]
+    one = "# A\n\n" + "\n\n".join(f"## H{n}\n\n{part}" for n, part in enumerate(parts))
+    notes = [document("a.md", one), document("b.md", f"# B\n\n{TEXT.format(90)}")]
+    search, _ = ask(
+        notes,
+        "server copies file second disk night",
+        embedder=FakeEmbedder(),
+        diversify={"discount": 0.1, "method": method},
+    )
+    at = [bool(passage.disagrees) for passage in search.passages]
+    assert (at.count(True), at.index(True) + 1) == (2, len(at) - 1 - at[::-1].index(True))
+
+
+def test_the_reranker_parts_no_pair(ask) -> None:
+    class Picky:
+        name = "picky"
+
+        def score(self, query, passages):
+            return [float("90" not in each) for each in passages]
+
+    notes = [
+        document("a.md", TEXT.format(30)),
+        document("b.md", "The server copies all files."),
+        document("c.md", TEXT.format(90)),
+    ]
+    search, _ = ask(
+        notes, "server copies all files", reranker=Picky(), on="rerank", rerank={"weight": 1.0}
+    )
+    assert [passage.path for passage in search.passages] in (
+        ["a.md", "c.md", "b.md"],
+        ["b.md", "a.md", "c.md"],
+    )

@@ -134,3 +134,22 @@ def test_survivors_keep_their_order_and_stand_for_all(
     assert [each["at"] for each in remove_duplicates(kept, settings)] == [
         each["at"] for each in kept
     ]
+
+
+def test_a_missing_field_makes_an_item_unique() -> None:
+    found = [
+        {"id": "a"},
+        {"id": "b", "front_matter": None},
+        {"id": "c", "front_matter": {"doc": None}},
+    ]
+    assert survivors(found, method="exact_field", field="front_matter.doc") == [
+        ("a", 1),
+        ("b", 1),
+        ("c", 1),
+    ]
+
+
+def test_the_content_can_lie_in_another_field() -> None:
+    assert survivors(
+        [{"id": "a", "text": "x"}, {"id": "b", "text": "x"}], content_field="text"
+    ) == [("a", 2)]

@@ -144,3 +144,8 @@ def test_other_kinds_and_languages_are_kept_apart(kind: BlockKind, language: str
         Chunk(0, 0, kind, ("T",), 1, 1, "same", language=language),
     )
     assert (kept_apart(prose, other) is None, kept_apart(prose, prose)) == (False, None)
+
+
+def test_tables_of_another_shape_are_kept_apart() -> None:
+    table = "| Plan | Price |\n| --- | --- |\n| Free | none |"
+    assert differing(table, f"{table}\n| Free | none |") is not None

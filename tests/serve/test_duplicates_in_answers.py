@@ -11,8 +11,10 @@ import pytest
 from notes import write
 from schemas import check
 from thumbindex.library import Library
+from thumbindex.model import Place
 from thumbindex.serve.as_json import answer_payload
 from thumbindex.serve.replies import reply_query
+from thumbindex.serve.wording import also_in
 from thumbindex.testing import FakeEmbedder
 
 TEXT = "Every night the server copies all files to the second disk and keeps them for {} days."
@@ -123,6 +125,15 @@ def test_a_negation_is_told_as_a_contradiction(denied: Library, language: str) -
     assert (here.place.path, there.place.path) == (f"{language} branch.md", f"{language} office.md")
     assert f"nothing against `{word}`" in here.differs
     assert f"`{word}` against nothing" in there.differs
+
+
+def test_the_text_for_agents_names_the_places_of_copies_with_their_lines(
+    backups: Library,
+) -> None:
+    text = reply_query(backups, {"query": "server copies all files every night"}).text
+    assert "\n(also in: a.md (line 9))\n" in text
+    places = [Place("v", f"{n}.md", 1, 2) for n in range(12)]
+    assert also_in(places) == "0.md (lines 1-2), 1.md (lines 1-2), 2.md (lines 1-2) and 9 more"
 
 
 def test_the_text_for_agents_says_that_these_two_disagree(backups: Library) -> None:

@@ -210,7 +210,7 @@ def test_a_small_edit_is_found_while_a_large_file_is_taken_in(tended: Tended):
     assert tended.found("lemon 7 is sour") == "large.md"
 
 
-# ------------------------------------------------------------------ folders that go, watches that f
+# --------------------------------------------------------------- folders that go, watches that fail
 
 
 def test_nothing_is_deleted_because_the_root_is_gone_and_what_changed_meanwhile_is_found(

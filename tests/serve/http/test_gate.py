@@ -21,6 +21,7 @@ from thumbindex.library import Library
 from thumbindex.serve.http.limits import (
     BURST_SECONDS,
     Gate,
+    Rates,
     WaitingConnections,
     known_hosts,
     known_origins,
@@ -657,3 +658,12 @@ def test_a_stranger_who_does_not_read_answers_keeps_nobody_out(serve: Callable[.
     ):
         answers = [each.get(f"{running.base}/health") for each in (one, two, three)]
         assert [each.status_code for each in answers] == [200, 200, 200]
+
+
+def test_a_bucket_fills_again() -> None:
+    now = [0.0]
+    rates = Rates(2.0, 4, lambda: now[0])
+    assert [rates.take("a") for _ in range(5)] == [0, 0, 0, 0, 0.5]
+    now[0] = 0.5
+    assert [rates.take("a"), rates.take("a"), rates.take("b")] == [0, 0.5, 0]
+    assert Rates(0, 1).take("a") == Rates(0, 1).take("a") == 0

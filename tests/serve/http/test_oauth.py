@@ -378,3 +378,13 @@ def test_keys_come_over_https_or_from_this_machine() -> None:
         "http://localhost.evil.org",
     ]
     assert [is_safe(each) for each in addresses] == [True, True, False, False, False, False]
+
+
+def test_metrics_are_for_the_scope_that_is_named(guarded: Any, issuer: Issuer) -> None:
+    statuses = [
+        guarded.ask(
+            "/metrics", headers={"Authorization": f"Bearer {issuer.sign(scope=scope)}"}
+        ).status_code
+        for scope in ("notes", "notes metrics")
+    ]
+    assert statuses == [403, 200]
