@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,12 @@ from hypothesis import strategies as st
 from folders import open_library
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
+from thumbindex.corpus.walk import walk
 from thumbindex.errors import UnknownPathError
 from thumbindex.index.locks import locked
+from thumbindex.index.store import digests
 from thumbindex.index.vector_store import packed
+from thumbindex.index.writer import Batch, Writer, keep_withheld, read_withheld
 from thumbindex.library import Library
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import find_document, outline_headings, read_excerpt
@@ -537,7 +541,13 @@ def test_a_note_that_moves_into_a_private_folder_is_in_no_answer_from_then_on(
     assert all_told(library) == before[1]
 
 
-QUESTIONS = ["-tag:layoffs apples", "Plan of layoffs", 'apples "planned dismissals"']
+QUESTIONS = [
+    "-tag:layoffs apples",
+    "tag:layoffs",
+    "apples/pears -dismissals",
+    "Plan of layoffs",
+    'apples "planned dismissals"',
+]
 
 
 @pytest.mark.parametrize(
@@ -631,3 +641,45 @@ def test_notes_that_become_symlinks_into_a_private_folder_are_listed_no_more(
     (vault / "notes").rename(vault / "diary/notes")
     (vault / "notes").symlink_to("diary/notes")
     assert library.outline() == ()
+
+
+def test_a_document_that_is_withheld_as_well_is_removed_by_the_next_run(
+    vault: Path, tmp_path: Path, opened: Callable[..., Library]
+) -> None:
+    """Earlier versions could leave such an index."""
+    library = opened()
+    write(vault / "hidden.md", BY_KEY)
+    library.index(words_only=True)
+    folder = library.opened[0]
+    state = walk(vault, folder.config.corpus).files[0]
+    with Writer.open(folder.places.folder) as writer:
+        withheld = read_withheld(writer.store)
+        parsed = parse_document("hidden.md", OPEN_TEXT.encode(), folder.config.corpus)
+        writer.apply(
+            Batch([(state, replace(parsed, keys=digests(parsed)))]),
+            lambda documents: lambda link, path: None,
+        )
+        with writer.store.transaction():
+            keep_withheld(writer.store, withheld)
+    assert True in found_in(tmp_path / "index", [SECRET])
+    library.index(words_only=True)
+    traces: list[str | bytes] = [SECRET, *as_stored(OPEN_TEXT)]
+    assert True not in found_in(tmp_path / "index", traces)
+
+
+def test_a_daily_note_that_has_become_private_takes_the_first_place_from_no_other(
+    vault: Path, opened: Callable[..., Library]
+) -> None:
+    library = opened()
+    for name in "abcd":
+        write(vault / f"{name}/2026-01-06.md", "# Day\n\nRain.\n")
+    for n in range(9):
+        write(
+            vault / f"{n}.md", f"# What happened {n}\n\nWhat happened on day {n} of January 2026.\n"
+        )
+    library.index()
+    assert (
+        not library.query("what happened on 2026-01-06").passages[0].path.endswith("2026-01-06.md")
+    )
+    write(vault / "d/2026-01-06.md", BY_KEY)
+    assert library.query("what happened on 2026-01-06").passages[0].path.endswith("2026-01-06.md")
