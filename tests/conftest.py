@@ -84,6 +84,11 @@ def _meant(written):
     return re.sub(r"⟨(\d+) × ([^⟨⟩]+)⟩", lambda match: int(match[1]) * match[2], text)
 
 
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
 @pytest.fixture(scope="session")
 def model_cache():
     return CACHE / "models"

@@ -6,11 +6,10 @@ Nothing of ours is patched.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -40,29 +39,14 @@ def count_modules(options: Sequence[str]) -> int:
 @contextmanager
 def statements() -> Iterator[Counter[str]]:
     """Count the statements that this thread has SQLite run, by the method that runs them."""
-    with _c_calls(
-        lambda called: (
-            called.__name__.startswith("execute") and type(called.__self__).__module__ == "sqlite3"
-        )
-    ) as counted:
-        yield counted
-
-
-@contextmanager
-def calls_of(*names: str) -> Iterator[Counter[str]]:
-    """Count how often this thread calls functions of the operating system, by name."""
-    with _c_calls(
-        lambda called: called.__name__ in names and called.__module__ == os.stat.__module__
-    ) as counted:
-        yield counted
-
-
-@contextmanager
-def _c_calls(is_counted: Callable[[Any], bool]) -> Iterator[Counter[str]]:
     counted = Counter[str]()
 
     def profile(frame: FrameType, event: str, called: Any) -> None:
-        if event == "c_call" and is_counted(called):
+        if (
+            event == "c_call"
+            and called.__name__.startswith("execute")
+            and type(called.__self__).__module__ == "sqlite3"
+        ):
             counted[called.__name__] += 1
 
     before = sys.getprofile()

@@ -257,10 +257,6 @@ def test_what_a_small_run_reports_while_a_large_one_goes_on_stays_reported(tmp_p
         assert [problem.path for problem in library.status()[0].problems] == ["gone.md"]
 
 
-def no_links(documents):
-    return lambda link, path: None
-
-
 def test_a_note_that_becomes_a_symlink_to_another_one_is_not_found_any_more(tmp_path):
     write(tmp_path / "vault/a.md", "apples")
     write(tmp_path / "vault/b.md", "bananas")

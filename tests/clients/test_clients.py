@@ -170,11 +170,6 @@ def test_the_conformance_suite_passes_but_for_what_it_asks_of_its_own_server(
     assert {name for name, mark in found.items() if mark == "✗"} == set(OF_THE_SUITES_OWN.split())
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("version", [HANDSHAKE_PROTOCOL_VERSIONS[0], LATEST])

@@ -39,11 +39,6 @@ ASKED = {
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def vault(tmp_path: Path) -> Path:
     for path, text in NOTES.items():
         (tmp_path / "team" / path).parent.mkdir(parents=True, exist_ok=True)

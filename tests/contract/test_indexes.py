@@ -37,7 +37,7 @@ DOCUMENTS = [
 BODY = KeywordWeights({"title": 3.0, "headings": 2.0, "aliases": 1.5, "body": 1.0})
 CODE = KeywordWeights({"code": 1.0})
 # chunks: 0-1 index.md, 2 notes/sub/moss.md, 3-4 notes/trees.md
-INDEX, MOSS, TREES = 0, 1, 2
+MOSS, TREES = 1, 2
 
 
 @pytest.fixture(scope="module")

@@ -77,11 +77,6 @@ def server(library: Library) -> Server:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def run(
     library: Library,
     vault: Path,

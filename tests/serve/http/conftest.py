@@ -37,11 +37,6 @@ SALARIES = {
 }
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two folders and the tokens of alice, who sees both, bob and carol, who see one, eve, who sees

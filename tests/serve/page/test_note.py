@@ -1,10 +1,7 @@
 """Note: what stands around it, cited lines, and one answer for all that is not to be seen."""
 
-from pathlib import Path
-
 import pytest
 
-SCHEMAS = Path(__file__).parents[3] / "docs" / "schema"
 NOTES = {
     "tea.md": (
         "---\ndate: 2026-02-01\n---\n# Tea\n\nBoil water, pour. See [[milk]], [[nowhere]] and "

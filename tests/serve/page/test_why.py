@@ -2,11 +2,7 @@
 answer.
 """
 
-from pathlib import Path
-
 import pytest
-
-SCHEMAS = Path(__file__).parents[3] / "docs" / "schema"
 
 
 def test_a_note_in_the_answer_is_the_thick_line_with_its_rank_in_the_table(browser, tags_of):
