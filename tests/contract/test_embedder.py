@@ -17,13 +17,7 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(
-    params=[
-        "fake",
-        pytest.param("real", marks=pytest.mark.model),
-        pytest.param("torch", marks=[pytest.mark.model, pytest.mark.long]),
-    ]
-)
+@pytest.fixture(params=["fake", "real", pytest.param("torch", marks=pytest.mark.long)])
 def embedder(request):
     return (
         FakeEmbedder(known=["baby"])

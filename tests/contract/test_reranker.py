@@ -22,8 +22,8 @@ ALL = [
     "fake",
     "remembered",
     "late-fake",
-    pytest.param("late-real", marks=pytest.mark.model),
-    pytest.param("cross-encoder", marks=[pytest.mark.model, pytest.mark.long]),
+    "late-real",
+    pytest.param("cross-encoder", marks=pytest.mark.long),
 ]
 TRAINED = ALL[:4]  # the cross-encoder's head is not: it is here for its plumbing
 

@@ -13,7 +13,7 @@ from thumbindex.encode.models import read_card
 from thumbindex.errors import ModelError
 from thumbindex.settings import EmbedSettings
 
-pytestmark = [pytest.mark.model, pytest.mark.long]
+pytestmark = pytest.mark.long
 
 WORDS = "sync keeps the notes of a vault alike on every device that has joined it".split()
 SENTENCES = [f"{' '.join(WORDS[start:end])} {end}." for start in range(4) for end in range(6, 11)]

@@ -2,7 +2,7 @@ import pytest
 
 from thumbindex.encode.export import graph_path, open_graph
 
-pytestmark = [pytest.mark.model, pytest.mark.long]
+pytestmark = pytest.mark.long
 
 
 def inputs(session):

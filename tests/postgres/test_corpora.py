@@ -30,7 +30,6 @@ MOST_APART = 0.002
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.model,
     pytest.mark.skipif(not SHARED.is_dir(), reason="shared/eval is not here"),
 ]
 

@@ -76,7 +76,6 @@ def measure(corpus: str, folder: Path) -> dict[str, float]:
     return {"queries": found.counts["ALL"], MAIN: round(found.scores["ALL"][MAIN], 4)}
 
 
-@pytest.mark.model
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the evaluation sets are not here")
 @pytest.mark.parametrize(
     "corpus",

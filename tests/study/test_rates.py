@@ -22,7 +22,6 @@ UNANSWERABLE = Path(str(resources.files("thumbindex.study").joinpath("off_topic.
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.model,
     pytest.mark.skipif(not SHARED.is_dir(), reason="the evaluation sets are not here"),
 ]
 
