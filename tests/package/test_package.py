@@ -308,10 +308,11 @@ def test_a_bill_of_materials_names_each_package_locked_for_here_and_its_license(
 
 
 @pytest.mark.long
-def test_the_bundle_starts_as_claude_desktop_starts_it(
+def test_the_bundle_serves_folders_as_claude_desktop_starts_it(
     environment: dict[str, str], notes: Path, tmp_path: Path
 ) -> None:
-    unpacked, uv = tmp_path / "bundle", tool("uv")
+    unpacked, uv, folders = tmp_path / "bundle", tool("uv"), (notes, tmp_path / "my notes")
+    folders[1].mkdir()
     with zipfile.ZipFile(write_bundle(ROOT, tmp_path / "x.mcpb")) as bundle:
         bundle.extractall(unpacked)
     start = json.loads((unpacked / "manifest.json").read_text(encoding="utf-8"))["server"][
@@ -335,8 +336,9 @@ def test_the_bundle_starts_as_claude_desktop_starts_it(
         environment={**os.environ, "UV_PYTHON_DOWNLOADS": "never"},
     )
     asked = {**environment, "UV_OFFLINE": "1", "UV_CACHE_DIR": run(uv, "cache", "dir").strip()}
-    with ServerProcess([str(notes)], (uv, *words), asked) as server:
-        assert [each["folder"] for each in server.call("status")["folders"]] == ["docs"]
+    with ServerProcess([*map(str, folders)], (uv, *words), asked) as server:
+        served = {each["folder"] for each in server.call("status")["folders"]}
+    assert served == {"docs", "my notes"}
     assert start["command"] == "uv"
 
 
