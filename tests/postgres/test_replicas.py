@@ -185,6 +185,7 @@ class Asker:
         wait_until(lambda: len(self.took) >= upto, "questions are answered", 60)
 
 
+@pytest.mark.slow
 def test_servers_read_from_the_standby_and_answer_as_the_primary_does(site: Site) -> None:
     first, second = site.cluster.nodes
     with (
