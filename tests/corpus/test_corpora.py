@@ -3,30 +3,20 @@ the repository.
 """
 
 import re
-import tarfile
 from pathlib import Path
 
 import pytest
 
+from study.corpora import needs_corpora, unpack
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.walk import walk
 from thumbindex.model import BlockKind, Chunk, ParsedDocument, Section
 from thumbindex.settings import CorpusSettings
 from thumbindex.text import strip_invisible
 
-CORPORA = Path(__file__).parents[3] / "shared" / "eval" / "corpora"
 SETTINGS = CorpusSettings()
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, needs_corpora]
 _CODE_OR_COMMENT = re.compile(r"(```.*?```|`[^`\n]*`)|<!--.*?-->|%%.*?%%", re.S)
-
-
-def unpack(name: str, folder: Path) -> Path:
-    archive = CORPORA / f"{name}.tar.xz"
-    if not archive.is_file():
-        pytest.skip(f"no {archive}")
-    with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
-    return folder / name
 
 
 def without_comments(text: str) -> list[str]:

@@ -5,15 +5,14 @@ vectors answers as good.
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from postgres.server import TestServer
 from postgres.vault import told
+from study.corpora import MODELS, SHARED, needs_corpora, unpack
 from thumbindex.config import load_config
 from thumbindex.index.postgres.publish import index_vectors
 from thumbindex.library import Library
@@ -22,16 +21,11 @@ from thumbindex.study.evaluate import evaluate
 from thumbindex.study.measures import MAIN
 from thumbindex.study.queries import load_queries
 
-ROOT = Path(__file__).parents[2]
-SHARED = ROOT.parent / "shared" / "eval"
 KINDS = ("manual", "typo", "client", "names", "auto")
 MOST_APART = 0.002
 """By so much nDCG@10 may differ where an index of vectors is asked."""
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(not SHARED.is_dir(), reason="shared/eval is not here"),
-]
+pytestmark = [pytest.mark.long, needs_corpora]
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +36,11 @@ def libraries(
     index of vectors.
     """
     place, name = tmp_path_factory.mktemp("corpora"), postgres.database(migrated=True)
-    with tarfile.open(SHARED / "corpora" / "obsidian-help.tar.xz") as packed:
-        packed.extractall(place, filter="data")
-    overrides = [
-        "encode.embed.model=all-MiniLM-L6-v2",
-        f"encode.embed.cache={ROOT / '.cache' / 'models'}",
-    ]
+    root = unpack("obsidian-help", place)
+    overrides = ["encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={MODELS}"]
     config = load_config(user_file=place / "none", overrides=overrides)
     url = postgres.address(name)
-    with Library.open([place / "obsidian-help"], index=place / "index", config=config) as disk:
+    with Library.open([root], index=place / "index", config=config) as disk:
         disk.index()
         with closing(Publishing(disk.opened, url)) as builder:
             builder.look()

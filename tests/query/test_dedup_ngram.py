@@ -1,8 +1,8 @@
 import json
-from pathlib import Path
 
 import pytest
 
+from study.corpora import SHARED, needs_corpora
 from thumbindex.compare.differences import differing
 from thumbindex.compare.likeness import likeness, similarity
 from thumbindex.model import Query
@@ -10,7 +10,7 @@ from thumbindex.query.copies import dedup_ngram
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import document, memory_snapshot
 
-PAIRS = Path(__file__).parents[3] / "shared/eval/dups/dev/pairs.jsonl"
+PAIRS = SHARED / "dups" / "dev" / "pairs.jsonl"
 
 
 def kept(candidates, *texts: str) -> list[int]:
@@ -49,7 +49,7 @@ def test_one_changed_digit_in_a_long_text_keeps_both(candidates) -> None:
     assert kept(candidates, text.format(30), text.format(90)) == [0, 1]
 
 
-@pytest.mark.skipif(not PAIRS.is_file(), reason="the labeled pairs are not part of the repository")
+@needs_corpora
 def test_every_labeled_duplicate_is_found_and_no_distinct_pair_is_merged() -> None:
     rows = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
     merged = {

@@ -5,17 +5,17 @@ pair looked at from both sides.
 import json
 import unicodedata
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from study.corpora import SHARED, needs_corpora
 from thumbindex.compare.differences import judge
 from thumbindex.model import BlockKind, Chunk, Judgment
 from thumbindex.settings import DuplicatesSettings
 
-PAIRS = Path(__file__).parents[3] / "shared/eval/dups/dev/pairs.jsonl"
+PAIRS = SHARED / "dups" / "dev" / "pairs.jsonl"
 SETTINGS = DuplicatesSettings()
 
 SAME = [
@@ -139,7 +139,7 @@ def test_a_contradiction_is_named(first: str, second: str, differs: str) -> None
     assert judged(second, first).differs == " against ".join(reversed(differs.split(" against ")))
 
 
-@pytest.mark.skipif(not PAIRS.is_file(), reason="the labeled pairs are not part of the repository")
+@needs_corpora
 def test_of_labeled_pairs_all_duplicates_are_found_and_no_other_text_is_merged() -> None:
     rows = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
     zones = {row["id"]: judged(row["a"], row["b"]).zone for row in rows}

@@ -8,23 +8,24 @@ figures anew, for a change that is meant.
 
 import hashlib
 import json
-import tarfile
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
+# As a program, too, this finds the shared modules one folder up.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from study.corpora import MODELS, SHARED, needs_corpora, unpack
 from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.study.evaluate import evaluate
 from thumbindex.study.measures import MAIN
 from thumbindex.study.queries import LabeledQuery, load_queries
 
-ROOT = Path(__file__).parents[2]
-SHARED = ROOT.parent / "shared" / "eval"
 FIGURES = Path(__file__).with_name("frozen.json")
-MODELS = ROOT / ".cache" / "models"
 
 MOST_LOST = 0.02
 """The noise between two machines is smaller, a lost query on the smaller corpus larger."""
@@ -39,18 +40,6 @@ CORPORA: Mapping[str, tuple[tuple[str, ...], Callable[[str], bool]]] = {
     "devdocs": (("manual", "typo", "auto"), is_in_tenth),
 }
 """Kinds of query sets that are asked, and which files are indexed."""
-
-
-def unpack(corpus: str, folder: Path) -> Path:
-    is_kept = CORPORA[corpus][1]
-    with tarfile.open(SHARED / "corpora" / f"{corpus}.tar.xz") as packed:
-        members = [
-            each
-            for each in packed
-            if each.isfile() and is_kept(each.name.removeprefix("./").partition("/")[2])
-        ]
-        packed.extractall(folder, members, filter="data")
-    return folder / corpus
 
 
 def read_queries(corpus: str) -> list[LabeledQuery]:
@@ -70,13 +59,14 @@ def measure(corpus: str, folder: Path) -> dict[str, float]:
         overrides=["encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={MODELS}"],
     )
     queries = read_queries(corpus)
-    with Library.open([unpack(corpus, folder)], index=folder / "index", config=config) as library:
+    root = unpack(corpus, folder, CORPORA[corpus][1])
+    with Library.open([root], index=folder / "index", config=config) as library:
         library.index()
         found = evaluate(library, queries)
     return {"queries": found.counts["ALL"], MAIN: round(found.scores["ALL"][MAIN], 4)}
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the evaluation sets are not here")
+@needs_corpora
 @pytest.mark.parametrize(
     "corpus",
     [

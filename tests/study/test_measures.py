@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from study.corpora import SHARED, needs_corpora
 from thumbindex.study.measures import RankedPassage, by_kind, measure_run, score_query, write_run
 from thumbindex.study.queries import Label, LabeledQuery, load_queries
-
-SHARED = Path(__file__).parents[2].parent / "shared" / "eval"
 
 
 def asked(*relevant: Label, ignore: tuple[str, ...] = ()) -> LabeledQuery:
@@ -61,7 +60,7 @@ def test_a_query_that_is_missing_in_the_run_counts_as_0() -> None:
     assert measure_run({}, [asked(Label("a.md", None, 2))])["q"]["nDCG@10"] == 0.0
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the evaluation sets are not here")
+@needs_corpora
 @pytest.mark.parametrize("with_headings", [True, False])
 def test_our_measures_are_those_of_the_shared_scorer(tmp_path: Path, with_headings: bool) -> None:
     sets = [

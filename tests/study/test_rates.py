@@ -10,8 +10,8 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from tests.study.test_frozen import MODELS, SHARED, unpack
 
+from study.corpora import MODELS, SHARED, needs_corpora, unpack
 from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.study.evaluate import Abstention, ask_off_topic
@@ -20,10 +20,7 @@ from thumbindex.study.queries import load_queries
 CORPUS = "obsidian-help"
 UNANSWERABLE = Path(str(resources.files("thumbindex.study").joinpath("off_topic.jsonl")))
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(not SHARED.is_dir(), reason="the evaluation sets are not here"),
-]
+pytestmark = [pytest.mark.long, needs_corpora]
 
 
 @pytest.fixture(scope="module")
