@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from notes import write
 from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.ports import Embedder
 from thumbindex.testing import FakeEmbedder
-
-
-def write(path: Path, text: str) -> None:
-    """Write a note; make its folder where there is none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
 
 
 def write_notes(root: Path, notes: Mapping[str, str]) -> Path:
