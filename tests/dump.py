@@ -12,6 +12,7 @@ from thumbindex.index.segments import FIELDS
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
 from thumbindex.index.words import open_segments
+from thumbindex.library import Library
 
 
 def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
@@ -45,6 +46,12 @@ def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
             for row, vector in zip(view.rows().tolist(), view.matrix(), strict=True)
         ),
     }
+
+
+def dump(library: Library) -> dict[str, list[Any]]:
+    """Return the dump of a library's only folder."""
+    (reader,) = library._readers
+    return logical_dump(reader.store, reader.folder.places)
 
 
 def _named(

@@ -8,15 +8,8 @@ import threading
 import time
 from pathlib import Path
 
-from dump import logical_dump
-from thumbindex.config import load_config
-from thumbindex.library import Library
-from thumbindex.testing import FakeEmbedder
-
-
-def open_library(root: Path, index: Path) -> Library:
-    config = load_config(user_file=index / "none")
-    return Library.open([root], index=index, config=config, embedder=FakeEmbedder())
+from dump import dump
+from folders import open_library
 
 
 def test_an_index_of_notes_that_change_while_they_are_read_ends_as_a_fresh_build(
@@ -44,7 +37,7 @@ def test_an_index_of_notes_that_change_while_they_are_read_ends_as_a_fresh_build
     try:
         end = time.monotonic() + 1
         while time.monotonic() < end:
-            with open_library(vault, tmp_path / "index") as library:
+            with open_library(vault) as library:
                 library.index()
                 found = library.query("apples in the cellar").passages
             assert found[0].path == "apples.md"
@@ -54,10 +47,9 @@ def test_an_index_of_notes_that_change_while_they_are_read_ends_as_a_fresh_build
 
     dumps = []
     for index in ("index", "fresh"):
-        with open_library(vault, tmp_path / index) as library:
+        with open_library(vault, index=tmp_path / index) as library:
             library.index()
-            (reader,) = library._readers
-            dumps.append(logical_dump(reader.store, reader.folder.places))
+            dumps.append(dump(library))
     assert dumps[0] == dumps[1]
 
 
@@ -68,7 +60,7 @@ def test_an_edit_that_keeps_its_length_and_its_time_is_found(tmp_path: Path) -> 
         for word in ("written", "altered"):
             (vault / "a.md").write_text(f"# A\n\nIt is {word} here.\n", encoding="utf-8")
             os.utime(vault / "a.md", (when, when))
-            with open_library(vault, tmp_path / "index") as library:
+            with open_library(vault) as library:
                 library.index()
                 passages = library.query(f'"{word}"').passages
             assert [word in passage.text for passage in passages[:1]] == [True], when

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import folders
-from dump import logical_dump
+from dump import dump
 from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.library import Library
@@ -73,11 +73,6 @@ def write(path: Path, text: str) -> None:
 
 def open_library(root: Path, index: Path, *overrides: str) -> Library:
     return folders.open_library(root, index=index, overrides=overrides)
-
-
-def dump(library: Library) -> dict[str, list[object]]:
-    (reader,) = library._readers
-    return logical_dump(reader.store, reader.folder.places)
 
 
 def paths(library: Library, text: str, **filters: object) -> list[str]:

@@ -14,13 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.vault import (
-    Built,
-    answers,
-    dump,
-    old_notes,
-    open_library,
-)
+from dump import dump
+from faults.vault import Built, answers, old_notes, open_library
 from servers import index_folder
 from thumbindex.errors import IndexTooNewError, StorageError
 from thumbindex.index.files import Places

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from dump import dump
 from faults.vault import (
     Built,
     Child,
     answers,
-    dump,
     new_notes,
     old_notes,
     open_library,

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from dump import dump
 from faults.vault import (
     Built,
     Child,
     answers,
-    dump,
     new_notes,
     old_notes,
     open_library,

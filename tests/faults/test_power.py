@@ -19,6 +19,7 @@ from zlib import crc32
 
 import pytest
 
+from dump import dump
 from faults import vault
 from faults.crash_states import CrashState, Disk, apply, with_nodes
 from faults.recording import (
@@ -36,7 +37,7 @@ from faults.recording import (
     strace,
     why_not,
 )
-from faults.vault import Child, answers, dump, open_library, vectors_in, write_notes
+from faults.vault import Child, answers, open_library, vectors_in, write_notes
 from thumbindex.index.files import Places
 from thumbindex.index.unchanged import store_facts
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.vault import dump, old_notes, sizes, write_notes
+from dump import dump
+from faults.vault import old_notes, sizes, write_notes
 from servers import ServerProcess, children_of, is_alive
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.vault import dump, old_notes, open_library, sizes, write_notes
+from dump import dump
+from faults.vault import old_notes, open_library, sizes, write_notes
 from servers import SERVE_HTTP, http_client
 from waiting import until
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from dump import logical_dump
+from dump import dump
 from servers import LineProcess
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
@@ -105,11 +105,6 @@ def open_library(root: Path, index: Path, embedder: FakeEmbedder | None = None) 
         query=config.query.without_stages("recency"),
     )
     return Library.open([root], index=index, config=config, embedder=embedder or FakeEmbedder())
-
-
-def dump(library: Library) -> dict[str, list[Any]]:
-    (reader,) = library._readers
-    return logical_dump(reader.store, reader.folder.places)
 
 
 def answers(library: Library, queries: Sequence[str] = QUERIES) -> list[tuple[Passage, ...] | str]:
