@@ -6,23 +6,22 @@ Nothing is reached but this machine.
 import os
 import shutil
 import sys
-import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from sites import listening, with_http
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError, UsageError
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
-from thumbindex.serve.http.app import Listening, Site
+from thumbindex.serve.http.app import Site
 from thumbindex.serve.http.tokens import add_token
 from thumbindex.serve.opening import Opening
 from thumbindex.settings import Config
@@ -114,27 +113,13 @@ class Served:
 
 
 @contextmanager
-def listening(
+def serving(
     library: Library, root: Path, config: Config, background: Background | None = None
 ) -> Iterator[Served]:
-    """Serve the page of a library at a free port until this is left."""
-    urls: list[str] = []
+    """Serve the page of a library until this is left."""
     background = background or Background(Opening(), lambda opening: library, command=[])
-    site = Site(background, library.folders, config)
-    server = Listening(site.app, config.serve.http, urls.append, site.drain)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    end = time.monotonic() + 10
-    while not urls and time.monotonic() < end:
-        time.sleep(0.01)
-    yield Served(urls[0].removesuffix("/mcp"), root, library, background.revision)
-    server.should_exit = True
-    thread.join(10)
-    background.stop()
-
-
-def with_http(config: Config, **given: Any) -> Config:
-    return replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
+    with listening(Site(background, library.folders, config), config, background) as (url, _):
+        yield Served(url.removesuffix("/mcp"), root, library, background.revision)
 
 
 @pytest.fixture(scope="session")
@@ -152,7 +137,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         library.index()
         with suppress(UsageError):  # without scikit-learn the map is its lists
             library.lay_out(is_asked=True)
-        with listening(library, root, config) as found:
+        with serving(library, root, config) as found:
             yield found
 
 
@@ -203,7 +188,7 @@ def rare(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
             if name in {"empty", "without-places"}:
                 library.index()
             urls[name] = stack.enter_context(
-                listening(library, root, config, backgrounds.get(name))
+                serving(library, root, config, backgrounds.get(name))
             ).url
         child.start()
         yield urls
@@ -219,7 +204,7 @@ def without_sklearn(monkeypatch: pytest.MonkeyPatch) -> None:
 def team(served: Served, tmp_path: Path) -> Iterator[tuple[Served, str]]:
     """The same page for a team: it asks for a token, which is that of somebody who only looks."""
     token = add_token(tmp_path / "tokens", "bob")
-    with listening(
+    with serving(
         served.library,
         served.root,
         with_http(served.library.config, token_file=str(tmp_path / "tokens")),

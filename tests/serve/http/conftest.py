@@ -2,8 +2,6 @@
 shipped fakes.
 """
 
-import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +13,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from sites import listening, with_http
 from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
@@ -66,11 +65,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def config(place: Path) -> Config:
     found = load_config(user_file=place / "none", config_file=place / "config.toml")
     return with_http(found, token_file=str(place / "tokens"), port=0)
-
-
-def with_http(config: Config, **given: Any) -> Config:
-    """Return a configuration with other settings of HTTP."""
-    return replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
 
 
 @pytest.fixture(scope="session")
@@ -163,24 +157,14 @@ class Running:
 
 
 @contextmanager
-def listening(
-    background: Background, library: Library, config: Config, place: Path, **more: Any
+def running_site(
+    library: Library, config: Config, place: Path, check_seconds: float
 ) -> Iterator[Running]:
-    """Listen at a free port of this machine until this is left."""
-    urls: list[str] = []
-    site = Site(background, library.folders, config, **more)
-    server = Listening(site.app, config.serve.http, urls.append, site.drain)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    end = time.monotonic() + 10
-    while not urls and time.monotonic() < end:
-        time.sleep(0.01)
-    try:
-        yield Running(urls[0], site, server, place)
-    finally:
-        server.should_exit = True
-        thread.join(10)
-        background.stop()
+    """Serve a library's folders until this is left."""
+    background = Background(Opening(), lambda opening: library, command=[])
+    site = Site(background, library.folders, config, check_seconds=check_seconds)
+    with listening(site, config, background) as (url, server):
+        yield Running(url, site, server, place)
 
 
 @pytest.fixture(scope="session")
@@ -200,13 +184,7 @@ def serve(library: Library, config: Config, place: Path) -> Callable[..., Any]:
                 for name, tokens in config.granted.items()
             }
             changed = replace(changed, granted=granted)
-        return listening(
-            Background(Opening(), lambda opening: library, command=[]),
-            library,
-            changed,
-            place,
-            check_seconds=check_seconds,
-        )
+        return running_site(library, changed, place, check_seconds)
 
     return serve_it
 
@@ -228,13 +206,7 @@ def serve_openly(library: Library, place: Path) -> Callable[..., Any]:
         config = with_http(
             replace(load_config(user_file=place / "none"), folders={}), port=0, **given
         )
-        return listening(
-            Background(Opening(), lambda opening: library, command=[]),
-            library,
-            config,
-            place,
-            check_seconds=check_seconds,
-        )
+        return running_site(library, config, place, check_seconds)
 
     return serve_it
 

@@ -1,7 +1,7 @@
 """The page over a small vault, in one process: what a browser would get, without one."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import anyio
 import httpx2
 import pytest
 
+from sites import with_http
 from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
@@ -78,9 +79,7 @@ class Browser:
 def plain_config(tmp_path_factory: pytest.TempPathFactory) -> Config:
     """The defaults, whatever the user's own configuration says, with the page on."""
     found = load_config(user_file=tmp_path_factory.mktemp("config") / "none")
-    return replace(
-        found, serve=replace(found.serve, http=replace(found.serve.http, page=True, rate=0.0))
-    )
+    return with_http(found, page=True, rate=0.0)
 
 
 @pytest.fixture(scope="session")
@@ -90,14 +89,8 @@ def browse(plain_config: Config) -> Callable[..., Browser]:
     """
 
     def open_it(library: Library, config: Config = plain_config, **given: Any) -> Browser:
-        changed = replace(
-            config, serve=replace(config.serve, http=replace(config.serve.http, **given))
-        )
-        return Browser(
-            Site(
-                Background(Opening(), lambda opening: library, command=[]), library.folders, changed
-            )
-        )
+        background = Background(Opening(), lambda opening: library, command=[])
+        return Browser(Site(background, library.folders, with_http(config, **given)))
 
     return open_it
 

@@ -1,0 +1,37 @@
+"""A site over HTTP that listens in a thread of this process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from thumbindex.serve.background import Background
+from thumbindex.serve.http.app import Listening, Site
+from thumbindex.settings import Config
+from waiting import until
+
+
+def with_http(config: Config, **given: Any) -> Config:
+    """Return a configuration with other settings of HTTP."""
+    return replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
+
+
+@contextmanager
+def listening(
+    site: Site, config: Config, background: Background
+) -> Iterator[tuple[str, Listening]]:
+    """Listen at a free port until this is left; yield the address and the server."""
+    urls: list[str] = []
+    server = Listening(site.app, config.serve.http, urls.append, site.drain)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        assert until(lambda: bool(urls)), "the server does not listen"
+        yield urls[0], server
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        background.stop()
