@@ -37,7 +37,8 @@ been up for a while.
 """
 
 # -P: the working directory may be a vault, whose files must never be imported.
-SERVE = (sys.executable, "-P", "-m", "thumbindex", "serve")
+THUMBINDEX = (sys.executable, "-P", "-m", "thumbindex")
+SERVE = (*THUMBINDEX, "serve")
 # A free port, and no limit of requests a second.
 SERVE_HTTP = (*SERVE, "--http", "--port", "0", "--set", "serve.http.rate=0")
 
@@ -279,20 +280,26 @@ def peak() -> float:
 
 
 @contextmanager
-def http_server(options: Sequence[str], program: Sequence[str] = SERVE_HTTP) -> Iterator[str]:
-    """Start a server on a free port; yield its address.
+def http_server(
+    options: Sequence[str],
+    said: BinaryIO | None = None,  # takes what it writes to standard error
+) -> Iterator[tuple[str, int]]:
+    """Start a server on a free port; yield its address and its process id.
 
     Raises ThumbindexError where it does not begin.
     """
     with subprocess.Popen(
-        [*program, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [*SERVE_HTTP, *options],
+        stdout=subprocess.PIPE,
+        stderr=said or subprocess.DEVNULL,
+        text=True,
     ) as process:
         assert process.stdout is not None
         try:
             url = process.stdout.readline().strip()
             if not url:
                 raise ThumbindexError("the server ended before it said where it listens")
-            yield url
+            yield url, process.pid
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):

@@ -17,11 +17,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import servers
-from servers import SERVE, SERVE_HTTP, ServerProcess, http_client, http_server
+from servers import THUMBINDEX, ServerProcess, http_client, http_server
 
 servers.END_SECONDS = 120.0  # how soon a server ends is what other tests look at
 
-PROGRAM = SERVE[:-1]
 QUESTION = "where does fruit stay fresh?"
 
 
@@ -41,7 +40,7 @@ def is_cut() -> bool:
 
 def command(*arguments: str) -> dict[str, object]:
     done = subprocess.run(
-        [*PROGRAM, *arguments, "--json"], check=True, capture_output=True, encoding="utf-8"
+        [*THUMBINDEX, *arguments, "--json"], check=True, capture_output=True, encoding="utf-8"
     )
     found: dict[str, object] = json.loads(done.stdout)
     return found
@@ -56,7 +55,7 @@ def use(place: Path) -> dict[str, object]:
     }
     with ServerProcess(where) as server:
         found["stdio"] = first(server.call("query", query=QUESTION))
-    with http_server([*where, "--page"], SERVE_HTTP) as address, http_client(address) as call:
+    with http_server([*where, "--page"]) as (address, _), http_client(address) as call:
         # Imported here as in `servers`, and once it is: no proxy stands between a machine and
         # itself.
         import httpx2

@@ -9,24 +9,22 @@ import random
 import socket
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
 from dump import dump
 from faults.vault import old_notes, open_library, sizes, write_notes
-from servers import SERVE_HTTP, http_client
+from servers import THUMBINDEX, http_client, http_server
 from waiting import until
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/task").exists(), reason="looks processes up in /proc"
 )
-
-THUMBINDEX = (sys.executable, "-P", "-m", "thumbindex")
 
 ANSWER_SECONDS = 20.0
 """The longest that an answer may take beside a flood, on a busy machine of two cores."""
@@ -51,20 +49,13 @@ def held(pid: int) -> tuple[int, int, float]:
 
 @contextmanager
 def listening(root: Path, index: Path) -> Iterator[tuple[str, int]]:
-    """Start a server; yield its address and its process."""
+    """Start a server that tells of no error of its own; yield its address and its process."""
     options = (f"--folder={root}", f"--index={index}", "--set", "serve.watch.enabled=false")
-    with subprocess.Popen(
-        [*SERVE_HTTP, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        try:
-            yield process.stdout.readline().strip(), process.pid
-        finally:
-            process.terminate()
-            said = process.stderr.read()
-            process.wait(20)
-            assert "Traceback" not in said, said
+    with TemporaryFile() as said:
+        with http_server(options, said) as server:
+            yield server
+        said.seek(0)
+        assert b"Traceback" not in (errors := said.read()), errors.decode()
 
 
 META = (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from platforms.fakes import on_windows
-from servers import ServerProcess, children_of, is_alive
+from servers import THUMBINDEX, ServerProcess, children_of, is_alive
 from waiting import until
 
 pytestmark = [
@@ -18,7 +18,6 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="a fake asks Linux which files are open"),
 ]
 
-THUMBINDEX = (sys.executable, "-P", "-m", "thumbindex")
 NOTE = "Äpfel.md"
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from notes import write
-from servers import SERVE, SERVE_HTTP, ServerProcess, await_meaning
+from servers import SERVE, SERVE_HTTP, THUMBINDEX, ServerProcess, await_meaning
 from thumbindex.process import environment
 
 pytestmark = pytest.mark.slow
@@ -137,7 +137,7 @@ def place() -> Iterator[Place]:
         time.sleep(2.1)  # a file that was written just before is read again each time
         for _ in range(2):
             subprocess.run(
-                [sys.executable, "-P", "-m", "thumbindex", "index", *made.options],
+                [*THUMBINDEX, "index", *made.options],
                 env=made.around,
                 check=True,
                 capture_output=True,
