@@ -19,7 +19,7 @@ import pytest
 
 from dump import dump
 from faults.vault import old_notes, sizes, write_notes
-from servers import ServerProcess, children_of, is_alive
+from servers import ServerProcess, children_of, is_alive, is_found
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
 from thumbindex.index.files import Places
@@ -180,11 +180,6 @@ def full_disk(child: int) -> Iterator[None]:
     resource.prlimit(child, resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def is_found(server: ServerProcess, words: str) -> bool:
-    results = server.call("query", query=f'"{words}"')["results"]
-    return any(words in each["text"].lower() for each in results)
-
-
 def status(server: ServerProcess) -> str:
     return server.request("tools/call", {"name": "status", "arguments": {}})["content"][0]["text"]
 
@@ -206,6 +201,6 @@ def test_a_server_whose_disk_fills_up_answers_says_so_and_takes_the_edit_in_when
             for _ in range(20):
                 assert server.call("query", query="apple cellar")["results"]
                 time.sleep(0.05)
-        assert until(lambda: is_found(server, "quinces are hard"), 60)
+        assert until(lambda: is_found(server.call, "Quinces are hard"), 60)
         assert until(lambda: "changes wait" not in status(server), 60)
         assert children(server) == [child]  # nothing of it was a crash

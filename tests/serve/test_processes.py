@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from notes import write
-from servers import ServerProcess, children_of, is_alive
+from servers import ServerProcess, children_of, is_alive, is_found
 
 pytestmark = pytest.mark.slow
 
@@ -32,10 +32,6 @@ def start(tmp_path: Path, model_cache: Path) -> Iterator[Start]:
     ]
     with ExitStack() as running:
         yield lambda: running.enter_context(ServerProcess(options))
-
-
-def is_found(server: ServerProcess, word: str) -> bool:
-    return any(word in each["text"] for each in server.call("query", query=word)["results"])
 
 
 def seconds_until(is_so: Callable[[], bool], most: float = 20.0) -> float:
@@ -73,10 +69,10 @@ def test_a_server_that_was_not_elected_sees_within_a_second_what_the_elected_one
 ):
     elected, follower = start(), start()
     for server in (elected, follower):
-        seconds_until(lambda server=server: is_found(server, "apples"))
+        seconds_until(lambda server=server: is_found(server.call, "apples"))
     save(tmp_path, "quinces")
-    seconds_until(lambda: is_found(elected, "quinces"))
-    assert seconds_until(lambda: is_found(follower, "quinces")) < 1.0
+    seconds_until(lambda: is_found(elected.call, "quinces"))
+    assert seconds_until(lambda: is_found(follower.call, "quinces")) < 1.0
 
 
 @pytest.mark.alone
@@ -85,9 +81,9 @@ def test_when_the_elected_server_is_killed_another_takes_over_and_nothing_is_orp
     tmp_path: Path, start: Start
 ):
     first = start()
-    seconds_until(lambda: is_found(first, "apples"))
+    seconds_until(lambda: is_found(first.call, "apples"))
     second = start()
-    seconds_until(lambda: is_found(second, "apples"))
+    seconds_until(lambda: is_found(second.call, "apples"))
     orphans = children_of(first.process.pid)
     assert [holds(watch_lock(tmp_path), pid) for pid in orphans] == [True]
     os.kill(first.process.pid, signal.SIGKILL)
@@ -98,13 +94,13 @@ def test_when_the_elected_server_is_killed_another_takes_over_and_nothing_is_orp
     assert time.monotonic() - killed < 2.0
     assert not any(map(is_alive, orphans))
     save(tmp_path, "quinces")
-    assert seconds_until(lambda: is_found(second, "quinces")) < 4.0
+    assert seconds_until(lambda: is_found(second.call, "quinces")) < 4.0
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks children up in /proc")
 def test_a_child_that_is_killed_is_started_again(tmp_path: Path, start: Start):
     server = start()
-    seconds_until(lambda: is_found(server, "apples"))
+    seconds_until(lambda: is_found(server.call, "apples"))
     os.kill(children_of(server.process.pid)[0], signal.SIGKILL)
     save(tmp_path, "quinces")
-    assert seconds_until(lambda: is_found(server, "quinces"), 30) < 30.0
+    assert seconds_until(lambda: is_found(server.call, "quinces"), 30) < 30.0
