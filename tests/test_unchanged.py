@@ -12,6 +12,7 @@ import pytest
 from counting import files_read
 from folders import open_library, write_notes
 from thumbindex.index.writer import Writer
+from waiting import TRUSTED_SECONDS
 
 NAMES = ("a.md", "b.md", "c.md")
 
@@ -20,7 +21,7 @@ def test_where_nothing_changed_no_note_is_read_no_model_asked_and_nothing_commit
     tmp_path: Path,
 ) -> None:
     root = write_notes(tmp_path / "vault", {name: f"# {name}\n\nOf {name}.\n" for name in NAMES})
-    time.sleep(2.1)  # a file that was written just before is read again
+    time.sleep(TRUSTED_SECONDS)
     with open_library(root) as library:
         library.index()
         before = library.index()
@@ -37,7 +38,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a vault that has lain there long enough, indexed, with nothing left to do."""
     notes = {name: f"# {name}\n\nOf {name}.\n" for name in NAMES}
     made = write_notes(tmp_path_factory.mktemp("unchanged") / "vault", notes)
-    time.sleep(2.1)
+    time.sleep(TRUSTED_SECONDS)
     return made
 
 

@@ -37,6 +37,7 @@ from thumbindex.serve.local_client import (
 )
 from thumbindex.serve.local_server import LocalSocket, listen
 from thumbindex.serve.opening import Opening
+from waiting import TRUSTED_SECONDS
 
 ASK = """
 import sys
@@ -97,11 +98,9 @@ def settled(library: Library) -> Library:
 
 
 def settle(library: Library) -> None:
-    """Index until nothing is left to do: a file that was written in the last two seconds is read
-    again.
-    """
+    """Index until nothing is left to do."""
     newest = max(each.stat().st_mtime for _, root in library.folders for each in root.rglob("*.md"))
-    time.sleep(max(0.0, newest + 2.1 - time.time()))
+    time.sleep(max(0.0, newest + TRUSTED_SECONDS - time.time()))
     for _ in range(2):
         library.index()
     assert library.up_to_date()

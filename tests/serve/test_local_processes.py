@@ -24,6 +24,7 @@ import pytest
 from notes import write
 from servers import SERVE, SERVE_HTTP, THUMBINDEX, ServerProcess, await_meaning
 from thumbindex.process import environment
+from waiting import TRUSTED_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -134,7 +135,7 @@ def place() -> Iterator[Place]:
     """Make a place with a short path, and index it."""
     with tempfile.TemporaryDirectory(prefix="ti") as root:
         made = Place(Path(root))
-        time.sleep(2.1)  # a file that was written just before is read again each time
+        time.sleep(TRUSTED_SECONDS)
         for _ in range(2):
             subprocess.run(
                 [*THUMBINDEX, "index", *made.options],
