@@ -111,7 +111,7 @@ class TestKeywordIndex:
             for text in ("in spring", "in springs", "spring in", "zebra in", "plant")
         ] == [2, 2, 0, 0, 3]
 
-    def test_another_form_of_an_identifier_is_a_whole_one(self, snapshot: Snapshot) -> None:
+    def test_alternative_identifiers_match_whole(self, snapshot: Snapshot) -> None:
         assert found(
             snapshot, Term("zebra", others=(Term("parse_json"), Term("plant a"))), weights=CODE
         ) == [1]
@@ -172,9 +172,7 @@ class TestKeywordIndex:
         )
         assert covered[-1].score == pytest.approx(plain[-1].score * plain[-1].coverage, rel=1e-5)
 
-    def test_the_chunks_that_hold_a_word_are_known_whatever_the_field(
-        self, snapshot: Snapshot
-    ) -> None:
+    def test_holding_returns_chunks_with_a_word_in_any_field(self, snapshot: Snapshot) -> None:
         known = {
             text: held(snapshot, snapshot.keyword.holding(text, tuple(BODY.fields)))
             for text in ("trees", "spring moss", "overview", "zz")
@@ -194,7 +192,7 @@ class TestKeywordIndex:
             0,
         ]
 
-    def test_words_are_known_by_their_lengths(self, snapshot: Snapshot) -> None:
+    def test_words_lists_indexed_words_of_given_lengths(self, snapshot: Snapshot) -> None:
         words = [
             set(snapshot.keyword.words(lengths))
             for lengths in (range(6, 7), range(5), range(30, 40))
@@ -384,7 +382,7 @@ class TestCatalog:
             (Condition("title", "overview"), [0, 1]),
         ],
     )
-    def test_what_is_asked_of_notes_is_met_by_their_chunks(
+    def test_a_condition_selects_chunks_of_matching_notes(
         self, snapshot: Snapshot, condition: Condition, chunks: list[int]
     ) -> None:
         assert held(snapshot, snapshot.catalog.meeting(condition)) == chunks
@@ -398,9 +396,7 @@ class TestCatalog:
             snapshot.catalog.is_met(asked, hidden[:1]),
         ) == (False, True)
 
-    def test_names_that_come_near_are_told_and_lead_to_their_notes(
-        self, snapshot: Snapshot
-    ) -> None:
+    def test_near_suggests_similar_names(self, snapshot: Snapshot) -> None:
         catalog = snapshot.catalog
         assert (
             catalog.near("tag", "gardn"),
@@ -488,7 +484,7 @@ class TestSelection:
         assert held(snapshot, chosen.of_documents()) == [0, 1, 3, 4]
         assert held(snapshot, snapshot.catalog.everything().of_documents()) == [0, 1, 2, 3, 4]
 
-    def test_every_so_manieth_chunk_is_taken_in_order(self, snapshot: Snapshot) -> None:
+    def test_every_takes_each_nth_chunk_in_order(self, snapshot: Snapshot) -> None:
         catalog = snapshot.catalog
         taken = [
             catalog.every(2, None),

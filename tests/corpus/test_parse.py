@@ -157,7 +157,7 @@ def test_links_and_tags_in_comments_do_not_count() -> None:
     assert (parsed.links, parsed.document.tags) == ((Link(LinkKind.WIKILINK, "D", "", "D", 5),), ())
 
 
-def test_a_chunks_maximum_is_a_maximum() -> None:
+def test_no_chunk_or_section_exceeds_its_maximum() -> None:
     parsed = parse("x" * 10_000 + "\n\n" + "A sentence. " * 900 + "\n\n- " + "word " * 300)
     assert max(len(chunk.text) for chunk in parsed.chunks) == 500
     assert max(len(section.text) for section in parsed.sections) <= 2000

@@ -79,9 +79,7 @@ def test_the_newest_documents_are_embedded_first(store, note):
     assert [store.chunks([row])[row].text for row in rows] == ["new", "old"]
 
 
-def test_once_all_is_embedded_only_later_rows_are_looked_at_until_a_vector_is_taken_away(
-    store, note
-):
+def test_pending_skips_embedded_rows_until_a_vector_is_removed(store, note):
     with store.transaction():
         store.add_document(*note("a.md", "text"))
         store.note_embedded()  # not so
@@ -125,7 +123,7 @@ def test_pages_that_do_not_hold_together_are_told_in_one_sentence(tmp_path):
 @given(
     st.lists(st.lists(st.floats(-1, 1, width=32), min_size=3, max_size=3), min_size=1, max_size=5)
 )
-def test_a_vector_that_was_stored_is_stored_as_the_same_again_and_hardly_turned(rows):
+def test_packing_a_vector_is_idempotent_and_nearly_lossless(rows):
     matrix = np.array(rows, dtype=np.float32) + np.float32(0.001)
     kept = packed(matrix)
     units = unpacked([row.tobytes() for row in kept])

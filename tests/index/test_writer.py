@@ -139,7 +139,7 @@ def test_a_keyword_view_that_is_damaged_under_an_edit_is_built_anew(build, note)
     assert len(store.documents()) == 2
 
 
-def test_what_another_process_wrote_after_the_comparison_is_passed_over(build, note, tmp_path):
+def test_apply_skips_notes_another_process_changed(build, note, tmp_path):
     build(note("a.md", "newer"), note("b.md", "kept"))
     old, new, other = note("a.md", "stale"), note("c.md", "new"), note("d.md", "was not there")
     with Writer.open(tmp_path / "index") as writer:
@@ -195,9 +195,7 @@ def test_a_crash_between_two_slices_is_finished_by_the_next_writer(build, note, 
     assert logical_dump(*build()) == logical_dump(*build(huge, folder="fresh"))
 
 
-def test_a_search_begun_before_a_commit_of_a_run_that_goes_on_loads_the_texts_that_were_replaced(
-    build, note, tmp_path
-):
+def test_a_search_reads_replaced_texts_until_the_next_commit(build, note, tmp_path):
     store, places = build(note("a.md", "apples", "pears"), note("b.md", "plums"))
     catalog = open_snapshot(store, places, "notes").catalog
     ids = [ChunkId(n) for n in range(3)]

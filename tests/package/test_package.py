@@ -139,7 +139,7 @@ def tracked(folder: str) -> set[str]:
     return set(run("git", "ls-files", "-z", folder, folder=ROOT).split("\0")) - {""}
 
 
-def test_a_package_index_would_take_them(sdist: Path, wheel: Path) -> None:
+def test_twine_accepts_wheel_and_sdist(sdist: Path, wheel: Path) -> None:
     run(tool("twine"), "check", "--strict", sdist, wheel)
 
 

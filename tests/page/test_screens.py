@@ -61,7 +61,7 @@ def unfold(page) -> None:
             each.click()
 
 
-def is_for_everybody(page) -> None:
+def check_screen(page) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     found = Axe().run(page, options={"runOnly": RULES})
@@ -72,11 +72,11 @@ def is_for_everybody(page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
 
 
-def test_a_screen_is_for_everybody(request, open_page, state, look):
+def test_a_screen_passes_axe_and_fits_the_window(request, open_page, state, look):
     if state == "palette":
         page = open_page("/", look)
         page.keyboard.press("Control+k")
-        is_for_everybody(page)
+        check_screen(page)
         page.keyboard.type("ta")
         page.locator("#palette a", has_text="Ask: ta").wait_for()
         page.locator("#palette summary").click()
@@ -89,4 +89,4 @@ def test_a_screen_is_for_everybody(request, open_page, state, look):
     else:
         page = open_page(SCREENS[state], look)
         unfold(page)
-    is_for_everybody(page)
+    check_screen(page)

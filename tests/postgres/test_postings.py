@@ -293,9 +293,7 @@ def test_of_equal_scores_those_of_the_first_documents_are_taken(
             both.search([Term("note")], KeywordWeights({"title": 1.0}), limit)
 
 
-def test_more_documents_than_have_scores_of_their_own_are_cut_alike(
-    tmp_path: Path, engine: Engine
-) -> None:
+def test_beyond_max_documents_results_equal_the_segments(tmp_path: Path, engine: Engine) -> None:
     long = {5: "tree tree tree", 6: "tree", 20: "tree in zebra", 900: "zebra in zebra"}
     notes = many(
         MOST_DOCUMENTS + 60,

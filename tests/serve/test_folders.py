@@ -178,7 +178,7 @@ def test_a_command_inside_an_indexed_folder_takes_that_one_and_says_so(
     ] == ["docs"]
 
 
-def test_inside_a_configured_folder_that_one_is_meant_and_outside_all_of_them(
+def test_a_command_uses_the_configured_folder_it_runs_in_else_all(
     run: Run, home: Path, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(config, "")

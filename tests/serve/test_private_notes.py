@@ -129,7 +129,7 @@ async def told(vault: Vault, path: str) -> dict[str, str]:
     [(HIDDEN, BY_KEY), (HIDDEN, BY_TAG), ("diary/day.md", BY_GLOB)],
     ids=["key", "tag", "glob"],
 )
-async def test_a_client_is_told_of_a_private_note_what_it_is_told_of_none(
+async def test_a_private_note_is_answered_like_a_missing_one(
     vault: Vault, path: str, text: str
 ) -> None:
     before = await told(vault, path)

@@ -32,7 +32,7 @@ def test_a_batch_is_followed_by_a_pause_that_makes_up_for_it():
     assert share.owed() == 0
 
 
-def test_words_that_become_due_end_a_pause():
+def test_a_pause_ends_when_words_are_due():
     clock = Clock()
     share, asked = clock.share(0.05, 1), iter([False, True, True, True])
     turn = Turn(lambda: next(asked), share)

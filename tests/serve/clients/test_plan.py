@@ -71,7 +71,7 @@ def files(home: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(("name", "platform"), PLACES)
-def test_a_client_that_has_no_file_yet_gets_one_where_it_looks_and_keeps_none(
+def test_install_creates_a_missing_file_and_uninstall_removes_it(
     name: str, platform: str, tmp_path: Path
 ) -> None:
     client, around = BY_NAME[name], at(tmp_path, platform)
@@ -210,7 +210,7 @@ def test_installing_twice_changes_nothing_and_keeps_one_backup(tmp_path: Path) -
     assert files(tmp_path) == before
 
 
-def test_what_others_wrote_after_us_stays_when_we_go(tmp_path: Path) -> None:
+def test_uninstall_keeps_entries_of_others(tmp_path: Path) -> None:
     path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
     install(BY_NAME["cursor"], around)
     document = json.loads(path.read_text(encoding="utf-8"))

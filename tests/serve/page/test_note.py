@@ -58,7 +58,7 @@ def test_the_source_is_the_text_as_it_is_written(page, tags_of):
         "vault0/far",
     ],
 )
-def test_what_is_not_there_is_one_answer(page, path):
+def test_unknown_paths_get_the_same_404(page, path):
     found, missing = page.get(f"/note/{path}"), page.get("/note/vault0/missing.md")
     assert (found.status_code, found.text) == (404, missing.text)
 
