@@ -35,6 +35,9 @@ os.environ["HF_HOME"] = str(CACHE / "no-models")
 _RUNTIME = tempfile.TemporaryDirectory(prefix="ti")
 os.environ["XDG_RUNTIME_DIR"] = _RUNTIME.name
 
+# nor do the processes that tests start read the settings of whoever runs it
+os.environ["XDG_CONFIG_HOME"] = f"{_RUNTIME.name}/config"
+
 # nor does a query of a test take the place of the last answer of whoever runs it
 os.environ["XDG_STATE_HOME"] = str(CACHE / "state")
 
