@@ -1,6 +1,6 @@
 import pytest
 
-from thumbindex.corpus.markdown import Source, read_source
+from thumbindex.corpus.markdown import read_source
 
 
 def shown(text: str, path: str = "a.md") -> str:
@@ -36,8 +36,3 @@ def test_comments_of_jsx_are_left_out_in_mdx() -> None:
 def test_lines_after_a_comment_keep_their_number() -> None:
     source = read_source("one\n<!--\n\n-->\nfive")
     assert source.line_at(source.text.index("five")) == 5
-
-
-def test_ten_thousand_signs_that_never_close_take_no_time() -> None:
-    text = "<!-- %% `a ``b\n" * 10_000
-    assert isinstance(read_source(text.replace("%%", "")), Source)
