@@ -13,11 +13,11 @@ import pytest
 from folders import open_library, write
 from thumbindex.library.answering import Turns
 from thumbindex.process import CLIENT
+from waiting import until
 
 
 def wait_for(turns: Turns, waiting: int) -> None:
-    while sum(map(len, turns._waiting.values())) < waiting:
-        threading.Event().wait(0.001)
+    assert until(lambda: sum(map(len, turns._waiting.values())) >= waiting)
 
 
 def test_no_more_are_let_in_than_may_be_and_all_of_them_at_last() -> None:
