@@ -182,7 +182,7 @@ async def test_who_subscribed_to_a_private_note_or_to_the_list_hears_of_the_othe
         vault.write(HIDDEN, BY_KEY)
         await anyio.sleep(0.6)
         vault.write("apples.md", "# Apples\n\nApples are red.\n")
-        with anyio.move_on_after(5):
+        with anyio.move_on_after(15):
             while not heard:
                 await anyio.sleep(0.02)
     assert heard == ["thumbindex://vault/apples.md"]
