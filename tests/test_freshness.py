@@ -57,7 +57,7 @@ def test_without_being_asked_an_answer_says_nothing_of_the_disk(reader: Library)
 def test_an_index_that_shows_the_disk_is_fresh_at_once(reader: Library) -> None:
     began = time.monotonic()
     assert ask(reader, "apples", 60).freshness == FRESH
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
 
 
 def test_what_nobody_indexes_is_named_when_the_time_is_up(reader: Library, vault: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_folder_that_is_gone_is_named_and_not_waited_for(reader: Library, vaul
     vault.rename(vault.with_name("elsewhere"))
     began = time.monotonic()
     answer = ask(reader, "apples", 30)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10
     assert answer.freshness == Freshness(gone=("vault",))
     assert "apples.md" in paths(answer)
 
@@ -154,7 +154,7 @@ def test_whoever_has_gone_is_not_waited_for(reader: Library, vault: Path) -> Non
     told: list[Progress] = []
     began = time.monotonic()
     reader.query("plums", wait_fresh=60, progress=told.append, interrupted=lambda: len(told) > 2)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10
     assert told[0] == Progress("vault", "words", 0, 1)
 
 

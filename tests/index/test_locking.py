@@ -59,4 +59,4 @@ def test_a_file_that_stays_open_is_not_waited_for_without_end():
     began = time.monotonic()
     with pytest.raises(PermissionError, match="in use"):
         patiently(attempt, seconds=0.05)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10

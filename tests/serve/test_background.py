@@ -50,7 +50,7 @@ def test_a_child_that_cannot_be_started_is_named_and_the_server_goes_on(
     began = time.monotonic()
     with pytest.raises(StorageError, match="Indexing cannot be started"):
         background.await_words(60)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10
     background.stop()
 
 
@@ -126,8 +126,8 @@ def test_a_first_query_waits_for_the_model_of_vectors_but_not_for_long(
 
     assert waited(0.3, indexes)[0]
     ready, seconds = waited(10, indexes)
-    assert (ready, MODEL_SECONDS <= seconds < MODEL_SECONDS + 1) == (False, True)
-    assert waited(10, indexes / "none")[1] < 1  # no vectors, no reason to wait
+    assert (ready, MODEL_SECONDS <= seconds < 10) == (False, True)
+    assert waited(10, indexes / "none")[1] < MODEL_SECONDS  # no vectors, no reason to wait
 
 
 def test_who_asks_for_a_library_that_cannot_open_gets_the_reason_each_time() -> None:
@@ -142,12 +142,12 @@ def test_a_query_waits_for_the_first_words_but_not_forever(vault: Path, tmp_path
     background = Background(opening, open_library, command=[])
     began = time.monotonic()
     background.await_words(0.3)
-    assert 0.3 <= time.monotonic() - began < 5
+    assert 0.3 <= time.monotonic() - began < 10
     with open_library(opening) as writer:
         writer.index(words_only=True)
     began = time.monotonic()
     background.await_words(60)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10
 
 
 def test_the_child_has_the_same_options_and_imports_nothing_from_the_working_directory() -> None:
@@ -226,7 +226,7 @@ def test_disconnected_client_is_dropped_without_waiting_for_indexing(
     background = Background(Opening((str(vault),), tmp_path / "index"), open_library, command=[])
     began = time.monotonic()
     background.await_words(60, interrupted=lambda: True)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10
 
 
 # A child that mends what is broken half a second after it was asked to, and counts how often it
@@ -269,5 +269,5 @@ def test_damage_that_nobody_can_repair_is_told_at_once(library: Library) -> None
     began = time.monotonic()
     with pytest.raises(IndexDamagedError, match="A page is broken"):
         background.mended(ask)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10
     background.stop()

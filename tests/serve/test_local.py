@@ -412,7 +412,7 @@ def test_a_client_that_says_nothing_holds_nobody_up_for_long(
         silent.connect(served.path)
         began = time.monotonic()
         assert ask_here("query", "green button", client=HASTY).code == NOBODY
-        assert time.monotonic() - began < 2.0
+        assert time.monotonic() - began < 10
         assert ask_here("query", "green button").code == 0
 
 

@@ -330,7 +330,7 @@ def test_a_known_key_is_found_at_once_while_the_issuer_is_silent_and_renewed_whe
     now[0] = 400.0
     began = time.monotonic()
     assert [keys.find("one") is None for _ in range(20)] == [False] * 20
-    assert time.monotonic() - began < 2  # the issuer is waited for in vain for 5 s
+    assert time.monotonic() - began < 5  # the issuer is waited for in vain for 5 s
     assert until(lambda: issuer.asked == ["/keys", "/keys"])
     issuer.speaks.set()
     assert until(lambda: keys._fetched_at == 400.0)
