@@ -80,4 +80,4 @@ def test_a_bomb_takes_memory_by_its_size(name: str) -> None:
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert most < 1000 * len(data)
+    assert most < 200 * len(data)
