@@ -37,6 +37,9 @@ SETTINGS = {
     "wal_keep_size": "256MB",  # a standby that was cut off finds what it missed
 }
 
+PORTS_TRIED = 5
+"""How many free ports are tried: before a server takes one, another process may."""
+
 PATIENCE_SECONDS = 30.0
 """How long one thing is waited for that a server does by itself."""
 
@@ -49,6 +52,7 @@ class Node:
     def __init__(self, place: Path, programs: Path, user: str | None) -> None:
         self.place, self.port = place, _free_port()
         self._programs, self._user = programs, user
+        self._has_started = False
 
     # -------------------------------------------------------------- how it is made
 
@@ -94,9 +98,18 @@ class Node:
     # -------------------------------------------------------------- how it lives and dies
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
-        log = ("-l", str(self.place / "log"))
-        self.call("pg_ctl", "-D", str(self.place), "-w", *log, "-o", f"-p {self.port}", "start")
+        """Start it and wait until it answers; only the first time may its port still change."""
+        command = ("pg_ctl", "-D", str(self.place), "-w", "-l", str(self.place / "log"))
+        for tried in range(1, PORTS_TRIED + 1):
+            try:
+                self.call(*command, "-o", f"-p {self.port}", "start")
+                break
+            except AssertionError as error:
+                is_taken = "Address already in use" in str(error)
+                if self._has_started or not is_taken or tried == PORTS_TRIED:
+                    raise
+                self.port = _free_port()
+        self._has_started = True
 
     def stop(self) -> None:
         """Shut it down, and end what is under way."""
