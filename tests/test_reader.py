@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -41,7 +42,8 @@ def reader(library: Library) -> Iterator[Reader]:
 def write(root: Path, path: str, text: str) -> None:
     """Write a file with a time of its own, so that no reading is owed to a fresh one."""
     (root / path).write_text(text, encoding="utf-8")
-    os.utime(root / path, ns=(10**18 + hash(text) % 10**9, 10**18 + hash(text) % 10**9))
+    at = 10**18 + crc32(text.encode())
+    os.utime(root / path, ns=(at, at))
 
 
 def paths(reader: Reader) -> list[str]:
