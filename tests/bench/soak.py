@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -78,11 +78,11 @@ in the second.
 
 
 class Asker(threading.Thread):
-    """Asks a server for anchors, a few times a second; keeps the seconds of each answer."""
+    """Asks the first server for anchors, a few times a second; keeps the seconds of each answer."""
 
-    def __init__(self, server: ServerProcess) -> None:
+    def __init__(self, servers: Sequence[ServerProcess]) -> None:
         super().__init__(daemon=True)
-        self.server, self.phase, self.ended = server, "at rest", threading.Event()
+        self.servers, self.phase, self.ended = servers, "at rest", threading.Event()
         self.seconds: dict[str, list[float]] = {"at rest": [], "in the burst": []}
         self.wrong: list[str] = []
 
@@ -91,12 +91,12 @@ class Asker(threading.Thread):
         while not self.ended.wait(1 / QUESTIONS_A_SECOND):
             number, phase, began = (number + 1) % ANCHORS, self.phase, time.monotonic()
             try:
-                answer = self.server.call("query", query=f'"anchorword{number}"', limit=3)
+                answer = self.servers[0].call("query", query=f'"anchorword{number}"', limit=3)
                 paths = [result["path"] for result in answer["results"]]
                 if paths[:1] != [anchor(number)]:
                     self.wrong.append(f"{anchor(number)} is not first: {paths}")
-            except ThumbindexError as error:
-                self.wrong.append(str(error))
+            except Exception as error:
+                self.wrong.append(f"{type(error).__name__}: {error}")
             self.seconds[phase].append(time.monotonic() - began)
 
 
@@ -114,11 +114,16 @@ class Soak:
         for number in range(ANCHORS):
             self.put(anchor(number), word=f"anchorword{number}")
         self.library = open_library(self.opening)
+        self.servers: list[ServerProcess] = []
+        self.asker = Asker(self.servers)
+
+    def start(self) -> None:
+        """Index the notes, start the servers, and begin to ask."""
         self.library.index()
-        self.servers = [self.serve(), self.serve()]
+        for _ in range(2):
+            self.servers.append(self.serve())
         await_start(self.servers[0].call, self.root)
         (self.root / "started.md").unlink()
-        self.asker = Asker(self.servers[0])
         self.asker.start()
 
     # -------------------------------------------------------------- steps
@@ -350,6 +355,7 @@ class Soak:
         grown = dump(self.library)
         differing = [name for name in wanted if grown[name] != wanted[name]]
         assert not differing, f"not equal to a fresh build: {differing}"
+        assert self.asker.is_alive(), "the thread that asks has ended"
         assert not self.asker.wrong, (
             f"{len(self.asker.wrong)} wrong answers: {self.asker.wrong[:5]}"
         )
@@ -405,7 +411,8 @@ class Soak:
 
     def close(self) -> None:
         self.asker.ended.set()
-        self.asker.join()
+        if self.asker.is_alive():
+            self.asker.join()
         for server in self.servers:
             server.process.kill()
             server.end()
@@ -446,6 +453,8 @@ def main() -> int:
     given = parser.parse_args()
     began, number, has_burst = time.monotonic(), 0, False
     with tempfile.TemporaryDirectory(prefix="thumbindex-", ignore_cleanup_errors=True) as made:
+        # the settings of whoever runs this are not read
+        os.environ["XDG_CONFIG_HOME"] = f"{made}/config"
         soak = Soak(Path(made).resolve(), given.seed, given.settings)
 
         def share() -> float:
@@ -453,6 +462,7 @@ def main() -> int:
             return number / given.steps if given.steps else passed
 
         try:
+            soak.start()
             while share() < 1:
                 for _ in range(soak.random.randint(1, 12)):
                     soak.step()
@@ -465,9 +475,10 @@ def main() -> int:
             minutes = (time.monotonic() - began) / 60
             print(f"{number:,} steps in {minutes:.1f} minutes: {dict(soak.taken.most_common())}")
             soak.report(minutes)
-        except (AssertionError, ThumbindexError) as error:
+        except Exception as error:
             print("the last steps:", *soak.journal, sep="\n  ")
-            print(f"FAILED after {number:,} steps, seed {given.seed}: {error}")
+            said = f"{type(error).__name__}: {error}"
+            print(f"FAILED after {number:,} steps, seed {given.seed}: {said}")
             return 1
         finally:
             soak.close()

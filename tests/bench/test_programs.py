@@ -49,6 +49,7 @@ def test_a_small_soak_ends_with_an_index_equal_to_a_fresh_build():
 def test_a_note_that_the_model_of_the_soak_does_not_know_is_told_of(tmp_path: Path):
     soak = Soak(tmp_path, 1, ())
     try:
+        soak.start()
         soak.settle()
         (soak.root / "stray.md").write_text("# Stray\n", encoding="utf-8")
         with pytest.raises(AssertionError, match=r"stray\.md"):
