@@ -40,13 +40,9 @@ def repeated(unit: str, before: str = "", after: str = "") -> Bomb:
     )
 
 
-def numbered(unit: str, before: str = "", after: str = "") -> Bomb:
+def numbered(unit: str) -> Bomb:
     """Return what repeats a text with a number in place of each N."""
-    return lambda random, size: (
-        before.encode()
-        + filled((unit.replace("N", str(n)) for n in count()), size)
-        + after.encode()
-    )
+    return lambda random, size: filled((unit.replace("N", str(n)) for n in count()), size)
 
 
 def chosen(*units: str, between: str = "") -> Bomb:
@@ -58,20 +54,18 @@ def chosen(*units: str, between: str = "") -> Bomb:
     return bomb
 
 
-def halves(opening: str, closing: str, middle: str = "a") -> Bomb:
+def halves(opening: str, closing: str) -> Bomb:
     """Return what opens as often as it closes."""
     return lambda random, size: (
-        opening * (size // 2 // len(opening)) + middle + closing * (size // 2 // len(closing))
+        opening * (size // 2 // len(opening)) + "a" + closing * (size // 2 // len(closing))
     ).encode()
 
 
-def headed(
-    inner: Bomb, rule: str = "---", before: str = "", after: str = "", most: int = BLOCK
-) -> Bomb:
+def headed(inner: Bomb, rule: str = "---", before: str = "", after: str = "") -> Bomb:
     """Return a note with a bomb in the block at its head, and as much of it in the text below."""
 
     def bomb(random: Random, size: int) -> bytes:
-        block = inner(random, min(size, most)).decode()
+        block = inner(random, min(size, BLOCK)).decode()
         text = inner(random, size).decode()[len(block) :]
         return f"{rule}\n{before}{block}{after}\n{rule}\n# Note\n\n{text}\n".encode()
 
