@@ -28,9 +28,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from statistics import mean, quantiles
+from statistics import mean
 from typing import Any
 
+import numpy as np
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
@@ -107,7 +108,6 @@ class Reply:
 
     text: str
     structured: Any = None
-    is_error: bool = False
 
 
 Arguments = Callable[[Place, LabeledQuery, int | None], dict[str, Any]]
@@ -126,7 +126,6 @@ class Tool:
     index: Callable[[Place], Sequence[Words]] = lambda _: ()
     environment: Callable[[Place], Mapping[str, str]] = lambda _: {}
     takes_rewordings: bool = False
-    call_seconds: float = CALL_SECONDS
 
 
 # ------------------------------------------------------------------ the tools
@@ -342,10 +341,10 @@ async def connected(tool: Tool, place: Place) -> AsyncIterator[Ask]:
     async def ask(query: LabeledQuery, most: int | None = None) -> Reply:
         arguments = tool.arguments(place, query, most)
         try:
-            async with asyncio.timeout(tool.call_seconds):
+            async with asyncio.timeout(CALL_SECONDS):
                 result = await client.call_tool(tool.call, arguments)
         except TimeoutError:
-            raise GivenUpError(f"no answer within {tool.call_seconds:g} s") from None
+            raise GivenUpError(f"no answer within {CALL_SECONDS:g} s") from None
         text = "\n".join(getattr(part, "text", "") for part in result.content)
         if result.is_error:
             raise GivenUpError(f"it answers with an error: {text}")
@@ -513,16 +512,17 @@ def table(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if "given up" in record:
             yield f"| {record['tool']} | given up: {record['given up']} |" + " |" * HEAD.count("|")
             continue
-        cuts = quantiles([*record["seconds"], *record["seconds"]], n=20, method="inclusive")
+        p50, p95 = np.percentile(record["seconds"], (50, 95))
         typed = interval_of(record["typed"])
-        reworded = {mean(scores): way for way, scores in record["reworded"].items() if scores}
-        best = f"{max(reworded):.3f} {reworded[max(reworded)]}" if reworded else ""
+        reworded = {way: mean(scores) for way, scores in record["reworded"].items()}
+        way = max(reworded, key=lambda name: reworded[name], default="")
+        best = f"{reworded[way]:.3f} {way}" if way else ""
         yield (
             f"| {record['tool']} | {typed.mean:.3f} [{typed.low:.3f}, {typed.high:.3f}] | {best} "
             f"| {mean(record['names'] or [0.0]):.2f} | {record['nothing']} "
             f"| {record['index processor']:.1f} / {record['index seconds']:.1f} s "
             f"| {record['kept MB']:.1f} MB | {record['first answer seconds']:.1f} s "
-            f"| {1000 * cuts[9]:.0f} / {1000 * cuts[18]:.0f} ms | {record['processor ms']:.0f} ms "
+            f"| {1000 * p50:.0f} / {1000 * p95:.0f} ms | {record['processor ms']:.0f} ms "
             f"| {record['tokens']:,.0f} | {record['memory MB']:.0f} MB |"
         )
 
