@@ -138,7 +138,7 @@ fuzz: .venv/installed
 # build/bench.json: `make bench ARGS="index disk --made 10000 --words-only --compare before.json"`.
 bench: .venv/installed
 	mkdir -p build
-	$(BIN)/python tests/bench/run.py $(if $(FOLDER),--folder $(FOLDER)) $(or $(ARGS),--json build/bench.json)
+	$(BIN)/python tests/bench/run.py $(if $(FOLDER),--folder $(FOLDER)) --json build/bench.json $(ARGS)
 
 # Other tools, asked the same questions over MCP; installed into build/compare the first time.
 # FOLDER=DIR asks that folder by what its notes link to, EVAL=DIR CORPORA=DIR labeled questions.
