@@ -84,9 +84,9 @@ class Subject:
     given: argparse.Namespace
     questions: list[str] = field(default_factory=list)
 
-    def opening(self, index: str = "index") -> Opening:
+    def opening(self) -> Opening:
         overrides = tuple(self.given.overrides)
-        return Opening((str(self.folder),), self.scratch / index, None, overrides)
+        return Opening((str(self.folder),), self.scratch / "index", None, overrides)
 
     @property
     def size(self) -> int:
