@@ -356,9 +356,11 @@ def http_client(url: str) -> Iterator[Call]:
         yield call
 
 
-def await_start(call: Call, folder: Path, seconds: float = START_SECONDS) -> None:
-    """Wait until edits are followed: the first one is seen when the server's child has started and
-    looked the folder through.
+def await_start(
+    call: Call, folder: Path, seconds: float = START_SECONDS, vectors: bool = True
+) -> None:
+    """Wait until edits are followed, and all vectors made if there are to be any. The first edit is
+    seen when the server's child has started and looked the folder through.
 
     Raises ThumbindexError where that takes longer than `seconds`.
     """
@@ -370,7 +372,7 @@ def await_start(call: Call, folder: Path, seconds: float = START_SECONDS) -> Non
             f"{path} was not found within {seconds:g} s: the server follows no edits.",
         ),
         (
-            lambda: has_all_vectors(call, folder.name),
+            lambda: not vectors or has_all_vectors(call, folder.name),
             f"vectors were still missing after {seconds:g} s: the server does not fill them in.",
         ),
     )

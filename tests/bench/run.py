@@ -215,17 +215,20 @@ def measure_freshness(subject: Subject) -> Iterator[Row]:
         return
     count = len(list(subject.folder.rglob("note *.md")))
     words, vectors = list[float](), list[float]()
+    has_vectors = not subject.given.words_only
     with ServerProcess(subject.opening().arguments()) as server:
-        await_start(server.call, subject.folder)
+        await_start(server.call, subject.folder, vectors=has_vectors)
         for number in range(EDITS):
             path, mark = note_path(subject.folder, number % count), f"edited{number}word"
             text, began = path.read_text(encoding="utf-8"), time.perf_counter()
             path.write_text(f"{text}\nHere stands {mark}.\n", encoding="utf-8")
             assert until(partial(is_found, server.call, mark), 60), f"{path} was not found"
             words.append(time.perf_counter() - began)
-            assert until(partial(has_all_vectors, server.call, subject.folder.name), 60)
-            vectors.append(time.perf_counter() - began)
-    for name, seconds in (("words", words), ("vectors", vectors)):
+            if has_vectors:
+                assert until(partial(has_all_vectors, server.call, subject.folder.name), 60)
+                vectors.append(time.perf_counter() - began)
+    saved = {"words": words, "vectors": vectors} if has_vectors else {"words": words}
+    for name, seconds in saved.items():
         for quantile in (50, 95):
             value = float(np.percentile(seconds, quantile))
             yield Row("freshness", f"from a save to its {name}, p{quantile}", "s", [value])
@@ -393,7 +396,8 @@ def main(arguments: Sequence[str]) -> None:
         subject = Subject(folder.resolve(), scratch, given)
         names = [name for name in MEASURES if name in (given.what or MEASURES)]
         if "index" not in names:
-            run_command("index", subject=subject)
+            words_only = ["--words-only"] if given.words_only else []
+            run_command("index", *words_only, subject=subject)
         for name in names:
             print(f"{name} …", file=sys.stderr, flush=True)
             if name == "start" or (name != "index" and not subject.questions):
