@@ -398,6 +398,8 @@ def main(arguments: Sequence[str]) -> None:
         if "index" not in names:
             words_only = ["--words-only"] if given.words_only else []
             run_command("index", *words_only, subject=subject)
+        # the settings of whoever runs this are not read
+        os.environ["XDG_CONFIG_HOME"] = str(scratch / "config")
         for name in names:
             print(f"{name} …", file=sys.stderr, flush=True)
             if name == "start" or (name != "index" and not subject.questions):
