@@ -244,6 +244,9 @@ MEASURES: dict[str, Callable[[Subject], Iterator[Row]]] = {
 }
 """All that can be measured, in this order. `freshness` edits the notes, so it comes last."""
 
+ASKING = ("start", "query", "memory")
+"""Measures that need questions."""
+
 
 # ------------------------------------------------------------------ how
 
@@ -402,7 +405,7 @@ def main(arguments: Sequence[str]) -> None:
         os.environ["XDG_CONFIG_HOME"] = str(scratch / "config")
         for name in names:
             print(f"{name} …", file=sys.stderr, flush=True)
-            if name == "start" or (name != "index" and not subject.questions):
+            if name in ASKING and not subject.questions:
                 subject.questions = questions_of(subject)
             for row in MEASURES[name](subject):
                 rows.append(row)
