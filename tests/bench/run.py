@@ -337,6 +337,11 @@ def read_record(path: Path) -> Earlier:
     return {(row["what"], row["name"]): row["values"] for row in rows}
 
 
+def write_record(path: Path, about: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    record = {**about, "rows": [asdict(row) for row in rows]}
+    path.write_text(json.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
 def table(rows: Sequence[Row], earlier: Earlier) -> Iterator[str]:
     """Yield the lines of a table: the median of each figure, its range, and its change."""
     cells = [["what", "figure", "median", "from", "to", "unit"]]
@@ -382,7 +387,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure what is named, else everything, and print a table."""
+    """Measure what is named, else everything, and print a table of each."""
     parser = options()
     given = parser.parse_args(arguments)
     if unknown := set(given.what) - MEASURES.keys():
@@ -393,6 +398,8 @@ def main(arguments: Sequence[str]) -> None:
     about = machine()
     with tempfile.TemporaryDirectory(prefix="thumbindex-", ignore_cleanup_errors=True) as made:
         scratch = Path(made).resolve()
+        # the settings of whoever runs this are not read
+        os.environ["XDG_CONFIG_HOME"] = str(scratch / "config")
         folder = given.folder or scratch / "vault"
         if not given.folder:
             make_vault(folder, given.made, given.characters)
@@ -401,20 +408,16 @@ def main(arguments: Sequence[str]) -> None:
         if "index" not in names:
             words_only = ["--words-only"] if given.words_only else []
             run_command("index", *words_only, subject=subject)
-        # the settings of whoever runs this are not read
-        os.environ["XDG_CONFIG_HOME"] = str(scratch / "config")
         for name in names:
             print(f"{name} …", file=sys.stderr, flush=True)
             if name in ASKING and not subject.questions:
                 subject.questions = questions_of(subject)
-            for row in MEASURES[name](subject):
-                rows.append(row)
-    print("\n".join(table(rows, earlier)))
-    if given.json:
-        record = {**about, "rows": [asdict(row) for row in rows]}
-        given.json.write_text(
-            json.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
-        )
+            measured = list(MEASURES[name](subject))
+            rows += measured
+            if measured:
+                print("\n".join(table(measured, earlier)), end="\n\n", flush=True)
+            if given.json:
+                write_record(given.json, about, rows)
 
 
 def questions_of(subject: Subject) -> list[str]:
