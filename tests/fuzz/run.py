@@ -66,18 +66,15 @@ def open_library(place: Path, model: str = "") -> Library:
     return library
 
 
-def set_off(name: str, size: int, seed: int, model: str) -> int:
+def set_off(name: str, bomb: Path, model: str) -> int:
     """Index a bomb beside a few notes, ask for it, read it; print a row of the table, and return 1
     if it took more than it may.
     """
-    data = BOMBS[name](Random(seed), size)
-    with (
-        tempfile.TemporaryDirectory() as made,
-        open_library(Path(made), "" if model == "fake" else model) as library,
-    ):
-        (Path(made) / "notes" / "bomb.md").write_bytes(data)
-        size, beginning = len(data), data[:200].decode("utf-8", "replace")
-        del data
+    with open_library(bomb.parent, "" if model == "fake" else model) as library:
+        placed = bomb.rename(bomb.parent / "notes" / "bomb.md")
+        size = placed.stat().st_size
+        with placed.open("rb") as file:
+            beginning = file.read(200).decode("utf-8", "replace")
         rest, clock = peak(), [time.process_time()]
         report = library.index(words_only=True)
         clock.append(time.process_time())
@@ -113,16 +110,21 @@ def run_bombs(names: list[str], given: argparse.Namespace) -> int:
     """Set off bombs, each in a process of its own; return how many took more than they may."""
     print(HEADER, flush=True)
     failed = 0
+    environment = {"OMP_NUM_THREADS": "1", **os.environ}
     for name in names:
-        options = [f"--size={given.size}", f"--seed={given.seed}", f"--model={given.model}"]
-        command = [sys.executable, __file__, "--own-process", *options, "--bombs", name]
-        environment = {"OMP_NUM_THREADS": "1", **os.environ}
-        try:
-            done = subprocess.run(command, env=environment, timeout=GIVEN_UP_SECONDS)
-            failed += done.returncode != 0
-        except subprocess.TimeoutExpired:
-            print(f"| {name} | **given up after {GIVEN_UP_SECONDS:g} s** |", flush=True)
-            failed += 1
+        with tempfile.TemporaryDirectory() as made:
+            # written here: memory that making it takes would hide as much of what reading it takes
+            bomb = Path(made) / "bomb"
+            bomb.write_bytes(BOMBS[name](Random(given.seed), given.size))
+            options = [f"--own-process={bomb}", f"--model={given.model}", "--bombs", name]
+            try:
+                done = subprocess.run(
+                    [sys.executable, __file__, *options], env=environment, timeout=GIVEN_UP_SECONDS
+                )
+                failed += done.returncode != 0
+            except subprocess.TimeoutExpired:
+                print(f"| {name} | **given up after {GIVEN_UP_SECONDS:g} s** |", flush=True)
+                failed += 1
     print(f"{len(names)} bombs, {failed} took more than they may")
     return failed
 
@@ -155,12 +157,12 @@ def main() -> int:
     parser.add_argument("--bombs", nargs="*", metavar="NAME", help="these alone, else all")
     parser.add_argument("--size", type=int, default=1_000_000, help="bytes of a bomb")
     parser.add_argument("--model", default="", help="make vectors, too: a name, or `fake`")
-    parser.add_argument("--own-process", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--own-process", type=Path, metavar="BOMB", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if unknown := set(given.bombs or ()) - BOMBS.keys():
         parser.error(f"no such bomb: {', '.join(sorted(unknown))}")
     if given.own_process:
-        return set_off(given.bombs[0], given.size, given.seed, given.model)
+        return set_off(given.bombs[0], given.own_process, given.model)
     if given.bombs is None:
         run_targets(given.seconds, given)
         if given.target:
