@@ -109,13 +109,13 @@ def set_off(name: str, bomb: Path, model: str) -> int:
 def run_bombs(names: list[str], given: argparse.Namespace) -> int:
     """Set off bombs, each in a process of its own; return how many took more than they may."""
     print(HEADER, flush=True)
-    failed = 0
+    failed, seed = 0, 1 if given.seed is None else given.seed
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     for name in names:
         with tempfile.TemporaryDirectory() as made:
             # written here: memory that making it takes would hide as much of what reading it takes
             bomb = Path(made) / "bomb"
-            bomb.write_bytes(BOMBS[name](Random(given.seed), given.size))
+            bomb.write_bytes(BOMBS[name](Random(seed), given.size))
             options = [f"--own-process={bomb}", f"--model={given.model}", "--bombs", name]
             try:
                 done = subprocess.run(
@@ -132,16 +132,16 @@ def run_bombs(names: list[str], given: argparse.Namespace) -> int:
 def run_targets(seconds: float, given: argparse.Namespace) -> None:
     """Feed all targets until the time is up."""
     with tempfile.TemporaryDirectory() as made, open_library(Path(made)) as library:
+        first = time.time_ns() % 10**12 if given.seed is None else given.seed
         if given.target:
-            feed(TARGETS[given.target], given.seed, library)
+            feed(TARGETS[given.target], first, library)
             return
-        until, seed = time.monotonic() + seconds, time.time_ns() % 10**12
-        first = seed
+        until, seed = time.monotonic() + seconds, first
         while time.monotonic() < until:
             for name, target in TARGETS.items():
                 try:
                     feed(target, seed, library)
-                except BaseException:
+                except Exception:
                     again = f"--target {name} --seed {seed}"
                     print(f"failed: again by `python tests/fuzz/run.py {again}`", flush=True)
                     raise
@@ -152,8 +152,8 @@ def run_targets(seconds: float, given: argparse.Namespace) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--target", choices=TARGETS, help="feed it the one input of a seed")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--target", choices=TARGETS, help="feed it alone, and only the first seed")
+    parser.add_argument("--seed", type=int, help="the first one; else the time, or 1 for bombs")
     parser.add_argument("--bombs", nargs="*", metavar="NAME", help="these alone, else all")
     parser.add_argument("--size", type=int, default=1_000_000, help="bytes of a bomb")
     parser.add_argument("--model", default="", help="make vectors, too: a name, or `fake`")
