@@ -1,5 +1,5 @@
-"""Killed at any moment of building and of updating, an index answers truly, and finishing it gives
-the undisturbed one.
+"""Killed at any moment of building and of updating, an index is a prefix of the work, and finishing
+it gives the undisturbed one.
 """
 
 from __future__ import annotations
@@ -23,23 +23,96 @@ from faults.vault import (
     vectors_in,
     write_notes,
 )
+from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.read import digest_of
+from thumbindex.index.stamp import read_stamp
+from thumbindex.index.words import KeywordView
+from thumbindex.library import Library
+from thumbindex.library.indexing import growing
+from thumbindex.model import FileState
 from thumbindex.testing import FakeEmbedder
 
+Notes = dict[str, str]
 
-def check_readable(root: Path, index: Path, *versions: dict[str, str]) -> None:
+BATCH, FIRST_BYTES = 8, 2000
+"""As in child.py."""
+
+
+def prefixes(root: Path, before: Notes, after: Notes) -> list[Notes]:
+    """Return what an index may hold (digests by path) after no group of files, after the first one,
+    and so on: newest files first.
+    """
+    times = {path: (root / path).stat().st_mtime_ns for path in after}
+    states = [
+        FileState(path, len(text.encode()), times[path], 0)
+        for path, text in after.items()
+        if before.get(path) != text
+    ]
+    states.sort(key=lambda state: (-state.mtime_ns, state.path))
+    held = {path: digest_of(text.encode()) for path, text in before.items()}
+    steps = [held]
+    for group in growing(states, FIRST_BYTES):
+        held = {path: digest for path, digest in held.items() if path in after}
+        held |= {state.path: digest_of(after[state.path].encode()) for state in group}
+        steps.append(held)
+    return steps
+
+
+def check_readable(root: Path, index: Path, builds: list[Built], versions: list[Notes]) -> None:
     """Read as a server would that found this index: no error, no passage that stands in no version
-    of its file, no other document.
+    of its file, and all parts those of a prefix of the work.
     """
     with open_library(root, index) as library:
         said = true_answers(library, *versions)
         assert {each for each in said if isinstance(each, str)} <= {"nothing is indexed"}
-        (reader,) = library._readers
-        known = {
-            (path, digest_of(text.encode())) for notes in versions for path, text in notes.items()
+        if library.indexed:
+            check_prefix(root, library, builds, versions)
+
+
+def check_prefix(root: Path, library: Library, builds: list[Built], versions: list[Notes]) -> None:
+    """The documents are those of a step; words, links and vectors are theirs, as undisturbed builds
+    have them, or the words are those of the step before.
+    """
+    (reader,) = library._readers
+    store, keyword, before = reader.store, reader.folder.places.keyword, versions[:-1]
+    held = {path: state.digest for path, state in store.manifest().items()}
+    steps = prefixes(root, before[0] if before else {}, versions[-1])
+    assert held in steps
+    stamp = read_stamp(keyword)
+    if stamp is None or stamp.generation != int(store.meta("words", "0")):
+        had = steps[max(0, steps.index(held) - 1)]
+        same = [path for path, digest in held.items() if had.get(path) == digest]
+        rows = set(KeywordView(keyword).rows().tolist()) if stamp else set()
+        assert rows & store.rows() == store.rows(same)
+        return
+    found = dump(library)
+    wanted = {
+        part: {
+            each
+            for built, notes in zip(builds, versions, strict=True)
+            for each in built.dump[part]
+            if held.get(each[0][0]) == digest_of(notes.get(each[0][0], "").encode())
         }
-        manifest = reader.store.manifest() if reader.indexed else {}
-        assert {(path, state.digest) for path, state in manifest.items()} <= known
+        for part in ("chunks", "postings", "vectors")
+    }
+    assert set(found["chunks"]) == wanted["chunks"]
+    assert set(found["postings"]) == wanted["postings"]
+    if store.meta("links") == "resolved":
+        resolve = LinkResolver.of(store.names()).resolve
+        assert [link.resolved for _, _, link in found["links"]] == [
+            resolve(link, path) for path, _, link in found["links"]
+        ]
+    # vectors come when all words are there, newest files first, a batch at a time
+    known = {vector for built in builds[:-1] for _, vector in built.dump["vectors"]}
+    kept = {each for each in wanted["vectors"] if each[1] in known}
+    order = sorted(
+        wanted["vectors"] - kept,
+        key=lambda each: (-(root / each[0][0]).stat().st_mtime_ns, each[0]),
+    )
+    done = len(found["vectors"]) - len(kept)
+    assert set(found["vectors"]) == kept.union(order[:done])
+    assert done in (0, len(order)) or done % BATCH == 0
+    assert done == 0 or held == steps[-1]
 
 
 def check_finishes(root: Path, index: Path, built: Built) -> None:
@@ -55,13 +128,15 @@ def check_finishes(root: Path, index: Path, built: Built) -> None:
     assert embedded == len(vectors_in(index).keys() - committed)
 
 
-@pytest.mark.parametrize("kills", sizes(1, 100))
+@pytest.mark.parametrize("kills", sizes(3, 100))
 @pytest.mark.parametrize("update", [False, True], ids=["building", "updating"])
-def test_killed_at_any_moment_nothing_is_lost(
+def test_killed_at_any_moment_the_index_is_a_prefix_of_the_work_and_nothing_is_lost(
     update: bool, kills: int, child: Child, old: Built, new: Built, scratch: Path
 ) -> None:
     chance = random.Random(f"kill {update}")
-    versions = (old_notes(), new_notes()) if update else (old_notes(),)
+    builds, versions = (
+        ([old, new], [old_notes(), new_notes()]) if update else ([old], [old_notes()])
+    )
     root, index = scratch / "vault", scratch / "index"  # the undisturbed build's folder, too
     write_notes(root, versions[0])
     if update:
@@ -75,7 +150,7 @@ def test_killed_at_any_moment_nothing_is_lost(
         if told["outcome"] == "done":
             seconds = min(seconds, told["seconds"])
         moment = chance.uniform(0, seconds)
-        check_readable(root, index, *versions)
-        check_finishes(root, index, new if update else old)
+        check_readable(root, index, builds, versions)
+        check_finishes(root, index, builds[-1])
         shutil.rmtree(index, ignore_errors=True)
         kills -= told["outcome"] == "killed"
