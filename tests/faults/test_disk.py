@@ -55,13 +55,17 @@ FAILING = {
     "full once": (0, errno.ENOSPC),
     "fails once": (0, errno.EIO),
 }
-WRITES = [pytest.param(False, "full from then on", 1, 140, marks=pytest.mark.slow, id="few")] + [
+WRITES = [
+    pytest.param(False, "full from then on", 1, 140, marks=pytest.mark.slow, id="few"),
+    pytest.param(True, "full once", 20, 140, marks=pytest.mark.slow, id="few, updating"),
+    pytest.param(False, "fails once", 40, 210, marks=pytest.mark.slow, id="few that fail"),
+] + [
     pytest.param(update, how, first, len(FAILING), marks=pytest.mark.long, id=f"{how}, {update=}")
     for update in (False, True)
     for first, how in enumerate(FAILING, 1)
 ]
 """Which writes fail: of a build or an update, in which way, the first one, and every how many-th.
-Together the ways meet each write once.
+Together the long rows meet each write once.
 """
 
 
