@@ -15,7 +15,7 @@ UV := $(BIN)/uv pip install --compile-bytecode $(CONSTRAINTS) --build-constraint
 .venv/base: pyproject.toml constraints.txt
 	@echo 'Installing thumbindex and what it needs into .venv: 500 MB, half a minute.'
 	$(PYTHON) -m venv .venv
-	$(BIN)/$(PIP) --quiet uv && $(UV) --python $(BIN)/python --editable . || $(BIN)/$(PIP) --editable .
+	$(BIN)/$(PIP) --quiet uv && $(UV) --quiet --python $(BIN)/python --editable . || $(BIN)/$(PIP) --editable .
 	touch $@
 
 # With the tools of a contributor, and without torch.

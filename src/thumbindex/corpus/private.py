@@ -121,18 +121,13 @@ def _heads(text: str, late: bool) -> Iterator[tuple[str, bool]]:
         elif late and not any(map(_KEY_LINE.match, (dashed[fence.end() :], _next_line(lines, at)))):
             end = at
         else:
-            indent, mark = (
-                lines[at][: len(lines[at]) - len(lines[at].lstrip())],
-                fence[0].rstrip().replace("{", "}"),
-            )
-            end = next(
-                (
-                    n
-                    for n in range(at + 1, len(lines))
-                    if lines[n].rstrip().translate(_DASHES) in (mark, indent + mark)
-                ),
-                len(lines),
-            )
+            indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+            mark = fence[0].rstrip().replace("{", "}")
+            end = at + 1
+            while end < len(lines):
+                if lines[end].rstrip().translate(_DASHES) in (mark, indent + mark):
+                    break
+                end += 1
             yield "\n".join(_uncoded(lines[at:end]) if late else lines[at:end]), True
             late = True
         at = end + 1
@@ -238,9 +233,8 @@ def _is_stated_at_its_top(block: str) -> bool:
     what is indented below a key is of that key.
     """
     lines = _PROPERTY.sub("", block).split("\n")[1:]
-    if next(
-        (line for line in map(str.lstrip, lines) if line and not line.startswith("#")), ""
-    ).startswith("{"):
+    stated = (line for line in map(str.lstrip, lines) if line and not line.startswith("#"))
+    if next(stated, "").startswith("{"):
         return _is_stated(block)
     # how far what stands around a line is indented, and whether it is of another key
     above: list[tuple[int, bool]] = []
