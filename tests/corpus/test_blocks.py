@@ -61,6 +61,6 @@ def test_a_paragraph_in_a_list_is_part_of_the_list_and_code_in_it_is_code() -> N
     assert innermost(block).kind is BlockKind.CODE
 
 
-@pytest.mark.parametrize("text", [])
+@pytest.mark.parametrize("text", ["> " * 3000 + "x", "- " * 3000 + "x", "[" * 3000 + "](x)"])
 def test_deep_nesting_does_no_harm(text: str) -> None:
     assert len(read_outline(text).regions) == 1
