@@ -44,10 +44,7 @@ os.environ["XDG_STATE_HOME"] = str(CACHE / "state")
 from postgres.cluster import cluster  # noqa: E402, F401
 from postgres.server import database, engine, postgres, reader_url, reading_engine  # noqa: E402, F401
 from thumbindex.encode.embed import TorchEmbedder, open_embedder  # noqa: E402
-from thumbindex.encode.models import (  # noqa: E402
-    BUNDLED,
-    read_card,
-)
+from thumbindex.encode.models import BUNDLED, read_card  # noqa: E402
 from thumbindex.settings import EmbedSettings  # noqa: E402
 from weights import published_weights  # noqa: E402
 

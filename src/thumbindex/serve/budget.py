@@ -58,7 +58,6 @@ class Shown:
     section: tuple[int, int]  # first and last line of the whole
     left_out: int = 0  # tokens of it that are not shown
     is_held: bool = False
-    is_broken: bool = False  # inside its match
 
     @property
     def digest(self) -> str:
@@ -268,7 +267,7 @@ def _best_lines(passage: Passage, room: int, of: Size, size: Size, marks: Marks)
     if of(lines[best]) > room:
         text = _cut_inside(passage, best, room, of)
         own = passage_id(passage, best, best, broken=True)
-        return replace(_placed(passage, text, best, best, own, size), is_broken=True)
+        return _placed(passage, text, best, best, own, size)
     windows = []
     for first in range(best, matched.start - 1, -1):
         left = room - sum(map(of, lines[first : best + 1]))

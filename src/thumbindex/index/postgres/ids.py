@@ -38,11 +38,6 @@ def ordinal_of(chunk: ChunkId) -> int:
     return chunk & (MOST_CHUNKS - 1)
 
 
-def chunk_row(document: int, ordinal: int) -> int:
-    """Return a chunk's row by its document's."""
-    return document + 1 + ordinal
-
-
 @dataclass(frozen=True, slots=True)
 class FolderState:
     """One folder as it was published last: its number and what is known of it as a whole."""

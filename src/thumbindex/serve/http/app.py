@@ -213,9 +213,10 @@ def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol
     """Return uvicorn's protocol with limits for connections that wait for their client.
 
     A connection waits until a whole request has come, and while its answer is not read. If too
-    many wait, some are closed; a request that is being answered never is, and only those count
-    for `connections`. A connection that is idle for `body_seconds` is closed, too: uvicorn waits
-    for a first request for ever.
+    many wait, some are closed; a request that is being answered never is. Only such requests
+    count for `connections`: neither those that wait nor what a closed connection left behind. A
+    connection that is idle for `body_seconds` is closed, too: uvicorn waits for a first request
+    for ever.
     """
     seconds, most = settings.body_seconds, settings.connections
     waiting: WaitingConnections[Patient] = WaitingConnections(most_waiting, max(1, most // _SHARE))
