@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fakes import FakeEmbedder
 from notes import write
 from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.ports import Embedder
-from thumbindex.testing import FakeEmbedder
 
 
 def write_notes(root: Path, notes: Mapping[str, str]) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes import document, memory_snapshot
 from folders import open_library, write, write_notes
 from thumbindex.errors import UnknownPathError
 from thumbindex.library import Library
@@ -15,7 +16,6 @@ from thumbindex.model import Condition, Unmet
 from thumbindex.query.filters import read_filters
 from thumbindex.serve.replies import reply_outline, reply_query
 from thumbindex.serve.wording import filter_lines
-from thumbindex.testing import document, memory_snapshot
 
 NOTES = {
     "Areas/plan.md": (

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from dump import dump
+from fakes import FakeEmbedder
 from thumbindex.config import load_config
 from thumbindex.index.store import Store
 from thumbindex.library import Library
-from thumbindex.testing import FakeEmbedder
 
 BACKUP = "The backup of all notes runs every single night at home, and a copy of it goes abroad."
 # no word that the other lacks

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fakes import FakeEmbedder
 from fuzz.run import open_library
 from thumbindex.config import HARMLESS, Key, load_config, settings, with_folder_file
 from thumbindex.errors import ConfigError, ThumbindexError, UsageError
@@ -19,7 +20,6 @@ from thumbindex.library import Library
 from thumbindex.serve.cli import app
 from thumbindex.serve.tools import check_arguments
 from thumbindex.settings import Config
-from thumbindex.testing import FakeEmbedder
 
 VALUES = (
     "nan",

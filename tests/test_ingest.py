@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes import FakeEmbedder
 from thumbindex.library.duplicates import (
     Boost,
     Repeat,
@@ -24,7 +25,6 @@ from thumbindex.library.duplicates import (
 from thumbindex.model import BlockKind, Chunk, IngestionCounts
 from thumbindex.ports import Vector
 from thumbindex.settings import IngestSettings
-from thumbindex.testing import FakeEmbedder
 from thumbindex.text import embedded_text
 
 Found = TypeVar("Found")

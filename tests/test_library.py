@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import folders
 from dump import dump
+from fakes import FakeEmbedder
 from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.library import Library
 from thumbindex.model import Progress
-from thumbindex.testing import FakeEmbedder
 
 NOTES = {
     "fruit/apples.md": (

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from fakes import FakeEmbedder, FakeReranker
 from thumbindex.config import load_config
 from thumbindex.library import Library
-from thumbindex.testing import FakeEmbedder, FakeReranker
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes import FakeEmbedder, document
 from folders import open_library, write
 from thumbindex.config import load_config
 from thumbindex.corpus.walk import FolderChanges
@@ -27,7 +28,6 @@ from thumbindex.library.indexing import (
     keep_unlisted,
 )
 from thumbindex.model import Changes, Problem, Progress
-from thumbindex.testing import FakeEmbedder, document
 
 
 def opened(

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fakes import FakeEmbedder
 from folders import open_library
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
@@ -36,7 +37,6 @@ from thumbindex.ports import Vector
 from thumbindex.serve.as_json import status_payload
 from thumbindex.serve.replies import complete, list_page
 from thumbindex.settings import CorpusSettings
-from thumbindex.testing import FakeEmbedder
 
 SECRET = "Zanzibarquetzal"
 """A word of the private notes alone."""

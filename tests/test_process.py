@@ -20,7 +20,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 def test_a_question_asked_from_python_makes_no_other_thread_work(tmp_path: Path) -> None:
     make_vault(tmp_path / "vault", 60, 20_000)
     program = (
-        "import time\nfrom thumbindex import Library\nfrom thumbindex.testing import FakeEmbedder\n"
+        "import time\nfrom thumbindex import Library\nfrom fakes import FakeEmbedder\n"
         f"with Library.open([{str(tmp_path / 'vault')!r}], index={str(tmp_path / 'index')!r}, "
         "embedder=FakeEmbedder(384)) as library:\n"
         "    library.index()\n    library.query('the first question opens the index')\n"
@@ -29,6 +29,7 @@ def test_a_question_asked_from_python_makes_no_other_thread_work(tmp_path: Path)
         "    print(json.dumps([time.process_time() - all, time.thread_time() - own]))"
     )
     environment = {name: value for name, value in os.environ.items() if name not in THREADS}
+    environment["PYTHONPATH"] = str(Path(__file__).parent)
     command = [sys.executable, "-c", f"import json\n{program}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     of_all, own = json.loads(done.stdout)

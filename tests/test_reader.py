@@ -10,11 +10,11 @@ from zlib import crc32
 
 import pytest
 
+from fakes import FakeEmbedder
 from folders import open_library
 from thumbindex.errors import IndexDamagedError
 from thumbindex.library import Library
 from thumbindex.library.reader import Reader
-from thumbindex.testing import FakeEmbedder
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from fakes import FakeEmbedder
 from folders import open_library, write, write_notes
 from thumbindex.index.files import VECTORS
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import VectorStore
 from thumbindex.library import Library
-from thumbindex.testing import FakeEmbedder
 
 Open = Callable[..., Library]
 

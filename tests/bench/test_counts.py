@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from counting import count_modules, files_read, statements
+from fakes import FakeEmbedder
 from notes import make_vault
 from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.library.answering import answer
 from thumbindex.library.reader import Reader
 from thumbindex.model import Filters, Query
-from thumbindex.testing import FakeEmbedder
 from waiting import TRUSTED_SECONDS
 
 MODULES = 320

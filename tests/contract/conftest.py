@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from contract.makers import Make, open_index, write_index
+from fakes import FakeEmbedder, memory_snapshot
 from postgres.server import TestServer, fresh_database
 from thumbindex.model import ParsedDocument
 from thumbindex.ports import Snapshot
-from thumbindex.testing import FakeEmbedder, memory_snapshot
 
 if TYPE_CHECKING:
     from thumbindex.index.postgres.snapshot import PublishedIndex

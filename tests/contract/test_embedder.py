@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from fakes import FakeEmbedder
 from thumbindex.language import telling_words
-from thumbindex.testing import FakeEmbedder
 
 TEXTS = [
     "How to share a vault",

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from contract.makers import Make
+from fakes import FakeEmbedder, document
 from thumbindex.model import Abbreviation, ChunkId, Condition, DocumentId, Filters, Place, Term
 from thumbindex.ports import KeywordWeights, Selection, Snapshot
-from thumbindex.testing import FakeEmbedder, document
 
 DOCUMENTS = [
     document(

@@ -2,9 +2,9 @@
 
 import pytest
 
+from fakes import FakeEmbedder, FakeReranker
 from thumbindex.encode.rerank import CrossEncoderReranker, LateInteractionReranker
 from thumbindex.library.embedding import RememberedScores
-from thumbindex.testing import FakeEmbedder, FakeReranker
 
 QUERY = "share a vault"
 PASSAGES = ["walnuts and bread", "Share a vault with your team", "", "the vault"]

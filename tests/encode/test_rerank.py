@@ -3,6 +3,7 @@ import shutil
 import numpy as np
 import pytest
 
+from fakes import FakeEmbedder
 from thumbindex.encode.rerank import (
     CrossEncoderReranker,
     LateInteractionReranker,
@@ -11,7 +12,6 @@ from thumbindex.encode.rerank import (
 )
 from thumbindex.errors import ModelError
 from thumbindex.settings import RerankModelSettings
-from thumbindex.testing import FakeEmbedder
 
 EAST, NORTH = np.eye(2, dtype=np.float32)
 NOTHING = np.empty((0, 2), dtype=np.float32)

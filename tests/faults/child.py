@@ -22,13 +22,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from fakes import FakeEmbedder
 from thumbindex.config import load_config
 from thumbindex.errors import ThumbindexError
 from thumbindex.index.judged import change_judged
 from thumbindex.library import Library
 from thumbindex.library.indexing import Run, index_folders
 from thumbindex.model import Judged, JudgedPlace
-from thumbindex.testing import FakeEmbedder
 
 for name in (
     "faiss",

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from dump import dump
+from fakes import FakeEmbedder
 from faults.vault import Built, answers, old_notes, open_library, true_answers
 from servers import index_folder
 from thumbindex.errors import IndexTooNewError, StorageError, UsageError
 from thumbindex.index.files import Places
 from thumbindex.index.store import Store
-from thumbindex.testing import FakeEmbedder
 
 FILES = {
     "store": "*/1/index.sqlite3",

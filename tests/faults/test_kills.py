@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dump import dump
+from fakes import FakeEmbedder
 from faults.vault import (
     Built,
     Child,
@@ -30,7 +31,6 @@ from thumbindex.index.words import KeywordView
 from thumbindex.library import Library
 from thumbindex.library.indexing import growing
 from thumbindex.model import FileState
-from thumbindex.testing import FakeEmbedder
 
 Notes = dict[str, str]
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from dump import dump
+from fakes import FakeEmbedder
 from servers import LineProcess
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
@@ -25,7 +26,6 @@ from thumbindex.index.files import VECTORS
 from thumbindex.index.vector_store import VectorStore
 from thumbindex.library import Library
 from thumbindex.model import Passage
-from thumbindex.testing import FakeEmbedder
 
 WORDS = (
     "apple pear plum cherry cellar tree ladder basket juice press barrel frost bee hive garden "

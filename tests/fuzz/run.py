@@ -23,13 +23,13 @@ from random import Random
 # The shared modules of the tests lie one folder up.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from fakes import FakeEmbedder
 from fuzz.bombs import BOMBS, WHOLE
 from fuzz.targets import TARGETS, feed
 from servers import peak
 from thumbindex.config import load_config
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
-from thumbindex.testing import FakeEmbedder
 
 NOTES = {
     "a.md": "---\ntags: [x]\n---\n# A\n\nApples. See [[b]].\n",

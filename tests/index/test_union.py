@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.index.union import unite
 from thumbindex.model import ChunkId, DocumentId, Term
 from thumbindex.ports import CHUNK_BITS, DOCUMENT_BITS, KeywordWeights
-from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 BODY = KeywordWeights({"body": 1.0})
 SECOND = ChunkId(1 << CHUNK_BITS)

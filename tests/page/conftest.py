@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from fakes import FakeEmbedder
 from sites import listening, with_http
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError, UsageError
@@ -25,7 +26,6 @@ from thumbindex.serve.http.app import Site
 from thumbindex.serve.http.tokens import add_token
 from thumbindex.serve.opening import Opening
 from thumbindex.settings import Config
-from thumbindex.testing import FakeEmbedder
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or ""
 PICTURES = os.environ.get("THUMBINDEX_PICTURES", "")

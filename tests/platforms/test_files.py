@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import thumbindex.corpus.read as read_module
+from fakes import FakeEmbedder
 from platforms.fakes import refuse_open_files, refuse_opening
 from thumbindex.config import load_config
 from thumbindex.corpus.walk import walk
@@ -18,7 +19,6 @@ from thumbindex.errors import ConfigError, StorageError, UsageError
 from thumbindex.index.files import Places, read_shared, refuse_network_drive, write_whole
 from thumbindex.library import Library
 from thumbindex.settings import CorpusSettings
-from thumbindex.testing import FakeEmbedder
 
 Open = Callable[[], Library]
 

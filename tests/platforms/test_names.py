@@ -5,13 +5,13 @@ from unicodedata import normalize
 
 import pytest
 
+from fakes import FakeEmbedder
 from platforms.fakes import take_any_case
 from thumbindex.config import load_config, resolve_folders
 from thumbindex.corpus.walk import walk
 from thumbindex.errors import ConfigError
 from thumbindex.library import Library
 from thumbindex.settings import CorpusSettings
-from thumbindex.testing import FakeEmbedder
 
 APART = normalize("NFD", "Übung/Café.md")
 

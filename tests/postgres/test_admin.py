@@ -15,6 +15,7 @@ from click.testing import Result
 from jsonschema import validate
 from typer.testing import CliRunner
 
+from fakes import FakeEmbedder
 from postgres.server import OWN, PASSWORD, TestServer, fresh_database
 from thumbindex.config import load_config
 from thumbindex.errors import EngineError, IndexTooNewError
@@ -24,7 +25,6 @@ from thumbindex.library import Library
 from thumbindex.library.engine import Publishing
 from thumbindex.serve.cli import app
 from thumbindex.serve.opening import Opening, names_allowed, served_folders
-from thumbindex.testing import FakeEmbedder
 
 PIECES = ("p@ss", "p%40ss", "word#1", "word%231", "%2Fword", PASSWORD)
 """What of the password must be nowhere."""

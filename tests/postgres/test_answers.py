@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fakes import FakeEmbedder
 from postgres.conftest import Shared
 from postgres.vault import (
     QUESTIONS,
@@ -27,7 +28,6 @@ from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.index.postgres.publish import index_vectors, sweep_folders
 from thumbindex.library import Library
 from thumbindex.library.engine import NOWHERE, Publishing
-from thumbindex.testing import FakeEmbedder
 
 
 def outcome(ask: Callable[[Library, str], Any], library: Library, path: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fakes import FakeEmbedder
 from notes import make_vault
 from postgres.server import TestServer
 from postgres.vault import QUESTIONS, on_disk, publishing
@@ -23,7 +24,6 @@ from thumbindex.library.engine import Publishing
 from thumbindex.model import Filters, Query
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Tools
-from thumbindex.testing import FakeEmbedder
 
 WHOLE = ("segments", "vectors", "words", "documents")
 """Tables of one folder that a step may read whole: a few rows, each vector where they are few,

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fakes import document
 from postgres.server import TestServer, fresh_database
 from thumbindex.index.bm25f import MOST_DOCUMENTS
 from thumbindex.index.files import Places
@@ -39,7 +40,6 @@ from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import ChunkId, DocumentId, FileState, ParsedDocument, RankedList, Term
 from thumbindex.ports import KeywordWeights, Selection
-from thumbindex.testing import document
 
 COLUMNS = ("documents", "ordinals", "frequencies", "lengths", "document_lengths")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from jsonschema import validate
 from typer.testing import CliRunner
 
+from fakes import FakeEmbedder
 from postgres.vault import (
     QUESTIONS,
     SECRET,
@@ -29,7 +30,6 @@ from thumbindex.library.engine import Publishing
 from thumbindex.library.work import Worker
 from thumbindex.ports import Matrix
 from thumbindex.serve.cli import app
-from thumbindex.testing import FakeEmbedder
 
 
 class Unable(FakeEmbedder):

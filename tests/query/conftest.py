@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fakes import memory_snapshot
 from thumbindex.index.selection import MaskSelection
 from thumbindex.model import Candidate, ChunkId, ParsedDocument, Query, Step, Verdict
 from thumbindex.ports import Embedder, NoDuplicates, Reranker, Salience, Selection, Snapshot
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
-from thumbindex.testing import memory_snapshot
 
 
 def settings_with(off: str = "", on: str = "", **tables: dict[str, Any]) -> QuerySettings:

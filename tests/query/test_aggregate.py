@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.model import ChunkId, DocumentId, Hit, Query, RankedList
 from thumbindex.query.retrieve import add_whole, best_cosines, by_meaning, luck, with_neighbors
 from thumbindex.query.stage import Search, Tools
-from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 
 def test_a_documents_words_count_beside_its_best_chunk():

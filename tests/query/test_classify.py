@@ -1,9 +1,9 @@
 import pytest
 
+from fakes import MemoryCatalog, document
 from thumbindex.model import QueryKind
 from thumbindex.query.names import documents_named
 from thumbindex.query.understand import kind_of
-from thumbindex.testing import MemoryCatalog, document
 
 FACTUAL, NAVIGATIONAL, EXPLORATORY = (
     QueryKind.FACTUAL,

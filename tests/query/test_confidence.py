@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.language import telling_words
 from thumbindex.model import Query
 from thumbindex.ports import Mask, Vector
@@ -20,7 +21,6 @@ from thumbindex.query.confidence import (
 )
 from thumbindex.query.pipeline import begin
 from thumbindex.query.stage import Tools
-from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 PAGE = np.array([0.8, 0.4, 0.2], dtype=np.float32)
 

@@ -1,9 +1,9 @@
 import pytest
 
+from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.model import Query
 from thumbindex.query.copies import contradict
 from thumbindex.query.stage import Search, Tools
-from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 TEXT = "Every night the server copies all files to the second disk and keeps them for {} days."
 OTHER = "Trees grow in spring, when rain is warm and birds come back."

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from fakes import FakeEmbedder, MemoryKeywordIndex, document, memory_snapshot
 from thumbindex.language import telling_words
 from thumbindex.model import Query
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import closest, correct, correct_text, correction
-from thumbindex.testing import FakeEmbedder, MemoryKeywordIndex, document, memory_snapshot
 
 LEXICON: Mapping[str, int] = {
     "subscription": 9,

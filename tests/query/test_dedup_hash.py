@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes import document, memory_snapshot
 from thumbindex.model import Query
 from thumbindex.query.copies import dedup_hash, exact_copies
 from thumbindex.query.stage import Search, Tools
-from thumbindex.testing import document, memory_snapshot
 
 RULES = {  # rule: texts, scores, positions of the survivors
     "trailing_space": (["text", "text "], [1.0, 1.0], [0, 1]),

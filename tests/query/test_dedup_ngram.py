@@ -2,13 +2,13 @@ import json
 
 import pytest
 
+from fakes import document, memory_snapshot
 from study.corpora import SHARED, needs_corpora
 from thumbindex.compare.differences import differing
 from thumbindex.compare.likeness import likeness, similarity
 from thumbindex.model import Query
 from thumbindex.query.copies import dedup_ngram
 from thumbindex.query.stage import Search, Tools
-from thumbindex.testing import document, memory_snapshot
 
 PAIRS = SHARED / "dups" / "dev" / "pairs.jsonl"
 

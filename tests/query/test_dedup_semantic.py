@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from fakes import FakeEmbedder, MemoryVectorIndex, document, memory_snapshot
 from thumbindex.model import Query
 from thumbindex.query.copies import dedup_semantic
 from thumbindex.query.stage import Search, Tools
-from thumbindex.testing import FakeEmbedder, MemoryVectorIndex, document, memory_snapshot
 
 SAME_WORDS = (
     "Copy all files to the backup disk tonight.",

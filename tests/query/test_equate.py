@@ -4,10 +4,10 @@ from collections.abc import Collection
 
 import pytest
 
+from fakes import FakeEmbedder, document
 from thumbindex.model import Abbreviation
 from thumbindex.query.stage import Equal
 from thumbindex.query.understand import other_forms, plain_runs, spelled_out
-from thumbindex.testing import FakeEmbedder, document
 from thumbindex.text import form_key
 
 DEFINED = {

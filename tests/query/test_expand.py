@@ -1,9 +1,9 @@
 import numpy as np
 
+from fakes import FakeEmbedder
 from thumbindex.model import Term
 from thumbindex.query.understand import nearest_terms, term_vectors
 from thumbindex.settings import ExpandSettings
-from thumbindex.testing import FakeEmbedder
 
 VOCABULARY = ("money", "refund", "cash", "tree")
 MATRIX = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype=np.float32)

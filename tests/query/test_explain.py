@@ -5,11 +5,11 @@ from itertools import count
 import numpy as np
 import pytest
 
+from fakes import FakeEmbedder, FakeReranker, document, memory_snapshot
 from thumbindex.model import Explanation, Query
 from thumbindex.query.explain import explained
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Tools
-from thumbindex.testing import FakeEmbedder, FakeReranker, document, memory_snapshot
 
 DOCUMENTS = [
     document(

@@ -2,12 +2,12 @@
 
 import pytest
 
+from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.language import telling_words
 from thumbindex.model import ChunkId, DocumentId, Hit, Query, RankedList
 from thumbindex.query.rank import as_read, convex, first_of_each, fuse_lists, reciprocal_ranks
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import FuseSettings, QuerySettings, SearchVectorSettings
-from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 EVEN = {"search_vector": 0.5, "search_keyword": 0.5}
 

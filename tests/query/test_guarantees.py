@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.model import Candidate, ChunkId, Query
 from thumbindex.ports import NoDuplicates, Snapshot
 from thumbindex.query.pipeline import STAGES
 from thumbindex.query.stage import Search, Tools
-from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 DEDUPLICATING = (
     "variants",

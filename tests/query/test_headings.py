@@ -1,7 +1,7 @@
+from fakes import document, memory_snapshot
 from thumbindex.model import Query
 from thumbindex.query.rank import coverage, headings
 from thumbindex.query.stage import Search, Tools
-from thumbindex.testing import document, memory_snapshot
 
 PAGE = (
     "# Sync\n\nAll of it in short.\n\n## Limits\n\nFour of them.\n\n## Storage limits\n\n"

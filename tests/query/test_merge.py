@@ -2,10 +2,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes import document, memory_snapshot
 from thumbindex.model import Dropped, Query
 from thumbindex.query.copies import Copy, greedy, merge
 from thumbindex.query.stage import Search, Tools
-from thumbindex.testing import document, memory_snapshot
 
 matrices = st.integers(0, 8).flatmap(
     lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=n, max_size=n)

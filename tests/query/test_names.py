@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fakes import FakeEmbedder, MemoryCatalog, document, memory_snapshot
 from thumbindex.index.names import DocumentNames
 from thumbindex.model import DocumentId, Filters, NameKind, ParsedDocument, Query
 from thumbindex.query.names import documents_called, notes_of_time, references, spelled
-from thumbindex.testing import FakeEmbedder, MemoryCatalog, document, memory_snapshot
 
 LOUD = "Settings Überblick café setup: settings überblick café setup and settings again."
 NOTES = [

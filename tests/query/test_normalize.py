@@ -1,10 +1,10 @@
 import pytest
 
+from fakes import document, memory_snapshot
 from thumbindex.model import Query
 from thumbindex.query.rank import attainable, normalize
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
-from thumbindex.testing import document, memory_snapshot
 
 
 def test_a_weak_best_hit_stays_weak(candidates) -> None:

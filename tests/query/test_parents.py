@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes import document, memory_snapshot
 from thumbindex.model import Candidate, ChunkId, DocumentId, Passage, Place, Query, Section
 from thumbindex.ports import Catalog
 from thumbindex.query.parents import as_families, as_passages, in_larger, parents
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
-from thumbindex.testing import document, memory_snapshot
 
 SNAPSHOT = memory_snapshot(
     [document("a.md", "# A\n\none\n\ntwo\n\n## B\n\nthree"), document("b.md", "# C\n\none")]

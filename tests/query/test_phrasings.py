@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.model import Query
 from thumbindex.query.pipeline import begin, run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import ConfidenceSettings, QuerySettings
-from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 DOCUMENTS = [
     document(

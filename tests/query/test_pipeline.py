@@ -2,10 +2,10 @@ from dataclasses import fields, is_dataclass
 
 import pytest
 
+from fakes import FakeEmbedder, FakeReranker, document
 from thumbindex.model import Filters, Query
 from thumbindex.query.pipeline import STAGES
 from thumbindex.settings import STAGE_NAMES, QuerySettings
-from thumbindex.testing import FakeEmbedder, FakeReranker, document
 
 DOCUMENTS = [
     document(

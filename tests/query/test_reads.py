@@ -2,9 +2,9 @@
 
 import pytest
 
+from fakes import FakeEmbedder
 from thumbindex.language import telling_words
 from thumbindex.query.rank import reads
-from thumbindex.testing import FakeEmbedder
 
 ENGLISH = FakeEmbedder(known=telling_words("en"))
 EVERYTHING = FakeEmbedder(

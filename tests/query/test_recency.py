@@ -2,10 +2,10 @@ from datetime import date
 
 import pytest
 
+from fakes import MemoryCatalog, document
 from thumbindex.model import Candidate, Document, ParsedDocument, day_of
 from thumbindex.query.rank import raise_score, span_of
 from thumbindex.settings import RecencySettings
-from thumbindex.testing import MemoryCatalog, document
 
 
 def catalog(documents: list[Document]) -> MemoryCatalog:

@@ -1,10 +1,10 @@
 import pytest
 
+from fakes import FakeReranker, document, memory_snapshot
 from thumbindex.model import Query
 from thumbindex.query.diversify import blend, rerank
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
-from thumbindex.testing import FakeReranker, document, memory_snapshot
 
 SNAPSHOT = memory_snapshot([document("a.md", "one\n\ntwo\n\nthree\n\nfour")])
 

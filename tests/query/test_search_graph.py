@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.model import DocumentId, Hit, RankedList
 from thumbindex.query.retrieve import first_documents, spread
 from thumbindex.settings import SearchGraphSettings
-from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 HUB = [
     document("hub.md", "# Hub\n\nStart.", links=[f"{n}.md" for n in range(9)]),

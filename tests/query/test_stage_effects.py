@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from thumbindex.testing import FakeEmbedder, FakeReranker, document, memory_snapshot
+from fakes import FakeEmbedder, FakeReranker, document, memory_snapshot
 
 DEDUP = "variants dedup_known dedup_hash dedup_ngram dedup_semantic"
 

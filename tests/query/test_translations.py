@@ -2,9 +2,9 @@
 likeness.
 """
 
+from fakes import document, memory_snapshot
 from thumbindex.model import DocumentId
 from thumbindex.query.versions import translations
-from thumbindex.testing import document, memory_snapshot
 
 ENGLISH = """# Install the server
 

@@ -6,11 +6,11 @@ from itertools import count
 
 import pytest
 
+from fakes import document, memory_snapshot
 from thumbindex.model import ChunkId, Filters, Query, Why
 from thumbindex.query.explain import fate_of
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Tools
-from thumbindex.testing import document, memory_snapshot
 
 SYNC = [
     document(f"{name}.md", f"# {name.title()}\n\nSync keeps {thing} equal.")

@@ -8,13 +8,13 @@ from click.testing import Result
 from mcp.server.lowlevel.server import Server
 from typer.testing import CliRunner
 
+from fakes import FakeEmbedder, FakeReranker
 from notes import write
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
 from thumbindex.serve.cli import app
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
-from thumbindex.testing import FakeEmbedder, FakeReranker
 
 NOTES = {
     "sync.md": "---\ntags: [guide/setup]\ndate: 2026-03-01\n---\n# Sync\n\n## Set up\n\n"

@@ -1,5 +1,6 @@
 """What goes on behind a server's answers."""
 
+import os
 import subprocess
 import sys
 import time
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes import FakeEmbedder
 from notes import write
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError
 from thumbindex.library import Library
@@ -21,7 +23,6 @@ from thumbindex.serve.background import (
 )
 from thumbindex.serve.opening import Opening, open_library
 from thumbindex.serve.replies import reply_query
-from thumbindex.testing import FakeEmbedder
 from waiting import until
 
 
@@ -178,14 +179,15 @@ def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(
     script = (
         "import sys\nfrom thumbindex.library import Library\n"
         "from thumbindex.serve.child import work_for_server\n"
-        "from thumbindex.config import load_config\nfrom thumbindex.testing import FakeEmbedder\n"
+        "from thumbindex.config import load_config\nfrom fakes import FakeEmbedder\n"
         "config = load_config(overrides=['serve.watch.enabled=false'])\n"
         "work_for_server(lambda: Library.open([sys.argv[1]], index=sys.argv[2], config=config, "
         "embedder=FakeEmbedder()))\n"
     )
     command = [sys.executable, "-c", script, str(vault), str(tmp_path / "index")]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as child:
         assert (child.wait(30), child.stderr and child.stderr.read()) == (0, "")
     with open_library(Opening((str(vault),), tmp_path / "index")) as library:

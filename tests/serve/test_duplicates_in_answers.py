@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fakes import FakeEmbedder
 from notes import write
 from schemas import check
 from thumbindex.library import Library
@@ -15,7 +16,6 @@ from thumbindex.model import Place
 from thumbindex.serve.as_json import answer_payload
 from thumbindex.serve.replies import reply_query
 from thumbindex.serve.wording import also_in
-from thumbindex.testing import FakeEmbedder
 
 TEXT = "Every night the server copies all files to the second disk and keeps them for {} days."
 NOTES = {

@@ -17,6 +17,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
+from fakes import FakeEmbedder
 from notes import write
 from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError, UsageError
@@ -26,7 +27,6 @@ from thumbindex.serve.background import Background, Follower
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.subscriptions import MOST_SUBSCRIBED, Subscriber
-from thumbindex.testing import FakeEmbedder
 from waiting import until
 
 # resources/subscribe is what the clients of an earlier era have

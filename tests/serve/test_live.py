@@ -21,6 +21,7 @@ from watchdog.events import FileSystemEventHandler
 from watchdog.observers import Observer
 
 from dump import logical_dump
+from fakes import FakeEmbedder
 from notes import write
 from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError, StorageError
@@ -32,7 +33,6 @@ from thumbindex.library.indexing import CHUNKS_A_SLICE, LARGE_BYTES, read_known
 from thumbindex.serve.background import read_progress
 from thumbindex.serve.child import IndexingLoop
 from thumbindex.serve.watch import Watch
-from thumbindex.testing import FakeEmbedder
 from waiting import until
 
 pytestmark = pytest.mark.slow

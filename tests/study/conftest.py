@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from fakes import FakeEmbedder, FakeReranker
 from thumbindex.library import Library
 from thumbindex.study.evaluate import Evaluation, QuerySource, evaluate
 from thumbindex.study.queries import Label, LabeledQuery
-from thumbindex.testing import FakeEmbedder, FakeReranker
 
 NOTES = {
     "sync.md": (

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from fakes import FakeEmbedder
 from thumbindex.config import load_config
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.study.evaluate import evaluate
 from thumbindex.study.from_links import ask_unseen, held_queries, queries_from_links
 from thumbindex.study.queries import Label, LabeledQuery
-from thumbindex.testing import FakeEmbedder
 
 NOTES = {
     "bread.md": (

@@ -13,6 +13,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from fakes import FakeEmbedder
 from sites import listening, with_http
 from thumbindex.config import load_config
 from thumbindex.library import Library
@@ -22,7 +23,6 @@ from thumbindex.serve.http.limits import CHECK_SECONDS
 from thumbindex.serve.http.tokens import add_token
 from thumbindex.serve.opening import Opening
 from thumbindex.settings import Config, HttpSettings
-from thumbindex.testing import FakeEmbedder
 
 HANDBOOK = {
     "leave.md": "# Leave\n\nEverybody takes thirty days of leave a year. See [[travel]].\n",

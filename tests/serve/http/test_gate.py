@@ -17,6 +17,7 @@ import anyio
 import httpx2
 import pytest
 
+from fakes import FakeEmbedder
 from thumbindex.library import Library
 from thumbindex.serve.http.limits import (
     BURST_SECONDS,
@@ -29,7 +30,6 @@ from thumbindex.serve.http.limits import (
 )
 from thumbindex.serve.page.site import static
 from thumbindex.settings import HttpSettings
-from thumbindex.testing import FakeEmbedder
 from waiting import until
 
 JSON = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}

@@ -11,9 +11,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from fakes import FakeEmbedder
 from thumbindex.library import Library
 from thumbindex.serve.page.site import DOWNLOADS, FORMS, SCREENS
-from thumbindex.testing import FakeEmbedder
 from waiting import until
 
 SECRETS = ("salaries", "zirconium", "bands", "ninety", "bonus")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from fakes import FakeEmbedder
 from thumbindex.config import load_config, resolve_folders
 from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.library import Library
@@ -24,7 +25,6 @@ from thumbindex.serve.http.app import Site
 from thumbindex.serve.http.tokens import add_token
 from thumbindex.serve.opening import Opening
 from thumbindex.settings import Config
-from thumbindex.testing import FakeEmbedder
 
 FOLDERS = [("handbook", Path("/h")), ("salaries", Path("/s"))]
 

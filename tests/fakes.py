@@ -1,4 +1,4 @@
-"""Shipped fakes: models and indexes in memory, so that tests run offline in milliseconds."""
+"""Models and indexes in memory, so that tests run offline in milliseconds."""
 
 from __future__ import annotations
 
@@ -70,12 +70,13 @@ class FakeEmbedder:
     always the same.
     """
 
-    def __init__(self, dimensions: int = 64, window: int = 256, known: Sequence[str] = ()) -> None:
+    name = "fake"
+    window = 256
+
+    def __init__(self, dimensions: int = 64, known: Sequence[str] = ()) -> None:
         self.known = frozenset(known)
-        self.name = "fake"
         self.fingerprint = f"fake-{dimensions}"
         self.dimensions = dimensions
-        self.window = window
         self.embedded = 0
 
     def embed_passages(self, texts: Sequence[str]) -> Matrix:
@@ -459,11 +460,10 @@ class MemoryKeywordIndex:
 def memory_snapshot(
     documents: Sequence[ParsedDocument],
     embedder: Embedder | None = None,
-    vocabulary: Sequence[str] = (),
     pending: Sequence[str] = (),
 ) -> Snapshot:
     """Return a snapshot in memory; without an embedder no chunk has a vector, nor have those at
-    `pending` paths; `expand` reads the vocabulary.
+    `pending` paths.
     """
     catalog = MemoryCatalog(documents)
     texts = [
@@ -478,15 +478,8 @@ def memory_snapshot(
     for n in range(len(texts)):
         if catalog.documents[catalog.document_of(ChunkId(n))].path in pending:
             matrix[n] = np.nan
-    terms = (
-        (tuple(vocabulary), embedder.embed_passages(vocabulary))
-        if vocabulary and embedder
-        else None
-    )
     graph, keyword = MemoryLinkGraph(catalog), MemoryKeywordIndex(catalog)
-    return Snapshot(
-        1, catalog, keyword, MemoryVectorIndex(catalog, matrix), graph, vocabulary=terms
-    )
+    return Snapshot(1, catalog, keyword, MemoryVectorIndex(catalog, matrix), graph)
 
 
 _KINDS = {"```": BlockKind.CODE, "|": BlockKind.TABLE, "- ": BlockKind.LIST}
