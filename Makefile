@@ -120,7 +120,7 @@ audit: .venv/installed
 
 # The bundle for Claude Desktop (dist/thumbindex-VERSION.mcpb).
 bundle: .venv/installed
-	$(BIN)/python -m thumbindex.serve.clients.bundle
+	$(BIN)/python scripts/bundle.py
 
 # ------------------------------------------------------------------ programs to run by hand
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import tomllib
 import zipfile
 from importlib.metadata import version
@@ -10,8 +11,11 @@ from typing import Any
 
 import pytest
 
-from thumbindex.serve.clients.bundle import write_bundle
 from thumbindex.serve.tools import TOOLS
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+
+from bundle import write_bundle
 
 ROOT = Path(__file__).parents[1]
 

@@ -24,7 +24,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from servers import ServerProcess
-from thumbindex.serve.clients.bundle import write_bundle
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+from bundle import write_bundle
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

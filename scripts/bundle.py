@@ -1,4 +1,4 @@
-"""Build the bundle for Claude Desktop, and be the program that it starts."""
+"""Build the bundle for Claude Desktop; `make bundle` runs it."""
 
 from __future__ import annotations
 
@@ -11,31 +11,28 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from thumbindex.serve.cli import app
 from thumbindex.serve.tools import TOOLS
 
 MANIFEST_VERSION = "0.4"
-"""The first one with servers whose Python and packages the client installs by uv: ours weigh too
-much, and differ by platform, to lie in a bundle.
+"""The first version that lets the client install Python and packages by uv. Ours are too large,
+and differ by platform, to be part of a bundle.
 """
 
 _PROGRAM = "main.py"
-"""At the top, where no module of ours lies beside it: the folder of a program is looked through
-first for what it imports.
-"""
+"""The program stands at the top, where no module of ours can be imported by mistake."""
 
 _PROGRAM_TEXT = """\
 \"\"\"Serves the folders that are its arguments.\"\"\"
 
 import sys
 
-from thumbindex.serve.clients.bundle import serve_folders
+from thumbindex.serve.cli import app
 
-serve_folders(sys.argv[1:])
+app(["serve", *(f"--folder={each}" for each in sys.argv[1:])])
 """
 
-_BEGINNING = (1980, 1, 1, 0, 0, 0)
-"""The earliest time that a zip file can state: the same files make the same bundle."""
+_EARLIEST = (1980, 1, 1, 0, 0, 0)
+"""The earliest time of a zip file: the same files make the same bundle."""
 
 _LONG = (
     "Indexes folders of Markdown (a notes vault, a project's docs) and answers questions with the "
@@ -46,18 +43,18 @@ _LONG = (
 
 
 def write_bundle(root: Path, target: Path | None = None) -> Path:
-    """Write the bundle of a repository's files; return where it lies."""
+    """Write the bundle of a repository; return its path."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     place = target or root / "dist" / f"{project['name']}-{project['version']}.mcpb"
     place.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as bundle:
         for name, content in _files(root, project):
-            bundle.writestr(zipfile.ZipInfo(name, _BEGINNING), content, zipfile.ZIP_DEFLATED)
+            bundle.writestr(zipfile.ZipInfo(name, _EARLIEST), content, zipfile.ZIP_DEFLATED)
     return place
 
 
 def manifest(project: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the client reads: what this is, what to ask the user for, and how to start it."""
+    """Return the manifest: what this is, what to ask the user for, and how to start it."""
     return {
         "manifest_version": MANIFEST_VERSION,
         "name": project["name"],
@@ -105,17 +102,12 @@ def _files(root: Path, project: Mapping[str, Any]) -> Iterator[tuple[str, str | 
 
 
 def _with_pins(root: Path) -> str:
-    """Return `pyproject.toml` with the versions that are tested, in the words of uv."""
+    """Return `pyproject.toml` with the tested versions as uv's constraints."""
     pins = re.findall(r"^[^#\s].*$", (root / "constraints.txt").read_text(encoding="utf-8"), re.M)
     listed = "".join(f"  {json.dumps(each)},\n" for each in pins)
     return (root / "pyproject.toml").read_text(
         encoding="utf-8"
     ) + f"\n[tool.uv]\nconstraint-dependencies = [\n{listed}]\n"
-
-
-def serve_folders(folders: list[str]) -> None:
-    """Serve MCP over standard input and output for some folders."""
-    app(["serve", *(f"--folder={each}" for each in folders)])
 
 
 if __name__ == "__main__":
