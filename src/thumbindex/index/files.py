@@ -99,11 +99,6 @@ class Places:
         return self.folder / "off-topic.jsonl"
 
     @property
-    def judged_runs(self) -> Path:
-        """What `eval` found of that set, the last times."""
-        return self.folder / "judged-runs.json"
-
-    @property
     def map(self) -> Path:
         """Where the notes lie on the folder's map."""
         return self.folder / "map.json"

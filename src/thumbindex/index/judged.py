@@ -27,9 +27,6 @@ MOST_QUESTIONS = 10_000
 _PATIENCE_SECONDS = 5.0
 """For another process that judges: it needs milliseconds."""
 
-_RUNS_KEPT = 2
-"""Results of `eval` that are kept: the last one is compared with the one before it."""
-
 
 def read_judged(places: Places) -> tuple[Judged, ...]:
     """Return what was judged, the oldest first.
@@ -161,31 +158,7 @@ def forget_judged(places: Places, paths: Sequence[str]) -> None:
     gone = set(paths)
     if any(one.path in gone for each in read_judged(places) for one in each.places):
         change_judged(places, lambda judged: [_without(each, gone) for each in judged])
-        places.judged_runs.unlink(missing_ok=True)
 
 
 def _without(judged: Judged, gone: set[str]) -> Judged:
     return replace(judged, places=tuple(each for each in judged.places if each.path not in gone))
-
-
-# ------------------------------------------------------------------ what a run of `eval` found
-
-
-def read_runs(places: Places) -> tuple[dict[str, Any], ...]:
-    """Return the last results of `eval`, the newest first; none where they cannot be read."""
-    try:
-        found = json.loads(read_shared(places.judged_runs))
-    except (OSError, ValueError):
-        return ()
-    if not isinstance(found, list):
-        return ()
-    return tuple(each for each in found if isinstance(each, dict))
-
-
-def keep_run(places: Places, result: dict[str, Any]) -> None:
-    """Keep a result of `eval` before those of earlier runs. Raises StorageError."""
-    with _alone(places):
-        write_whole(
-            places.judged_runs,
-            json.dumps([result, *read_runs(places)][:_RUNS_KEPT], ensure_ascii=False),
-        )

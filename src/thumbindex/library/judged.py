@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from thumbindex.errors import UnknownFolderError, UsageError
-from thumbindex.index.judged import change_judged, keep_run, read_judged, read_runs, set_lines
+from thumbindex.index.judged import change_judged, read_judged, set_lines
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import find_document, hidden_paths_now
 from thumbindex.model import Judged, JudgedPlace
@@ -96,14 +95,6 @@ class Judgments:
         an object a line.
         """
         return "".join(f"{line}\n" for line in set_lines(_shown(self._in(folder))))
-
-    def runs(self, folder: str) -> tuple[dict[str, Any], ...]:
-        """Return the last results of `eval` for that set that were kept, the newest first."""
-        return read_runs(self._in(folder).folder.places)
-
-    def keep_run(self, folder: str, result: dict[str, Any]) -> None:
-        """Keep a result of `eval` for that set beside the one before it. Raises StorageError."""
-        keep_run(self._in(folder).folder.places, result)
 
     def _in(self, folder: str) -> Reader:
         if folder not in self._readers:

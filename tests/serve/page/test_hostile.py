@@ -74,7 +74,6 @@ FORMS = {
     ),
     "/review/decide": ({"id": "{}", "verdict": "same"},),
     "/review/import": ({"decisions": "{}"},),
-    "/judge/eval": ({"folder": "{}"},),
 }
 """By address, values of forms: a path stands where `{}` does."""
 

@@ -1,16 +1,13 @@
-"""Judge: a thumb is kept as a labeled question, for those who may judge, of notes that may be seen;
-runs are stopped with the server.
-"""
+"""Judge: a thumb is kept as a labeled question, for those who may judge, of notes they may see."""
 
+import shlex
 import threading
 
 import pytest
 
 from thumbindex.errors import StorageError
 from thumbindex.index.judged import read_judged
-from thumbindex.serve.page.judge import RUNS, stop
 from thumbindex.study.queries import load_queries
-from waiting import until
 
 NOTES = {
     "sync.md": "# Sync\n\n## Set up\n\nPress the green button.\n",
@@ -190,21 +187,11 @@ def test_a_note_that_the_search_missed_is_judged_on_why_and_is_a_label_of_eval(
     assert pressed == ["2"]
 
 
-def test_a_run_of_a_folder_that_one_does_not_see_is_neither_told_nor_stopped(vault, visit_of, show):
-    RUNS.start("tune", "elsewhere", ["serve"])
-    try:
-        screen, text = show("judge", visit_of(vault))
-        assert (screen.values["busy"], "elsewhere" in text, "Another run is under way" in text) == (
-            None,
-            False,
-            True,
-        )
-        stop(visit_of(vault))
-        assert RUNS.busy().state == "running"
-    finally:
-        RUNS.stop()
-        assert until(lambda: not RUNS.busy(), 60)
-    assert RUNS.last("tune", "elsewhere").state == "stopped"
+def test_the_screen_says_the_command_that_measures_by_the_judgments(page, vault):
+    mark(page, "2")
+    command = shlex.split(page.json("/judge.json")["command"])
+    assert command[:3] == ["thumbindex", "eval", str(vault.opened[0].places.judged_set)]
+    assert f"--folder={vault.folders[0][1]}" in command
 
 
 @pytest.mark.long

@@ -90,9 +90,3 @@ def test_review_says_the_kind_and_the_cluster_that_are_asked_for(copies, fits):
     assert [each["id"] for each in decided["clusters"]] == [last]
     for each in (every, shown, merged, decided):
         fits("review", each)
-
-
-def test_who_only_looks_is_told_of_no_run(library, visit_of, show, fits):
-    twin = show("judge", visit_of(library, may_write=False))[0].twin()
-    fits("judge", twin)
-    assert (twin["runs"], twin["verdict"], twin["quality"]) == ([], None, [])

@@ -76,9 +76,6 @@ FORMS: Mapping[tuple[str, str], Callable[[Visit], Done]] = {
     ("judge", "mark"): judge.mark,
     ("judge", "nothing"): judge.nothing,
     ("judge", "out"): judge.take_out,
-    ("judge", "eval"): judge.evaluate,
-    ("judge", "tune"): judge.tune,
-    ("judge", "stop"): judge.stop,
 }
 """By screen and name, what a form does."""
 
