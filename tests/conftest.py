@@ -118,18 +118,13 @@ def torch_embedder(published, model_cache):
 
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory):
-    """Make a folder with an untrained BERT of two layers: real in shape, useless in meaning, quick
-    to export.
+    """Make a folder with an untrained BERT of two layers: real in shape, useless in
+    meaning.
     """
     return _save_bert(
         pytest.importorskip("transformers", reason="the extra `models` is not installed").BertModel,
         tmp_path_factory.mktemp("tiny-bert"),
     )
-
-
-@pytest.fixture(scope="session")
-def tiny_card(tiny_bert, model_cache):
-    return read_card(tiny_bert, "tiny-bert", model_cache)
 
 
 @pytest.fixture(scope="session")

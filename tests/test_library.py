@@ -18,6 +18,7 @@ import folders
 from dump import dump
 from fakes import FakeEmbedder
 from thumbindex.config import load_config
+from thumbindex.encode.models import BUNDLED_FOLDER
 from thumbindex.errors import IndexDamagedError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.library import Library
 from thumbindex.model import Progress
@@ -453,26 +454,23 @@ def test_related_names_links_both_ways_and_what_is_similar(library):
     ]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_index_keeps_the_model_that_it_was_made_with_where_none_is_named(
-    vault, tmp_path, tiny_bert, model_cache
+    vault, tmp_path, model_cache
 ):
     def index_with(*overrides: str) -> str:
         config = load_config(
             user_file=tmp_path / "none",
-            overrides=(
-                *overrides,
-                "encode.embed.runtime=onnx",
-                f"encode.embed.cache={model_cache}",
-            ),
+            overrides=(*overrides, f"encode.embed.cache={model_cache}"),
         )
         with Library.open([vault], index=tmp_path / "index", config=config) as library:
             library.index()
             return library.status()[0].state.model
 
-    assert index_with(f"encode.embed.model={tiny_bert}") == str(tiny_bert)
+    model = shutil.copytree(BUNDLED_FOLDER, tmp_path / "mine")
+    assert index_with(f"encode.embed.model={model}") == str(model)
     write(vault / "new.md", "# New\n\nA note that wants a vector.\n")
-    assert index_with() == str(tiny_bert)
+    assert index_with() == str(model)
 
 
 def test_forget_deletes_the_index_and_not_the_notes(library, vault):

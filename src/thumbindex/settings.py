@@ -121,7 +121,8 @@ class EmbedSettings:
     )
     runtime: str = setting(
         "auto",
-        "`auto` takes torch where a GPU is, but for the bundled model; else onnx",
+        "`auto` takes the model's ONNX file; torch if it has none, or if there is a GPU (but for "
+        "the bundled model)",
         choices=("auto", "onnx", "torch"),
     )
     workers: int = setting(
@@ -132,7 +133,7 @@ class EmbedSettings:
     )
     batch: int = 128  # texts embedded between two commits
     cache: str = setting(
-        "", "folder for models that are exported to ONNX; empty is the platform's cache folder"
+        "", "folder for the digests of model files; empty is the platform's cache folder"
     )
 
 

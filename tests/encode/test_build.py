@@ -25,7 +25,7 @@ def build(source, target):
 
 @pytest.fixture(autouse=True)
 def onnx():
-    pytest.importorskip("onnx", reason="onnx is not installed (extra `models`)")
+    pytest.importorskip("onnx", reason="onnx is not installed (extra `weights`)")
 
 
 def test_the_program_makes_the_committed_bytes_again(published, tmp_path):

@@ -8,27 +8,32 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from thumbindex.encode.embed import OnnxEmbedder, TorchEmbedder, gpu_is_there, open_embedder
-from thumbindex.encode.models import read_card
+from thumbindex.encode.embed import OnnxEmbedder, TorchEmbedder, open_embedder
+from thumbindex.encode.models import BUNDLED, BUNDLED_FOLDER, read_card
 from thumbindex.errors import ModelError
 from thumbindex.settings import EmbedSettings
-
-pytestmark = pytest.mark.long
 
 WORDS = "sync keeps the notes of a vault alike on every device that has joined it".split()
 SENTENCES = [f"{' '.join(WORDS[start:end])} {end}." for start in range(4) for end in range(6, 11)]
 
 
+@pytest.fixture(scope="module")
+def card(model_cache):
+    return read_card(BUNDLED_FOLDER, BUNDLED, model_cache)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("count", [1, 10, 400])
 def test_texts_of_any_length_stay_close_to_those_of_torch(real_embedder, torch_embedder, count):
     text = " ".join(WORDS[number % len(WORDS)] for number in range(count))
     assert real_embedder.embed_query(text) @ torch_embedder.embed_query(text) >= 0.97
 
 
+@pytest.mark.long
 def test_pooling_by_the_first_token_is_that_of_sentence_transformers(
-    tiny_bert, model_cache, tmp_path
+    card, published, model_cache, tmp_path
 ):
-    folder = shutil.copytree(tiny_bert, tmp_path / "model")
+    folder = shutil.copytree(published, tmp_path / "model")
     modules = [
         ("", "base.modules.transformer.Transformer"),
         ("1_Pooling", "sentence_transformer.modules.pooling.Pooling"),
@@ -38,23 +43,20 @@ def test_pooling_by_the_first_token_is_that_of_sentence_transformers(
         for n, (path, kind) in enumerate(modules)
     ]
     (folder / "modules.json").write_text(json.dumps(entries))
-    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling").mkdir(exist_ok=True)
     (folder / "1_Pooling" / "config.json").write_text(
-        json.dumps({"embedding_dimension": 32, "pooling_mode": "cls"})
+        json.dumps({"embedding_dimension": 384, "pooling_mode": "cls"})
     )
-    card = read_card(folder, "tiny", model_cache)
-    cosines = OnnxEmbedder(card, model_cache, workers=1).embed_passages(SENTENCES) * TorchEmbedder(
-        card
-    ).embed_passages(SENTENCES)
-    assert cosines.sum(axis=1).min() >= 0.995
+    in_torch = TorchEmbedder(read_card(folder, "by the first token", model_cache, torch=True))
+    in_onnx = OnnxEmbedder(replace(card, pooling="cls"), workers=1)
+    cosines = in_onnx.embed_passages(SENTENCES) * in_torch.embed_passages(SENTENCES)
+    assert cosines.sum(axis=1).min() >= 0.95
 
 
-def test_prefixes_stand_before_queries_and_passages(tiny_card, model_cache):
-    plain = OnnxEmbedder(tiny_card, model_cache, workers=1)
+def test_prefixes_stand_before_queries_and_passages(card):
+    plain = OnnxEmbedder(card, workers=1)
     prefixed = OnnxEmbedder(
-        replace(tiny_card, query_prefix="query: ", passage_prefix="passage: "),
-        model_cache,
-        workers=1,
+        replace(card, query_prefix="query: ", passage_prefix="passage: "), workers=1
     )
     assert np.array_equal(prefixed.embed_query("vault"), plain.embed_query("query: vault"))
     assert np.array_equal(
@@ -62,22 +64,17 @@ def test_prefixes_stand_before_queries_and_passages(tiny_card, model_cache):
     )
 
 
-def test_more_workers_give_the_same_vectors(tiny_card, model_cache):
-    one, three = (
-        OnnxEmbedder(tiny_card, model_cache, workers=count).embed_passages(SENTENCES)
-        for count in (1, 3)
-    )
+def test_more_workers_give_the_same_vectors(card):
+    one, three = (OnnxEmbedder(card, workers=count).embed_passages(SENTENCES) for count in (1, 3))
     assert np.array_equal(one, three)
 
 
-def test_opening_imports_no_torch_and_prints_nothing(tiny_bert, tiny_card, model_cache):
-    OnnxEmbedder(tiny_card, model_cache, workers=1)  # exported by now
+def test_opening_imports_no_torch_and_prints_nothing(model_cache):
     script = f"""
 import sys
 from thumbindex.encode.embed import open_embedder
 from thumbindex.settings import EmbedSettings
-settings = EmbedSettings(model={str(tiny_bert)!r}, runtime="onnx", cache={str(model_cache)!r})
-open_embedder(settings, offline=True).embed_query("vault")
+open_embedder(EmbedSettings(cache={str(model_cache)!r}), offline=True).embed_query("vault")
 heavy = {{"torch", "transformers", "sentence_transformers", "onnx"}}
 raise SystemExit(str(sorted(heavy & set(sys.modules))))
 """
@@ -87,27 +84,30 @@ raise SystemExit(str(sorted(heavy & set(sys.modules))))
     assert (done.stdout, done.stderr.strip()) == ("", "[]")
 
 
-def test_a_model_that_onnx_cannot_run_runs_in_torch(tiny_bert, tmp_path, caplog):
-    folder = shutil.copytree(tiny_bert, tmp_path / "model")
-    (folder / "sentence_bert_config.json").write_text(json.dumps({"do_lower_case": True}))
-    settings = EmbedSettings(model=str(folder), cache=str(tmp_path / "cache"))
-    embedder = open_embedder(settings, offline=True)
-    assert isinstance(embedder, TorchEmbedder)
-    assert gpu_is_there() or "runs in torch now" in caplog.text
-    with pytest.raises(ModelError, match=r"--set encode.embed.runtime=torch"):
-        open_embedder(replace(settings, runtime="onnx"), offline=True)
+def test_a_model_without_an_onnx_file_is_refused_where_onnxruntime_is_asked_for(tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(BUNDLED_FOLDER, folder, ignore=shutil.ignore_patterns("*.onnx*"))
+    (folder / "model.safetensors").write_bytes(b"weights")
+    settings = EmbedSettings(model=str(folder), runtime="onnx", cache=str(tmp_path / "cache"))
+    with pytest.raises(
+        ModelError, match=r"ships `onnx/model\.onnx`, .*in torch \(extra `models`\)"
+    ):
+        open_embedder(settings, offline=True)
 
 
-def test_an_interrupt_ends_embedding_at_once(tiny_bert, tiny_card, model_cache):
-    OnnxEmbedder(tiny_card, model_cache, workers=1)  # exported by now
+@pytest.mark.long
+def test_a_model_without_an_onnx_file_runs_in_torch(tiny_bert, model_cache):
+    settings = EmbedSettings(model=str(tiny_bert), cache=str(model_cache))
+    assert isinstance(open_embedder(settings, offline=True), TorchEmbedder)
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_embedding_at_once(model_cache):
     script = f"""
 import sys
 from thumbindex.encode.embed import open_embedder
 from thumbindex.settings import EmbedSettings
-settings = EmbedSettings(
-    model={str(tiny_bert)!r}, runtime="onnx", workers=2, cache={str(model_cache)!r}
-)
-embedder = open_embedder(settings, offline=True)
+embedder = open_embedder(EmbedSettings(workers=2, cache={str(model_cache)!r}), offline=True)
 print("ready", flush=True)
 embedder.embed_passages(["words of a vault " * 20] * 300_000)
 """

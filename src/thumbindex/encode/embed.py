@@ -4,7 +4,6 @@ count tokens.
 
 from __future__ import annotations
 
-import logging
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from thumbindex.encode.export import RECIPE, open_graph
 from thumbindex.encode.models import (
     BUNDLED_HASHES,
     BUNDLED_NAMES,
@@ -29,7 +27,7 @@ from thumbindex.encode.models import (
 )
 from thumbindex.errors import ModelError
 from thumbindex.ports import Embedder, Matrix, Vector
-from thumbindex.process import cores
+from thumbindex.process import cores, forbid_telemetry
 from thumbindex.settings import EmbedSettings
 from thumbindex.text import has_cjk
 
@@ -136,8 +134,6 @@ GPU_TRACES = ("/dev/nvidia0", "/dev/kfd", "/dev/dxg", r"C:\Windows\System32\nvcu
 that there is no GPU.
 """
 
-_LOG = logging.getLogger(__name__)
-
 
 def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False) -> Embedder:
     """Find and load the model that is set; raise ModelError where it cannot be had.
@@ -152,15 +148,9 @@ def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False)
     if settings.runtime == "torch":
         require_extra('`encode.embed.runtime = "torch"`')
     card = find_model(settings.model, offline=offline, cache=cache, torch=torch)
-    if torch and (settings.runtime == "torch" or card.graph is None):
+    if settings.runtime == "torch" or (settings.runtime == "auto" and card.graph is None):
         return TorchEmbedder(card)
-    try:
-        return OnnxEmbedder(card, cache, settings.workers or default_workers(), lean)
-    except ModelError as error:
-        if settings.runtime == "onnx" or card.graph is not None or not extra_is_there():
-            raise
-        _LOG.warning("%s It runs in torch now, which is slower.", error)
-        return TorchEmbedder(card)
+    return OnnxEmbedder(card, settings.workers or default_workers(), lean)
 
 
 def default_workers() -> int:
@@ -218,20 +208,58 @@ SHIPPED = "onnx-1"
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 
 
+def open_graph(path: Path, lean: bool = False) -> Any:
+    """Open an inference session of one thread; raise ModelError if the file is no graph.
+
+    A `lean` one leaves the weights where they are mapped from the file: 10 MB less that no other
+    process shares, half a millisecond a question.
+    """
+    forbid_telemetry()
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # texts run side by side instead, which is faster
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    if lean:
+        options.add_session_config_entry("session.disable_prepacking", "1")
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except (
+        state.Fail,
+        state.InvalidProtobuf,
+        state.InvalidGraph,
+        state.InvalidArgument,
+        state.RuntimeException,
+        state.NotImplemented,
+    ) as error:
+        raise ModelError(
+            f"{path} is no graph that onnxruntime can open, or is damaged ({error}). Fetch the "
+            "model again or name another."
+        ) from error
+
+
 class OnnxEmbedder(_Embedder):
     """Runs a graph one text at a time, several side by side: int8 scales would tie a batch's texts
     together.
     """
 
-    def __init__(self, card: ModelCard, cache: Path, workers: int, lean: bool = False) -> None:
+    def __init__(self, card: ModelCard, workers: int, lean: bool = False) -> None:
+        if card.graph is None:
+            raise ModelError(
+                f"The model {card.name} has no ONNX file that onnxruntime can run. Name a model "
+                "that ships `onnx/model.onnx`, or leave out `encode.embed.runtime`: then it runs "
+                "in torch (extra `models`)."
+            )
         if not card.portable:
             raise ModelError(
                 f"The model {card.name} has parts that onnxruntime cannot run. Take `--set "
                 "encode.embed.runtime=torch`."
             )
-        super().__init__(card, RECIPE if card.graph is None else SHIPPED, workers)
+        super().__init__(card, SHIPPED, workers)
         self._tokenizer = open_tokenizer(card.folder / "tokenizer.json", card.window)
-        self._session = open_graph(card, cache, lean)
+        self._session = open_graph(card.graph, lean)
         self._inputs = {entry.name for entry in self._session.get_inputs()}
         outputs = {
             entry.name: entry.shape

@@ -25,7 +25,7 @@ from thumbindex.errors import ModelError, install_with
 from thumbindex.process import forbid_telemetry
 
 
-def run_child(module: str, *arguments: str, seconds: float | None = None) -> str | None:
+def run_child(module: str, *arguments: str) -> str | None:
     """Run a module as a program, in silence; return None when it went well, else its last
     complaint.
     """
@@ -37,11 +37,8 @@ def run_child(module: str, *arguments: str, seconds: float | None = None) -> str
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            timeout=seconds,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        return f"it took longer than {seconds:g} seconds"
     except OSError as error:
         return f"{sys.executable} could not be started: {error}"
     if done.returncode == 0:
@@ -297,7 +294,7 @@ def _own(folder: Path, pattern: str) -> list[Path]:
     ]
 
 
-EXTRA = ("onnx", "sentence_transformers", "torch")
+EXTRA = ("sentence_transformers", "torch")
 """What the extra `models` installs, and nothing imports unless a model needs it."""
 
 
