@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reference import render_config, render_page
-from thumbindex.config import changed, load_config, resolve_folders, with_folder_file, with_tuned
+from thumbindex.config import changed, load_config, resolve_folders, with_folder_file
 from thumbindex.errors import ConfigError, UnknownFolderError, UsageError
 from thumbindex.process import offline
 from thumbindex.settings import Config
@@ -71,29 +71,6 @@ def test_a_folders_own_file_changes_no_pinned_key(tmp_path: Path) -> None:
     config = load_config(user_file=NOWHERE, overrides=["query.limit=3"])
     own = with_folder_file(config, tmp_path).query
     assert (own.limit, own.fuse.k) == (3, 9)
-
-
-def test_what_was_tuned_stands_over_defaults_and_under_all_that_anybody_wrote(
-    tmp_path: Path,
-) -> None:
-    vault = tmp_path / "vault"
-    vault.mkdir()
-    written(vault, "[query.fuse]\nk = 2\n", "thumbindex.toml")
-    user = written(tmp_path, "[query.search_vector]\nweight = 0.65\n")
-    config = load_config(user_file=user, overrides=["query.rerank.weight=0.2"], folder=vault)
-    tuned = {
-        "query.fuse.k": 30,
-        "query.fuse.method": "rrf",
-        "query.search_vector.weight": 0.5,
-        "query.rerank.weight": 0.1,
-    }
-    query = with_tuned(config, tuned, "tuned.json").query
-    assert (query.fuse.k, query.fuse.method, query.search_vector.weight, query.rerank.weight) == (
-        2,
-        "rrf",
-        0.65,
-        0.2,
-    )
 
 
 @pytest.mark.parametrize(

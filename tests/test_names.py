@@ -128,7 +128,6 @@ def test_every_command_opens_by_the_same_flags() -> None:
         "forget",
         "serve",
         "why",
-        "tune",
         "eval",
         "install",
         "doctor",

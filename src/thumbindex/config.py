@@ -253,26 +253,6 @@ def _own_text(data: bytes) -> str:
     return source
 
 
-def with_tuned(config: Config, values: Mapping[str, Any], where: str) -> Config:
-    """Return the configuration with values that tuning found in place of defaults: a key that
-    anybody has written, or set in Python, stays.
-
-    Raises ConfigError for a key that is no setting of the query, or a value that it does not take;
-    the message begins with `where`.
-    """
-    checked = {}
-    for name, value in values.items():
-        known = settings().get(Key(name))
-        if known is None or not name.startswith("query."):
-            raise ConfigError(f"{where}: {_unknown(name)}")
-        taken = _check(known, value, lambda: where)
-        if name not in config.written and _read(config, name) == known.default:
-            checked[known.key] = taken
-    tuned: Config = _apply(config, checked)
-    _check_together(tuned)
-    return tuned
-
-
 def user_config_file() -> Path:
     """Return where the user's own configuration lies, whether it is there or not."""
     return user_config_path("thumbindex") / "config.toml"

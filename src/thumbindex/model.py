@@ -915,18 +915,6 @@ class NotePage:
     neighbors_left: int  # that are not listed
 
 
-@dataclass(frozen=True, slots=True)
-class Tuned:
-    """What was decided for a folder by its own queries, and on what grounds."""
-
-    settings: Mapping[str, Any]  # by key, as in `query.fuse.k`; empty where the defaults stay
-    reason: str  # why, in a sentence
-    made: str  # ISO time
-    model: str  # whose vectors were asked
-    # what was measured, as `thumbindex tune --json` prints it
-    evidence: Mapping[str, Any] = field(default_factory=dict)
-
-
 STATEMENT_BUCKETS = (
     0.001,
     0.0025,
@@ -989,7 +977,6 @@ class FolderStatus:
     progress: Progress | None = None
     # what was left out of the search as repeats, by type of document
     ingestion: tuple[IngestionCounts, ...] = ()
-    tuned: Tuned | None = None  # None where it never was
     # notes with text that is hidden or speaks to a model: the first ones
     flagged: tuple[Problem, ...] = ()
     flagged_count: int = 0  # of all of these notes

@@ -408,9 +408,6 @@ class QuerySettings:
         "stages that are left out; what is given stands in place of the default",
         choices=STAGE_NAMES,
     )
-    tuned: bool = setting(
-        True, "ask a folder by what `thumbindex tune` found for it; false takes the defaults"
-    )
     expand: ExpandSettings = field(default_factory=ExpandSettings)
     search_vector: SearchVectorSettings = field(default_factory=SearchVectorSettings)
     search_keyword: SearchKeywordSettings = field(default_factory=SearchKeywordSettings)
@@ -587,5 +584,5 @@ class Config:
     problem: str = field(default="", compare=False)
     # that file may keep more private than can be read: nothing new is taken in
     closed: bool = field(default=False, compare=False)
-    # keys that some file or option states: tuning does not change them
+    # keys that some file or option states
     written: frozenset[str] = field(default=frozenset(), compare=False)

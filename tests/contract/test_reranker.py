@@ -4,14 +4,12 @@ import pytest
 
 from fakes import FakeEmbedder, FakeReranker
 from thumbindex.encode.rerank import CrossEncoderReranker, LateInteractionReranker
-from thumbindex.library.embedding import RememberedScores
 
 QUERY = "share a vault"
 PASSAGES = ["walnuts and bread", "Share a vault with your team", "", "the vault"]
 
 KINDS = {
     "fake": lambda request: FakeReranker(),
-    "remembered": lambda request: RememberedScores(FakeReranker()),
     "late-fake": lambda request: LateInteractionReranker(FakeEmbedder()),
     "late-real": lambda request: LateInteractionReranker(request.getfixturevalue("real_embedder")),
     "cross-encoder": lambda request: CrossEncoderReranker(
@@ -20,12 +18,11 @@ KINDS = {
 }
 ALL = [
     "fake",
-    "remembered",
     "late-fake",
     "late-real",
     pytest.param("cross-encoder", marks=pytest.mark.long),
 ]
-TRAINED = ALL[:4]  # the cross-encoder's head is not: it is here for its plumbing
+TRAINED = ALL[:3]  # the cross-encoder's head is not: it is here for its plumbing
 
 
 @pytest.fixture(params=ALL)

@@ -79,18 +79,13 @@ class Places:
         return self.made / "unchanged"
 
     @property
-    def tuned(self) -> Path:
-        """What tuning found for the folder."""
-        return self.folder / "tuned.json"
-
-    @property
     def judged(self) -> Path:
         """What the owner judged of answers."""
         return self.folder / "judged.json"
 
     @property
     def judged_set(self) -> Path:
-        """The same as a set for `eval` and `tune`."""
+        """The same as a set for `eval`."""
         return self.folder / "judged.jsonl"
 
     @property

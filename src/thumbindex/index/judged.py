@@ -1,7 +1,7 @@
 """What the owner judged of answers: it cannot be made anew, so it is a plain file beside the index,
 written whole, and no rebuild touches it.
 
-Beside it stand the same judgments as the sets that `eval` and `tune` read.
+Beside it stand the same judgments as the sets that `eval` reads.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _alone(places: Places) -> Iterator[None]:
 
 
 def set_lines(judged: Sequence[Judged]) -> list[str]:
-    """Return the questions that some note answers, as `eval` and `tune` read them."""
+    """Return the questions that some note answers, as `eval` reads them."""
     lines = []
     for question in judged:
         if relevant := [_label(place) for place in answers_of(question)]:

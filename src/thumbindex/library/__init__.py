@@ -50,15 +50,13 @@ from thumbindex.library.duplicates import (
     total,
     warnings,
 )
-from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder
+from thumbindex.library.embedding import embed_folder
 from thumbindex.library.folders import (
     Folder,
     find_folders,
     find_indexes,
     opened_folder,
     place_of,
-    undo_tuned,
-    write_tuned,
 )
 from thumbindex.library.freshness import (
     News,
@@ -120,7 +118,6 @@ from thumbindex.model import (
     Progress,
     Query,
     Related,
-    Tuned,
     Verdict,
     Verification,
     Why,
@@ -276,22 +273,13 @@ class Library:
             [each for each in found if not only or wanted & {str(each.root), each.name}], config
         )
 
-    def remembering(self) -> Library:
-        """Return a library over the same open indexes that has each query embedded, and each
-        passage scored with it, only once.
-        """
-        other = copy(self)
-        other._embedder = RememberedQueries(self._embedder) if self._embedder else None
-        other._reranker = RememberedScores(self._reranker) if self._reranker else None
-        return other
-
     def only(self, names: Collection[str]) -> Library:
         """Return a library over some of the same open folders, with the models that are there now:
         of the others nothing is to be had from it.
         """
         other = copy(self)
         other._readers = tuple(reader for reader in self._readers if reader.folder.name in names)
-        # as where it is opened alone: its own file and what was tuned for it hold
+        # as where it is opened alone: its own file holds
         if len(other._readers) == 1:
             other.config = other._readers[0].folder.config
         return other
@@ -1068,17 +1056,6 @@ class Library:
         for sentence in filter(None, done):
             _LOG.warning(sentence)
         return tuple(filter(None, done))
-
-    def keep_tuned(self, tuned: Tuned) -> None:
-        """Keep what tuning found beside the index of each of these folders, in place of what was
-        found before.
-        """
-        for folder in self.opened:
-            write_tuned(folder.places, tuned)
-
-    def undo_tuned(self) -> dict[str, bool]:
-        """Delete what tuning found; tell for each folder whether there was anything."""
-        return {folder.name: undo_tuned(folder.places) for folder in self.opened}
 
     def watched(self) -> tuple[str, ...]:
         """Return the names of the folders that a server watches, and whose indexes it keeps."""

@@ -15,11 +15,10 @@ from pathlib import Path
 from platform import node
 from typing import Any, TypeVar
 
-from thumbindex.config import NOWHERE, with_tuned
+from thumbindex.config import NOWHERE
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, decode_seen, digest_of, read_bytes
 from thumbindex.errors import (
-    ConfigError,
     EngineError,
     EngineLostError,
     IndexBusyError,
@@ -54,7 +53,7 @@ from thumbindex.index.vector_store import unpacked
 from thumbindex.index.writer import Writer
 from thumbindex.library.duplicates import find_duplicates
 from thumbindex.library.embedding import Embedded, OpenEmbedder, Task, begin_embedding
-from thumbindex.library.folders import Folder, read_tuned
+from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import is_private_now
 from thumbindex.library.reader import OpenedIndex, Reader
 from thumbindex.library.reading import hidden_paths
@@ -371,9 +370,6 @@ def _opened_by_name(
 
 
 def _folder_of(state: FolderState, config: Config) -> Folder:
-    tuned = state.facts.get("tuned")
-    if tuned and config.query.tuned:
-        config = with_tuned(config, tuned, f"what was tuned for {state.name}")
     about = state.facts.get("about")
     if about and state.name not in config.about:
         config = replace(config, about={**config.about, state.name: about})
@@ -667,13 +663,8 @@ class _PublishedFolder:
 
     def _facts(self) -> Mapping[str, Any]:
         folder = self._folder
-        try:
-            tuned = read_tuned(folder.places)
-        except ConfigError:
-            tuned = None
         about = folder.config.about.get(folder.name, "")
         return {
-            "tuned": dict(tuned.settings) if tuned else {},
             "about": about,
             "origin": text_digest(f"{node()} {folder.root}"),
         }

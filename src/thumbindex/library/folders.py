@@ -1,10 +1,7 @@
-"""A folder that is indexed: the place of its index, its configuration, and the settings that tuning
-found for it.
-"""
+"""A folder that is indexed: the place of its index, and its configuration."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Sequence
@@ -18,95 +15,23 @@ from thumbindex.config import (
     folder_names,
     resolve_folders,
     with_folder_file,
-    with_tuned,
 )
-from thumbindex.errors import ConfigError
 from thumbindex.index.editions import indexed_root
 from thumbindex.index.files import (
     Places,
     index_location,
     index_parent,
     refuse_network_drive,
-    sync_folder,
-    write_whole,
-    writing,
 )
-from thumbindex.index.locks import locked
-from thumbindex.model import Problem, Tuned
+from thumbindex.model import Problem
 from thumbindex.settings import Config
 
 _LOG = logging.getLogger(__name__)
-
-_FORMAT = 1
 
 FileFacts = tuple[tuple[int, ...], ...]
 """Mode, inode, size and times of a file, and of the file that it is a symlink to; empty if there is
 none.
 """
-
-
-def tuned_config(config: Config, places: Places) -> Config:
-    """Return the configuration with what tuning found for the folder at `places`; a damaged file is
-    told of, and changes nothing.
-    """
-    if not config.query.tuned:
-        return config
-    try:
-        tuned = read_tuned(places)
-        return with_tuned(config, tuned.settings, str(places.tuned)) if tuned else config
-    except ConfigError as error:
-        _LOG.warning(
-            "%s The defaults are used; `thumbindex tune` writes it anew, `thumbindex tune "
-            "--undo` deletes it.",
-            error,
-        )
-        return config
-
-
-def read_tuned(places: Places) -> Tuned | None:
-    """Return what was found for a folder, None where it was never tuned; raise ConfigError where
-    the file cannot be read.
-    """
-    try:
-        found = json.loads(places.tuned.read_bytes())
-        tuned = Tuned(
-            dict(found["settings"]),
-            str(found["reason"]),
-            str(found["made"]),
-            str(found["model"]),
-            dict(found["evidence"]),
-        )
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(
-            f"{places.tuned}: what was tuned cannot be read ({type(error).__name__})."
-        ) from error
-    if found.get("format") != _FORMAT:
-        raise ConfigError(f"{places.tuned}: what was tuned is of another version.")
-    return tuned
-
-
-def write_tuned(places: Places, tuned: Tuned) -> None:
-    """Keep what was found, in place of what was found before."""
-    found = {"format": _FORMAT, "made": tuned.made, "model": tuned.model, "reason": tuned.reason}
-    text = json.dumps(
-        {**found, "settings": tuned.settings, "evidence": tuned.evidence},
-        ensure_ascii=False,
-        indent=1,
-    )
-    with locked(places.lock):
-        write_whole(places.tuned, f"{text}\n", durable=True)
-
-
-def undo_tuned(places: Places) -> bool:
-    """Delete what was found; tell whether there was anything."""
-    there = places.tuned.exists()
-    with writing(places.folder):
-        places.tuned.unlink(missing_ok=True)
-        if there:
-            sync_folder(places.folder)
-    return there
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +41,7 @@ class Folder:
     name: str
     root: Path  # absolute, symlinks resolved
     places: Places
-    config: Config  # with the folder's own `thumbindex.toml`, and what was tuned for it, taken in
+    config: Config  # with the folder's own `thumbindex.toml` taken in
     # the user's configuration alone; None if the folder's own file is not read again
     users: Config | None = None
     own_file: FileFacts = ()  # of the folder's own file when it was read
@@ -209,13 +134,9 @@ def find_folders(
 
 
 def opened_folder(name: str, root: Path, directory: str, config: Config) -> Folder:
-    """Return a folder with the configuration that holds for it: what tuning found instead of
-    defaults, then its own file over the user's.
-    """
+    """Return a folder with its configuration: its own file over the user's."""
     places, own_file = place_of(directory, root), _facts_of_own_file(root)
-    folder = Folder(
-        name, root, places, tuned_config(with_folder_file(config, root), places), config, own_file
-    )
+    folder = Folder(name, root, places, with_folder_file(config, root), config, own_file)
     if folder.config.problem:
         _LOG.warning(
             "The folder %s is served without its own file: %s", name, folder.config.problem

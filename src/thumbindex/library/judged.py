@@ -91,8 +91,8 @@ class Judgments:
         change_judged(self._in(folder).folder.places, lambda judged: _parted(judged, query, "")[1])
 
     def set_of(self, folder: str) -> str:
-        """Return the questions of a folder that some note answers, as `eval` and `tune` read them:
-        an object a line.
+        """Return the questions of a folder that some note answers, as `eval` reads them: an
+        object a line.
         """
         return "".join(f"{line}\n" for line in set_lines(_shown(self._in(folder))))
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from thumbindex.encode.models import AUTO, BUNDLED, BUNDLED_HASHES, find_model
 from thumbindex.errors import (
-    ConfigError,
     IndexBusyError,
     IndexDamagedError,
     IndexTooNewError,
@@ -27,7 +26,7 @@ from thumbindex.index.locks import is_writing
 from thumbindex.index.store import Store
 from thumbindex.library.answering import folder_state
 from thumbindex.library.duplicates import counted
-from thumbindex.library.folders import Folder, read_tuned
+from thumbindex.library.folders import Folder
 from thumbindex.library.freshness import SILENT_SECONDS, progress_of
 from thumbindex.library.indexing import problem_of_dates
 from thumbindex.library.reader import Reader
@@ -183,13 +182,6 @@ def status_of(reader: Reader) -> FolderStatus:
                 (0, 0),
             )
             failure = _FAILURES.get(type(error), "unreadable")
-    tuned = None
-    try:
-        tuned = read_tuned(places)
-    except ConfigError as error:
-        problems += (
-            Problem(str(places.tuned), None, f"{error} The defaults are used: tune it anew."),
-        )
     progress = progress_of(folder)
     writing = progress is not None or is_writing(places.lock)
     return FolderStatus(
@@ -206,7 +198,6 @@ def status_of(reader: Reader) -> FolderStatus:
         failure,
         progress,
         ingestion,
-        tuned,
         flagged=flagged[:MOST_FLAGGED],
         flagged_count=len({each.path for each in flagged}),
         away=not folder.root.is_dir(),

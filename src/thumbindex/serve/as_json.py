@@ -301,14 +301,11 @@ def cluster_payload(cluster: Cluster) -> dict[str, Any]:
 
 
 def status_payload(folders: Sequence[FolderStatus]) -> dict[str, Any]:
-    """Return what `status --json` and `forget --json` print; what was measured for tuning stands in
-    the file beside the index.
-    """
+    """Return what `status --json` and `forget --json` print."""
     return {"folders": [_folder(each) for each in folders]}
 
 
 def _folder(status: FolderStatus) -> dict[str, Any]:
-    tuned = status.tuned
     return {
         **{
             name: getattr(status, name)
@@ -323,14 +320,6 @@ def _folder(status: FolderStatus) -> dict[str, Any]:
         "progress": as_json(status.progress) if status.progress else None,
         "updated": status.updated,
         "ingestion": as_json(status.ingestion),
-        "tuned": {
-            "made": tuned.made,
-            "model": tuned.model,
-            "settings": dict(tuned.settings),
-            "reason": tuned.reason,
-        }
-        if tuned
-        else None,
         "flagged": as_json(status.flagged),
         "flagged_count": status.flagged_count,
         **({"database": _database(status.database)} if status.database else {}),

@@ -35,7 +35,7 @@ from thumbindex.serve.clients.install import install
 from thumbindex.serve.completion import completion
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.engine import WORK_EXAMPLES, engine, work
-from thumbindex.serve.evaluation import evaluate_queries, tune_folder
+from thumbindex.serve.evaluation import evaluate_queries
 from thumbindex.serve.folders import add, folders, remove
 from thumbindex.serve.http.tokens import add_token, default_token_file
 from thumbindex.serve.last_answer import erase_answer, open_result, remember_answer
@@ -571,10 +571,6 @@ app.add_typer(
     ),
 )
 app.command("work", examples=WORK_EXAMPLES)(work)
-app.command(
-    "tune",
-    examples=("tune --folder notes", "tune --folder notes --dry-run", "tune --folder notes --undo"),
-)(tune_folder)
 app.command(
     "eval",
     examples=(

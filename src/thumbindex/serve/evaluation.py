@@ -1,24 +1,18 @@
-"""`thumbindex eval` and `thumbindex tune`: measure the answers to labeled queries, and choose
-settings by a folder's own.
-"""
+"""`thumbindex eval`: measure the answers to labeled queries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from thumbindex.config import changed
 from thumbindex.errors import UsageError
-from thumbindex.model import Tuned
 from thumbindex.serve.opening import (
     FOUND,
-    NOT_FOUND,
     WITH_VOCABULARY,
     Opening,
     named_folders,
@@ -28,13 +22,9 @@ from thumbindex.serve.opening import (
 from thumbindex.serve.options import JsonOption, chosen_here, open_for, takes_opening
 from thumbindex.serve.terminal import (
     ProgressDisplay,
-    output,
-    plain,
     print_json,
-    print_line,
     print_tables,
 )
-from thumbindex.serve.wording import as_written
 from thumbindex.study.compare import (
     Ablation,
     Baseline,
@@ -54,13 +44,11 @@ from thumbindex.study.evaluate import (
 )
 from thumbindex.study.from_links import check_source, held_queries, write_queries
 from thumbindex.study.measures import check_ids, write_run
-from thumbindex.study.queries import QuerySet, load_queries, load_set
+from thumbindex.study.queries import QuerySet, load_set
 from thumbindex.study.report import Findings, draw, record, tables, write_report
-from thumbindex.text import plural
 
 if TYPE_CHECKING:
-    from thumbindex.library import Folder, Library
-    from thumbindex.study.tune import Estimate, Tuning
+    from thumbindex.library import Library
 
 _OF_INTEREST = ("corpus.", "encode.embed.model", "encode.rerank.", "query.")
 """Settings that change answers: a report names those, and not where things lie on the machine of
@@ -279,178 +267,3 @@ def _make_ready(library: Library) -> None:
     with ProgressDisplay() as show:
         library.index(progress=show, after_others=True)
     library.load_models()
-
-
-# ------------------------------------------------------------------ tune
-
-_UNTUNED = Opening(overrides=("query.tuned=false",))
-
-
-@reported
-@takes_opening
-def tune_folder(
-    ctx: typer.Context,
-    opening: Opening,
-    queries: Annotated[
-        Path | None,
-        typer.Option(
-            "--queries", metavar="FILE", help="Your own labeled queries, beside those in the notes."
-        ),
-    ] = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Go back to the defaults.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Decide and say so, but keep nothing.")
-    ] = False,
-    as_json: JsonOption = False,
-) -> int:
-    """Decide from a folder's own links and descriptions how it is searched best; the defaults stay
-    where nothing is clearly better.
-    """
-    untuned = chosen_here(opening).over(_UNTUNED)
-    if undo and dry_run:
-        raise UsageError("--undo and --dry-run exclude each other: give one of them.")
-    if undo:
-        with open_for(ctx, untuned) as library:
-            undone = library.undo_tuned()
-        if as_json:
-            print_json({"undone": undone})
-        else:
-            for name, there in undone.items():
-                output().print(
-                    plain(f"{name}: {'back to the defaults' if there else 'was not tuned'}")
-                )
-        return FOUND if any(undone.values()) else NOT_FOUND
-    # Imported here: help is shown without numpy (`test_help_imports_nothing_heavy`).
-    from thumbindex.study.tune import tune
-
-    given = load_queries(queries) if queries else ()
-    with open_for(ctx, untuned) as library:
-        if len(library.opened) != 1:
-            raise UsageError("Folders are tuned one at a time: name one with --folder.")
-        folder = library.opened[0]
-    # what a --set says goes over ours: whoever switches expansion off has no vocabulary made
-    with open_for(ctx, untuned.over(WITH_VOCABULARY)) as library:
-        _make_ready(library)
-        with ProgressDisplay() as show:
-            found = tune(library, folder.config, given, show, announce)
-        payload = tuning_payload(found)
-        if found.tried and not dry_run:  # else nothing was decided, and what was found before holds
-            made = datetime.now().astimezone().isoformat(timespec="seconds")
-            library.keep_tuned(Tuned(found.settings, found.reason, made, found.model, payload))
-    if as_json:
-        print_json(
-            {
-                "folder": folder.name,
-                "location": str(folder.places.tuned) if found.tried and not dry_run else None,
-                **payload,
-            }
-        )
-    else:
-        print_tuning(found, folder, dry_run=dry_run)
-    return FOUND
-
-
-def announce(expected: Estimate) -> None:
-    """Say on stderr what tuning will take."""
-    minutes = max(1, round(expected.seconds / 60))
-    asked = (
-        f"{plural(expected.queries, 'question')} from the notes with "
-        f"{plural(expected.settings, 'setting')} each"
-    )
-    long = "less than a minute" if expected.seconds < 60 else f"about {plural(minutes, 'minute')}"
-    typer.echo(
-        f"Asking {asked}: {long}, and longer where several settings are worth being tried "
-        "together. Ctrl-C changes nothing.",
-        err=True,
-    )
-
-
-def tuning_payload(found: Tuning) -> dict[str, Any]:
-    """Return what `tune --json` prints, and what is kept as evidence."""
-    return {
-        "settings": dict(found.settings),
-        "reason": found.reason,
-        "queries": found.queries,
-        "documents": found.documents,
-        "choices": list(found.choices),
-        "gain": _rounded(found.gain.mean, found.gain.low, found.gain.high) if found.gain else None,
-        "kinds": {
-            kind: {
-                "n": each.queries,
-                "decides": each.decides,
-                "before": round(each.before, 4),
-                "after": round(each.after, 4),
-            }
-            for kind, each in found.kinds.items()
-        },
-        "tried": [
-            {
-                "name": each.choice.name,
-                "settings": dict(each.choice.values),
-                "gain": _rounded(each.gain.mean, each.gain.low, each.gain.high),
-            }
-            for each in found.tried
-        ],
-        "seconds": round(found.seconds, 1),
-    }
-
-
-def _rounded(*numbers: float) -> list[float]:
-    return [round(number, 4) for number in numbers]
-
-
-def print_tuning(found: Tuning, folder: Folder, *, dry_run: bool = False) -> None:
-    """Print what was tried, what the choice does to each kind of query, and what was decided."""
-    console = output()
-    if found.tried:
-        table = Table(
-            "alone against the defaults",
-            "nDCG@10",
-            "95 %",
-            box=None,
-            pad_edge=False,
-            header_style="bold",
-        )
-        for each in found.tried:
-            table.add_row(
-                each.choice.name,
-                f"{each.gain.mean:+.3f}",
-                f"[{each.gain.low:+.3f}, {each.gain.high:+.3f}]",
-            )
-        console.print(table)
-    if found.choices:
-        table = Table(
-            f"\n{'; '.join(found.choices)}",
-            "\nn",
-            "\nbefore",
-            "\nafter",
-            box=None,
-            pad_edge=False,
-            header_style="bold",
-        )
-        for kind, of in found.kinds.items():
-            table.add_row(
-                kind if of.decides else f"{kind} (only watched)",
-                str(of.queries),
-                f"{of.before:.3f}",
-                f"{of.after:.3f}",
-            )
-        console.print(table)
-    print_line("")
-    print_line(found.reason, "bold")
-    for key, value in found.settings.items():
-        console.print(plain(f"  {key} = {as_written(value)}"))
-    kept = (
-        f"kept in {folder.places.tuned}; `thumbindex tune --undo` deletes it; {found.seconds:.0f} s"
-    )
-    if dry_run:
-        kept = (
-            f"nothing was kept{': without --dry-run it would be' if found.choices else ''}; "
-            f"{found.seconds:.0f} s"
-        )
-    elif not found.tried:
-        kept = (
-            "nothing was decided: "
-            f"{'what was kept before stays' if folder.places.tuned.exists() else 'nothing is kept'}"
-        )
-    print_line(kept, "dim")

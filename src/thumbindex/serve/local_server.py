@@ -243,8 +243,8 @@ class LocalSocket:
         return {}
 
     def _lend(self, opening: Opening) -> Library:
-        """Return the open library where a command would open the same: folders, index, settings and
-        what was tuned.
+        """Return the open library where a command would open the same: folders, index and
+        settings.
         """
         if any(
             path and not path.expanduser().is_absolute() for path in (opening.index, opening.config)

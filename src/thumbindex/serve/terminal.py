@@ -47,7 +47,6 @@ from thumbindex.serve.wording import (
     how_far,
     list_lines,
     of_effect,
-    tuned,
     until_lost,
     why_rest,
 )
@@ -229,8 +228,6 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
                 WARNING,
             )
         _print_ingestion(each.ingestion)
-        if said := tuned(each):
-            print_line(said, "dim")
         _print_problems(each.problems)
         if each.flagged_count:
             print_line(

@@ -21,7 +21,6 @@ from thumbindex.model import (
     DatabaseStatus,
     Edge,
     Explanation,
-    FolderStatus,
     Freshness,
     IndexState,
     ListedNote,
@@ -495,29 +494,6 @@ def not_there(folders: Sequence[str]) -> str:
     if not folders:
         return ""
     return f"Not there now: {', '.join(folders)}; what the index holds of it is what was read last."
-
-
-def tuned(status: FolderStatus) -> str:
-    """Say since when a folder is tuned, to what and on what grounds; empty where it never was."""
-    if status.tuned is None:
-        return ""
-    values = ", ".join(
-        f"{key.removeprefix('query.')}={as_written(value)}"
-        for key, value in status.tuned.settings.items()
-    )
-    other = status.state.model and status.state.model != status.tuned.model
-    anew = (
-        (
-            f" That was with {status.tuned.model}, the index has come to {status.state.model}: "
-            "tune it anew."
-        )
-        if other
-        else ""
-    )
-    return (
-        f"tuned on {status.tuned.made[:10]}, "
-        f"{f'set {values}' if values else 'the defaults stay'}: {status.tuned.reason}{anew}"
-    )
 
 
 def as_written(value: object) -> str:

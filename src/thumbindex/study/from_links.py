@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from thumbindex.errors import UsageError
 from thumbindex.model import Link, LinkKind
 from thumbindex.settings import QuerySettings
-from thumbindex.study.measures import RankedPassage, write_rows
+from thumbindex.study.measures import write_rows
 from thumbindex.study.queries import Label, LabeledQuery
 from thumbindex.text import STOP_WORDS, fold, visible, words
 
@@ -25,14 +25,7 @@ if TYPE_CHECKING:
     from thumbindex.library import Library, Note
 
 LINK_KINDS = ("link", "description", "title", "heading")
-"""What a link calls a page in words of its own, what a page says of itself, and its names: those
-that a search can be tuned by come first.
-"""
-
-TELLING = LINK_KINDS[:2]
-"""Kinds whose words are not the place's own name: to find a text by its name, any search will
-do.
-"""
+"""What a link calls a page in words of its own, what a page says of itself, and its names."""
 
 MOST_QUERIES = 400
 """Of all kinds together: with more, an interval of ±0.02 gets little narrower, and asking takes
@@ -66,9 +59,7 @@ class _Mention:
     source: str = ""
 
 
-def queries_from_links(
-    notes: Sequence[Note], most: int = MOST_QUERIES, kinds: Sequence[str] = LINK_KINDS
-) -> tuple[LabeledQuery, ...]:
+def queries_from_links(notes: Sequence[Note], most: int = MOST_QUERIES) -> tuple[LabeledQuery, ...]:
     """Return up to `most` labeled queries that the notes hold, balanced by kind, the same for the
     same notes.
 
@@ -87,8 +78,8 @@ def queries_from_links(
             label.path for label in query.relevant
         }:
             found[query.kind].append(query)
-    taken = shares({kind: len(found[kind]) for kind in kinds}, most)
-    return tuple(query for kind in kinds for query in found[kind][: taken[kind]])
+    taken = shares({kind: len(found[kind]) for kind in LINK_KINDS}, most)
+    return tuple(query for kind in LINK_KINDS for query in found[kind][: taken[kind]])
 
 
 def _pages_by_name(notes: Sequence[Note]) -> Mapping[str, set[str]]:
@@ -289,17 +280,6 @@ def unseen(library: Library, query: LabeledQuery) -> tuple[Library, tuple[str, .
         else library
     )
     return blind, tuple(sorted(set(query.ignore) - labeled))
-
-
-def ask_unseen(library: Library, query: LabeledQuery, limit: int) -> tuple[RankedPassage, ...]:
-    """Ask a query as if its links and descriptions had not been written."""
-    blind, without = unseen(library, query)
-    return tuple(
-        RankedPassage(each.path, each.heading_path)
-        for each in blind.query(
-            query.query, limit=limit, without=without, **query.rewording
-        ).passages
-    )
 
 
 def held_queries(library: Library) -> tuple[LabeledQuery, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 from thumbindex.model import FolderStatus, Growth, Problem, Progress
 from thumbindex.serve.as_json import as_json, status_payload
 from thumbindex.serve.page.visit import Screen, Visit, address, note_address
-from thumbindex.serve.wording import how_far, tuned
+from thumbindex.serve.wording import how_far
 
 _LISTED = 50
 """Problems and flags of one folder that are listed: how many more there are is said."""
@@ -70,14 +70,7 @@ def _from_afar(status: FolderStatus) -> FolderStatus:
         for each in status.problems
         if each not in own
     )
-    kept = (
-        replace(status.tuned, reason="")
-        if status.tuned and status.root in status.tuned.reason
-        else status.tuned
-    )
-    return replace(
-        status, root="", location="", problems=(*own, *hidden), tuned=kept, database=None
-    )
+    return replace(status, root="", location="", problems=(*own, *hidden), database=None)
 
 
 def is_absolute(path: str) -> bool:
@@ -104,7 +97,6 @@ def _folder(
         "age": _age(status.updated),
         "size": f"{status.size_bytes / 1e6:,.1f} MB",
         "parts": _parts(growth.parts),
-        "tuned": tuned(status),
         "vectors_share": state.vectors / state.chunks if state.chunks else 0.0,
         "problems": [_problem(status.folder, each, known) for each in status.problems[:_LISTED]],
         "problems_left": max(0, len(status.problems) - _LISTED),

@@ -1,6 +1,5 @@
-"""`thumbindex tune` and `eval --from-links`: what they keep, and where."""
+"""`thumbindex eval --from-links`."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,19 +20,6 @@ def vault(tmp_path: Path) -> Path:
             f"Thing {n} [[{(n + 1) % 16}|kin of {n}]].\n",
         )
     return root
-
-
-@pytest.mark.long
-def test_a_tuning_is_kept_beside_the_index_and_writes_nothing_into_the_vault(
-    vault: Path, run_in: Callable[..., Result]
-) -> None:
-    before = sorted(vault.rglob("*"))
-    found = checked(run_in(vault, "tune", "--json"), "tune")
-    kept = json.loads(Path(found["location"]).read_text(encoding="utf-8"))
-    assert (kept["settings"], kept["reason"]) == (found["settings"], found["reason"])
-    assert Path(found["location"]).is_relative_to(vault.parent / "index")
-    assert sorted(vault.rglob("*")) == before
-    assert run_in(vault, "tune", "--undo").stdout == "vault: back to the defaults\n"
 
 
 def test_a_vault_is_evaluated_by_its_own_links(
