@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from thumbindex.corpus.parse import parse_document
 from thumbindex.model import Passage
-from thumbindex.serve.budget import Shown, dump, fit_passages, match_lines, passage_id, room_for
+from thumbindex.serve.best_lines import matched_lines
+from thumbindex.serve.budget import Shown, dump, fit_passages, passage_id, room_for
 from thumbindex.settings import CorpusSettings
 
 
@@ -113,8 +114,8 @@ COMMENTED = (
 def test_below_a_left_out_comment_the_match_is_found_by_its_text() -> None:
     whole = parsed(COMMENTED, "needle")
     shown = cut(whole, 200)
-    first, last = match_lines(whole) or (0, 0)
-    assert whole.text.split("\n")[first : last + 1] == ["The needle lies here."]
+    matched = matched_lines(whole)
+    assert whole.text.split("\n")[matched.start : matched.stop] == ["The needle lies here."]
     assert "The needle lies here." in shown.text
     assert len(shown.text) <= 200
 

@@ -5,7 +5,6 @@ alone.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,15 @@ from rich.console import Console
 from rich.text import Text
 
 from thumbindex.model import Answer, Explanation, Passage, Step
-from thumbindex.serve.budget import best_line, is_idle, matched_lines, words_by_line
+from thumbindex.serve.best_lines import (
+    Line,
+    ShownLines,
+    all_lines,
+    best_line,
+    best_lines,
+    is_idle,
+    lines_between,
+)
 from thumbindex.serve.opening import say_error
 from thumbindex.serve.terminal import (
     WARNING,
@@ -76,8 +83,6 @@ _ENDED = re.compile(r"^\s*(?:#|\||`{3}|~{3}|(?:[-*_]\s*){3,}$|$)|(?:\s\s|\\)$")
 or one with a break at its end.
 """
 
-_ELLIPSIS = "…"
-
 
 def print_answer(
     answer: Answer,
@@ -108,7 +113,7 @@ def print_answer(
         rows = _share_rows(len(found), room - len(found) * is_spaced)
         for passage, count in zip(answer.passages, rows, strict=True):
             first, texts = snippet(passage, width, count)
-            lead = _lead(passage, roots, width, _line_in_note(passage, first))
+            lead = _lead(passage, roots, width, first)
             for row in (*lead.above, *texts, *lead.below):
                 print_row(console, row)
             if is_spaced or passage is answer.passages[-1]:
@@ -248,143 +253,52 @@ def _above(
 
 
 def place_line(passage: Passage) -> int:
-    """Return the line of the note in which most of the query's words stand, of those that matched;
-    the first of them where none does.
-    """
-    return _line_in_note(
-        passage, best_line(passage.text.split("\n"), matched_lines(passage), words_by_line(passage))
-    )
-
-
-def _line_in_note(passage: Passage, at: int) -> int:
-    """Return the number of a passage's line in its note; where comments were left out it cannot be
-    told, and is that of the match.
-    """
-    if passage.end_line - passage.start_line == passage.text.count("\n"):
-        return passage.start_line + at
-    return passage.match_start
+    """Return the number in the note of a passage's best line."""
+    best = best_line(passage)
+    return lines_between(passage, best, best).start_line
 
 
 def snippet(passage: Passage, width: int, rows: int) -> tuple[int, list[Text]]:
-    """Return the rows of a passage that show its best line, with as many of the query's words as
-    they can, and the line with which they begin.
-    """
-    lines = _lines_of(passage)
-    matched = matched_lines(passage)
-    best = best_line(passage.text.split("\n"), matched, words_by_line(passage))
-    room = width - len(_INDENT) - 2 * len(_ELLIPSIS)
-    found = []
-    for block in _blocks(lines, matched):
-        has_best = best in block.numbers
-        if has_best or not is_idle(block.text.plain):
-            wrapped = block.rows(room)
-            last = len(wrapped) - 1
-            for at, (line, row) in enumerate(wrapped):
-                found.append((has_best, row, at > 0, at < last, line))
-    windows = [found[at : at + rows] for at in range(max(1, len(found) - rows + 1))]
-    windows = [each for each in windows if any(has_best for has_best, *_ in each)]
-    marked = [
-        len(frozenset[str]().union(*(_marks_in(row) for _, row, *_ in each))) for each in windows
-    ]
-    most = [each for each, count in zip(windows, marked, strict=True) if count == max(marked)]
-    # with text before and behind the words
-    shown = most[(len(most) - 1) // 2 if max(marked) else 0]
-    texts = [row.copy() for _, row, *_ in shown]
-    for each in texts:
-        each.rstrip()
-    if shown[0][2]:  # it begins inside a line
-        texts[0] = Text(_ELLIPSIS) + texts[0]
-    if shown[-1][3]:
-        texts[-1] = texts[-1] + Text(_ELLIPSIS)
-    return shown[0][-1], [Text(_INDENT) + each for each in texts]
+    """Return the number of the first line that is shown of a passage, and the rows."""
+    room, console = width - len(_INDENT), output()
+    shown = best_lines(passage, lambda each: len(_rows(each, console, room)) <= rows)
+    return shown.start_line, [Text(_INDENT) + row for row in _rows(shown, console, room)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Lines that a reader sees as one: those of a paragraph."""
-
-    numbers: range
-    text: Text
-    starts: tuple[int, ...]  # where each of the lines begins in the text
-
-    def joined(self, line: Text) -> _Block:
-        """Return the block with another line behind it."""
-        indent = len(line.plain) - len(line.plain.lstrip())
-        return _Block(
-            range(self.numbers.start, self.numbers.stop + 1),
-            self.text + Text(" ") + line[indent:],
-            (*self.starts, len(self.text) + 1),
-        )
-
-    def rows(self, width: int) -> list[tuple[int, Text]]:
-        """Return the rows that it takes, each with the number of the line in which it begins."""
-        found, end = list[tuple[int, Text]](), 0
-        for row in _wrap(self.text, width):
-            shown = row.plain.strip()
-            # not found: a row of a table that was cut at its front
-            start = max(end, self.text.plain.find(shown, end))
-            found.append((self.numbers.start + bisect_right(self.starts, start) - 1, row))
-            end = start + len(shown)
-        return found
-
-
-def _blocks(lines: Sequence[Text], matched: range) -> list[_Block]:
-    """Return the blocks of some lines, in order."""
-    found, is_code = list[_Block](), False
-    for n, line in enumerate(lines):
-        is_fence = line.plain.lstrip().startswith(("```", "~~~"))
-        joins = (
-            not is_code
-            and not is_fence
-            and n > matched.start
-            and not _BLOCK.match(line.plain)
-            and not _ENDED.search(lines[n - 1].plain)
-        )
-        if n in matched:
-            if joins and found:
-                found.append(found.pop().joined(line))
-            else:
-                found.append(_Block(range(n, n + 1), line, (0,)))
+def _rows(shown: ShownLines, console: Console, width: int) -> list[Text]:
+    """Return the rows that some lines take on a screen: those of a paragraph are one text."""
+    above = shown.passage.text[: shown.start].split("\n")[: shown.first]
+    is_code = sum(map(_is_fence, above)) % 2 == 1
+    blocks, before = list[Text](), ""
+    for line in map(_line_text, shown.lines):
+        is_fence = _is_fence(line.plain)
+        is_block = is_code or is_fence or _BLOCK.match(line.plain) or _ENDED.search(before)
+        if is_block or not blocks:
+            blocks.append(line)
+        else:
+            indent = len(line.plain) - len(line.plain.lstrip())
+            blocks[-1] = blocks[-1] + Text(" ") + line[indent:]
         is_code ^= is_fence
-    return found
+        before = line.plain
+    rows = [
+        row for block in blocks if not is_idle(block.plain) for row in block.wrap(console, width)
+    ]
+    for row in rows:
+        row.rstrip()
+    return rows
 
 
-def _marks_in(text: Text) -> frozenset[str]:
-    """Return the words that are marked in a text, each once."""
-    return frozenset(
-        text.plain[each.start : each.end].casefold() for each in text.spans if each.style == MARK
-    )
+def _is_fence(line: str) -> bool:
+    return line.lstrip().startswith(("```", "~~~"))
 
 
-def _lines_of(passage: Passage) -> list[Text]:
-    """Return the lines of a passage with the query's words marked, without what could move a
-    terminal's cursor; tabs as spaces.
-    """
-    text, end = Text(tab_size=1), 0
-    for start, stop in passage.marks:
-        text.append(plain(passage.text[end:start])).append(
-            plain(passage.text[start:stop]), style=MARK
-        )
-        end = stop
-    text.append(plain(passage.text[end:]))
+def _line_text(line: Line) -> Text:
+    """Return a line with the query's words marked, without what could move a terminal's cursor."""
+    text = Text(tab_size=1)
+    for piece, is_mark in line.pieces:
+        text.append(plain(piece), style=MARK if is_mark else "")
     text.expand_tabs(4)
-    return list(text.split("\n", allow_blank=True))
-
-
-def _wrap(line: Text, width: int) -> list[Text]:
-    """Break a line between words; a row of a table is cut, at its front where its first mark would
-    not be seen.
-    """
-    if not line.plain.lstrip().startswith("|"):
-        return list(line.wrap(output(), width)) or [line]
-    first = min(
-        (each for each in line.spans if each.style == MARK),
-        key=lambda each: each.start,
-        default=None,
-    )
-    if first and first.end >= width:
-        line = Text(_ELLIPSIS) + line[first.start - width // 4 :]
-    return [_cut(line, width)]
+    return text
 
 
 def _cut(text: Text, width: int) -> Text:
@@ -398,9 +312,7 @@ def _cut(text: Text, width: int) -> Text:
 
 
 def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], width: int) -> None:
-    """Print a passage's section as it is written; on a terminal its lines end between words, and
-    rows of tables are cut.
-    """
+    """Print a passage's section as it is written; on a terminal its lines end between words."""
     for head in _above(
         passage,
         roots,
@@ -415,10 +327,11 @@ def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], 
         for each in (*passage_flags(passage), *beside(passage))
     ]
     for indent, line in (
-        *(("", each) for each in _lines_of(passage)),
+        *(("", _line_text(each)) for each in all_lines(passage).lines),
         *((_INDENT, each) for each in said),
     ):
-        for row in _wrap(line, width - len(indent)) if console.is_terminal else [line]:
+        rows = list(line.wrap(console, width - len(indent))) if console.is_terminal else []
+        for row in rows or [line]:
             print_row(console, Text(indent) + row)
     console.print()
 

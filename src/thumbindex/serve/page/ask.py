@@ -26,7 +26,7 @@ from thumbindex.model import (
     iso_day,
 )
 from thumbindex.serve.as_json import answer_payload, as_json
-from thumbindex.serve.budget import matched_lines
+from thumbindex.serve.best_lines import all_lines, best_lines
 from thumbindex.serve.links import programs
 from thumbindex.serve.page.visit import NOT_FROM_AFAR, Screen, Visit, address, note_address
 from thumbindex.serve.wording import (
@@ -58,17 +58,6 @@ _RECENT = 8
 """Notes that are shown where nothing is asked yet, the newest."""
 
 _COPIES_LINKED = 10
-
-Piece = tuple[str, bool]
-"""A part of a line, and whether it is a word of the question."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a passage, in pieces."""
-
-    number: int | None  # in the note; None where comments were left out before it
-    pieces: tuple[Piece, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,9 +317,8 @@ def _card(
     passage: Passage, visit: Visit, grades: Mapping[tuple[str, str, str], int]
 ) -> Mapping[str, Any]:
     """Return what a card shows of a passage."""
-    lines = lines_of(passage)
-    matched = matched_lines(passage)
-    shown = range(matched.start, min(matched.stop, matched.start + _LINES_SHOWN))
+    lines = all_lines(passage).lines
+    shown = best_lines(passage, lambda each: each.last - each.first < _LINES_SHOWN)
     root = dict(visit.library.folders)[passage.folder]
     span = (passage.match_start, passage.match_end)
     file = root / passage.path
@@ -342,9 +330,9 @@ def _card(
         "passage": passage,
         "href": note_address(passage.folder, passage.path, span),
         "headings": passage.heading_path[1:],
-        "before": lines[: shown.start],
-        "lines": lines[shown.start : shown.stop],
-        "after": lines[shown.stop :],
+        "before": lines[: shown.first],
+        "lines": shown.lines,
+        "after": lines[shown.last + 1 :],
         "range": line_range(*span),
         "flags": passage_flags(passage),
         "facts": _facts(passage),
@@ -379,25 +367,6 @@ def _disagreement(other: Disagreement) -> Mapping[str, str]:
     place = other.place
     link, words = _place(place.folder, place.path, place.start_line, place.end_line)
     return {"href": link, "place": words, "date": other.date, "differs": other.differs}
-
-
-def lines_of(passage: Passage) -> list[Line]:
-    """Return the lines of a passage in pieces, the question's words apart."""
-    lines: list[list[Piece]] = [[]]
-    end = 0
-    for start, stop in (*passage.marks, (len(passage.text), len(passage.text))):
-        for text, is_mark in ((passage.text[end:start], False), (passage.text[start:stop], True)):
-            for number, part in enumerate(text.split("\n")):
-                if number:
-                    lines.append([])
-                if part:
-                    lines[-1].append((part, is_mark))
-        end = stop
-    is_whole = passage.end_line - passage.start_line == len(lines) - 1
-    return [
-        Line(passage.start_line + at if is_whole else None, tuple(pieces))
-        for at, pieces in enumerate(lines)
-    ]
 
 
 # ------------------------------------------------------------------ around the passages
