@@ -25,7 +25,7 @@ UV := $(BIN)/uv pip install --compile-bytecode $(CONSTRAINTS) --build-constraint
 
 # With all that only `make long` needs, 2 GB. torch goes in first and alone, by pip: the pinned
 # version is found as a CPU build if one is offered.
-EXTRAS := dev,postgres,models,weights,plots,map,page-tests,package
+EXTRAS := dev,postgres,models,weights,map,page-tests,package
 .venv/long: .venv/installed
 	$(BIN)/$(PIP) --quiet torch==2.13.0
 	$(UV) --quiet --python $(BIN)/python --editable '.[$(EXTRAS)]' || $(BIN)/$(PIP) --quiet --editable '.[$(EXTRAS)]'

@@ -34,7 +34,6 @@ DOORS = {
     "markupsafe": {"corpus/html.py"},
     "yaml": {"corpus/front_matter.py"},
     "watchdog": {"serve/watch.py"},
-    "matplotlib": {"study/report.py"},
     "uvicorn": {"serve/http/app.py"},
     "sse_starlette": {"serve/http/app.py"},
     "jwt": {"serve/http/access.py"},

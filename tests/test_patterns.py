@@ -66,7 +66,6 @@ def modules() -> Iterator[Any]:
         if found.name.rpartition(".")[2] not in {
             "__main__",
             "llama_index",
-            "plots",
         } and not found.name.startswith("thumbindex.study"):
             yield importlib.import_module(found.name)
 

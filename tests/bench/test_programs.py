@@ -32,7 +32,9 @@ def run(program: str, *options: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", ["soak.py", "run.py", "compare.py", "../fuzz/run.py"])
+@pytest.mark.parametrize(
+    "program", ["ablate.py", "soak.py", "run.py", "compare.py", "../fuzz/run.py"]
+)
 def test_each_program_starts_and_lists_its_options(program: str):
     assert "--help" in run(program, "--help")
 

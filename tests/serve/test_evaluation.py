@@ -92,12 +92,6 @@ def test_a_set_with_also_and_passage_is_asked_both_ways(run: Run) -> None:
     assert ids == [["c1", "d1"], ["c1", "d1"]]
 
 
-def test_an_ablation_asks_with_each_stage_left_out(run: Run) -> None:
-    found = checked(run("cats.manual.jsonl", "--ablate", "--json"), "eval")
-    names = {each["name"] for each in found["ablation"]}
-    assert {"with expand", "search_vector alone", "fuse.method=rrf", "with rerank"} <= names
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -1,26 +1,17 @@
-"""What has no answer is kept with the study, and a confidence that tells it from the rest is
-measured.
-"""
+"""The queries without an answer are what they say, and confidence is measured by them."""
 
 from collections import Counter
-from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from thumbindex.errors import UsageError
+from bench.ablate import auc, below, confidences, load_unanswerable
 from thumbindex.settings import Config, QuerySettings
-from thumbindex.study.evaluate import (
-    Bin,
-    Unanswerable,
-    load_unanswerable,
-    measure_abstention,
-    reliability,
-)
 from thumbindex.study.queries import Label, LabeledQuery
 
-SHIPPED = Path(str(resources.files("thumbindex.study").joinpath("off_topic.jsonl")))
+HERE = Path(__file__).parent
+CORPORA = ("obsidian-help", "devdocs", "react", "deno")
 
 
 class Confident:
@@ -29,7 +20,6 @@ class Confident:
     """
 
     config = Config()
-    folders = ()
 
     def __init__(self, table: dict[str, float]) -> None:
         self.table = table
@@ -39,65 +29,44 @@ class Confident:
         assert settings.confidence.abstain == 0
         return self
 
-    def query(
-        self, text: str, limit: int, also: tuple[str, ...] = (), passage: str = ""
-    ) -> SimpleNamespace:
-        text = "+".join((text, *also, passage)) if also else text
+    def query(self, text: str, limit: int) -> SimpleNamespace:
         return SimpleNamespace(
             confidence=self.table[text], passages=[SimpleNamespace(path=f"{text}.md")]
         )
 
 
-def labeled(query: str, path: str) -> LabeledQuery:
-    return LabeledQuery(query, query, "question", (Label(path, None, 2),))
+def query(text: str, kind: str, *paths: str) -> LabeledQuery:
+    return LabeledQuery(text, text, kind, tuple(Label(path, None, 2) for path in paths))
 
 
-def test_each_kind_has_its_area_and_each_threshold_says_what_it_loses() -> None:
+def test_each_kind_has_its_confidences_and_those_of_right_first_passages_are_apart() -> None:
     library = Confident({"a": 0.9, "b": 0.3, "far": 0.1, "near": 0.5})
-    asked = [Unanswerable("1", "far", "off-topic"), Unanswerable("2", "near", "near-miss", "notes")]
-    measured = measure_abstention(library, [labeled("a", "a.md"), labeled("b", "b.md")], asked)  # type: ignore[arg-type]
-    assert measured.auc == {"off-topic": 1.0, "near-miss": 0.5}
-    assert measured.counts == {"answerable": 2, "right": 2, "off-topic": 1, "near-miss": 1}
-    at = {each.confidence: (each.lost, *each.refused.values()) for each in measured.thresholds}
-    assert (at[0.1], at[0.2], at[0.4], at[0.6]) == (
-        (0.0, 0.0, 0.0),
-        (0.0, 1.0, 0.0),
-        (0.5, 1.0, 0.0),
-        (0.5, 1.0, 1.0),
-    )
+    asked = [query("far", "off-topic"), query("near", "near-miss")]
+    answerable = [query("a", "question", "a.md"), query("b", "question", "else.md")]
+    found = confidences(library, answerable, asked)  # type: ignore[arg-type]
+    assert (found.answerable, found.right) == ([0.9, 0.3], [0.9])
+    assert found.unanswerable == {"off-topic": [0.1], "near-miss": [0.5]}
+    assert [auc(found.answerable, each) for each in found.unanswerable.values()] == [1.0, 0.5]
+    assert [below(found.answerable, at) for at in (0.3, 0.4, 1.0)] == [0.0, 0.5, 1.0]
 
 
-def test_reliability_is_how_often_the_first_passage_is_right_by_tenths_of_confidence() -> None:
-    bins = reliability(sure=[1.0, 0.95, 0.31], right=[1.0], unsure=[0.39, 0.0])
-    assert bins == (Bin(0.0, 0, 0, 1), Bin(0.3, 1, 0, 1), Bin(0.9, 2, 1, 0))
-
-
-def test_the_shipped_set_is_large_and_asks_nothing_twice() -> None:
-    corpora = ("obsidian-help", "devdocs", "react", "deno")
-    shipped = load_unanswerable(SHIPPED, corpora)
-    counts = Counter(each.corpus or each.kind for each in shipped)
-    assert counts["off-topic"] >= 60
-    assert min(counts[corpus] for corpus in corpora) >= 55
+def test_the_set_is_large_and_asks_nothing_twice() -> None:
+    queries = load_unanswerable(HERE / "off_topic.jsonl", CORPORA)
+    own = [load_unanswerable(HERE / "off_topic.jsonl", [corpus]) for corpus in CORPORA]
+    assert Counter(each.kind for each in queries)["off-topic"] >= 60
+    assert min(sum(each.kind == "near-miss" for each in one) for one in own) >= 55
     assert (
-        len({each.query for each in shipped}) == len({each.id for each in shipped}) == len(shipped)
+        len({each.query for each in queries}) == len({each.id for each in queries}) == len(queries)
     )
 
 
 @pytest.mark.parametrize("name", ["near_misses.client.jsonl", "off_topic.client.jsonl"])
-def test_queries_with_invented_passages_ask_what_the_shipped_ones_ask(name: str) -> None:
-    corpora = ("obsidian-help", "devdocs", "react", "deno")
-    reworded = load_unanswerable(Path(__file__).with_name(name), corpora)
-    assert {each.as_typed for each in reworded} <= set(load_unanswerable(SHIPPED, corpora))
+def test_queries_with_invented_passages_ask_what_the_others_ask(name: str) -> None:
+    reworded = load_unanswerable(HERE / name, CORPORA)
+    assert {each.as_typed for each in reworded} <= {
+        *load_unanswerable(HERE / "off_topic.jsonl", CORPORA)
+    }
     assert (len(reworded) >= 78, all(each.also and each.passage for each in reworded)) == (
         True,
         True,
     )
-
-
-@pytest.mark.parametrize(
-    ("line", "says"), [('{"id": "1"}', ":2: lacks query and kind"), ("", "no query in it")]
-)
-def test_a_file_that_is_none_is_refused_with_its_line(tmp_path: Path, line: str, says: str) -> None:
-    (tmp_path / "q.jsonl").write_text(f"\n{line}\n", encoding="utf-8")
-    with pytest.raises(UsageError, match=says):
-        load_unanswerable(tmp_path / "q.jsonl")

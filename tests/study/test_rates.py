@@ -6,19 +6,18 @@ set need.
 """
 
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
+from bench.ablate import Confidences, below, confidences, load_unanswerable
 from study.corpora import MODELS, SHARED, needs_corpora, unpack
 from thumbindex.config import load_config
 from thumbindex.library import Library
-from thumbindex.study.evaluate import Abstention, ask_off_topic
 from thumbindex.study.queries import load_queries
 
 CORPUS = "obsidian-help"
-UNANSWERABLE = Path(str(resources.files("thumbindex.study").joinpath("off_topic.jsonl")))
+UNANSWERABLE = Path(__file__).with_name("off_topic.jsonl")
 
 pytestmark = [pytest.mark.long, needs_corpora]
 
@@ -37,18 +36,17 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 
 def measure(
     library: Library, kind: str = "manual", unanswerable: Path = UNANSWERABLE
-) -> Abstention:
-    return ask_off_topic(
-        library, load_queries(SHARED / "queries" / "dev" / f"{CORPUS}.{kind}.jsonl"), unanswerable
-    )
+) -> Confidences:
+    answerable = load_queries(SHARED / "queries" / "dev" / f"{CORPUS}.{kind}.jsonl")
+    return confidences(library, answerable, load_unanswerable(unanswerable, [CORPUS]))
 
 
-def rates(measured: Abstention, doubt: float) -> tuple[float, float, float]:
+def rates(measured: Confidences, doubt: float) -> tuple[float, float, float]:
     """Return the shares of near misses that are high, of off-topic questions (0 of none), and of
     right first passages that are low.
     """
-    (at,) = (each for each in measured.thresholds if each.confidence == doubt)
-    return 1 - at.refused["near-miss"], 1 - at.refused.get("off-topic", 1.0), at.lost
+    near, off = (measured.unanswerable.get(kind, (0.0,)) for kind in ("near-miss", "off-topic"))
+    return 1 - below(near, doubt), 1 - below(off, doubt), below(measured.right, doubt)
 
 
 def test_words_alone_vouch_for_few_questions_without_an_answer_and_doubt_few_right_ones(

@@ -89,11 +89,6 @@ class Places:
         return self.folder / "judged.jsonl"
 
     @property
-    def judged_nothing(self) -> Path:
-        """The questions that no note answers, for `eval --off-topic`."""
-        return self.folder / "off-topic.jsonl"
-
-    @property
     def map(self) -> Path:
         """Where the notes lie on the folder's map."""
         return self.folder / "map.json"

@@ -1,7 +1,7 @@
 """What the owner judged of answers: it cannot be made anew, so it is a plain file beside the index,
 written whole, and no rebuild touches it.
 
-Beside it stand the same judgments as the sets that `eval` reads.
+Beside it stand the same judgments as the set that `eval` reads.
 """
 
 from __future__ import annotations
@@ -98,7 +98,6 @@ def change_judged(
             places.judged, json.dumps({"judged": rows}, ensure_ascii=False, indent=1), durable=True
         )
         write_whole(places.judged_set, "".join(f"{line}\n" for line in set_lines(kept)))
-        write_whole(places.judged_nothing, "".join(f"{line}\n" for line in nothing_lines(kept)))
     return kept
 
 
@@ -123,7 +122,13 @@ def set_lines(judged: Sequence[Judged]) -> list[str]:
     lines = []
     for question in judged:
         if relevant := [_label(place) for place in answers_of(question)]:
-            lines.append(_line(question, relevant=relevant))
+            row = {
+                "id": query_id(question.query),
+                "query": question.query,
+                "kind": question.kind,
+                "relevant": relevant,
+            }
+            lines.append(json.dumps(row, ensure_ascii=False))
     return lines
 
 
@@ -137,18 +142,6 @@ def answers_of(judged: Judged) -> tuple[JudgedPlace, ...]:
     whatever was judged of them before.
     """
     return () if judged.nothing else tuple(one for one in judged.places if one.grade > 0)
-
-
-def nothing_lines(judged: Sequence[Judged]) -> list[str]:
-    """Return the questions that no note answers, as `eval --off-topic` reads them."""
-    return [_line(each, kind="off-topic") for each in judged if each.nothing]
-
-
-def _line(judged: Judged, **more: Any) -> str:
-    return json.dumps(
-        {"id": query_id(judged.query), "query": judged.query, "kind": judged.kind, **more},
-        ensure_ascii=False,
-    )
 
 
 def forget_judged(places: Places, paths: Sequence[str]) -> None:

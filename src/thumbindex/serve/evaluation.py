@@ -13,7 +13,6 @@ from thumbindex.config import changed
 from thumbindex.errors import UsageError
 from thumbindex.serve.opening import (
     FOUND,
-    WITH_VOCABULARY,
     Opening,
     named_folders,
     reported,
@@ -25,27 +24,12 @@ from thumbindex.serve.terminal import (
     print_json,
     print_tables,
 )
-from thumbindex.study.compare import (
-    Ablation,
-    Baseline,
-    ablate,
-    ablation_variants,
-    check_baseline,
-    compare_with,
-    read_baseline,
-)
-from thumbindex.study.evaluate import (
-    RANKED_PASSAGES,
-    Abstention,
-    QuerySource,
-    ask_off_topic_both_ways,
-    check_labels,
-    evaluate_all,
-)
+from thumbindex.study.compare import check_baseline, compare_with, read_baseline
+from thumbindex.study.evaluate import RANKED_PASSAGES, QuerySource, check_labels, evaluate_all
 from thumbindex.study.from_links import check_source, held_queries, write_queries
 from thumbindex.study.measures import check_ids, write_run
 from thumbindex.study.queries import QuerySet, load_set
-from thumbindex.study.report import Findings, draw, record, tables, write_report
+from thumbindex.study.report import Findings, record, tables, write_report
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -87,13 +71,6 @@ def evaluate_queries(
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages a query.")
     ] = RANKED_PASSAGES,
-    ablate: Annotated[
-        bool,
-        typer.Option(
-            "--ablate",
-            help="Ask again with each stage switched, each retriever alone, each alternative.",
-        ),
-    ] = False,
     baseline: Annotated[
         Path | None,
         typer.Option(
@@ -102,15 +79,7 @@ def evaluate_queries(
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(
-            "--report", metavar="DIR", help="Write report.md, report.json and plots here."
-        ),
-    ] = None,
-    off_topic: Annotated[
-        Path | None,
-        typer.Option(
-            "--off-topic", metavar="FILE", help="Queries without an answer: can confidence tell?"
-        ),
+        typer.Option("--report", metavar="DIR", help="Write report.md and report.json here."),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -134,14 +103,18 @@ def evaluate_queries(
             check_baseline(earlier, sets)
 
     check(sets)  # before anything is opened: an index may have to be made
-    with _sources(
-        sets, chosen_here(opening), lambda which: open_for(ctx, which), with_vocabulary=ablate
-    ) as sources:
+    with _sources(sets, chosen_here(opening), lambda which: open_for(ctx, which)) as sources:
         if from_links:
             check([QuerySet(each.name, each.queries) for each in sources])
         if keep:
             write_queries(keep, [query for each in sources for query in each.queries])
-        findings = _find(sources, limit, earlier, ablate, off_topic)
+        with ProgressDisplay() as show:
+            evaluations = evaluate_all(sources, limit, show)
+        findings = Findings(
+            evaluations,
+            {each.name: _of_interest(each.library) for each in sources},
+            compare_with(earlier, evaluations) if earlier else (),
+        )
     if run:
         write_run(
             run,
@@ -154,45 +127,12 @@ def evaluate_queries(
                 {query: found for each in typed for query, found in each.run.items()},
             )
     if report:
-        try:
-            plots = draw(report, findings)
-        except UsageError as error:
-            say_error(str(error))
-            plots = ()
-        write_report(report, findings, plots)
+        write_report(report, findings)
     if as_json:
         print_json(record(findings))
     else:
         print_tables(tables(findings))
     return FOUND
-
-
-def _find(
-    sources: Sequence[QuerySource],
-    limit: int,
-    earlier: Baseline | None,
-    with_ablation: bool,
-    off_topic: Path | None,
-) -> Findings:
-    """Ask the sources and compare: with an earlier run, and with each setting changed."""
-    with ProgressDisplay() as show:
-        evaluations = evaluate_all(sources, limit, show)
-        effects: tuple[Ablation, ...] = ()
-        if with_ablation:
-            variants = ablation_variants(sources[0].library.config.query)
-            effects = ablate(sources, evaluations, variants, limit, show)
-    settings = {each.name: _of_interest(each.library) for each in sources}
-    refusals: dict[str, Abstention] = {}
-    if off_topic:
-        for each in sources:
-            refusals |= ask_off_topic_both_ways(each.library, each.name, each.queries, off_topic)
-    return Findings(
-        evaluations,
-        settings,
-        compare_with(earlier, evaluations) if earlier else (),
-        effects,
-        refusals,
-    )
 
 
 def _of_interest(library: Library) -> dict[str, Any]:
@@ -219,7 +159,6 @@ def _sources(
     sets: Sequence[QuerySet],
     opening: Opening,
     open_it: Callable[[Opening], Library],
-    with_vocabulary: bool = False,
 ) -> Iterator[tuple[QuerySource, ...]]:
     """Open what the sets are asked of, each library once, indexed and with its models: the folder
     of a set's name, else all folders together.
@@ -230,15 +169,11 @@ def _sources(
     with ExitStack() as opened:
 
         def ready(which: Opening) -> Library:
-            """Open and bring up to date; the settings are the caller's, whatever the index needed
-            to be opened with.
-            """
-            own = opened.enter_context(open_it(which))
-            library = own
-            if with_vocabulary:
-                library = opened.enter_context(open_it(WITH_VOCABULARY.over(which)))
-            _make_ready(library)
-            return library.answering_with(own.config.query)
+            library = opened.enter_context(open_it(which))
+            with ProgressDisplay() as show:
+                library.index(progress=show, after_others=True)
+            library.load_models()
+            return library
 
         libraries: dict[str, Library] = {}
         sources = []
@@ -261,9 +196,3 @@ def _sources(
                     "that only they answer count as 0."
                 )
         yield tuple(sources)
-
-
-def _make_ready(library: Library) -> None:
-    with ProgressDisplay() as show:
-        library.index(progress=show, after_others=True)
-    library.load_models()

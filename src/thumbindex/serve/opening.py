@@ -32,7 +32,7 @@ from thumbindex.config import (
 )
 from thumbindex.errors import ThumbindexError, UnknownFolderError, UsageError
 from thumbindex.process import caller
-from thumbindex.settings import Config, QuerySettings
+from thumbindex.settings import Config
 from thumbindex.text import one_line, without_password
 
 if TYPE_CHECKING:
@@ -121,11 +121,6 @@ class Opening:
 
 MayName = Mapping[Path, Callable[[str], bool]]
 """By folder, what tells whether a directory of its first level may be named."""
-
-WITH_VOCABULARY = Opening(
-    overrides=(f"query.skip={','.join(QuerySettings().with_stages('expand').skip)}",)
-)
-"""An index holds the vocabulary that `expand` needs only where it was opened with `expand` on."""
 
 
 def library_class() -> type[Library]:

@@ -1,28 +1,16 @@
-"""Compare evaluations: with an earlier run, with each setting changed (ablation), by the paired
-bootstrap over queries.
-"""
+"""Compare an evaluation with an earlier run, by the paired bootstrap over queries."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from thumbindex.config import settings
-from thumbindex.errors import ThumbindexError, UsageError
-from thumbindex.model import Progress
-from thumbindex.settings import STAGE_NAMES, QuerySettings
-from thumbindex.study.evaluate import (
-    RANKED_PASSAGES,
-    Evaluation,
-    QuerySource,
-    Show,
-    evaluate_all,
-    typed_name,
-)
+from thumbindex.errors import UsageError
+from thumbindex.study.evaluate import Evaluation, typed_name
 from thumbindex.study.measures import MAIN
 from thumbindex.study.queries import LabeledQuery, QuerySet, set_digest
 
@@ -97,122 +85,6 @@ def interval_of(values: Sequence[float], resamples: int = RESAMPLES) -> Interval
     )
     low, high = np.percentile(means, _PERCENTILES)
     return Interval(float(sample.mean()), float(low), float(high))
-
-
-_CONSTANTS = {"search_graph.direction": ("out", "in", "both")}
-"""The choices of a constant that no user sets, and that is measured all the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """A configuration with one thing changed, and what it takes for that: settings below `query`,
-    as `fuse.method` or `skip`.
-    """
-
-    name: str
-    changes: Mapping[str, Any]
-
-    def applied(self, query: QuerySettings) -> QuerySettings:
-        """Return the settings with the changes made."""
-        for key, value in self.changes.items():
-            table, _, name = key.rpartition(".")
-            if table:
-                changed = replace(getattr(query, table), **{name: value})
-                query = replace(query, **{table: changed})
-            else:
-                query = replace(query, **{name: value})
-        return query
-
-
-@dataclass(frozen=True, slots=True)
-class Ablation:
-    """What a variant does, against the configuration as it is; where it cannot be asked, why
-    not.
-    """
-
-    variant: Variant
-    evaluations: tuple[Evaluation, ...] = ()
-    difference: Difference | None = None
-    refusal: str = ""
-
-
-def ablation_variants(query: QuerySettings) -> tuple[Variant, ...]:
-    """Return every stage switched, every retriever alone, and every alternative of what has
-    choices, as the settings declare them.
-    """
-    switched = []
-    for each in STAGE_NAMES:
-        if query.runs(each):
-            variant = Variant(f"without {each}", {"skip": query.without_stages(each).skip})
-        else:
-            variant = Variant(f"with {each}", {"skip": query.with_stages(each).skip})
-        switched.append(variant)
-    retrievers = [each for each in STAGE_NAMES if each.startswith("search_")]
-    alone = [
-        Variant(f"{one} alone", {"skip": query.without_stages(*retrievers).with_stages(one).skip})
-        for one in retrievers
-    ]
-    declared = {
-        key.removeprefix("query."): each.choices
-        for key, each in settings().items()
-        if key.startswith("query.") and key.count(".") == 2
-    }
-    chosen = chain.from_iterable(
-        _alternatives(key, choices, query)
-        for key, choices in {**_CONSTANTS, **declared}.items()
-        if choices
-    )
-    return (*switched, *alone, *chosen)
-
-
-def ablate(
-    sources: Sequence[QuerySource],
-    evaluations: Sequence[Evaluation],
-    chosen: Sequence[Variant],
-    limit: int = RANKED_PASSAGES,
-    show: Show = lambda _: None,
-) -> tuple[Ablation, ...]:
-    """Ask the queries again with each variant; `evaluations` are those of the configuration as it
-    is.
-    """
-    effects = []
-    for number, variant in enumerate(chosen):
-        show(Progress("configurations", "ablation", number, len(chosen)))
-        effects.append(_effect(variant, sources, evaluations, limit))
-    show(Progress("configurations", "ablation", len(chosen), len(chosen)))
-    return tuple(effects)
-
-
-def _alternatives(key: str, choices: Sequence[str], query: QuerySettings) -> list[Variant]:
-    """Return a variant a choice that is not the present one; a stage that is off is switched on for
-    it.
-    """
-    table, _, name = key.partition(".")
-    others = [choice for choice in choices if choice != getattr(getattr(query, table), name)]
-    if query.runs(table):
-        return [Variant(f"{key}={choice}", {key: choice}) for choice in others]
-    return [
-        Variant(
-            f"with {table}, {name}={choice}", {"skip": query.with_stages(table).skip, key: choice}
-        )
-        for choice in others
-    ]
-
-
-def _effect(
-    variant: Variant, sources: Sequence[QuerySource], before: Sequence[Evaluation], limit: int
-) -> Ablation:
-    try:
-        after = evaluate_all([_varied(each, variant) for each in sources], limit, as_typed=False)
-    except ThumbindexError as error:
-        return Ablation(variant, refusal=str(error))
-    return Ablation(variant, after, compare_runs("ALL", main_values(before), main_values(after)))
-
-
-def _varied(source: QuerySource, variant: Variant) -> QuerySource:
-    return replace(
-        source, library=source.library.answering_with(variant.applied(source.library.config.query))
-    )
 
 
 def main_values(evaluations: Sequence[Evaluation]) -> list[float]:

@@ -1,239 +1,20 @@
-"""Evaluate: ask labeled queries, measure the rankings, and measure abstention."""
+"""Evaluate: ask labeled queries, and measure the rankings."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from thumbindex.errors import UsageError
 from thumbindex.model import IndexState, Passage, Progress
 from thumbindex.study.from_links import unseen
 from thumbindex.study.measures import Measured, RankedPassage, by_kind, measure_run, plain_path
-from thumbindex.study.queries import (
-    REWORDING,
-    LabeledQuery,
-    query_lines,
-    read_rewording,
-    rewording_of,
-    row_of,
-)
+from thumbindex.study.queries import LabeledQuery
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
-
-
-_KINDS = ("off-topic", "near-miss")
-"""About something else altogether, or about the right subject, but nothing that the documents
-say.
-"""
-
-THRESHOLDS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.55, 0.6, 0.7)
-"""Confidences for which it is counted what would be refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unanswerable:
-    """A query that has no answer in any of the corpora, or, as a near miss, in the one that it
-    belongs to.
-    """
-
-    id: str
-    query: str
-    kind: str
-    corpus: str = ""
-    also: tuple[str, ...] = ()  # as in LabeledQuery
-    passage: str = ""
-
-    @property
-    def rewording(self) -> dict[str, Any]:
-        """What is given beside the text, by the names of `Library.query`."""
-        return rewording_of(self.also, self.passage)
-
-    @property
-    def as_typed(self) -> Unanswerable:
-        """The query by its text alone."""
-        return replace(self, also=(), passage="")
-
-
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """What would be refused if everything below a confidence were."""
-
-    confidence: float
-    lost: float  # share of the queries whose first passage is right
-    refused: Mapping[str, float]  # share of those without an answer, by kind
-
-
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """The queries whose confidence is in a tenth of the scale."""
-
-    least: float
-    answerable: int
-    right: int  # of these, first passages that are labeled
-    unanswerable: int
-
-
-@dataclass(frozen=True, slots=True)
-class Abstention:
-    """How well confidence tells what can be answered from what cannot."""
-
-    # by kind: how often an answerable query is surer than one without an answer; 0.5 is chance
-    auc: Mapping[str, float]
-    # queries by kind, `answerable` first, then `right`, those whose first passage is
-    counts: Mapping[str, int]
-    thresholds: tuple[Threshold, ...]
-    reliability: tuple[Bin, ...]
-    confidence: Mapping[str, float]  # by query
-
-
-def load_unanswerable(path: Path, corpora: Sequence[str] = ()) -> tuple[Unanswerable, ...]:
-    """Read queries without an answer, one JSON object a line; near misses only of the named
-    corpora.
-
-    Raises UsageError with path and line.
-    """
-    found = []
-    for where, line in query_lines(path, "id, query and kind"):
-        row = row_of(
-            line,
-            where,
-            {"id": "text or a number", "query": "text", "kind": "text"},
-            {"corpus": "text", **REWORDING},
-        )
-        if row["kind"] not in _KINDS:
-            raise UsageError(
-                f"{where}: the kind {row['kind']!r} is none of {' and '.join(_KINDS)}: change it."
-            )
-        found.append(
-            Unanswerable(
-                str(row["id"]),
-                row["query"],
-                row["kind"],
-                row.get("corpus") or "",
-                *read_rewording(row, where),
-            )
-        )
-    return tuple(each for each in found if not each.corpus or each.corpus in corpora)
-
-
-def measure_abstention(
-    library: Library,
-    answerable: Sequence[LabeledQuery],
-    unanswerable: Sequence[Unanswerable],
-    progress: Callable[[int, int], None] | None = None,
-) -> Abstention:
-    """Ask everything, refusing nothing, and compare the confidences; the library has its vectors
-    and models ready.
-    """
-    settings = library.config.query
-    willing = library.answering_with(
-        replace(
-            settings, confidence=replace(settings.confidence, abstain=0.0, minimum_relevance=0.0)
-        )
-    )
-    everything: tuple[LabeledQuery | Unanswerable, ...] = (*answerable, *unanswerable)
-    asked = {_as_asked(each): each for each in everything}
-    confidence, first = {}, {}
-    for number, (key, each) in enumerate(asked.items(), start=1):
-        answer = willing.query(each.query, limit=1, **each.rewording)
-        confidence[key] = answer.confidence
-        first[key] = next((plain_path(found.path) for found in answer.passages), "")
-        if progress:
-            progress(number, len(asked))
-    sure = [confidence[_as_asked(each)] for each in answerable]
-    right = [
-        confidence[_as_asked(each)]
-        for each in answerable
-        if first[_as_asked(each)] in {plain_path(label.path) for label in each.relevant}
-    ]
-    by_kind = {
-        kind: [confidence[_as_asked(each)] for each in unanswerable if each.kind == kind]
-        for kind in _KINDS
-    }
-    unsure = {kind: values for kind, values in by_kind.items() if values}
-    counts = {kind: len(values) for kind, values in unsure.items()}
-    thresholds = []
-    for at in THRESHOLDS:
-        refused = {kind: below(values, at) for kind, values in unsure.items()}
-        thresholds.append(Threshold(at, below(right, at), refused))
-    all_unsure = [value for values in unsure.values() for value in values]
-    return Abstention(
-        {kind: auc(sure, values) for kind, values in unsure.items()},
-        {"answerable": len(sure), "right": len(right), **counts},
-        tuple(thresholds),
-        reliability(sure, right, all_unsure),
-        {text: value for (text, *_), value in confidence.items()},
-    )
-
-
-def _as_asked(query: LabeledQuery | Unanswerable) -> tuple[str, tuple[str, ...], str]:
-    return query.query, query.also, query.passage
-
-
-BINS = 10
-"""Parts of the scale for which it is counted how often the first passage is right."""
-
-
-def reliability(
-    sure: Sequence[float], right: Sequence[float], unsure: Sequence[float]
-) -> tuple[Bin, ...]:
-    """Count the confidences of answerable queries, of those with a right first passage, and of
-    queries without an answer, by bin.
-    """
-    answerable, correct, unanswerable = (
-        Counter(min(int(value * BINS), BINS - 1) for value in values)
-        for values in (sure, right, unsure)
-    )
-    return tuple(
-        Bin(at / BINS, answerable[at], correct[at], unanswerable[at])
-        for at in range(BINS)
-        if answerable[at] or unanswerable[at]
-    )
-
-
-def ask_off_topic(library: Library, answerable: Sequence[LabeledQuery], path: Path) -> Abstention:
-    """Measure against the queries of a file; its near misses count where they belong to one of the
-    library's folders.
-    """
-    folders = [name for name, _ in library.folders]
-    return measure_abstention(library, answerable, load_unanswerable(path, folders))
-
-
-def ask_off_topic_both_ways(
-    library: Library, name: str, answerable: Sequence[LabeledQuery], path: Path
-) -> dict[str, Abstention]:
-    """Measure a set like `ask_off_topic`, and as typed too where some query, with an answer or
-    without, has rewordings; by name.
-    """
-    unanswerable = load_unanswerable(path, [name for name, _ in library.folders])
-    found = {name: measure_abstention(library, answerable, unanswerable)}
-    if any(each.rewording for each in answerable) or any(each.rewording for each in unanswerable):
-        found[typed_name(name)] = measure_abstention(
-            library,
-            [each.as_typed for each in answerable],
-            [each.as_typed for each in unanswerable],
-        )
-    return found
-
-
-def auc(higher: Sequence[float], lower: Sequence[float]) -> float:
-    """Return how often one of the first values is above one of the second, ties as half (Mann &
-    Whitney 1947).
-    """
-    ordered = sorted(lower)
-    won = sum(bisect_left(ordered, value) + bisect_right(ordered, value) for value in higher)
-    return won / (2 * len(higher) * len(lower))
-
-
-def below(values: Sequence[float], threshold: float) -> float:
-    """Return the share of values below a threshold, 0 of none."""
-    return sum(value < threshold for value in values) / len(values) if values else 0.0
 
 
 LEAST_DOCUMENTS = 10
@@ -314,19 +95,18 @@ def evaluate(
     show: Show = lambda _: None,
     name: str = "queries",
     own: bool = False,
-    as_typed: bool = True,
 ) -> Evaluation:
     """Ask every query twice, as users do and for `limit` passages, and measure; the library has its
     vectors and models ready.
 
     The short question is timed and comes first, so that nothing is warm that a user would find
     cold. One that opens the index goes before and is not timed. Where some queries have rewordings,
-    all are asked as typed too, unless `as_typed` is False; which way comes first takes turns.
+    all are asked as typed too; which way comes first takes turns.
     """
     long = to_the_end(library)
     index = library.query(queries[0].query).index
     ways = [queries]
-    if as_typed and any(each.rewording for each in queries):
+    if any(each.rewording for each in queries):
         ways.append([each.as_typed for each in queries])
     asked: list[dict[str, Response]] = [{} for _ in ways]
     spent = [0.0 for _ in ways]
@@ -356,12 +136,10 @@ def evaluate_all(
     sources: Sequence[QuerySource],
     limit: int = RANKED_PASSAGES,
     show: Show = lambda _: None,
-    as_typed: bool = True,
 ) -> tuple[Evaluation, ...]:
     """Evaluate each source after the other."""
     return tuple(
-        evaluate(each.library, each.queries, limit, show, each.name, each.own, as_typed)
-        for each in sources
+        evaluate(each.library, each.queries, limit, show, each.name, each.own) for each in sources
     )
 
 

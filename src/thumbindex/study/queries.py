@@ -57,17 +57,13 @@ class LabeledQuery:
         """What is given beside the text, by the names of `Library.query`; nothing where it is asked
         as typed.
         """
-        return rewording_of(self.also, self.passage)
+        given = {"also": self.also, "passage": self.passage}
+        return {name: value for name, value in given.items() if value}
 
     @property
     def as_typed(self) -> LabeledQuery:
         """The query by its text alone."""
         return replace(self, also=(), passage="")
-
-
-def rewording_of(also: tuple[str, ...], passage: str) -> dict[str, Any]:
-    """Return those of the two that there are, by the names of `Library.query`."""
-    return ({"also": also} if also else {}) | ({"passage": passage} if passage else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,16 @@
-"""Report an evaluation: as JSON, as tables, as a Markdown page, and as plots; the door to
-matplotlib.
-"""
+"""Report an evaluation: as JSON, as tables, and as a Markdown page."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from thumbindex.errors import UsageError, install_with
-from thumbindex.study.compare import Ablation, Difference, compare_runs, interval_of
-from thumbindex.study.evaluate import Abstention, Evaluation, pooled, typed_name
+from thumbindex.errors import UsageError
+from thumbindex.study.compare import Difference, compare_runs
+from thumbindex.study.evaluate import Evaluation, pooled, typed_name
 from thumbindex.study.measures import MAIN, MEASURES
 from thumbindex.study.queries import set_digest
 from thumbindex.text import plural
@@ -20,14 +18,12 @@ from thumbindex.text import plural
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The sets that were asked, what changed since a baseline, and what each setting does."""
+    """The sets that were asked, and what changed since a baseline."""
 
     evaluations: tuple[Evaluation, ...]
     # by set: those that are not at their defaults
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     baseline: tuple[Difference, ...] = ()  # `ALL` first where there are several sets
-    effects: tuple[Ablation, ...] = ()
-    abstention: Mapping[str, Abstention] = field(default_factory=dict)  # by set
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +101,6 @@ def record(findings: Findings) -> dict[str, Any]:
         found["rewordings"] = [_rewording(each) for each in reworded]
     if findings.baseline:
         found["baseline"] = [_difference(each) for each in findings.baseline]
-    if findings.effects:
-        found["ablation"] = [_effect(each) for each in findings.effects]
-    if findings.abstention:
-        found["abstention"] = [
-            {"name": name, **asdict(each)} for name, each in findings.abstention.items()
-        ]
     return found
 
 
@@ -184,31 +174,11 @@ def _difference(each: Difference) -> dict[str, Any]:
     }
 
 
-def _effect(each: Ablation) -> dict[str, Any]:
-    effect = {
-        "name": each.variant.name,
-        "settings": {f"query.{key}": value for key, value in each.variant.changes.items()},
-    }
-    if each.difference is None:
-        return {**effect, "refusal": each.refusal}
-    sets = {one.name: round(one.scores["ALL"][MAIN], 4) for one in each.evaluations}
-    scores = {name: round(value, 4) for name, value in pooled(each.evaluations)[0]["ALL"].items()}
-    return {
-        **effect,
-        "scores": scores,
-        "sets": sets,
-        **_cost(each.evaluations),
-        "difference": _difference(each.difference),
-    }
-
-
 _COST = ("p50 ms", "p95 ms", "tokens")
 _CHANGE = ("difference", "95 % interval", "verdict")
 
 _BESIDE = ("S@1", "sec@1", "sec@3")
-"""Measures of a changed setting beside the main one: nothing else is looked at while a setting is
-chosen.
-"""
+"""Measures that are shown as typed and with rewordings, beside the main one."""
 
 _MISSING = "-"
 
@@ -228,8 +198,8 @@ def tables(findings: Findings) -> tuple[ReportTable, ...]:
     return tuple(_tables(findings))
 
 
-def render_markdown(findings: Findings, plots: Sequence[tuple[str, Path]] = ()) -> str:
-    """Return the page; `plots` are titles and files that lie beside it."""
+def render_markdown(findings: Findings) -> str:
+    """Return the page."""
     parts = [
         "# Evaluation",
         "",
@@ -240,21 +210,17 @@ def render_markdown(findings: Findings, plots: Sequence[tuple[str, Path]] = ()) 
     ]
     for table in tables(findings):
         parts += ["", f"## {table.title}", "", *_lines(table)]
-    for title, path in plots:
-        parts += ["", f"![{title}]({path.name})"]
     return "\n".join(parts) + "\n"
 
 
-def write_report(
-    folder: Path, findings: Findings, plots: Sequence[tuple[str, Path]] = ()
-) -> tuple[Path, Path]:
-    """Write `report.md` and `report.json` into an existing folder and return their paths.
+def write_report(folder: Path, findings: Findings) -> None:
+    """Write `report.md` and `report.json` into an existing folder.
 
     Raises UsageError where that cannot be.
     """
     page, data = folder / "report.md", folder / "report.json"
     try:
-        page.write_text(render_markdown(findings, plots), encoding="utf-8")
+        page.write_text(render_markdown(findings), encoding="utf-8")
         data.write_text(
             json.dumps(record(findings), ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
         )
@@ -263,7 +229,6 @@ def write_report(
             f"{folder}: the report cannot be written ({error.strerror}): name another folder "
             "with --report."
         ) from error
-    return page, data
 
 
 def verdict_of(difference: Difference) -> str:
@@ -280,13 +245,6 @@ def _tables(findings: Findings) -> Iterator[ReportTable]:
         yield _as_typed_and_with(each)
     if findings.baseline:
         yield _since(findings.baseline)
-    if findings.effects:
-        yield _by_setting(findings)
-        if len(findings.evaluations) > 1:
-            yield _by_setting_and_set(findings)
-    for name, measured in findings.abstention.items():
-        yield _by_threshold(name, measured)
-        yield _by_bin(name, measured)
 
 
 def _by_set(evaluations: Sequence[Evaluation]) -> ReportTable:
@@ -369,87 +327,6 @@ def _since(baseline: Sequence[Difference]) -> ReportTable:
     )
 
 
-def _by_setting(findings: Findings) -> ReportTable:
-    default = ("as configured", *_effect_cells(findings.evaluations, ("", "", "")))
-    rows = [
-        (each.variant.name, *_effect_cells(each.evaluations, _change(each.difference)))
-        for each in findings.effects
-        if each.difference
-    ]
-    notes = [
-        f"{each.variant.name} was not asked: {each.refusal}"
-        for each in findings.effects
-        if each.refusal
-    ]
-    columns = ("configuration", MAIN, *_CHANGE, *_BESIDE, *_COST)
-    return ReportTable("Each setting alone", columns, (default, *rows), tuple(notes))
-
-
-def _by_setting_and_set(findings: Findings) -> ReportTable:
-    asked = [
-        ("as configured", findings.evaluations),
-        *((each.variant.name, each.evaluations) for each in findings.effects if each.difference),
-    ]
-    rows = tuple(
-        (name, *(f"{each.scores['ALL'][MAIN]:.3f}" for each in evaluations))
-        for name, evaluations in asked
-    )
-    return ReportTable(
-        f"Each setting alone, {MAIN} by set",
-        ("configuration", *(each.name for each in findings.evaluations)),
-        rows,
-    )
-
-
-def _by_threshold(name: str, measured: Abstention) -> ReportTable:
-    rows = [
-        (
-            f"below {each.confidence:.2f}",
-            f"{each.lost:.3f}",
-            *(f"{each.refused[kind]:.3f}" for kind in measured.auc),
-        )
-        for each in measured.thresholds
-    ]
-    notes = [
-        (
-            f"AUC of confidence, {measured.counts['answerable']} answerable against "
-            f"{measured.counts[k]} {k}: {a:.4f}"
-        )
-        for k, a in measured.auc.items()
-    ]
-    columns = ("confidence", "right", *measured.auc)
-    return ReportTable(f"{name}: what is below a confidence", columns, tuple(rows), tuple(notes))
-
-
-def _by_bin(name: str, measured: Abstention) -> ReportTable:
-    """Return how often the first passage is right where an answer is so sure: the reliability
-    curve.
-    """
-    share = [
-        f"{each.right / each.answerable:.3f}" if each.answerable else _MISSING
-        for each in measured.reliability
-    ]
-    rows = [
-        (f"{each.least:.1f} and more", f"{each.answerable:,}", one, f"{each.unanswerable:,}")
-        for each, one in zip(measured.reliability, share, strict=True)
-    ]
-    return ReportTable(
-        f"{name}: reliability",
-        ("confidence", "answerable", "first passage right", "without an answer"),
-        tuple(rows),
-    )
-
-
-def _effect_cells(evaluations: Sequence[Evaluation], change: Sequence[str]) -> tuple[str, ...]:
-    means = pooled(evaluations)[0]["ALL"]
-    return (
-        _cell(means, MAIN),
-        *change,
-        *(_cell(means, name) for name in _BESIDE),
-        *_cost_cells(evaluations),
-    )
-
-
 def _quality(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
     scores, counts = pooled(evaluations)
     return (f"{counts['ALL']:,}", *_cells(scores["ALL"]))
@@ -505,178 +382,3 @@ def _lines(table: ReportTable) -> Iterator[str]:
 
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
-
-
-# ------------------------------------------------------------------ plots
-
-_DPI = 120
-
-_PLOT_WIDTH = 8.0  # inches, like what follows
-_PLOT_HEIGHT = 4.5
-_PLOT_ROW = 0.26
-
-BLUE, ORANGE, GREEN, GRAY = "#0072b2", "#d55e00", "#009e73", "#999999"
-"""Told apart by people who see colors in any way (Okabe & Ito 2008)."""
-
-Point = tuple[str, float, float]
-"""A name, milliseconds, and the main measure."""
-
-
-def draw(folder: Path, findings: Findings) -> tuple[tuple[str, Path], ...]:
-    """Draw what there is to draw into an existing folder; return titles and files.
-
-    Raises UsageError where matplotlib is not installed.
-    """
-    drawings: list[tuple[str, str, Callable[[Any, Findings], None]]] = [
-        ("Quality by kind", "by-kind.png", _plot_by_kind)
-    ]
-    if _shown(findings):
-        drawings.append(("What each setting does", "ablation.png", _waterfall))
-    drawings.append(("Quality against latency", "latency.png", _against_latency))
-    return tuple(
-        (title, _drawn(folder / name, title, findings, drawing))
-        for title, name, drawing in drawings
-    )
-
-
-def _drawn(
-    path: Path, title: str, findings: Findings, drawing: Callable[[Any, Findings], None]
-) -> Path:
-    try:
-        # an extra; not pyplot: it keeps a state for the whole process and looks for a screen
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UsageError(
-            f"The plots are left out, since matplotlib is not installed: {install_with('plots')}."
-        ) from error
-    rows = len(_shown(findings)) if drawing is _waterfall else 0
-    figure = Figure(
-        figsize=(_PLOT_WIDTH, max(_PLOT_HEIGHT, _PLOT_ROW * rows)), layout="constrained"
-    )
-    axes = figure.add_subplot()
-    axes.set_title(title)
-    drawing(axes, findings)
-    try:
-        figure.savefig(path, dpi=_DPI)
-    except OSError as error:
-        raise UsageError(
-            f"{path}: the plot cannot be written ({error.strerror}): name another folder with "
-            "--report."
-        ) from error
-    return path
-
-
-def _plot_by_kind(axes: Any, findings: Findings) -> None:
-    """Draw a bar a kind, with the interval of its mean: few queries say little."""
-    groups: dict[str, list[float]] = {}
-    for each in findings.evaluations:
-        for query in each.queries:
-            groups.setdefault(query.kind, []).append(each.measured[query.id][MAIN])
-    names = sorted(groups)
-    intervals = [interval_of(groups[name]) for name in names]
-    spans = [
-        [each.mean - each.low for each in intervals],
-        [each.high - each.mean for each in intervals],
-    ]
-    axes.bar(
-        range(len(names)),
-        [each.mean for each in intervals],
-        yerr=spans,
-        color=BLUE,
-        ecolor=GRAY,
-        capsize=3,
-    )
-    axes.set_xticks(
-        range(len(names)),
-        [f"{name}\nn = {len(groups[name])}" for name in names],
-        rotation=30,
-        ha="right",
-    )
-    axes.set_ylim(0, 1.05)
-    axes.set_ylabel(f"{MAIN}, with its 95 % interval")
-
-
-def _waterfall(axes: Any, findings: Findings) -> None:
-    """Draw a bar a variant, from the configuration as it is to where the variant gets, largest loss
-    first; colored where it is no noise.
-    """
-    shown = [(each, each.difference.interval) for each in _shown(findings) if each.difference]
-    shown.sort(key=lambda pair: pair[1].mean, reverse=True)
-    effects, intervals = [effect for effect, _ in shown], [interval for _, interval in shown]
-    start = pooled(findings.evaluations)[0]["ALL"][MAIN]
-    colors = [
-        GRAY if not each.certain else GREEN if each.mean > 0 else ORANGE for each in intervals
-    ]
-    spans = [
-        [each.mean - each.low for each in intervals],
-        [each.high - each.mean for each in intervals],
-    ]
-    axes.barh(
-        range(len(effects)),
-        [each.mean for each in intervals],
-        left=start,
-        xerr=spans,
-        color=colors,
-        ecolor="#555555",
-        capsize=2,
-    )
-    axes.axvline(start, color="black", linewidth=0.8)
-    axes.set_yticks(range(len(effects)), [each.variant.name for each in effects], fontsize=8)
-    axes.set_ylim(-0.7, len(effects) - 0.3)
-    axes.set_xlabel(
-        f"{MAIN}; the line is the configuration as it is, gray what lies within the noise"
-    )
-
-
-def _against_latency(axes: Any, findings: Findings) -> None:
-    """Draw a point a configuration, a point a set where there is one configuration; named where
-    nothing is both better and faster.
-    """
-    here = "as configured"
-    if len(findings.evaluations) <= 1 and not findings.effects:
-        here = findings.evaluations[0].name
-    points = [_point(here, findings.evaluations)]
-    points += [_point(each.variant.name, each.evaluations) for each in _shown(findings)]
-    if not findings.effects and len(findings.evaluations) > 1:
-        points += [_point(each.name, [each]) for each in findings.evaluations]
-    best = undominated(points) if findings.effects else points
-    named = list(dict.fromkeys([points[0], *best]))
-    axes.scatter(
-        [ms for _, ms, _ in points],
-        [value for *_, value in points],
-        color=[BLUE if each in named else GRAY for each in points],
-        s=18,
-    )
-    axes.scatter(*points[0][1:], color=ORANGE, s=36)
-    # by turns above and below: neighbors on the front are often close
-    for number, (name, ms, value) in enumerate(named):
-        axes.annotate(
-            name,
-            (ms, value),
-            xytext=(4, 5 if number % 2 else -11),
-            textcoords="offset points",
-            fontsize=8,
-        )
-    axes.margins(y=0.15)
-    axes.set_xlabel("p50 of an answer as users get it, milliseconds")
-    axes.set_ylabel(MAIN)
-
-
-def undominated(points: Sequence[Point]) -> list[Point]:
-    """Return the points than which none is both better and faster, the slowest of them first."""
-    best: list[Point] = []
-    for each in sorted(points, key=lambda point: (point[1], -point[2])):
-        if not best or each[2] > best[-1][2]:
-            best.append(each)
-    return best[::-1]
-
-
-def _point(name: str, evaluations: Sequence[Evaluation]) -> Point:
-    return name, cost_of(evaluations).p50, pooled(evaluations)[0]["ALL"][MAIN]
-
-
-def _shown(findings: Findings) -> list[Ablation]:
-    """Return the variants that found anything: one that found nothing would squeeze all others into
-    a corner.
-    """
-    return [each for each in findings.effects if each.difference and each.difference.after > 0]
