@@ -297,7 +297,7 @@ def test_the_same_query_gives_the_same_answer_twice(library, vault, tmp_path):
     [
         ({"text": " "}, "empty"),
         ({"text": "x" * 10_001}, "10,000"),
-        ({"limit": 0}, "at least 1"),
+        ({"limit": 0}, "from 1 to 100"),
         ({"path": ["!code.md"]}, "!code.md"),
         ({"path": ["/"]}, "matches no document"),
     ],

@@ -11,6 +11,7 @@ from typer.main import get_command
 
 from thumbindex.config import settings
 from thumbindex.library import Library
+from thumbindex.model import Asking
 from thumbindex.serve.cli import app
 from thumbindex.serve.replies import TEMPLATE
 from thumbindex.serve.tools import TOOLS
@@ -85,6 +86,7 @@ def test_the_command_that_says_why_filters_as_the_one_that_asks_does() -> None:
 )
 def test_the_library_takes_what_the_tool_takes(method: str, tool: str) -> None:
     taken = set(inspect.signature(getattr(Library, method)).parameters)
+    taken |= Asking.__optional_keys__ if "asked" in taken else set()
     # the question: in Python a word for what it is, since the method has the other one
     spelled = {"query": "text"}
     # methods of their own, a client's window

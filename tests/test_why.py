@@ -160,7 +160,7 @@ def test_filters_that_keep_a_note_out_are_named(library: Library) -> None:
         == "the filter `tag` asks for soft; its tags: none"
     )
     assert (
-        library.why("fruit/apples.md", "apples", glob=["drafts/**"]).reason
+        library.why("fruit/apples.md", "apples", path=["drafts/**"]).reason
         == "the filter `path` does not match it: drafts/**"
     )
 

@@ -5,15 +5,14 @@ Importing this module imports LlamaIndex.
 
 from __future__ import annotations
 
-from datetime import date
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 from urllib.parse import quote
 
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from thumbindex.library import Library
-from thumbindex.model import Passage
+from thumbindex.model import Asking, Passage
 from thumbindex.settings import LONGEST_PHRASING, MOST_REWORDINGS
 
 _HIDDEN = [
@@ -29,52 +28,28 @@ _HIDDEN = [
 """Kept from the model that answers: the citation says it all in one line."""
 
 
-class Narrowing(TypedDict, total=False):
-    """What narrows each query, as in `Library.query`."""
-
-    limit: int
-    folder: tuple[str, ...]
-    path: tuple[str, ...]
-    tag: tuple[str, ...]
-    since: date
-    until: date
-
-
-class Phrasings(TypedDict):
-    """Other words for a query, as in `Library.query`."""
-
-    also: tuple[str, ...]
-    passage: str
-
-
 # LlamaIndex is not followed by mypy
 class ThumbindexRetriever(BaseRetriever):  # type: ignore[misc]
     """Retrieves cited passages from a library; where it finds no answer, no node."""
 
     def __init__(
-        self, library: Library, *, callback_manager: Any = None, **narrowing: Unpack[Narrowing]
+        self, library: Library, *, callback_manager: Any = None, **asking: Unpack[Asking]
     ) -> None:
         self._library = library
-        self._narrowing = narrowing
+        self._asking = asking
         super().__init__(callback_manager=callback_manager)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        found = self._library.query(
-            query_bundle.query_str, **phrasings_of(query_bundle), **self._narrowing
-        )
-        return [as_node(passage) for passage in found.passages]
-
-
-def phrasings_of(query_bundle: QueryBundle) -> Phrasings:
-    """Return what is to be embedded beside a query, as HyDE has it: an answer as it might read,
-    then rewordings.
-    """
-    others = [
-        text[:LONGEST_PHRASING]
-        for text in query_bundle.custom_embedding_strs or ()
-        if text != query_bundle.query_str
-    ]
-    return {"passage": others[0] if others else "", "also": tuple(others[1 : 1 + MOST_REWORDINGS])}
+        # what is to be embedded beside a query, as HyDE has it: an answer as it might read, then
+        # rewordings
+        passage, *also = [
+            text[:LONGEST_PHRASING]
+            for text in query_bundle.custom_embedding_strs or ()
+            if text != query_bundle.query_str
+        ] or [""]
+        asking: Asking = {**self._asking, "passage": passage, "also": also[:MOST_REWORDINGS]}
+        found = self._library.query(query_bundle.query_str, **asking)
+        return [as_node(each) for each in found.passages]
 
 
 def as_node(passage: Passage) -> NodeWithScore:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, NewType
+from typing import Any, Literal, NamedTuple, NewType, TypedDict, Unpack
 
-from thumbindex.text import address_of, line_range, one_line, text_digest
+from thumbindex.errors import UsageError
+from thumbindex.settings import LONGEST_PHRASING, LONGEST_QUERY, MOST_REWORDINGS
+from thumbindex.text import address_of, line_range, one_line, replace_surrogates, text_digest
 
 DocumentId = NewType("DocumentId", int)
 """A document's position in one snapshot (documents sorted by folder, then path): valid in that
@@ -261,6 +263,56 @@ class Changes:
 # ------------------------------------------------------------------ what is asked and found
 
 
+MOST_PASSAGES = 100
+"""The most passages of an answer: more is a listing."""
+
+
+def read_whole_number(name: str, given: int | str, least: int, most: int) -> int:
+    """Return a whole number as it is given or typed. Raises UsageError."""
+    written = str(given)
+    if (
+        not (written.isascii() and written.isdigit())
+        or len(written) > len(str(most))
+        or not least <= int(written) <= most
+    ):
+        raise UsageError(f"{name} is {given!r}: give a whole number from {least:,} to {most:,}.")
+    return int(written)
+
+
+def read_limit(given: int | str) -> int:
+    """Return how many passages or notes are asked for. Raises UsageError."""
+    return read_whole_number("limit", given, 1, MOST_PASSAGES)
+
+
+def read_day(name: str, given: date | str | None) -> date | None:
+    """Return a day as it is given or typed, None for nothing. Raises UsageError."""
+    if not given or isinstance(given, date):
+        return given or None
+    try:
+        return date.fromisoformat(given)
+    except ValueError as error:
+        raise UsageError(f"{name} is {given!r}: write a date as 2026-01-31.") from error
+
+
+class Narrowing(TypedDict, total=False):
+    """What narrows a search or a list, as callers give it; a day may be typed (`2026-01-31`)."""
+
+    folder: Sequence[str] | None
+    path: Sequence[str] | None
+    tag: Sequence[str] | None
+    since: date | str | None
+    until: date | str | None
+    without: Sequence[str] | None
+
+
+class Asking(Narrowing, total=False):
+    """What may be given beside the text of a query."""
+
+    also: Sequence[str] | None
+    passage: str | None
+    limit: int | str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Filters:
     """What narrows a search; applied inside every retriever. Empty means everything."""
@@ -273,6 +325,31 @@ class Filters:
     without: tuple[str, ...] = ()  # paths of documents that are left out
     # folder and path of documents that may not be shown as their files are now
     hidden: frozenset[tuple[str, str]] = frozenset()
+
+    @classmethod
+    def of(cls, **given: Unpack[Narrowing]) -> Filters:
+        """Read and check filters. Raises UsageError for those that nothing can meet."""
+        since, until = read_day("since", given.get("since")), read_day("until", given.get("until"))
+        if since and until and since > until:
+            raise UsageError(
+                f"since {since} is later than until {until}: no day lies between them."
+            )
+        globs = tuple(glob.removeprefix("./") for glob in given.get("path") or ())
+        for glob in globs:
+            if not glob.strip("/ ") or glob.startswith("!"):
+                raise UsageError(
+                    f"path {glob!r} matches no document: give a glob such as guides/** or *.md."
+                )
+        folder, tag = tuple(given.get("folder") or ()), tuple(given.get("tag") or ())
+        return cls(folder, globs, tag, since, until, tuple(given.get("without") or ()))
+
+    def given(self) -> list[tuple[str, str]]:
+        """Return each filter that a caller gave, by its name."""
+        several = [
+            (name, each) for name in ("folder", "tag", "path") for each in getattr(self, name)
+        ]
+        days = (("since", self.since), ("until", self.until))
+        return several + [(name, day.isoformat()) for name, day in days if day]
 
 
 FilterField = Literal["tag", "path", "file", "title", "words"]
@@ -305,11 +382,48 @@ class Query:
     """A question as it was asked."""
 
     text: str
-    limit: int = 5
+    limit: int = 5  # 0 for the setting `query.limit`
     filters: Filters = field(default_factory=Filters)
     also: tuple[str, ...] = ()  # rewordings by the one who asks: searched beside it
     # how an answer might read: searched beside it, and no evidence that there is one
     passage: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        *,
+        also: Sequence[str] | None = None,
+        passage: str | None = None,
+        limit: int | str | None = None,
+        **narrowing: Unpack[Narrowing],
+    ) -> Query:
+        """Read and check a query. Raises UsageError for one that cannot be asked."""
+        text, passage = replace_surrogates(text), replace_surrogates(passage or "")
+        also = tuple(map(replace_surrogates, also or ()))
+        if not text.strip():
+            raise UsageError("The query is empty: say what to look for.")
+        if len(text) > LONGEST_QUERY:
+            raise UsageError(
+                f"The query has {len(text):,} characters, more than {LONGEST_QUERY:,} characters: "
+                "ask for less."
+            )
+        if len(also) > MOST_REWORDINGS:
+            raise UsageError(
+                f"also has {len(also)} rewordings, more than {MOST_REWORDINGS}: give the best of "
+                "them."
+            )
+        for name, other in (
+            *(("A rewording in also", each) for each in also),
+            ("The passage", passage),
+        ):
+            if len(other) > LONGEST_PHRASING:
+                raise UsageError(
+                    f"{name} has {len(other):,} characters, more than {LONGEST_PHRASING:,}: a "
+                    "sentence or two will do."
+                )
+        most = 0 if limit is None else read_limit(limit)
+        return cls(text, most, Filters.of(**narrowing), also, passage)
 
 
 @dataclass(frozen=True, slots=True)

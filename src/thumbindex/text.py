@@ -447,6 +447,14 @@ def _seen(match: re.Match[str]) -> str:
 # ------------------------------------------------------------------ as a person reads it
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def replace_surrogates(text: str) -> str:
+    """Return a text that can be written as UTF-8: bytes that are none become U+FFFD."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
 def one_line(text: str) -> str:
     """Return a name, heading or reason as part of one line, without what hides or turns text."""
     if text.isascii() and text.isprintable():

@@ -296,10 +296,10 @@ def test_a_query_waits_for_a_writers_pass_and_finds_what_is_new(
     ("arguments", "says"),
     [
         (("query", " "), "The query is empty"),
-        (("query", "x", "--since", "soon"), "--since soon: not a date"),
+        (("query", "x", "--since", "soon"), "since is 'soon': write a date as 2026-01-31"),
         (("query", "x", "--set", "query.limt=3"), "did you mean `query.limit`"),
         (("query", "x", "--folder", "/nowhere"), "/nowhere"),
-        (("query", "x", "--limit", "0"), "--limit"),
+        (("query", "x", "--limit", "0"), "limit is 0: give a whole number from 1 to 100"),
         (("query",), "QUERY"),
     ],
 )

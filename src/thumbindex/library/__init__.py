@@ -13,7 +13,7 @@ from functools import cached_property, partial, wraps
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from thumbindex.config import configured_roots, load_config, real_folder
 from thumbindex.corpus.walk import unmatched_globs
@@ -33,8 +33,6 @@ from thumbindex.index.writer import Writer
 from thumbindex.library.answering import (
     Turns,
     answer,
-    checked,
-    checked_filters,
     folder_state,
     marked,
 )
@@ -97,6 +95,7 @@ from thumbindex.library.status import status_of
 from thumbindex.library.why import why
 from thumbindex.model import (
     Answer,
+    Asking,
     BrokenLinks,
     Cluster,
     DatabaseStatus,
@@ -109,6 +108,7 @@ from thumbindex.model import (
     IndexReport,
     IndexState,
     Judgment,
+    Narrowing,
     NoteList,
     NoteMap,
     NotePage,
@@ -452,26 +452,22 @@ class Library:
 
     def query(
         self,
-        text: str,
+        text: str | Query,
         *,
-        also: Sequence[str] = (),
-        passage: str = "",
-        limit: int | None = None,
-        folder: Sequence[str] = (),
-        path: Sequence[str] = (),
-        tag: Sequence[str] = (),
-        since: date | None = None,
-        until: date | None = None,
-        without: Sequence[str] = (),
         wait_fresh: float = 0.0,
         explain: bool = False,
         progress: Callable[[Progress], None] | None = None,
         interrupted: Callable[[], bool] = lambda: False,
         attended: Callable[[], bool] = lambda: False,
+        **asked: Unpack[Asking],
     ) -> Answer:
         """Answer from what is indexed now; indexes nothing.
 
-        Documents at the paths `without` are left out, and so is what is found through them.
+            library.query("who decided?", limit=3, path=["plans/**"], since="2026-01-31")
+
+        `also` and `passage` are other words for the question, and `folder`, `path`, `tag`, `since`
+        and `until` narrow it. Documents at the paths `without` are left out, and so is what is
+        found through them.
 
         With `wait_fresh` (seconds, at most 60) whoever indexes is waited for until the words of all
         that is on disk now can be searched; the answer comes when the time is up or `interrupted`
@@ -480,14 +476,16 @@ class Library:
         question of which `interrupted` says so when its turn has come is not searched for, and the
         answer is empty. With `explain` each passage says how it came to its place.
         """
-        self._known(folder)
-        limit = self.config.query.limit if limit is None else limit
-        filters = Filters(tuple(folder), tuple(path), tuple(tag), since, until, tuple(without))
-        query = checked(Query(text, limit, filters, tuple(also), passage))
+        query = self._asked(text, asked)
         wait = checked_wait(wait_fresh)
-        readers = [reader for reader in self._readers if not folder or reader.folder.name in folder]
         freshness = (
-            wait_until_fresh(readers, wait, progress or (lambda _: None), interrupted, attended)
+            wait_until_fresh(
+                self._named(query.filters.folder),
+                wait,
+                progress or (lambda _: None),
+                interrupted,
+                attended,
+            )
             if wait
             else None
         )
@@ -495,13 +493,24 @@ class Library:
             self.refresh()
         self._models_for_query()
         with self._turns:
-            asked = () if interrupted() and not wait else self._readers
+            readers = () if interrupted() and not wait else self._readers
             found = self.in_one_moment(
                 lambda: answer(
-                    query, asked, self.config.query, self._embedder, self._reranker, explain=explain
+                    query,
+                    readers,
+                    self.config.query,
+                    self._embedder,
+                    self._reranker,
+                    explain=explain,
                 )
             )
         return replace(found, freshness=freshness)
+
+    def _asked(self, text: str | Query, asked: Asking) -> Query:
+        """Return a query as it is asked of these folders. Raises UsageError."""
+        query = text if isinstance(text, Query) else Query.of(text, **asked)
+        self._named(query.filters.folder)
+        return replace(query, limit=query.limit or self.config.query.limit)
 
     @at_one_moment
     def marked(self, found: Answer) -> Answer:
@@ -510,73 +519,41 @@ class Library:
         """
         return marked(found, self._readers)
 
-    def why(
-        self,
-        path: str,
-        text: str,
-        *,
-        also: Sequence[str] = (),
-        passage: str = "",
-        limit: int | None = None,
-        folder: Sequence[str] = (),
-        glob: Sequence[str] = (),
-        tag: Sequence[str] = (),
-        since: date | None = None,
-        until: date | None = None,
-    ) -> Why:
-        """Tell why a note (`path#heading` too) is, or is not, among the answers to a question with
-        this limit and these filters.
+    def why(self, note: str, text: str | Query, /, **asked: Unpack[Asking]) -> Why:
+        """Tell why a note (`path#heading` too) is, or is not, among the answers to a question.
 
-        `glob` is what `query` takes as `path`. Indexes nothing, and takes longer than the question:
+            library.why("plans.md", "who decided?", tag=["project"])
+
+        The question is given as to `query`. Indexes nothing, and takes longer than the question:
         retrievers are asked again without limits.
         """
-        self._known(folder)
-        limit = self.config.query.limit if limit is None else limit
-        query = checked(
-            Query(
-                text,
-                limit,
-                Filters(tuple(folder), tuple(glob), tuple(tag), since, until),
-                tuple(also),
-                passage,
-            )
-        )
+        query = self._asked(text, asked)
         self._models_for_query()
         engines = (self.config.query, self._embedder, self._reranker)
         with self._turns:
-            return self.in_one_moment(partial(why, path, query, self._readers, *engines))
+            return self.in_one_moment(partial(why, note, query, self._readers, *engines))
 
     @at_one_moment
     def listing(
-        self,
-        *,
-        folder: Sequence[str] = (),
-        path: Sequence[str] = (),
-        tag: Sequence[str] = (),
-        since: date | None = None,
-        until: date | None = None,
+        self, filters: Filters | None = None, /, **narrowing: Unpack[Narrowing]
     ) -> NoteList:
-        """List the notes that filters (those of `query`) let through, the newest first, without a
-        question; indexes nothing.
-        """
-        self._known(folder)
-        filters = checked_filters(Filters((), tuple(path), tuple(tag), since, until))
-        return list_notes(
-            filters,
-            [reader for reader in self._readers if not folder or reader.folder.name in folder],
-        )
+        """List the notes that filters (those of `query`) let through, the newest first."""
+        filters = filters or Filters.of(**narrowing)
+        return list_notes(replace(filters, folder=()), self._named(filters.folder))
 
     @at_one_moment
-    def orphans(self, *, path: Sequence[str] = (), tag: Sequence[str] = ()) -> NoteList:
+    def orphans(self, **narrowing: Unpack[Narrowing]) -> NoteList:
         """List the notes that no other note links to, of those that filters let through, the newest
         first.
         """
-        return list_orphans(checked_filters(Filters((), tuple(path), tuple(tag))), self._readers)
+        filters = Filters.of(**narrowing)
+        return list_orphans(replace(filters, folder=()), self._named(filters.folder))
 
     @at_one_moment
-    def broken(self, *, path: Sequence[str] = (), tag: Sequence[str] = ()) -> BrokenLinks:
+    def broken(self, **narrowing: Unpack[Narrowing]) -> BrokenLinks:
         """List the links to no note, in the notes that filters let through."""
-        return list_broken(checked_filters(Filters((), tuple(path), tuple(tag))), self._readers)
+        filters = Filters.of(**narrowing)
+        return list_broken(replace(filters, folder=()), self._named(filters.folder))
 
     @at_one_moment
     def read(
@@ -709,9 +686,8 @@ class Library:
         """Open the indexes, of some folders or of all, as they are now: what another process has
         written meanwhile is found.
         """
-        for reader in self._readers:
-            if not folder or reader.folder.name in folder:
-                reader.refresh()
+        for reader in self._named(folder):
+            reader.refresh()
 
     @at_one_moment
     def news(self) -> News:
@@ -788,7 +764,6 @@ class Library:
         """
         from thumbindex.library.map import note_map  # only where one is asked for
 
-        self._known([folder])
         return next(note_map(reader) for reader in self._within(folder))
 
     def lay_out(
@@ -807,11 +782,10 @@ class Library:
         """
         from thumbindex.library.map import lay_out  # as above
 
-        self._known(folder)
-        chosen = [reader for reader in self._readers if not folder or reader.folder.name in folder]
         # each of them, not only up to the first that was laid out
         laid_out = [
-            lay_out(reader, interrupted, is_asked=is_asked, is_first=is_first) for reader in chosen
+            lay_out(reader, interrupted, is_asked=is_asked, is_first=is_first)
+            for reader in self._named(folder)
         ]
         return any(laid_out)
 
@@ -828,10 +802,8 @@ class Library:
         """Keep today's size of the indexes, once a day."""
         from thumbindex.library.growth import keep_growth  # as above
 
-        self._known(folder)
-        for reader in self._readers:
-            if not folder or reader.folder.name in folder:
-                keep_growth(reader, date.today())
+        for reader in self._named(folder):
+            keep_growth(reader, date.today())
 
     @at_one_moment
     def states(self) -> Mapping[str, IndexState]:
@@ -849,16 +821,15 @@ class Library:
         return found
 
     def _within(self, folder: str | None) -> tuple[Reader, ...]:
-        if folder is None:
-            return self._readers
-        return tuple(r for r in self._readers if r.folder.name in self._known([folder]))
+        return tuple(self._named([] if folder is None else [folder]))
 
-    def _known(self, folders: Sequence[str]) -> Sequence[str]:
+    def _named(self, folders: Sequence[str]) -> list[Reader]:
+        """Return some folders, all of them where none is named. Raises UnknownFolderError."""
         names = [reader.folder.name for reader in self._readers]
         for folder in folders:
             if folder not in names:
                 raise UnknownFolderError(f"No folder {folder!r} here: there is {', '.join(names)}.")
-        return folders
+        return [each for each in self._readers if not folders or each.folder.name in folders]
 
     # ----------------------------------------------- duplicates, and what the owner decides of them
 
@@ -921,8 +892,7 @@ class Library:
         return [reader for reader in chosen if not reader.is_published]
 
     def _with_index(self, folder: Sequence[str]) -> list[Reader]:
-        self._known(folder)
-        chosen = [reader for reader in self._readers if not folder or reader.folder.name in folder]
+        chosen = self._named(folder)
         for reader in chosen:
             if not reader.indexed:
                 raise UsageError(
@@ -1035,11 +1005,7 @@ class Library:
                 writer.merge_keyword(pause)
 
     def _chosen(self, folder: Sequence[str]) -> list[Folder]:
-        return [
-            each.folder
-            for each in self._readers
-            if not each.is_published and (not self._known(folder) or each.folder.name in folder)
-        ]
+        return [each.folder for each in self._named(folder) if not each.is_published]
 
     def repair(self, folder: Sequence[str] = ()) -> tuple[str, ...]:
         """Read the indexes whole, and begin what is damaged or of another schema anew; vectors that
@@ -1048,11 +1014,7 @@ class Library:
         Return what was done, in words. The next `index` reads the notes; it asks the model only for
         vectors that were lost.
         """
-        self._known(folder)
-        done = []
-        for reader in self._readers:
-            if not reader.is_published and (not folder or reader.folder.name in folder):
-                done.append(mend(reader.folder.places))
+        done = [mend(each.places) for each in self._chosen(folder)]
         for sentence in filter(None, done):
             _LOG.warning(sentence)
         return tuple(filter(None, done))

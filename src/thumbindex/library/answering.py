@@ -18,13 +18,12 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from thumbindex.errors import UsageError
 from thumbindex.index.analysis import marks
 from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
 from thumbindex.library.reader import OpenedIndex, Reader
 from thumbindex.library.reading import hidden_now, with_shown_names, with_true_places
-from thumbindex.model import Answer, ChunkId, Filters, IndexState, Query
+from thumbindex.model import Answer, ChunkId, IndexState, Query
 from thumbindex.ports import (
     CHUNK_BITS,
     Cosines,
@@ -43,7 +42,7 @@ from thumbindex.query.parents import place_of_chunk
 from thumbindex.query.pipeline import RETRIEVERS, run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import as_searched
-from thumbindex.settings import LONGEST_PHRASING, LONGEST_QUERY, MOST_REWORDINGS, QuerySettings
+from thumbindex.settings import QuerySettings
 
 AT_ONCE = 2
 """Questions that are answered at once: one computes in Python while another one's vectors are
@@ -346,49 +345,6 @@ def tools_over(
         made_by = next((each.fingerprint for each in opened if each.fingerprint), "")
     snapshots = [usable(each.snapshot, each.fingerprint, made_by) for each in opened]
     return Tools(unite(snapshots), settings, embedder, reranker)
-
-
-def checked(query: Query) -> Query:
-    """Return a query that can be asked; raise UsageError for one that cannot."""
-    if not query.text.strip():
-        raise UsageError("The query is empty: say what to look for.")
-    if len(query.text) > LONGEST_QUERY:
-        raise UsageError(
-            f"The query has {len(query.text):,} characters, more than 10,000 characters: ask "
-            "for less."
-        )
-    if len(query.also) > MOST_REWORDINGS:
-        raise UsageError(
-            f"also has {len(query.also)} rewordings, more than {MOST_REWORDINGS}: give the "
-            "best of them."
-        )
-    for name, text in (
-        *(("A rewording in also", each) for each in query.also),
-        ("The passage", query.passage),
-    ):
-        if len(text) > LONGEST_PHRASING:
-            raise UsageError(
-                f"{name} has {len(text):,} characters, more than {LONGEST_PHRASING:,}: a "
-                "sentence or two will do."
-            )
-    if query.limit < 1:
-        raise UsageError(f"limit is {query.limit}: ask for at least 1 passage.")
-    return replace(query, filters=checked_filters(query.filters))
-
-
-def checked_filters(filters: Filters) -> Filters:
-    """Return filters that can be met; raise UsageError for those that cannot."""
-    if filters.since and filters.until and filters.since > filters.until:
-        raise UsageError(
-            f"since {filters.since} is later than until {filters.until}: no day lies between them."
-        )
-    globs = tuple(glob.removeprefix("./") for glob in filters.path)
-    for glob in globs:
-        if not glob.strip("/ ") or glob.startswith("!"):
-            raise UsageError(
-                f"path {glob!r} matches no document: give a glob such as guides/** or *.md."
-            )
-    return replace(filters, path=globs)
 
 
 def _total(states: Sequence[IndexState]) -> IndexState:

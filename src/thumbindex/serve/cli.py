@@ -21,7 +21,7 @@ from thumbindex.errors import (
     UnknownPathError,
     UsageError,
 )
-from thumbindex.model import Answer
+from thumbindex.model import Answer, Filters, Query
 from thumbindex.serve.answers import first_of_notes, print_answer, print_files
 from thumbindex.serve.as_json import (
     answer_payload,
@@ -60,11 +60,8 @@ from thumbindex.serve.options import (
     SinceOption,
     TagOption,
     UntilOption,
-    check_limit,
-    filters_from_options,
     open_for,
     open_named,
-    phrasings_from_options,
     takes_opening,
     takes_opening_or_engine,
 )
@@ -78,7 +75,6 @@ from thumbindex.serve.terminal import (
     print_status,
     print_why,
 )
-from thumbindex.serve.tools import replace_surrogates
 from thumbindex.serve.usage import PROGRAM, Command, Program, shown_examples
 from thumbindex.serve.wording import CHECK_GLOB, unmatched_glob
 
@@ -152,25 +148,22 @@ def why_note(
     as_json: JsonOption = False,
 ) -> int:
     """Tell why a note is, or is not, among the answers to a question; indexes nothing."""
-    check_limit(limit)
-    filters, text = (
-        filters_from_options(tag, glob, since, until),
-        replace_surrogates(" ".join(words)),
+    asked = Query.of(
+        " ".join(words),
+        also=also,
+        passage=passage,
+        limit=limit,
+        tag=tag,
+        path=glob,
+        since=since,
+        until=until,
     )
     with open_for(ctx, opening) as library:
         _load_models(library)
-        narrowing = {
-            "limit": limit,
-            "glob": filters.path,
-            "tag": filters.tag,
-            "since": filters.since,
-            "until": filters.until,
-        }
-        how: dict[str, Any] = {**narrowing, **phrasings_from_options(also, passage)}
         try:
-            found = library.why(named_here(path, library), text, **how)
+            found = library.why(named_here(path, library), asked)
         except UnknownPathError as error:
-            raise _swapped(library, path, text) or error from error
+            raise _swapped(library, path, asked.text) or error from error
         several = len(library.folders) > 1
     if as_json:
         print_json(why_payload(found))
@@ -360,28 +353,20 @@ def query(
     """Find the passages that answer a question: where each stands, as path:line, and the lines that
     match.
     """
-    text = " ".join(words)
-    if not text.strip():
-        raise UsageError("The query is empty: say what to look for.")
-    check_limit(limit)
+    asked = Query.of(
+        " ".join(words),
+        also=also,
+        passage=passage,
+        limit=limit,
+        tag=tag,
+        path=path,
+        since=since,
+        until=until,
+    )
     if sum((full, files, as_json)) > 1:
         raise UsageError("--full, --files and --json exclude each other: give one of them.")
-    filters = filters_from_options(tag, path, since, until)
-    narrowing = {
-        name: given
-        for name in ("tag", "path", "since", "until")
-        if (given := getattr(filters, name))
-    }
     with open_for(ctx, opening) as library:
-        ask = partial(
-            library.query,
-            replace_surrogates(text),
-            limit=limit,
-            wait_fresh=wait_fresh,
-            explain=explain,
-            **phrasings_from_options(also, passage),
-            **narrowing,
-        )
+        ask = partial(library.query, asked, wait_fresh=wait_fresh, explain=explain)
         answer = _answer(library, ask, wait)
         roots = dict(library.folders)
         if as_json:
@@ -391,7 +376,7 @@ def query(
             remember_answer(answer, library.folders, opening)
             print_files(answer, roots)
         else:
-            narrowed = [f"--{name}" for name in narrowing]
+            narrowed = [f"--{name}" for name in dict(asked.filters.given())]
             answer = library.marked(answer)
             remember_answer(answer, library.folders, opening)
             print_answer(
@@ -425,18 +410,9 @@ def list_command(
     as_json: JsonOption = False,
 ) -> int:
     """List notes by tag, path and date, the newest first, without a question."""
-    filters = filters_from_options(tag, path, since, until)
+    filters = Filters.of(tag=tag, path=path, since=since, until=until)
     with open_for(ctx, opening) as library:
-        found = up_to_date(
-            library,
-            partial(
-                library.listing,
-                path=filters.path,
-                tag=filters.tag,
-                since=filters.since,
-                until=filters.until,
-            ),
-        )
+        found = up_to_date(library, partial(library.listing, filters))
         several = len(library.folders) > 1
     if as_json:
         print_json(list_payload(found, limit))

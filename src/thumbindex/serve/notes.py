@@ -24,7 +24,7 @@ from thumbindex.errors import (
     UnknownFolderError,
     UsageError,
 )
-from thumbindex.model import Excerpt, NoteMap, OutlineEntry, Related
+from thumbindex.model import Excerpt, NoteMap, OutlineEntry, Related, read_limit
 from thumbindex.serve.as_json import (
     broken_payload,
     excerpt_payload,
@@ -39,8 +39,6 @@ from thumbindex.serve.options import (
     GlobOption,
     JsonOption,
     TagOption,
-    check_limit,
-    filters_from_options,
     open_for,
     takes_opening,
     takes_opening_or_engine,
@@ -57,7 +55,7 @@ from thumbindex.serve.terminal import (
     print_row,
     print_text,
 )
-from thumbindex.serve.tools import read_lines, replace_surrogates
+from thumbindex.serve.tools import read_lines
 from thumbindex.serve.wording import (
     SIMILAR,
     check_line,
@@ -67,7 +65,7 @@ from thumbindex.serve.wording import (
     related_groups,
     verification_head,
 )
-from thumbindex.text import line_range, plural, split_citation
+from thumbindex.text import line_range, plural, replace_surrogates, split_citation
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -211,7 +209,7 @@ def related(
     """List the links of a note, its backlinks, and the notes most similar to it; changed notes are
     indexed first, words only.
     """
-    check_limit(limit)
+    read_limit(limit)
     with open_for(ctx, opening) as library:
 
         def related_now() -> tuple[Related, bool]:
@@ -326,12 +324,9 @@ def broken(
 
     Changed notes are indexed first, words only.
     """
-    filters = filters_from_options(tag, path, None, None)
     with open_for(ctx, opening) as library:
-        found, roots = (
-            up_to_date(library, lambda: library.broken(path=filters.path, tag=filters.tag)),
-            dict(library.folders),
-        )
+        found = up_to_date(library, partial(library.broken, path=path, tag=tag))
+        roots = dict(library.folders)
     if as_json:
         print_json(broken_payload(found))
         return FOUND if found.links else NOT_FOUND
@@ -366,9 +361,8 @@ def orphans(
 
     Changed notes are indexed first, words only.
     """
-    filters = filters_from_options(tag, path, None, None)
     with open_for(ctx, opening) as library:
-        found = up_to_date(library, lambda: library.orphans(path=filters.path, tag=filters.tag))
+        found = up_to_date(library, partial(library.orphans, path=path, tag=tag))
     if as_json:
         print_json(list_payload(found, None))
         return FOUND if found.notes else NOT_FOUND

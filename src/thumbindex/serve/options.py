@@ -5,22 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from thumbindex.errors import UsageError
-from thumbindex.model import Filters
 from thumbindex.serve.opening import Opening, enclosing, open_library, say_error
-from thumbindex.serve.tools import replace_surrogates
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
-
-MOST_PASSAGES = 100
-"""That a question may ask for: more is a listing, not an answer."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; docs/schema describes it.")]
 
@@ -162,36 +156,3 @@ GlobOption = Annotated[
     list[str] | None,
     typer.Option("--path", metavar="GLOB", help="Only notes at these paths; repeatable."),
 ]
-
-
-def phrasings_from_options(also: list[str] | None, passage: str) -> dict[str, Any]:
-    """Return the other phrasings of a question that options give, as `Library.query` takes them."""
-    return {
-        "also": tuple(map(replace_surrogates, also or ())),
-        "passage": replace_surrogates(passage),
-    }
-
-
-def filters_from_options(
-    tag: list[str] | None, path: list[str] | None, since: str | None, until: str | None
-) -> Filters:
-    """Return the filters that options name. Raises UsageError for a date that is none."""
-    return Filters(
-        path=tuple(path or ()),
-        tag=tuple(tag or ()),
-        since=_read_day("--since", since),
-        until=_read_day("--until", until),
-    )
-
-
-def _read_day(option: str, written: str | None) -> date | None:
-    try:
-        return date.fromisoformat(written) if written else None
-    except ValueError as error:
-        raise UsageError(f"{option} {written}: not a date: write it as 2026-01-31.") from error
-
-
-def check_limit(limit: int | None) -> None:
-    """Raise UsageError for a `--limit` that is out of range."""
-    if limit is not None and not 1 <= limit <= MOST_PASSAGES:
-        raise UsageError(f"--limit {limit}: ask for 1 to {MOST_PASSAGES} passages.")

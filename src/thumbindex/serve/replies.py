@@ -20,6 +20,7 @@ from thumbindex.model import (
     OutlineEntry,
     Passage,
     Progress,
+    Query,
     Why,
 )
 from thumbindex.serve.as_json import (
@@ -207,18 +208,8 @@ _EXPLAINED = 4
 why wants to see the passages, too.
 """
 
-_LIBRARY_ARGUMENTS = {
-    "also",
-    "passage",
-    "limit",
-    "folder",
-    "path",
-    "tag",
-    "since",
-    "until",
-    "wait_fresh",
-}
-"""Arguments of `query` that are the library's; the others are about the answer's form."""
+_ASKED = ("also", "passage", "limit", "folder", "path", "tag", "since", "until")
+"""Arguments of `query` beside its text; the others are about the answer's form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,20 +461,21 @@ def reply_query(
     `attended` says that somebody indexes, or is about to, `is_near` that the client is on this
     machine, where links open notes. `unmade` says why there is no index of some of the folders.
     """
+    given: Any = {name: arguments.get(name) for name in _ASKED}
+    asked = Query.of(arguments["query"], **given)
     if "why" in arguments:
-        return _reply_why(library, arguments)
-    asked = {name: value for name, value in arguments.items() if name in _LIBRARY_ARGUMENTS}
+        return _reply_why(library, asked, arguments)
     explain, has_model = bool(arguments.get("explain")), library.models_ready
     answer = library.query(
-        arguments["query"],
+        asked,
+        wait_fresh=arguments.get("wait_fresh", 0.0),
         explain=explain,
         progress=tell,
         interrupted=interrupted,
         attended=attended,
-        **asked,
     )
     several = len(library.folders) > 1
-    narrowed = [f"`{name}`" for name in ("tag", "path", "since", "until") if arguments.get(name)]
+    narrowed = [f"`{name}`" for name in dict(asked.filters.given()) if name != "folder"]
     lacking = (
         up_to_date(answer.freshness, several) if answer.freshness else not_there(library.away())
     )
@@ -563,16 +555,9 @@ def count_reply(reply: Reply, size: Size) -> int:
     )
 
 
-def _reply_why(library: Library, arguments: Mapping[str, Any]) -> Reply:
+def _reply_why(library: Library, asked: Query, arguments: Mapping[str, Any]) -> Reply:
     """Tell why a note is, or is not, among the answers to a question."""
-    filters = {
-        name: arguments[name]
-        for name in ("also", "passage", "limit", "folder", "tag", "since", "until")
-        if name in arguments
-    }
-    found = library.why(
-        arguments["why"], arguments["query"], glob=arguments.get("path", ()), **filters
-    )
+    found = library.why(arguments["why"], asked)
     loading = (
         [] if library.models_ready else ["keywords only this time: the model is still being loaded"]
     )
@@ -843,7 +828,7 @@ def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
 def _reply_list(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """List the documents that filters let through, the newest first, with their dates and tags."""
     path, folder = arguments.get("path"), arguments.get("folder")
-    given = {name: arguments[name] for name in ("tag", "since", "until") if name in arguments}
+    given: Any = {name: arguments.get(name) for name in ("tag", "since", "until")}
     found = library.listing(
         path=(path,) if path else (), folder=(folder,) if folder else (), **given
     )

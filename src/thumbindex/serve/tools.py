@@ -4,15 +4,15 @@ check of what it sends.
 
 from __future__ import annotations
 
-import re
 import reprlib
 from collections.abc import Mapping
-from datetime import date
 from difflib import get_close_matches
 from typing import Any
 
 from thumbindex.errors import UsageError
+from thumbindex.model import MOST_PASSAGES, read_day, read_whole_number
 from thumbindex.settings import LONGEST_DRAFT, LONGEST_QUERY
+from thumbindex.text import replace_surrogates
 
 Schema = Mapping[str, Any]
 
@@ -51,7 +51,7 @@ _QUERY_INPUT: Schema = {
     "limit": {
         "type": "integer",
         "minimum": 1,
-        "maximum": 100,
+        "maximum": MOST_PASSAGES,
         "description": "Passages, default 5",
     },
     "max_tokens": {"type": "integer", "minimum": 100, "description": "Budget of the answer"},
@@ -99,7 +99,7 @@ _OUTLINE_INPUT: Schema = {
 _RELATED_INPUT: Schema = {
     "path": _PATH,
     "folder": _FOLDER,
-    "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+    "limit": {"type": "integer", "minimum": 1, "maximum": MOST_PASSAGES},
 }
 
 
@@ -238,16 +238,6 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 }
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def replace_surrogates(text: str) -> str:
-    """Return a text that can be written as UTF-8: what stands for a byte that is none, or for half
-    a character, is replaced.
-    """
-    return _SURROGATE.sub("\ufffd", text)
-
-
 def check_arguments(tool: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the arguments as the tool takes them: null left out, a lone string as a list where a
     list is due.
@@ -310,6 +300,8 @@ def _check(name: str, value: Any, schema: Schema) -> Any:
         )
     if kind == "array" and len(value) > (most := schema.get("maxItems", MOST_VALUES)):
         raise UsageError(f"`{name}` has {len(value)} values, more than {most}: give less.")
+    if kind == "integer" and "maximum" in schema:
+        return read_whole_number(name, value, schema["minimum"], schema["maximum"])
     if numeric and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
         raise UsageError(
             f"`{name}` must be at least {schema['minimum']}"
@@ -317,7 +309,7 @@ def _check(name: str, value: Any, schema: Schema) -> Any:
             + "."
         )
     if name in {"since", "until"}:
-        return _read_date(name, value)
+        return read_day(name, value)
     return read_lines(value) if name == "lines" else value
 
 
@@ -335,13 +327,6 @@ def read_lines(written: str) -> tuple[int, int]:
             f"`lines` must run from a line to a later one, counted from 1, not {written!r}."
         )
     return start, end
-
-
-def _read_date(name: str, written: str) -> date:
-    try:
-        return date.fromisoformat(written)
-    except ValueError as error:
-        raise UsageError(f"`{name}` must be a date as 2026-01-31, not {written!r}.") from error
 
 
 def _hint(name: str, known: Mapping[str, Any]) -> str:

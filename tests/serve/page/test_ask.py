@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.page.ask import Question, names_like
+from thumbindex.serve.page.ask import command, names_like, read_question
 from thumbindex.serve.page.visit import address, note_address
 
 
@@ -75,7 +77,7 @@ def test_the_command_opens_what_the_page_was_opened_with_and_tells_nobody_from_a
         f"thumbindex query tea --folder={vault} --set=query.limit=3 "
         f"--index={Path('indexes').absolute()}"
     )
-    commands = [Question.of(visit).command(visit) for visit in visits]
+    commands = [command(visit, read_question(visit)) for visit in visits]
     assert commands == [near, "thumbindex query tea", near, "thumbindex query tea --folder=vault"]
 
 
@@ -112,3 +114,15 @@ def test_each_line_of_a_passage_stands_once_and_in_order(vault_copy, browse, tag
     assert text.count("Line 7 of words.") == 1
     assert "lines before" in text
     assert "lines after" in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("limit=0", "limit is '0': give a whole number from 1 to 100"),
+        ("since=soon", "since is 'soon': write a date as 2026-01-31"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_in_the_words_of_the_terminal(browser, asked, says):
+    refused = browser.get(f"/ask.json?q=sync&{asked}")
+    assert (refused.status_code, says in refused.json()["error"]) == (400, True)

@@ -8,7 +8,6 @@ import logging
 import shlex
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
 from datetime import date
 from functools import lru_cache
 from itertools import islice
@@ -16,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import StorageError
 from thumbindex.model import (
-    Answer,
     Disagreement,
     Document,
+    Filters,
     Judged,
+    Narrowing,
     OutlineEntry,
     Passage,
+    Query,
     day_of,
     iso_day,
 )
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-MOST_PASSAGES = 100
-
 _NAMES_SHOWN = 8
 """Notes that are offered by name: a list that is longer is searched, not read."""
 
@@ -60,110 +59,83 @@ _RECENT = 8
 _COPIES_LINKED = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question with its filters, as an address says it."""
+def read_question(visit: Visit, path: str = "path") -> Query:
+    """Read the question of an address, of which `path` names the globs; its text may be empty.
 
-    text: str
-    also: tuple[str, ...]
-    passage: str
-    folder: tuple[str, ...]
-    tag: tuple[str, ...]
-    path: tuple[str, ...]
-    since: date | None
-    until: date | None
-    limit: int | None
+    Raises UsageError.
+    """
+    text, globs = visit.text("q", LONGEST_QUERY), visit.texts(path)
+    narrowing: Narrowing = {
+        "folder": visit.texts("folder"),
+        "tag": visit.texts("tag"),
+        "path": globs,
+        "since": visit.text("since"),
+        "until": visit.text("until"),
+    }
+    if not text:
+        return Query("", 0, Filters.of(**narrowing))
+    return Query.of(
+        text,
+        also=visit.texts("also"),
+        passage=visit.text("passage"),
+        limit=visit.text("limit") or None,
+        **narrowing,
+    )
 
-    @classmethod
-    def of(cls, visit: Visit) -> Question:
-        """Read the question of an address. Raises UsageError."""
-        return cls(
-            visit.text("q", LONGEST_QUERY),
-            visit.texts("also"),
-            visit.text("passage"),
-            visit.texts("folder"),
-            visit.texts("tag"),
-            visit.texts("path"),
-            visit.day("since"),
-            visit.day("until"),
-            visit.number("limit", 0, 1, MOST_PASSAGES) or None,
-        )
 
-    def ask(self, library: Library) -> Answer:
-        """Return the answer of a library."""
-        return library.query(
-            self.text,
-            also=self.also,
-            passage=self.passage,
-            limit=self.limit,
-            folder=self.folder,
-            path=self.path,
-            tag=self.tag,
-            since=self.since,
-            until=self.until,
-        )
+def address_values(asked: Query) -> dict[str, Any]:
+    """Return the values of an address that says a whole question."""
+    filters = asked.filters
+    return {
+        "q": asked.text,
+        "also": asked.also,
+        "passage": asked.passage,
+        "folder": filters.folder,
+        "tag": filters.tag,
+        "path": filters.path,
+        "since": filters.since or "",
+        "until": filters.until or "",
+        "limit": asked.limit or "",
+    }
 
-    def filters(self) -> list[tuple[str, str]]:
-        """Return each filter by its name."""
-        several = [
-            (name, each) for name in ("folder", "tag", "path") for each in getattr(self, name)
-        ]
-        return several + [
-            (name, value.isoformat())
-            for name in ("since", "until")
-            if (value := getattr(self, name))
-        ]
 
-    def values(self) -> dict[str, Any]:
-        """Return the values of an address that says it all."""
-        own = {
-            each.name: getattr(self, each.name) or ""
-            for each in fields(self)
-            if each.name != "text"
-        }
-        return {"q": self.text, **own}
+def _carried(asked: Query) -> list[tuple[str, str]]:
+    """Return what the form has no field for, so that it is said again with each word that is
+    typed.
+    """
+    values = address_values(asked)
+    several = [(name, each) for name in ("tag", "path") for each in values[name][1:]]
+    several += [("also", each) for each in asked.also]
+    return several + [
+        (name, str(value)) for name in ("passage", "limit") if (value := values[name])
+    ]
 
-    def carried(self) -> list[tuple[str, str]]:
-        """Return what the form has no field for, so that it is said again with each word that is
-        typed.
-        """
-        several = [(name, each) for name in ("tag", "path") for each in getattr(self, name)[1:]] + [
-            ("also", each) for each in self.also
-        ]
-        return several + [
-            (name, str(value)) for name in ("passage", "limit") if (value := getattr(self, name))
-        ]
 
-    def command(self, visit: Visit) -> str:
-        """Return the command that prints the same."""
-        return shlex.join(["thumbindex", "query", self.text or "QUESTION", *self.options(visit)])
+def command(visit: Visit, asked: Query) -> str:
+    """Return the command that prints the same."""
+    return shlex.join(["thumbindex", "query", asked.text or "QUESTION", *options(visit, asked)])
 
-    def options(self, visit: Visit) -> list[str]:
-        """Return all but the question as options of the command line."""
-        words = [
-            part
-            for name, value in self.filters()
-            if name != "folder"
-            for part in (f"--{name}", value)
-        ]
-        words += [part for each in self.also for part in ("--also", each)]
-        words += ["--passage", self.passage] if self.passage else []
-        return (
-            words
-            + (["--limit", str(self.limit)] if self.limit else [])
-            + visit.options(self.folder)
-        )
+
+def options(visit: Visit, asked: Query) -> list[str]:
+    """Return all but the question as options of the command line."""
+    named = [(name, value) for name, value in asked.filters.given() if name != "folder"]
+    named += [("also", each) for each in asked.also]
+    named += [("passage", asked.passage)] if asked.passage else []
+    named += [("limit", str(asked.limit))] if asked.limit else []
+    words = [part for name, value in named for part in (f"--{name}", value)]
+    return words + visit.options(asked.filters.folder)
 
 
 def show(visit: Visit) -> Screen:
     """Answer a question, or say what can be asked."""
-    asked, library = Question.of(visit), visit.library
+    asked, library = read_question(visit), visit.library
     values = {
         "q": asked.text,
-        "given": asked,
+        "given": asked.filters,
+        "carried": _carried(asked),
         "folders": [name for name, _ in library.folders],
         "several": len(library.folders) > 1,
-        "command": asked.command(visit),
+        "command": command(visit, asked),
         "indexing": indexing(visit.background.progress()),
         "problems": visit.warnings(),
     }
@@ -179,12 +151,12 @@ def show(visit: Visit) -> Screen:
         }
         return Screen("Ask", values | empty, lambda: _unasked(values | empty))
     began = time.perf_counter()
-    found = asked.ask(library)
+    found = library.query(asked)
     took = time.perf_counter() - began
     answer, busy = library.marked(found), visit.background.progress()
     judged, damage = judged_of(visit, asked.text)
     places = grades_of(judged)
-    searched = asked.folder or tuple(name for name, _ in library.folders)
+    searched = asked.filters.folder or tuple(name for name, _ in library.folders)
     lines = [*filter_lines(answer.filters, answer.unmet, answer.undated)]
     if not busy and (without := without_vectors(answer.index)):
         lines.append(without)
@@ -196,14 +168,16 @@ def show(visit: Visit) -> Screen:
         "recent": (),
         "notes": answer.index.documents,
         "names": () if visit.part == "answer" else names_like(library, asked.text),
-        "sure": confidence_words(answer, [f"{name} {value}" for name, value in asked.filters()]),
+        "sure": confidence_words(
+            answer, [f"{name} {value}" for name, value in asked.filters.given()]
+        ),
         "lines": lines,
         "chips": _chips(asked),
         "cards": [_card(each, visit, places) for each in answer.passages],
-        "here": address("ask", **asked.values()),
+        "here": address("ask", **address_values(asked)),
         "foot": foot(answer, busy),
         # The screen Why calls a note `path`, and what narrows a question by paths `glob`.
-        "why": address("why", **asked.values() | {"path": "", "glob": asked.path}),
+        "why": address("why", **address_values(asked) | {"path": "", "glob": asked.filters.path}),
     }
     return Screen(asked.text, values | said, lambda: answer_payload(answer), took={"library": took})
 
@@ -372,11 +346,12 @@ def _disagreement(other: Disagreement) -> Mapping[str, str]:
 # ------------------------------------------------------------------ around the passages
 
 
-def _chips(asked: Question) -> list[tuple[str, str]]:
+def _chips(asked: Query) -> list[tuple[str, str]]:
     """Return each filter in words, with the address of the same question without it."""
     chips = []
-    for name, value in asked.filters():
-        given = getattr(asked, name)
+    values = address_values(asked)
+    for name, value in asked.filters.given():
+        given = values[name]
         rest = tuple(each for each in given if each != value) if isinstance(given, tuple) else ""
-        chips.append((f"{name}: {value}", address("ask", **asked.values() | {name: rest})))
+        chips.append((f"{name}: {value}", address("ask", **values | {name: rest})))
     return chips

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from thumbindex.config import absolute
 from thumbindex.errors import UsageError
+from thumbindex.model import read_whole_number
 from thumbindex.serve.opening import is_here
-from thumbindex.serve.tools import LONGEST_ARGUMENT, MOST_VALUES, read_lines, replace_surrogates
+from thumbindex.serve.tools import LONGEST_ARGUMENT, MOST_VALUES, read_lines
+from thumbindex.text import replace_surrogates
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -72,26 +73,7 @@ class Visit:
     def number(self, name: str, default: int, least: int, most: int) -> int:
         """Return a whole number. Raises UsageError for what is none, or out of range."""
         written = self.text(name)
-        if not written:
-            return default
-        if not (
-            written.isascii()
-            and written.isdigit()
-            and len(written) <= len(str(most))
-            and least <= int(written) <= most
-        ):
-            raise UsageError(
-                f"`{name}` is a whole number from {least:,} to {most:,}, not {written!r}."
-            )
-        return int(written)
-
-    def day(self, name: str) -> date | None:
-        """Return a day written as 2026-01-31. Raises UsageError for what is none."""
-        written = self.text(name)
-        try:
-            return date.fromisoformat(written) if written else None
-        except ValueError as error:
-            raise UsageError(f"`{name}` is a date as 2026-01-31, not {written!r}.") from error
+        return read_whole_number(name, written, least, most) if written else default
 
     def lines(self, name: str = "lines") -> tuple[int, int] | None:
         """Return the first and last line of `12-40`. Raises UsageError."""

@@ -7,15 +7,23 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import UnknownFolderError, UnknownPathError
-from thumbindex.model import Answer, Passage, Step, Why
+from thumbindex.model import Answer, Passage, Query, Step, Why
 from thumbindex.serve.as_json import answer_payload, why_payload
-from thumbindex.serve.page.ask import Question, grades_of, judged_of, names_like
+from thumbindex.serve.page.ask import (
+    address_values,
+    command,
+    grades_of,
+    judged_of,
+    names_like,
+    options,
+    read_question,
+)
 from thumbindex.serve.page.visit import NotThereError, Screen, Visit, address, note_address
 from thumbindex.serve.wording import (
     agreements,
@@ -72,10 +80,8 @@ class Course:
 
 def show(visit: Visit) -> Screen:
     """Explain an answer, or why a note is or is not in it."""
-    named, globs = visit.text("path"), visit.texts("glob")
     # A note is called `path` here: what narrows the question by paths is `glob`.
-    asked = replace(Question.of(visit), path=globs)
-    library = visit.library
+    named, asked, library = visit.text("path"), read_question(visit, "glob"), visit.library
     offered = library.listing().notes[:_NAMES_OFFERED] if library.indexed else ()
     values: dict[str, Any] = {
         "q": asked.text,
@@ -93,18 +99,7 @@ def show(visit: Visit) -> Screen:
         return Screen(
             "Why", values, lambda: {"query": "", "results": [], "offered": list(values["offered"])}
         )
-    answer = library.query(
-        asked.text,
-        also=asked.also,
-        passage=asked.passage,
-        limit=asked.limit,
-        folder=asked.folder,
-        path=asked.path,
-        tag=asked.tag,
-        since=asked.since,
-        until=asked.until,
-        explain=True,
-    )
+    answer = library.query(asked, explain=True)
     found = _why(visit, asked, named) if named else None
     is_missing = bool(named) and found is None
     shown = _shown(answer, found)
@@ -133,7 +128,9 @@ def show(visit: Visit) -> Screen:
         }
     values |= about_note | {
         "answer": answer,
-        "sure": confidence_words(answer, [f"{name} {value}" for name, value in asked.filters()]),
+        "sure": confidence_words(
+            answer, [f"{name} {value}" for name, value in asked.filters.given()]
+        ),
         "found": found,
         "here": _why_address(asked, named),
         "missing": _LIKE_NOTHING.format(fold_line(named)[:_LONGEST_NAME]) if is_missing else "",
@@ -146,7 +143,7 @@ def show(visit: Visit) -> Screen:
         "courses": courses,
         "picture": _picture(courses, stages),
         "funnel": _funnel(answer.trace),
-        "ask": address("ask", **asked.values()),
+        "ask": address("ask", **address_values(asked)),
         "cards": [(each, _why_address(asked, _place(each))) for each in answer.passages],
     }
     title = f"Why {named}" if named else f"Why: {asked.text}"
@@ -157,18 +154,18 @@ def show(visit: Visit) -> Screen:
     )
 
 
-def _nearest(library: Library, asked: Question, named: str) -> list[tuple[str, str]]:
+def _nearest(library: Library, asked: Query, named: str) -> list[tuple[str, str]]:
     """Return notes whose names begin as what was typed, each with the address that explains it."""
     found = names_like(library, PurePosixPath(named.partition("#")[0]).stem)
     return [(each.path, _why_address(asked, f"{each.folder}/{each.path}")) for each in found]
 
 
-def _why_address(asked: Question, named: str) -> str:
+def _why_address(asked: Query, named: str) -> str:
     """Return the address that explains a note."""
-    return address("why", **asked.values() | {"path": named, "glob": asked.path})
+    return address("why", **address_values(asked) | {"path": named, "glob": asked.filters.path})
 
 
-def _why(visit: Visit, asked: Question, named: str) -> Why | None:
+def _why(visit: Visit, asked: Query, named: str) -> Why | None:
     """Ask for one note, by its path or as `FOLDER/PATH`; None for one that is private, gone or of
     another folder: nobody is told which.
     """
@@ -179,20 +176,9 @@ def _why(visit: Visit, asked: Question, named: str) -> Why | None:
     return _why_in(visit.library.only([folder]), asked, path)
 
 
-def _why_in(library: Library, asked: Question, named: str) -> Why | None:
+def _why_in(library: Library, asked: Query, named: str) -> Why | None:
     try:
-        found = library.why(
-            named,
-            asked.text,
-            also=asked.also,
-            passage=asked.passage,
-            limit=asked.limit,
-            folder=asked.folder,
-            glob=asked.path,
-            tag=asked.tag,
-            since=asked.since,
-            until=asked.until,
-        )
+        found = library.why(named, asked)
     except UnknownPathError:
         return None
     except UnknownFolderError as error:
@@ -212,19 +198,21 @@ def _shown(answer: Answer, found: Why | None) -> Passage | None:
     return next((each for each in answer.passages if each.rank == found.rank), None)
 
 
-def _kept(asked: Question) -> Iterable[tuple[str, str]]:
+def _kept(asked: Query) -> Iterable[tuple[str, str]]:
     """Yield what a form has to say again so that the same question is meant."""
-    for name, value in asked.values().items():
+    for name, value in address_values(asked).items():
         if name != "q":
             for each in value if isinstance(value, tuple) else (value,):
                 if each:
                     yield ("glob" if name == "path" else name), str(each)
 
 
-def _command(visit: Visit, asked: Question, named: str) -> str:
+def _command(visit: Visit, asked: Query, named: str) -> str:
     if not named:
-        return f"{asked.command(visit)} --explain"
-    return shlex.join(["thumbindex", "why", named, asked.text or "QUESTION", *asked.options(visit)])
+        return f"{command(visit, asked)} --explain"
+    return shlex.join(
+        ["thumbindex", "why", named, asked.text or "QUESTION", *options(visit, asked)]
+    )
 
 
 # ------------------------------------------------------------------ courses
