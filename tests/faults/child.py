@@ -22,6 +22,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+# The shared modules of the tests lie one folder up.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fakes import FakeEmbedder
 from thumbindex.config import load_config
 from thumbindex.errors import ThumbindexError
