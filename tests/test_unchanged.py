@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,21 +59,3 @@ def test_after_a_commit_of_an_earlier_version_all_notes_are_read_anew(root: Path
         with Writer.open(library.opened[0].places.folder) as writer:
             writer.note("corpus", "as an earlier version cut it")
         assert library.index().changed == 3
-
-
-def flipped(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(bytes(data))
-
-
-@pytest.mark.parametrize("how", [flipped, Path.unlink])
-def test_a_damaged_memo_is_not_believed(root: Path, how: Callable[[Path], None]) -> None:
-    with open_library(root) as library:
-        library.index()
-        library.index()
-        how(library.opened[0].places.unchanged)
-        (root / "a.md").write_text(f"# a.md\n\nOf {how.__name__}.\n", encoding="utf-8")
-        os.utime(root / "a.md", (1_000_000_000, 1_000_000_000))
-        assert library.index().changed == 1
-        assert library.read("a.md").text.endswith(f"Of {how.__name__}.")

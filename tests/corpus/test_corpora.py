@@ -90,7 +90,7 @@ def test_every_chunk_is_found_at_its_lines_inside_its_section(
     tmp_path: Path, name: str, least: int
 ) -> None:
     root = unpack(name, tmp_path)
-    files, problems, _ = walk(root, SETTINGS)
+    files, problems = walk(root, SETTINGS)
     assert problems == ()
     chunks = 0
     for file in files:

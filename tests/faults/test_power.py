@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import pytest
 
@@ -38,8 +37,6 @@ from faults.recording import (
     why_not,
 )
 from faults.vault import Child, answers, open_library, vectors_in, write_notes
-from thumbindex.index.files import Places
-from thumbindex.index.unchanged import store_facts
 
 SECRET = "quincunx"
 """A word of the note that becomes private."""
@@ -251,7 +248,6 @@ def check(case: Recorded, state: CrashState, data: Path) -> None:
     """Read what a power cut has left, index, and compare."""
     state.tree.write(data)
     index = data / "index"
-    believe(index)
     returned = case.returned(state.after)
     with open_library(case.root, index) as library:
         said = answers(library, QUERIES)
@@ -286,18 +282,6 @@ def held_decisions(tree: Tree) -> int:
     """Count the decisions in the owner's file."""
     data = held(tree, "decisions.json")
     return len(json.loads(data)["decisions"]) if data else 0
-
-
-def believe(index: Path) -> None:
-    """Have each file that tells an unchanged folder by the times of the index's files believe in
-    these: a power cut need not change them.
-    """
-    for path in index.glob("*/*/unchanged"):
-        check, _, text = path.read_text(encoding="utf-8", errors="replace").partition("\n")
-        if check == str(crc32(text.encode())):
-            places = Places(path.parent.parent).at(int(path.parent.name))
-            text = json.dumps({**json.loads(text), "store": store_facts(places)})
-            path.write_text(f"{crc32(text.encode())}\n{text}", encoding="utf-8")
 
 
 CUTS = [

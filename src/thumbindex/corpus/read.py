@@ -9,12 +9,9 @@ import hashlib
 import os
 import re
 import stat
-import struct
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from itertools import chain
 from pathlib import Path
 
 from thumbindex.model import Problem
@@ -40,11 +37,6 @@ _WINDOWS, _MOUNT_POINT = sys.platform == "win32", 0xA0000003
 systems lack).
 """
 
-_FACTS = struct.Struct("=IQqqq")
-"""Mode, inode, size and the times of the last change of text and of facts, where they are not too
-large for it.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -62,7 +54,6 @@ class FolderListing:
     itself.
     """
 
-    real: str
     names: Sequence[str]
     folders: frozenset[str]
     links: Mapping[str, Target]
@@ -70,31 +61,6 @@ class FolderListing:
     facts: Mapping[str, os.stat_result]
     # of which the facts could not be had
     failed: Mapping[str, OSError] = field(default_factory=dict)
-
-    def digest(self, salt: bytes) -> bytes:
-        """Return what differs where anything that a walk goes by does."""
-        listed = blake2b(digest_size=16, salt=salt)
-        kinds = (f"{name}/" for name in self.names if name in self.folders)
-        pointed = (part for name, each in self.links.items() for part in (name, each.path))
-        listed.update(os.fsencode("\0".join((self.real, *self.names, "/", *kinds, "/", *pointed))))
-        listed.update(_packed(self.facts.values()))
-        listed.update(b"".join(_packed_target(each.facts) for each in self.links.values()))
-        return listed.digest()
-
-    @property
-    def newest(self) -> int:
-        """When a file that counts was changed last, in nanoseconds."""
-        facts = chain(
-            self.facts.values(), (each.facts for each in self.links.values() if each.facts)
-        )
-        return max(
-            (
-                max(each.st_mtime_ns, each.st_ctime_ns)
-                for each in facts
-                if not stat.S_ISDIR(each.st_mode)
-            ),
-            default=0,
-        )
 
 
 def list_folder(real: str, settings: CorpusSettings) -> FolderListing:
@@ -120,7 +86,7 @@ def list_folder(real: str, settings: CorpusSettings) -> FolderListing:
             for entry in entries
             if entry.is_dir(follow_symlinks=False) and entry.name not in links
         )
-        return FolderListing(real, [entry.name for entry in entries], folders, links, facts, failed)
+        return FolderListing([entry.name for entry in entries], folders, links, facts, failed)
     finally:
         if isinstance(place, int):
             os.close(place)
@@ -158,27 +124,6 @@ def _target(link: str) -> Target:
         return Target(path, os.stat(path))  # noqa: PTH116
     except OSError:
         return Target(path, None)
-
-
-def _packed(files: Collection[os.stat_result]) -> bytes:
-    try:
-        return b"".join(
-            [
-                _FACTS.pack(f.st_mode, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns)
-                for f in files
-            ]
-        )
-    # a time after 2262, an inode of 128 bits: whole as well, in three times the time
-    except struct.error:
-        return repr(
-            [(f.st_mode, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns) for f in files]
-        ).encode()
-
-
-def _packed_target(facts: os.stat_result | None) -> bytes:
-    if facts is None:
-        return b"-"
-    return b"d" if stat.S_ISDIR(facts.st_mode) else _packed((facts,))
 
 
 def is_folder(target: Target | None) -> bool:

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import stat
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -221,8 +219,6 @@ def _folded(text: str) -> str:
 
 # ------------------------------------------------------------------ whether anything changed
 
-_SALT_BYTES = 8
-
 NOT_KEPT = -1
 """Stands for the time of a file that was written just before: it is no file's, so that the digest
 decides.
@@ -230,48 +226,6 @@ decides.
 
 FRESH_NS = 2_000_000_000
 """The coarsest clock of a file system in use (FAT) ticks every two seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class FolderDigests:
-    """What a walk looked at, by digests alone: names of folders may be private."""
-
-    salt: str
-    # each folder that was listed, by a digest of its real path, with that of its listing
-    folders: dict[str, str]
-
-    def add(self, listing: FolderListing) -> None:
-        """Keep what a folder's listing is known by; the listings of a large vault are not held
-        until the walk's end.
-        """
-        salt = bytes.fromhex(self.salt)
-        self.folders[_mark(listing.real, salt)] = listing.digest(salt).hex()
-
-
-def is_unchanged(root: Path, settings: CorpusSettings, digests: FolderDigests) -> bool:
-    """Tell whether every folder that a walk listed holds what it held then: another walk by the
-    same settings would find the same.
-    """
-    salt, left = bytes.fromhex(digests.salt), dict(digests.folders)
-    waiting = [os.path.realpath(root)]
-    while waiting:
-        real = waiting.pop()
-        expected = left.pop(_mark(real, salt), None)
-        if expected is None:
-            continue  # left out, or listed by another way
-        try:
-            listing = list_folder(real, settings)
-        except OSError:
-            return False
-        if listing.failed or listing.digest(salt).hex() != expected:
-            return False
-        waiting += [os.path.join(real, name) for name in listing.folders]  # noqa: PTH118
-        waiting += [each.path for each in listing.links.values() if is_folder(each)]
-    return not left
-
-
-def _mark(real: str, salt: bytes) -> str:
-    return blake2b(os.fsencode(real), digest_size=12, salt=salt).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,11 +317,10 @@ _NEVER = ".git"  # holds no document, even where hidden folders are read
 
 
 class Walk(NamedTuple):
-    """What a walk found, and by what the next one can tell that it would find the same."""
+    """What a walk found."""
 
     files: tuple[FileState, ...]
     problems: tuple[Problem, ...]
-    digests: FolderDigests | None  # None where it is to look for itself
 
 
 @dataclass(slots=True)
@@ -380,8 +333,6 @@ class _State:
     problems: list[Problem] = field(default_factory=list)
     # that were listed, or could not be, by real path
     folders: set[str] = field(default_factory=set)
-    began_ns: int = 0  # the clock
-    digests: FolderDigests | None = None  # where somebody asks for them and nothing has spoilt them
     # path in the folder, real path, rules
     links: list[tuple[str, str, _Rules]] = field(default_factory=list)
     # symlinks to notes that are listed by their real path, with that
@@ -402,23 +353,19 @@ class _State:
         )
 
 
-def walk(root: Path, settings: CorpusSettings, now_ns: int = 0) -> Walk:
+def walk(root: Path, settings: CorpusSettings) -> Walk:
     """List the files to be read, sorted by path, with their facts but no digest, and what had to be
     left out.
 
     Paths are as on disk, relative, with slashes. Ignore files and globs follow git's rules. A
     symlink is followed where it leads inside the folder; a file that is reached twice is listed
-    once, by its real path. `now_ns` is the clock when the walk begins, and 0 where nobody asks for
-    digests of the folders. Raises UnknownFolderError where there is no such folder.
+    once, by its real path. Raises UnknownFolderError where there is no such folder.
     """
-    digests = FolderDigests(secrets.token_hex(_SALT_BYTES), {}) if now_ns else None
-    state = _State(
-        _real(root), settings, unmatched=_globs(settings), began_ns=now_ns, digests=digests
-    )
+    state = _State(_real(root), settings, unmatched=_globs(settings))
     _go(state)
     files = sorted(state.files.values(), key=lambda file: file.path)
     problems = sorted((*state.problems, *_remarks(state)), key=lambda problem: problem.path)
-    return Walk(tuple(files), tuple(problems), state.digests)
+    return Walk(tuple(files), tuple(problems))
 
 
 def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
@@ -516,11 +463,8 @@ def _list(state: _State, prefix: str, real: str, rules: _Rules) -> None:
 
 
 def _listing(state: _State, prefix: str, real: str) -> FolderListing | None:
-    """List one folder. Digests go where it could not be looked at, or something was written so
-    shortly before that a second write may not show.
-    """
     try:
-        listing = list_folder(real, state.settings)
+        return list_folder(real, state.settings)
     except OSError as error:
         state.problems.append(
             Problem(
@@ -529,13 +473,7 @@ def _listing(state: _State, prefix: str, real: str) -> FolderListing | None:
                 f"folder cannot be listed: {error.strerror or error}",
             )
         )
-        state.digests = None
         return None
-    if listing.failed or listing.newest > state.began_ns - FRESH_NS:
-        state.digests = None
-    if state.digests:
-        state.digests.add(listing)
-    return listing
 
 
 def _readable_name(state: _State, prefix: str, name: str) -> bool:

@@ -74,11 +74,6 @@ class Places:
         return self.made / "keyword"
 
     @property
-    def unchanged(self) -> Path:
-        """What the folder looked like when nothing was left to do."""
-        return self.made / "unchanged"
-
-    @property
     def judged(self) -> Path:
         """What the owner judged of answers."""
         return self.folder / "judged.json"

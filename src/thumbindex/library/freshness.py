@@ -24,8 +24,6 @@ from thumbindex.index.writer import Withheld, read_withheld
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import (
     Listing,
-    count_unchanged,
-    cutting,
     hold_back,
     is_private_now,
     keep_unlisted,
@@ -440,10 +438,8 @@ def find_differences(reader: Reader) -> Differences:
     Raises UnknownFolderError where the folder is gone.
     """
     folder, settings = reader.folder, reader.folder.config.corpus
-    if count_unchanged(folder, cutting(folder)) is not None:
-        return {}
     now = time.time_ns()
-    states, problems, _ = walk(folder.root, settings)
+    states, problems = walk(folder.root, settings)
     indexed = _manifest(reader)
     private = _withheld(reader).of(state.path for state in states)
     comparison = find_changes(

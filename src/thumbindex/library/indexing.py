@@ -29,11 +29,9 @@ from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import LONGEST_PATH, decode, digest_of, read_bytes, read_digest
 from thumbindex.corpus.walk import (
     FolderChanges,
-    FolderDigests,
     Names,
     find_changes,
     is_private_place,
-    is_unchanged,
     walk,
 )
 from thumbindex.errors import IndexBusyError, IndexGoneError, StorageError, UnknownFolderError
@@ -41,13 +39,6 @@ from thumbindex.index.editions import BUILDING, next_edition, present_words, swi
 from thumbindex.index.files import Places
 from thumbindex.index.locks import locked
 from thumbindex.index.store import Store, digests
-from thumbindex.index.unchanged import (
-    Facts,
-    UnchangedState,
-    read_unchanged,
-    store_facts,
-    write_unchanged,
-)
 from thumbindex.index.words import KeywordView
 from thumbindex.index.writer import (
     CHUNKS_A_COMMIT,
@@ -64,7 +55,7 @@ from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
 from thumbindex.model import Changes, FileState, IndexReport, ParsedDocument, Problem, Progress
 from thumbindex.settings import Config
-from thumbindex.text import plural, text_key
+from thumbindex.text import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,46 +180,6 @@ def lies_private(folder: Folder, path: str, names: Names | None = None) -> bool:
     )
 
 
-WALK_VERSION = 3
-"""Changes when the same folder would be walked, or its listing be digested, in another way."""
-
-
-def count_unchanged(folder: Folder, cutting: str) -> int | None:
-    """Return how many files are indexed where the folder and the index are as they were when
-    nothing was left to do; None where they may not be.
-
-    `cutting` is what decides how a file is cut.
-    """
-    try:
-        state = read_unchanged(folder.places, _read_as(folder, cutting))
-    except StorageError:
-        return None  # whoever compares tells what is wrong with it
-    if state is None or not is_unchanged(
-        folder.root, folder.config.corpus, FolderDigests(state.salt, dict(state.folders))
-    ):
-        return None
-    return state.files
-
-
-def note_unchanged(
-    folder: Folder, cutting: str, digests: FolderDigests, files: int, generation: int, store: Facts
-) -> None:
-    """Keep what a walk saw that found nothing to do; `store` is what the store's file was before it
-    was compared with, in that generation.
-    """
-    write_unchanged(
-        folder.places,
-        UnchangedState(
-            _read_as(folder, cutting), digests.salt, digests.folders, files, generation, store
-        ),
-    )
-
-
-def _read_as(folder: Folder, cutting: str) -> str:
-    # names in globs may be private
-    return text_key(f"{WALK_VERSION} {cutting} {folder.config.corpus!r}").hex()
-
-
 FIRST_BYTES, MOST_BYTES = 128 * 1024, 1024 * 1024
 """Text that is committed at once: little at first, so that a new vault answers early, then twice as
 much each time, so that a commit's own cost does not count, up to what is parsed and written in
@@ -319,9 +270,6 @@ class Listing:
     restated: tuple[FileState, ...] = ()  # withheld files with the same text and other facts
     # entries of withheld files that are not there any more
     gone: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
-    # by what the next look can tell that a walk would find the same
-    digests: FolderDigests | None = None
-    store: Facts = ()  # what the store's file was before all this was compared with it
 
 
 _NOTHING = IndexReport(0, 0, 0, 0, (), 0, 0, 0, 0, 0, 0, 0.0, 0)
@@ -425,11 +373,10 @@ def is_up_to_date(folder: Folder) -> bool:
 
     Raises StorageError where the index cannot be read, UnknownFolderError where the folder is gone.
     """
-    if count_unchanged(folder, cutting(folder)) is None:
-        known = read_known(folder.places)
-        comparison, listing, _ = compare(folder, Run(), known)
-        if known.corpus != cutting(folder) or not _is_done(comparison, listing, known):
-            return False
+    known = read_known(folder.places)
+    comparison, listing, _ = compare(folder, Run(), known)
+    if known.corpus != cutting(folder) or not _is_done(comparison, listing, known):
+        return False
     is_known, undated, _ = _known_dates(folder, find_repository(folder.root))
     return is_known and not undated
 
@@ -457,35 +404,17 @@ def index_words(folder: Folder, run: Run) -> IndexReport:
     began = time.perf_counter()
     # what is not taken in now must not be lost
     run = replace(run, rebuild=run.rebuild and not folder.config.closed)
-    files = None if run.verify or run.rebuild else count_unchanged(folder, cutting(folder))
-    if files is not None:
-        return _report(folder, Changes((), (), (), files), Kept(), time.perf_counter() - began)
     comparison, listing, known = compare(folder, run)
     if run.rebuild or _is_cut_otherwise(folder, known):
         with locked(folder.places.rebuild, _waiting(folder, run)):
             if run.rebuild or _is_cut_otherwise(folder, _known(folder, run)):
                 return _rebuild(folder, run, known, comparison.changes, began)
         comparison, listing, known = compare(folder, run)  # another process was faster
-    kept = _keep(folder, run, comparison, listing, known)
+    kept = keep_words(folder, run, comparison, listing, known)
     for _ in range(ROUNDS - 1):
         if kept.passed_over:
-            kept = _keep(folder, run, *compare(folder, replace(run, verify=False)))
+            kept = keep_words(folder, run, *compare(folder, replace(run, verify=False)))
     return _report(folder, comparison.changes, kept, time.perf_counter() - began)
-
-
-def _keep(
-    folder: Folder, run: Run, comparison: FolderChanges, listing: Listing, known: Known
-) -> Kept:
-    if listing.digests and _is_done(comparison, listing, known):
-        note_unchanged(
-            folder,
-            cutting(folder),
-            listing.digests,
-            comparison.changes.unchanged,
-            known.generation,
-            listing.store,
-        )
-    return keep_words(folder, comparison, listing, known, run)
 
 
 def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: float) -> IndexReport:
@@ -503,7 +432,7 @@ def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: fl
     run_beside = replace(run, rebuild=False, verify=False, sizes="all")
     for _ in range(REBUILD_ROUNDS):  # until the present edition took nothing in meanwhile
         words = present_words(folder.places.folder)
-        kept = _keep(beside, run_beside, *compare(beside, run_beside))
+        kept = keep_words(beside, run_beside, *compare(beside, run_beside))
         is_complete = not (kept.left or kept.passed_over or kept.behind) and switch(
             folder.places.folder, edition, words
         )
@@ -609,8 +538,7 @@ def compare(
     Without `known`, what the index knows is read; where it cannot be read, it is mended.
     """
     now = time.time_ns()
-    walked, store = walk(folder.root, folder.config.corpus, now), store_facts(folder.places)
-    states, problems = walked.files, walked.problems
+    states, problems = walk(folder.root, folder.config.corpus)
     known = known or _known(folder, run)
     paths = [state.path for state in states]
     private, gone = known.withheld.split(paths)
@@ -623,11 +551,8 @@ def compare(
     )
     comparison, withheld = split_private(comparison, private)
     restated = tuple(state for state in withheld if state != private[state.path])
-    # What is missing now and taken back may be missing again when somebody looks next: that must
-    # not pass for what is known.
-    digests = None if comparison.changes.removed or folder.config.closed else walked.digests
     modified = {state.path: state.mtime_ns / 1e9 for state in states}
-    listing = Listing(problems, modified, withheld, private, restated, gone, digests, store)
+    listing = Listing(problems, modified, withheld, private, restated, gone)
     if comparison.changes.removed and not run.rebuild:
         refuse_empty(folder.root, len(known.manifest))
     comparison = hold_back(folder, keep_unlisted(gone_for_good(comparison, folder), listing))
@@ -721,7 +646,7 @@ def keep_unlisted(comparison: FolderChanges, listing: Listing) -> FolderChanges:
 
 
 def keep_words(
-    folder: Folder, comparison: FolderChanges, listing: Listing, known: Known, run: Run
+    folder: Folder, run: Run, comparison: FolderChanges, listing: Listing, known: Known
 ) -> Kept:
     """Read what is new or changed and commit it, a group at a time: moved files first, then the
     newest; the removed go with the first group.
