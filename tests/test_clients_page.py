@@ -35,4 +35,4 @@ def test_a_section_names_the_command_and_what_to_do_next(client: Client) -> None
 
 
 def test_the_block_of_instructions_is_shown_as_it_is_written() -> None:
-    assert put_block("", advice([("notes", Path("/notes"))])) in PAGE
+    assert put_block("", (), advice([("notes", Path("/notes"))])) in PAGE

@@ -195,8 +195,7 @@ def test_one_broken_file_keeps_the_other_from_being_written(install: Install, ho
     result = install("claude-code")
     assert (result.exit_code, files(home)) == (2, {".claude.json"})
     assert (
-        ".claude.json:1:2: the text ends where a key in quotes or } is expected. Nothing was "
-        "changed"
+        ".claude.json:1:2: expecting property name enclosed in double quotes. Nothing was changed"
     ) in result.stderr
 
 

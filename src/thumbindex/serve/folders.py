@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,15 +17,11 @@ from thumbindex.config import LONGEST_ABOUT, configured_roots, real_folder, user
 from thumbindex.errors import UsageError
 from thumbindex.model import FolderStatus
 from thumbindex.serve.clients.edit import (
-    TOML,
-    Malformed,
-    line_and_column,
-    put_item,
+    naming,
+    put_table,
     read_table,
     read_text,
-    take_item,
-    take_value,
-    without_mark,
+    take_table,
     write_text,
 )
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, library_class, reported
@@ -265,34 +261,25 @@ def _refuse_double(name: str, root: Path, roots: Mapping[str, Path]) -> None:
 
 
 def _with_folder(text: str, name: str, entry: Mapping[str, str]) -> str:
-    if isinstance(read_table(text, (_TABLE,)), list):
-        return put_item(text, _TABLE, {"name": name, **entry})
-    return TOML.put(text, (_TABLE, name), entry)
+    present = read_table(text, (_TABLE,))
+    if isinstance(present, list):
+        return put_table(text, (_TABLE, len(present)), {"name": name, **entry})
+    return put_table(text, (_TABLE, name), entry)
 
 
 def _without_folder(text: str, name: str) -> str:
-    held = read_table(text, (_TABLE,))
-    if isinstance(held, list):
-        at = next((n for n, each in enumerate(held) if each.get("name") == name), None)
-        return text if at is None else take_item(text, _TABLE, at)
-    if isinstance((held or {}).get(name), dict):
-        return TOML.take(text, (_TABLE, name), "")
-    return take_value(text, (_TABLE, name)) if name in (held or {}) else text
+    present = read_table(text, (_TABLE,))
+    if not isinstance(present, list):
+        return take_table(text, (_TABLE, name))
+    names = [each.get("name") for each in present]
+    return take_table(text, (_TABLE, names.index(name))) if name in names else text
 
 
-def _change(path: Path, edit: Any) -> None:
-    """Write what an edit makes of a file, which is created where there is none; all else in it
-    stays as it is.
-    """
+def _change(path: Path, edit: Callable[[str], str]) -> None:
+    """Edit a configuration file, which is created if there is none."""
     before = read_text(path)
-    mark, text = without_mark(before or "")
-    try:
-        after = mark + edit(text)
-    except Malformed as error:
-        raise UsageError(
-            f"{path}:{line_and_column(text, error.offset)}: {error.what}. Nothing was "
-            "changed: edit it by hand."
-        ) from error
+    with naming(path):
+        after = edit(before or "")
     if after == (before or ""):
         raise UsageError(
             f"{path} does not name that folder itself, so nothing was changed: another "

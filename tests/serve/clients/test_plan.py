@@ -250,7 +250,7 @@ def test_an_entry_that_somebody_wrote_by_hand_is_kept_in_a_backup(tmp_path: Path
         (
             "cursor",
             b'{\n  "mcpServers": {\n    "a": 1\n    "b": 2\n  }\n}',
-            "mcp.json:4:5: a comma is missing before this",
+            "mcp.json:4:5: expecting ',' delimiter",
         ),
         ("cursor", b'\xef\xbb\xbf{"a": nope}', "mcp.json:1:7: expecting value"),
         (
@@ -262,7 +262,9 @@ def test_an_entry_that_somebody_wrote_by_hand_is_kept_in_a_backup(tmp_path: Path
         (
             "codex",
             b"mcp_servers = {}\n",
-            "config.toml:1:1: the table `mcp_servers.thumbindex` is written inside another value",
+            "config.toml:1:1: `mcp_servers.thumbindex` cannot be edited as it is written here: "
+            "write it by hand as a table of its own, a line each: [mcp_servers.thumbindex]; "
+            'command = "/opt/thumbindex"; args = ["serve", "--folder", "/notes"]',
         ),
         (
             "cursor",
@@ -336,11 +338,9 @@ def test_the_difference_shows_what_changes_and_little_else(tmp_path: Path) -> No
     shown = install_at(entry_spot(BY_NAME["cursor"], around), {"command": "x"}).difference()
     assert shown.splitlines()[3:] == [
         '   "mcpServers": {',
-        '-    "a": {}',
-        '+    "a": {},',
         '+    "thumbindex": {',
         '+      "command": "x"',
-        "+    }",
-        "   }",
+        "+    },",
+        '     "a": {}',
     ]
     assert "abc" not in shown

@@ -7,7 +7,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches, unified_diff
 from itertools import pairwise
@@ -24,15 +24,13 @@ from thumbindex.serve.clients.edit import (
     JSON,
     TOML,
     Editor,
+    Keys,
     Malformed,
-    back_up,
     backups,
-    line_and_column,
+    naming,
     read_object,
     read_text,
-    refuse_other,
     split_lines,
-    without_mark,
     write_text,
 )
 from thumbindex.serve.clients.table import CLIENTS, ENTRY, Client, Surroundings
@@ -43,42 +41,22 @@ from thumbindex.serve.terminal import print_json
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Our place in one file."""
+    """The place of our entry in one file."""
 
     path: Path
     editor: Editor
-    keys: tuple[str, ...] = ()
-
-    def read(self, text: str | None) -> Any:
-        """Return our entry in a text of the file, None where there is none. Raises Malformed."""
-        return self.editor.read(without_mark(text or "")[1], self.keys)
-
-    def put(self, text: str | None, entry: Any) -> str:
-        """Return a text of the file with our entry. Raises Malformed."""
-        mark, rest = without_mark(text or "")
-        return mark + self.editor.put(rest, self.keys, entry)
-
-    @contextmanager
-    def naming(self, text: str | None) -> Iterator[None]:
-        """Say of a text that is not what it should be where that is."""
-        try:
-            yield
-        except Malformed as error:
-            where = line_and_column(without_mark(text or "")[1], error.offset)
-            raise UsageError(
-                f"{self.path}:{where}: {error.what}. Nothing was changed: mend the file and "
-                "run this again."
-            ) from error
+    keys: Keys = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a file holds and what it is to hold; None is no file."""
+    """A file's text before and after; None is no file."""
 
     path: Path
     before: str | None
     after: str | None
-    keep: bool = False  # whether what it holds is to be kept beside it
+    keep: bool = False  # whether the file is copied before
+    restored: Path | None = None  # the backup that the text comes from
 
     @property
     def is_none(self) -> bool:
@@ -86,32 +64,27 @@ class Change:
         return self.before == self.after
 
     def difference(self) -> str:
-        """Return what changes as a unified diff, empty where nothing does."""
-        old, new = (
-            str(self.path) if text is not None else "/dev/null"
-            for text in (self.before, self.after)
-        )
-        before, after = (split_lines(text or "") for text in (self.before, self.after))
-        for each in (before, after):
-            if each and not each[-1].endswith("\n"):
-                each[-1] += "\n\\ No newline at end of file\n"
-        # One line around is enough to see where it is: more might show what others keep secret.
-        return "".join(unified_diff(before, after, old, new, n=1))
+        """Return what changes as a unified diff, empty if nothing does."""
+        names, texts = list[str](), list[list[str]]()
+        for text in (self.before, self.after):
+            names.append("/dev/null" if text is None else str(self.path))
+            lines = split_lines(text or "")
+            if lines and not lines[-1].endswith("\n"):
+                lines[-1] += "\n\\ No newline at end of file\n"
+            texts.append(lines)
+        # one line around it: more might show a secret of another entry
+        return "".join(unified_diff(texts[0], texts[1], names[0], names[1], n=1))
 
     def write(self) -> Path | None:
-        """Make the change; return where the old file is kept, if it had to be.
+        """Make the change; return the copy of the old file, if there is a new one.
 
         Raises UsageError.
         """
         if self.is_none:
             return None
-        refuse_other(self.path, self.before)
-        kept = back_up(self.path) if self.keep else None
-        write_text(self.path, self.after, self.before)
-        newest = next(iter(backups(self.path)), None)
-        # the file is again what it was
-        if not self.keep and newest and read_text(newest) == self.after:
-            newest.unlink()
+        kept = write_text(self.path, self.after, self.before, keep=self.keep)
+        if self.restored:
+            self.restored.unlink(missing_ok=True)
         return kept
 
 
@@ -134,48 +107,45 @@ def instructions_spot(client: Client, around: Surroundings) -> Spot | None:
 
 
 def install_at(spot: Spot, entry: Any) -> Change:
-    """Return the change that puts an entry there.
+    """Return the change that puts an entry into a file.
 
-    Raises UsageError for a file that cannot be read as what it should be.
+    Raises UsageError for a file that cannot be read or edited.
     """
-    before = read_text(spot.path)
-    with spot.naming(before):
-        after, there = spot.put(before, entry), spot.read(before)
-        # A file that holds nothing but our entry needs no backup: there was none before us.
-        is_ours = there is not None and spot.put(None, there) == before
-    return Change(
-        spot.path, before, after, keep=there is None or (not is_ours and not backups(spot.path))
-    )
+    before, editor, keys = read_text(spot.path), spot.editor, spot.keys
+    with naming(spot.path):
+        present = editor.read(before or "", keys)
+        after = editor.put(before or "", keys, entry)
+        # a file that this command made needs no backup
+        is_ours = present is not None and editor.put("", keys, present) == before
+    keep = present is None or not (is_ours or backups(spot.path))
+    return Change(spot.path, before, after, keep)
 
 
 def uninstall_at(spot: Spot) -> Change:
-    """Return the change that takes our entry out: what was there before where nothing else has
-    changed since.
+    """Return the change that takes our entry out of a file.
 
-    Raises UsageError.
+    If nothing else has changed since, the file's backup comes back. Raises UsageError.
     """
     before, entry = read_text(spot.path), read_entry(spot)
     if before is None or entry is None:
         return Change(spot.path, before, before)
-    kept = [read_text(each) or "" for each in backups(spot.path)]
-    originals = list[str]()  # what the file was before we came, the newest first
-    for each in kept:
+    editor, keys = spot.editor, spot.keys
+    for backup in backups(spot.path):
+        original = read_text(backup) or ""
         with suppress(Malformed):
-            originals += [each] if spot.read(each) is None else []
-    for original in (*originals, None):
-        if spot.put(original, entry) == before:
-            return Change(spot.path, before, original)
-    mark, text = without_mark(before)
-    after = mark + spot.editor.take(text, spot.keys, without_mark((*originals, *kept, "")[0])[1])
-    is_ours = not kept and "".join(after.split()) in {"", "{}"}
-    return Change(spot.path, before, None if is_ours else after)
+            is_first = editor.read(original, keys) is None
+            if is_first and editor.put(original, keys, entry) == before:
+                return Change(spot.path, before, original, restored=backup)
+    if editor.put("", keys, entry) == before:
+        return Change(spot.path, before, None)
+    with naming(spot.path):
+        return Change(spot.path, before, editor.take(before, keys))
 
 
 def read_entry(spot: Spot) -> Any:
-    """Return our entry as it stands, None where there is none. Raises UsageError."""
-    before = read_text(spot.path)
-    with spot.naming(before):
-        return spot.read(before)
+    """Return our entry, or None if there is none. Raises UsageError."""
+    with naming(spot.path):
+        return spot.editor.read(read_text(spot.path) or "", spot.keys)
 
 
 def entry_of(client: Client, around: Surroundings, command: Sequence[str]) -> dict[str, Any]:
@@ -192,7 +162,7 @@ def _inner(client: Client, path: Path) -> tuple[str, ...]:
     """
     if not client.inner:
         return ()
-    text = without_mark(read_text(path) or "")[1]
+    text = read_text(path) or ""
     try:
         earlier, later = (
             read_object(text, (*client.keys, ENTRY)),
