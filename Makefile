@@ -3,7 +3,7 @@ PYTHON ?= python3
 PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(PROGRAMS)
 
-.PHONY: demo test test-slow test-package test-page long lint docs frozen vendor lock sbom audit bundle soak fuzz bench compare clean
+.PHONY: demo test test-slow test-package test-page long lint docs frozen lock sbom audit bundle soak fuzz bench compare clean
 .DEFAULT_GOAL := demo
 
 CONSTRAINTS := --constraint constraints.txt
@@ -88,10 +88,6 @@ docs: .venv/installed
 # The figures below which answers must not fall (tests/study/frozen.json).
 frozen: .venv/installed
 	$(BIN)/python tests/study/test_frozen.py
-
-# What the page loads that is not ours (uPlot), from the npm registry, with its hashes.
-vendor:
-	$(PYTHON) scripts/vendor.py
 
 # ------------------------------------------------------------------ a release
 

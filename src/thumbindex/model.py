@@ -1159,30 +1159,6 @@ class Judged:
     made: str  # ISO time of the last judgment
 
 
-@dataclass(frozen=True, slots=True)
-class GrowthDay:
-    """How large an index was on one day."""
-
-    day: str  # ISO
-    documents: int
-    chunks: int
-    size: int  # bytes on disk
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """What a folder's notes are, and how they became more."""
-
-    folder: str
-    # `2026-01`, notes written and notes last updated then, the oldest first, none left out
-    months: tuple[tuple[str, int, int], ...]
-    undated: int  # notes of which no day is known
-    # notes by language, the most first; empty where it cannot be told
-    languages: tuple[tuple[str, int], ...]
-    days: tuple[GrowthDay, ...]  # the oldest first
-    parts: tuple[tuple[str, int], ...]  # bytes on disk by part, the largest first
-
-
 # ---------------------------------------------------- what the owner of a folder sees of duplicates
 
 

@@ -294,12 +294,6 @@ def test_a_missed_note_is_judged_without_leaving_why(open_page):
     until(page, f"{pressed} === 'false'")
 
 
-def test_growth_is_drawn_with_its_table(open_page):
-    page = open_page("/state")
-    until(page, "document.querySelectorAll('.chart canvas').length > 0")
-    assert page.locator("#months-1 tbody tr").count() > 1
-
-
 def test_an_answer_is_a_picture_of_the_documentation(open_page, picture):
     page = open_page(
         "/?q=copy+the+whole+vault+to+another+disk+every+evening",

@@ -82,7 +82,7 @@ class Work:
     def merge(self, *_: object, **__: object) -> None:
         pass
 
-    keep_growth = lay_out = merge
+    lay_out = merge
 
     def repair(self, *_: object) -> tuple[str, ...]:
         return ()

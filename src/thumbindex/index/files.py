@@ -89,11 +89,6 @@ class Places:
         return self.folder / "map.json"
 
     @property
-    def growth(self) -> Path:
-        """How the index grew, a row a day."""
-        return self.folder / "growth.jsonl"
-
-    @property
     def lock(self) -> Path:
         """The writer's lock."""
         return self.folder / "writer.lock"

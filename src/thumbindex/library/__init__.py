@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
-from datetime import date
 from functools import cached_property, partial, wraps
 from itertools import islice
 from pathlib import Path
@@ -104,7 +103,6 @@ from thumbindex.model import (
     Excerpt,
     Filters,
     FolderStatus,
-    Growth,
     IndexReport,
     IndexState,
     Judgment,
@@ -788,22 +786,6 @@ class Library:
             for reader in self._named(folder)
         ]
         return any(laid_out)
-
-    @at_one_moment
-    def growth(self) -> tuple[Growth, ...]:
-        """Return of each folder what its notes are by month and language, and how its index
-        grew.
-        """
-        from thumbindex.library.growth import growth_of  # as above
-
-        return tuple(growth_of(reader) for reader in self._readers)
-
-    def keep_growth(self, folder: Sequence[str] = ()) -> None:
-        """Keep today's size of the indexes, once a day."""
-        from thumbindex.library.growth import keep_growth  # as above
-
-        for reader in self._named(folder):
-            keep_growth(reader, date.today())
 
     @at_one_moment
     def states(self) -> Mapping[str, IndexState]:

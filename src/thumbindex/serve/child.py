@@ -569,7 +569,6 @@ class IndexingLoop:
         each.merge_at = _NEVER
         self._merge(each, "leisure" if each.is_quiet else "while")
         with suppress(ThumbindexError, OSError):  # on a picture nothing hangs
-            self._library.keep_growth([each.folder.name])
             if each.vectors_at == _NEVER:
                 self._library.lay_out(
                     [each.folder.name], interrupted=self._are_words_due, is_first=self._shows_map

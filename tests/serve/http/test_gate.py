@@ -540,7 +540,7 @@ def test_a_proxy_is_believed_where_it_is_configured(
 
 # ------------------------------------------------------------------ connections that wait
 
-LARGE = static("vendor/uplot/uPlot.iife.min.js")
+LARGE = static("page.js")
 
 WAITING = {
     "idle": b"",
@@ -648,7 +648,7 @@ def test_a_stranger_with_connections_that_wait_keeps_nobody_out(
 
 
 def test_a_stranger_who_does_not_read_answers_keeps_nobody_out(serve: Callable[..., Any]) -> None:
-    sent = f"GET {LARGE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 300
+    sent = f"GET {LARGE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 500
     with (
         serve(page=True, rate=0.0, connections=20, body_seconds=30.0) as running,
         stranger(running, 18, sent, pause=0.03),

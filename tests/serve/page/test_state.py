@@ -1,6 +1,4 @@
-"""State: how each folder is, in words; nothing of the disk for who is elsewhere; growth by month
-and day.
-"""
+"""State: how each folder is, in words; nothing of the disk for who is elsewhere."""
 
 import json
 from dataclasses import replace
@@ -22,10 +20,10 @@ def test_a_folder_says_how_it_is(browser, tags_of):
     assert any(link.startswith("/map?show=broken") for link in page.links())
 
 
-def test_the_twin_is_what_status_prints_and_growth(browser):
+def test_the_twin_is_what_status_prints(browser):
     found = browser.json("/state.json")
     jsonschema.validate(found, json.loads(SCHEMA.read_text(encoding="utf-8")))
-    assert [each["folder"] for each in found["growth"]] == ["vault"]
+    assert [each["folder"] for each in found["folders"]] == ["vault"]
 
 
 def test_comparing_with_the_disk_finds_what_is_not_indexed(vault_copy, browse):

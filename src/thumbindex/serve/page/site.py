@@ -115,12 +115,7 @@ HEADERS: Mapping[str, str] = {
 kept.
 """
 
-_TYPES = {
-    ".css": "text/css",
-    ".js": "text/javascript",
-    ".txt": "text/plain",
-    "LICENSE": "text/plain",
-}
+_TYPES = {".css": "text/css", ".js": "text/javascript"}
 
 SIGN_IN, CHANGES = "/sign-in", "/changes"
 """Addresses that are no screens: where visitors come in, and the stream of what changes."""
@@ -155,15 +150,8 @@ _ELSEWHERE = "Another site has led here. Nothing was asked or changed."
 @cache
 def static_files() -> Mapping[str, bytes]:
     """Return the files that pages load, by name: they are few and small."""
-    return dict(_files_in(Path(str(files("thumbindex.serve.page").joinpath("static")))))
-
-
-def _files_in(root: Path) -> list[tuple[str, bytes]]:
-    return [
-        (each.relative_to(root).as_posix(), each.read_bytes())
-        for each in sorted(root.rglob("*"))
-        if each.is_file()
-    ]
+    root = Path(str(files("thumbindex.serve.page").joinpath("static")))
+    return {each.name: each.read_bytes() for each in sorted(root.iterdir())}
 
 
 @cache
@@ -516,7 +504,7 @@ class Page:
             or came_from_elsewhere(request.scope)
         ):
             return self._page("message", _said("Not there", _NOT_THERE, 404), False)
-        kind = _TYPES.get(Path(name).suffix or Path(name).name, "application/octet-stream")
+        kind = _TYPES[Path(name).suffix]
         return Response(
             body,
             headers={**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"},

@@ -1,6 +1,4 @@
-"""State: how far each index is, what was left out and why, how large it is, and how the notes
-became more.
-"""
+"""State: how far each index is, what was left out and why, and how large it is."""
 
 from __future__ import annotations
 
@@ -11,22 +9,19 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
-from thumbindex.model import FolderStatus, Growth, Problem, Progress
-from thumbindex.serve.as_json import as_json, status_payload
+from thumbindex.model import FolderStatus, Problem, Progress
+from thumbindex.serve.as_json import status_payload
 from thumbindex.serve.page.visit import Screen, Visit, address, note_address
 from thumbindex.serve.wording import how_far
 
 _LISTED = 50
 """Problems and flags of one folder that are listed: how many more there are is said."""
 
-_MOST_MONTHS_IN_TABLE = 36
-
 
 def show(visit: Visit) -> Screen:
     """Show the state of each folder that the visitor sees."""
     library = visit.library
     statuses = [each if visit.is_near else _from_afar(each) for each in library.status()]
-    growth = {each.folder: each for each in library.growth()}
     progress = visit.background.progress()
     looked = {each.folder: each for each in library.words_known()} if visit.has("look") else {}
     has_problems = any(status.problems or status.flagged for status in statuses)
@@ -36,7 +31,7 @@ def show(visit: Visit) -> Screen:
     for status in statuses:
         name = status.folder
         own = [each for each in progress if each.folder == name]
-        folders.append(_folder(status, growth[name], own, looked.get(name), flagged, visit))
+        folders.append(_folder(status, own, looked.get(name), flagged, visit))
     values = {
         "folders": folders,
         "notes": visit.warnings(),
@@ -45,11 +40,7 @@ def show(visit: Visit) -> Screen:
         "busy": bool(progress),
         "command": shlex.join(["thumbindex", "status", *visit.options()]),
     }
-    return Screen(
-        "State",
-        values,
-        lambda: status_payload(statuses) | {"growth": as_json(tuple(growth.values()))},
-    )
+    return Screen("State", values, lambda: status_payload(statuses))
 
 
 def _from_afar(status: FolderStatus) -> FolderStatus:
@@ -80,7 +71,6 @@ def is_absolute(path: str) -> bool:
 
 def _folder(
     status: FolderStatus,
-    growth: Growth,
     progress: Sequence[Progress],
     looked: Progress | None,
     known: set[tuple[str, str]],
@@ -96,16 +86,11 @@ def _folder(
         "progress": [(each, how_far(each), _left(each)) for each in progress if each.total],
         "age": _age(status.updated),
         "size": f"{status.size_bytes / 1e6:,.1f} MB",
-        "parts": _parts(growth.parts),
         "vectors_share": state.vectors / state.chunks if state.chunks else 0.0,
         "problems": [_problem(status.folder, each, known) for each in status.problems[:_LISTED]],
         "problems_left": max(0, len(status.problems) - _LISTED),
         "flagged": [_problem(status.folder, each, known) for each in flagged],
         "flagged_left": max(0, status.flagged_count - len({each.path for each in flagged})),
-        "growth": growth,
-        "months": growth.months[-_MOST_MONTHS_IN_TABLE:],
-        "months_left": max(0, len(growth.months) - _MOST_MONTHS_IN_TABLE),
-        "languages": [(name or "not told", count) for name, count in growth.languages],
     }
 
 
@@ -173,11 +158,6 @@ def _age(updated: str) -> str:
             count = int(seconds // size)
             return f"{count:,} {unit}{'s' if count > 1 else ''} ago"
     return "a moment ago"
-
-
-def _parts(parts: Sequence[tuple[str, int]]) -> list[tuple[str, str, float]]:
-    most = max((size for _, size in parts), default=1)
-    return [(name, f"{size / 1e6:,.1f} MB", round(100 * size / most, 1)) for name, size in parts]
 
 
 def _problem(folder: str, problem: Problem, known: set[tuple[str, str]]) -> tuple[str, str, str]:
