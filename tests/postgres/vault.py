@@ -213,7 +213,7 @@ def answers(
 
 def everything_in(url: str) -> str:
     """Return all that the tables of a database hold, in one text."""
-    tables = (*TABLES, "folders", "texts", "wanted")
+    tables = (*TABLES, "folders")
     with closing(Engine(url)) as engine, engine.question() as session:
         rows = [row for table in tables for row in session.fetch(f"SELECT * FROM {table}")]
     return "\n".join(

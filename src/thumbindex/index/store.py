@@ -442,10 +442,6 @@ class Store(Database):
             return self.fetch(f"{sql} NOT INDEXED")
         return self.fetch_in(f"{sql} WHERE document IN ({{}})", documents)
 
-    def keys(self, rows: Sequence[int]) -> dict[int, bytes]:
-        """Return the digest of the text that is embedded of each of these chunks, by row id."""
-        return dict(self.fetch_in("SELECT id, key FROM chunks WHERE id IN ({})", rows))
-
     def rows_by_key(self, paths: Sequence[str]) -> dict[tuple[str, bytes], int]:
         """Return the row id of each text of the documents at these paths, by path and key; of equal
         texts the first one's.

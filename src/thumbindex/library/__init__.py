@@ -947,10 +947,8 @@ class Library:
         *,
         progress: Callable[[Progress], None] = lambda _: None,
         interrupted: Callable[[], bool] = lambda: False,
-        dates_only: bool = False,
     ) -> tuple[str, ...]:
-        """Give commits' dates and vectors to what has none, without comparing notes with the disk;
-        `dates_only` leaves vectors to others.
+        """Give commits' dates and vectors to what has none, without comparing notes with the disk.
 
         Texts that are there twice are for `find_duplicates`, or for the next `index`.
         Return what had to be repaired, in words: its notes are to be read anew.
@@ -960,8 +958,7 @@ class Library:
             with announced(folders, progress) as tell:
                 for each in folders:
                     index_dates(each, Run(tell=tell, interrupted=interrupted))
-                    if not dates_only:
-                        embed_folder(each, self.open_model, tell, interrupted)
+                    embed_folder(each, self.open_model, tell, interrupted)
         except IndexDamagedError:
             if not (mended := self.repair(folder)):
                 raise

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from platform import node
 from typing import Any, TypeVar
@@ -22,13 +20,11 @@ from thumbindex.errors import (
     EngineError,
     EngineLostError,
     IndexBusyError,
-    ModelError,
     StorageError,
     UnknownFolderError,
     UsageError,
 )
 from thumbindex.index.files import Places
-from thumbindex.index.postgres import queue
 from thumbindex.index.postgres.database import Engine, Session
 from thumbindex.index.postgres.ids import FolderState
 from thumbindex.index.postgres.publish import (
@@ -49,29 +45,18 @@ from thumbindex.index.postgres.view import Kept
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
-from thumbindex.index.vector_store import unpacked
 from thumbindex.index.writer import Writer
-from thumbindex.library.duplicates import find_duplicates
-from thumbindex.library.embedding import Embedded, OpenEmbedder, Task, begin_embedding
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import is_private_now
 from thumbindex.library.reader import OpenedIndex, Reader
 from thumbindex.library.reading import hidden_paths
-from thumbindex.model import DatabaseStatus, Problem, Progress, Section
-from thumbindex.ports import Snapshot, Vector
+from thumbindex.model import DatabaseStatus, Problem, Section
+from thumbindex.ports import Snapshot
 from thumbindex.settings import Config
-from thumbindex.text import embedded_text, text_digest
+from thumbindex.text import text_digest
 
 BEAT_SECONDS = 1.0
 """How often a builder says that what it published is what there is."""
-
-COLLECT_SECONDS, LONGEST_COLLECT_SECONDS = 1.0, 30.0
-"""How often a builder asks for vectors that workers have made: the pause is as long as the last
-publication took, and within these.
-"""
-
-HEAL_SECONDS = 60.0
-"""How often it asks, where none have come, whether all that it waits for is in the queue."""
 
 MOST_BEGUN = 3
 """How often a question is begun whose connection is lost again and again: it may be what ends the
@@ -380,22 +365,12 @@ def _folder_of(state: FolderState, config: Config) -> Folder:
 
 
 class Publishing:
-    """Publishes some folders' indexes whenever they have changed.
+    """Publishes some folders' indexes whenever they have changed."""
 
-    With what opens a model, texts without a vector are put into the queue for workers, and their
-    vectors are collected as they come.
-    """
-
-    def __init__(
-        self,
-        folders: Sequence[Folder],
-        url: str,
-        open_embedder: OpenEmbedder | None = None,
-        load: Load | None = None,
-    ) -> None:
+    def __init__(self, folders: Sequence[Folder], url: str, load: Load | None = None) -> None:
         self.engine = Engine(url, writes=True)
         self._load = load or Load()
-        self.failure: StorageError | ModelError | None = None
+        self.failure: StorageError | None = None
         try:
             self.engine.check()
             if self.engine.shard() is None:
@@ -406,39 +381,24 @@ class Publishing:
         except BaseException:
             self.engine.close()
             raise
-        self._folders = [
-            _PublishedFolder(each, self.engine, open_embedder, self._load) for each in folders
-        ]
+        self._folders = [_PublishedFolder(each, self.engine, self._load) for each in folders]
 
     def look(self) -> tuple[Published, ...]:
-        """Publish what has changed since the last look, or collect what has come; of a folder that
-        fails the others do not wait.
+        """Publish what has changed since the last look; of a folder that fails the others do not
+        wait.
 
-        Raises StorageError or ModelError where one failed and none was published, else `failure`
-        has it: the next look tries again.
+        Raises StorageError where one failed and none was published, else `failure` has it: the
+        next look tries again.
         """
         self.failure, found = None, list[Published]()
         for each in self._folders:
             try:
                 found += [published] if (published := each.look()) else []
-            except (StorageError, ModelError) as error:
+            except StorageError as error:
                 self.failure = self.failure or error
         if self.failure and not found:
             raise self.failure
         return tuple(found)
-
-    def waiting(self) -> tuple[Progress, ...]:
-        """Tell of each folder that waits for workers how many of its texts have come back since
-        this began.
-        """
-        return tuple(progress for each in self._folders if (progress := each.waiting()))
-
-    @property
-    def is_settled(self) -> bool:
-        """Tell whether all that there is was published when that was looked at last, and no vector
-        is waited for.
-        """
-        return all(each.is_settled for each in self._folders)
 
     @property
     def holds_private(self) -> bool:
@@ -453,7 +413,6 @@ class Publishing:
         """
         index_vectors(self.engine, self._load.exact)
         sweep_folders(self.engine)
-        queue.sweep(self.engine)
 
     def close(self) -> None:
         """Close the files and connections."""
@@ -465,21 +424,14 @@ class Publishing:
 class _PublishedFolder:
     """One folder on its way into the database."""
 
-    def __init__(
-        self, folder: Folder, engine: Engine, open_embedder: OpenEmbedder | None, load: Load
-    ) -> None:
-        self._folder, self._engine, self._open_embedder = folder, engine, open_embedder
+    def __init__(self, folder: Folder, engine: Engine, load: Load) -> None:
+        self._folder = folder
         self._publisher = Publisher(engine, folder.name, self._text, load)
         self._store: Store | None = None
         self._opened: Opened | None = None
         self.holds_private = False
         self._identity: tuple[int, int] | None = None
         self._beat_at = 0.0
-        # what is waited for: a chunk's row by the digest of its text
-        self._wanted: Mapping[bytes, int] = {}
-        self._number = 0  # of the folder in the database
-        self._came = 0  # vectors, since this began
-        self._collect_at = self._heal_at = 0.0
 
     def look(self) -> Published | None:
         """Publish the index where it has changed and is whole; a text that is just being taken in
@@ -495,53 +447,17 @@ class _PublishedFolder:
             and store.meta(INCARNATION)
         ):
             self._beat()
-            if self._wanted and time.monotonic() >= self._collect_at:
-                self._collect(self._opened.fingerprint)
             return None
         if not store.meta(INCARNATION):
             with Writer.open(self._folder.places.folder) as writer:
                 if not writer.store.meta(INCARNATION):
                     writer.note(INCARNATION, new_incarnation())
         try:
-            if self._open_embedder and _is_whole(store, places):
-                self._fetch(begin_embedding(self._folder, self._open_embedder))
-            began = time.monotonic()
-            published = self._publish(store, places)
-            self._collect_at = time.monotonic() + min(
-                max(COLLECT_SECONDS, time.monotonic() - began), LONGEST_COLLECT_SECONDS
-            )
-            if (
-                self._open_embedder
-                and self._opened is not None
-                and not self._wanted
-                and self._opened.is_current(store, places)
-            ):
-                # what it finds comes with the next look
-                deque(find_duplicates(self._folder), maxlen=0)
+            return self._publish(store, places)
         except BaseException:
             self._publisher.forget()
             self._opened = None
             raise
-        return published
-
-    @property
-    def is_settled(self) -> bool:
-        """Tell whether what there was at the last look is published, and no vector is waited for;
-        where there is no index, nothing is awaited.
-        """
-        if self._store is None:
-            return True
-        return (
-            self._opened is not None
-            and not self._wanted
-            and self._opened.is_current(self._store, self._folder.places.at())
-        )
-
-    def waiting(self) -> Progress | None:
-        """Tell how many vectors have come of those that were waited for; None where none is."""
-        if not self._wanted:
-            return None
-        return Progress(self._folder.name, "vectors", self._came, self._came + len(self._wanted))
 
     def _publish(self, store: Store, places: Places) -> Published | None:
         with store.reading():
@@ -553,11 +469,8 @@ class _PublishedFolder:
             self.holds_private = self._finds_private(opened.catalog.paths, store)
             if self.holds_private:  # the index forgets it first
                 return None
-            wanted = dict(store.pending()) if self._open_embedder and opened.fingerprint else {}
-            published = self._publisher.publish(
-                opened, store, self._facts(), partial(self._enqueue, opened, wanted)
-            )
-        self._opened, self._wanted, self._beat_at = opened, wanted, time.monotonic() + BEAT_SECONDS
+            published = self._publisher.publish(opened, store, self._facts())
+        self._opened, self._beat_at = opened, time.monotonic() + BEAT_SECONDS
         return published
 
     def _finds_private(self, paths: Sequence[str], store: Store) -> bool:
@@ -569,80 +482,6 @@ class _PublishedFolder:
         return any(
             self._folder.config.closed or is_private_now(self._folder, path) for path in hidden
         )
-
-    # -------------------------------------------------------------- vectors that workers make
-
-    def _enqueue(
-        self, opened: Opened, wanted: Mapping[bytes, int], session: Session, number: int
-    ) -> None:
-        """Have the folder want just these texts, in the transaction that publishes it: what went or
-        became private leaves the queue with that.
-        """
-
-        def texts_of(keys: Sequence[bytes]) -> Mapping[bytes, str]:
-            chunks = opened.catalog.store.chunks([wanted[key] for key in keys])
-            return {
-                key: embedded_text(chunk.heading_path, chunk.text)
-                for key in keys
-                if (chunk := chunks.get(wanted[key]))
-            }
-
-        self._number = number
-        queue.want(session, number, (opened.fingerprint, opened.model), list(wanted), texts_of)
-
-    def _fetch(self, task: Task | Embedded) -> None:
-        """Take the vectors that published folders have of texts which lack one here: what was
-        embedded once is not embedded again.
-        """
-        if not isinstance(task, Task):
-            return
-        new = {key: row for key, row in task.pending if key not in self._wanted}
-        if new:
-            fingerprint = task.embedder.fingerprint
-            with self._engine.question() as session:
-                for part in queue.find_vectors(session, fingerprint, list(new)):
-                    self._keep(part, new, fingerprint)
-
-    def _collect(self, fingerprint: str) -> None:
-        """Keep the vectors that have come.
-
-        They leave the queue with the publication that follows: at no time are they in neither.
-        """
-        now, came, last = time.monotonic(), set[bytes](), b""
-        while part := self._came_after(last, fingerprint):
-            self._keep(
-                dict(zip(part, unpacked(list(part.values())), strict=True)),
-                self._wanted,
-                fingerprint,
-            )
-            came.update(part)
-            last = max(part)
-        with self._engine.question() as session:
-            is_lacking = (
-                not came and now >= self._heal_at and queue.lacks_texts(session, self._number)
-            )
-        self._came += len(came)
-        self._wanted = (
-            {} if is_lacking else {key: row for key, row in self._wanted.items() if key not in came}
-        )
-        self._opened = None if is_lacking else self._opened  # all is asked for anew
-        self._heal_at = now + HEAL_SECONDS if came or now >= self._heal_at else self._heal_at
-        self._collect_at = now + COLLECT_SECONDS
-
-    def _came_after(self, last: bytes, fingerprint: str) -> dict[bytes, bytes]:
-        """Return some vectors that have come, by digest, behind one: each time in a moment of its
-        own, since the disk's writer is waited for.
-        """
-        with self._engine.question() as session:
-            return queue.collect(session, self._number, fingerprint, last)
-
-    def _keep(
-        self, vectors: Mapping[bytes, Vector], rows: Mapping[bytes, int], fingerprint: str
-    ) -> None:
-        with Writer.open(self._folder.places.folder) as writer:
-            # else another model was chosen meanwhile
-            if writer.store.meta("fingerprint") == fingerprint:
-                writer.keep_vectors(vectors, [rows[key] for key in vectors if key in rows])
 
     # -------------------------------------------------------------- what is published
 

@@ -834,10 +834,6 @@ class BackgroundView:
         return self._background.mended(ask, interrupted, self.folders)
 
 
-WORDS_ONLY = "--words-only"
-"""The argument of a child that is to leave vectors to others."""
-
-
 SHOWS_MAP = "--map"
 """The argument of a child whose server shows the map: it lays one out that nobody has asked for
 yet.
@@ -848,13 +844,11 @@ def child_command(
     opening: Opening,
     locks: Sequence[Path] = (),
     *,
-    words_only: bool = False,
     shows_map: bool = False,
 ) -> list[str]:
     """Return how to start the child that indexes what an opening describes, once one of the locks
     is free; without locks at once.
     """
-    more = [*([WORDS_ONLY] if words_only else []), *([SHOWS_MAP] if shows_map else [])]
     # -P: the server's working directory is often a vault, whose files must never be imported.
     return [
         sys.executable,
@@ -864,5 +858,5 @@ def child_command(
         *map(str, locks),
         "--",
         *opening.arguments(),
-        *more,
+        *([SHOWS_MAP] if shows_map else []),
     ]

@@ -40,7 +40,6 @@ from thumbindex.serve.background import (
     REPAIR,
     SHOWS_MAP,
     WAITS,
-    WORDS_ONLY,
     note_line,
     progress_line,
 )
@@ -327,10 +326,9 @@ class IndexingLoop:
     """Keeps the indexes of folders up to the disk until it is stopped.
 
     Words come at once, those of large files on a thread of their own, vectors when no words are
-    due, and then what is there twice; with `words_only` others make these. Maps that were laid out
-    once are kept up to date; with `shows_map` each folder has one. A folder with much to do is left
-    after its present batch when another one has just become due, and those that were left take
-    turns.
+    due, and then what is there twice. Maps that were laid out once are kept up to date; with
+    `shows_map` each folder has one. A folder with much to do is left after its present batch when
+    another one has just become due, and those that were left take turns.
     """
 
     def __init__(
@@ -339,17 +337,10 @@ class IndexingLoop:
         say: Callable[[str], object],
         make_watch: Callable[..., Watch] = Watch,
         *,
-        words_only: bool = False,
         shows_map: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._library, self._say, self._words_only, self._shows_map, self._clock = (
-            library,
-            say,
-            words_only,
-            shows_map,
-            clock,
-        )
+        self._library, self._say, self._shows_map, self._clock = library, say, shows_map, clock
         self._settings = library.config.serve.watch
         self._wake = threading.Event()
         self._stopped = self._repair_asked = False
@@ -510,10 +501,7 @@ class IndexingLoop:
         each.rest_left = False
         try:
             mended = self._library.embed(
-                [each.folder.name],
-                interrupted=turn,
-                progress=self._progress,
-                dates_only=self._words_only,
+                [each.folder.name], interrupted=turn, progress=self._progress
             )
         except ModelError as error:
             self._note(each, "vectors", f"{error} Until then keywords alone are searched.")
@@ -528,7 +516,7 @@ class IndexingLoop:
             each.vectors_at = self._clock() if turn.was_cut_short else _NEVER
             if not turn.was_cut_short:
                 self._merge(each, "moment")
-                each.duplicates_at = _NEVER if self._words_only else self._clock()
+                each.duplicates_at = self._clock()
 
     def _do_rest(self, each: WatchedFolder) -> None:
         """Make vectors, or look for duplicates among the texts that have theirs."""
@@ -713,20 +701,20 @@ def index_for_server(arguments: Sequence[str]) -> int:
         sys.stderr.reconfigure(encoding="utf-8")
 
     def work() -> int:
-        flags = {"words_only": WORDS_ONLY in arguments, "shows_map": SHOWS_MAP in arguments}
-        work_for_server(lambda: open_library(Opening.from_arguments(arguments)), **flags)
+        work_for_server(
+            lambda: open_library(Opening.from_arguments(arguments)),
+            shows_map=SHOWS_MAP in arguments,
+        )
         return FOUND
 
     return outcome(work)
 
 
-def work_for_server(
-    open_it: Callable[[], Library], *, words_only: bool = False, shows_map: bool = False
-) -> None:
+def work_for_server(open_it: Callable[[], Library], *, shows_map: bool = False) -> None:
     """Keep the indexes up to the disk until the server at the other end of standard input is gone;
     without `serve.watch` only once.
 
-    With `words_only` vectors are left to others; `shows_map` as in `IndexingLoop`.
+    `shows_map` is as in `IndexingLoop`.
     """
     loops: list[IndexingLoop] = []  # the loop, as soon as there is one
     threading.Thread(target=_obey_server, args=(loops,), name="server watch", daemon=True).start()
@@ -738,12 +726,11 @@ def work_for_server(
         signal.signal(number, lambda number, _: os._exit(128 + number))
     take_short_turns()
     if library.config.serve.watch.enabled:
-        loops.append(IndexingLoop(library, _say, words_only=words_only, shows_map=shows_map))
+        loops.append(IndexingLoop(library, _say, shows_map=shows_map))
         loops[0].run()
     else:
         library.index(words_only=True)
-        if not words_only:
-            library.index()
+        library.index()
 
 
 def _say(line: str) -> None:

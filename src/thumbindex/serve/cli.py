@@ -34,7 +34,7 @@ from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
 from thumbindex.serve.completion import completion
 from thumbindex.serve.duplicates import duplicates
-from thumbindex.serve.engine import WORK_EXAMPLES, engine, work
+from thumbindex.serve.engine import engine
 from thumbindex.serve.evaluation import evaluate_queries
 from thumbindex.serve.folders import add, folders, remove
 from thumbindex.serve.http.tokens import add_token, default_token_file
@@ -546,7 +546,6 @@ app.add_typer(
         ("engine migrate --engine URL", "engine publish --watch --folder notes --engine URL")
     ),
 )
-app.command("work", examples=WORK_EXAMPLES)(work)
 app.command(
     "eval",
     examples=(

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thumbindex.errors import ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.errors import StorageError, UnknownFolderError, UsageError
 from thumbindex.serve.background import Child, child_command
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, reported, say_error
 from thumbindex.serve.options import JsonOption, open_for, takes_opening_or_engine
@@ -23,9 +22,7 @@ from thumbindex.text import plural
 
 if TYPE_CHECKING:
     from thumbindex.library import Folder, Library
-    from thumbindex.library.work import Worker
     from thumbindex.model import Progress
-    from thumbindex.ports import Embedder
 
 LOOK_SECONDS = 0.1
 """How often a builder looks for a new generation: a file's facts are compared, nothing is read."""
@@ -35,20 +32,6 @@ RETRY_SECONDS = 5.0
 
 TIDY_SECONDS = 60.0
 """Between two looks for what nobody reads any more, and for folders that have grown."""
-
-LONELY_SECONDS = 15.0
-"""After so long without a vector it is said how workers are started."""
-
-WORK_SECONDS, REPORT_SECONDS = 1.0, 10.0
-"""How often a worker that has nothing to do looks for texts, and one that has says how far it
-is.
-"""
-
-_LONELY = (
-    "No vector has come for {:g} s: `thumbindex work --engine URL`, here or on any other machine, "
-    "embeds what waits."
-    " What is queued stays there if you end this by Ctrl-C, and the next run goes on."
-)
 
 engine = Program(
     help="Publish folders to a PostgreSQL database, from which any number of servers answer, and "
@@ -138,7 +121,6 @@ def attach(
     examples=(
         "engine publish --folder notes --engine postgresql://db.example.org/notes",
         "engine publish --watch --engine postgresql://db.example.org/notes",
-        "engine publish --queue --watch --engine postgresql://db.example.org/notes",
     )
 )
 @reported
@@ -148,10 +130,6 @@ def publish(
     opening: Opening,
     watch: Annotated[
         bool, typer.Option("--watch", help="Stay, follow the notes, and publish each change.")
-    ] = False,
-    queue: Annotated[
-        bool,
-        typer.Option("--queue", help="Leave vectors to workers: `thumbindex work` on any machine."),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -168,14 +146,10 @@ def publish(
 
     with open_for(ctx, here) as library:
         if watch:
-            _follow(library, here, url, as_json, queue)
+            _follow(library, here, url, as_json)
         with ProgressDisplay() as show:
-            library.index(progress=show, after_others=True, words_only=queue)
-            done = (
-                _publish_and_wait(library, url, show)
-                if queue
-                else publish_folders(library.opened, url, show)
-            )
+            library.index(progress=show, after_others=True)
+            done = publish_folders(library.opened, url, show)
         names = [name for name, _ in library.folders]
     if as_json:
         print_json(
@@ -192,40 +166,6 @@ def publish(
     return FOUND
 
 
-def _publish_and_wait(library: Library, url: str, show: ProgressDisplay) -> tuple[Any, ...]:
-    """Publish words, have workers embed, and publish the vectors as they come, until all have;
-    return what was published of each folder in all.
-    """
-    from thumbindex.library.engine import Load, Publishing
-
-    done: dict[str, Any] = {}
-    shown: dict[str, Progress] = {}
-    with closing(Publishing(library.opened, url, library.open_model, Load(show))) as publishing:
-        came, at, is_said = -1, time.monotonic(), False
-        while True:
-            for each in publishing.look():
-                last = done.get(each.name, replace(each, added=0, removed=0))
-                done[each.name] = replace(
-                    each, added=each.added + last.added, removed=each.removed + last.removed
-                )
-            if publishing.failure:
-                raise publishing.failure
-            waiting = {progress.folder: progress for progress in publishing.waiting()}
-            for name, progress in (shown | waiting).items():
-                show(progress if name in waiting else replace(progress, done=progress.total))
-            shown = waiting
-            if publishing.is_settled:
-                break
-            if not waiting or came != (came := sum(progress.done for progress in waiting.values())):
-                at = time.monotonic()
-            elif not is_said and time.monotonic() >= at + LONELY_SECONDS:
-                is_said = True
-                say_error(_LONELY.format(LONELY_SECONDS), color=None)
-            time.sleep(LOOK_SECONDS)
-        publishing.tidy()
-    return tuple(done.values())
-
-
 def _said(published: Any) -> str:
     size = f"{plural(published.documents, 'document')}, {plural(published.chunks, 'chunk')}"
     return (
@@ -234,7 +174,7 @@ def _said(published: Any) -> str:
     )
 
 
-def _follow(library: Library, opening: Opening, url: str, as_json: bool, queue: bool) -> None:
+def _follow(library: Library, opening: Opening, url: str, as_json: bool) -> None:
     """Have the indexes kept up to the disk, by a child or whoever does it already, and publish each
     generation until this is interrupted.
     """
@@ -244,13 +184,9 @@ def _follow(library: Library, opening: Opening, url: str, as_json: bool, queue: 
     if is_watched:
         with show:
             library.index(progress=show, after_others=True, words_only=True)
-    command = child_command(
-        opening, [each.places.watch for each in folders] if is_watched else [], words_only=queue
-    )
+    command = child_command(opening, [each.places.watch for each in folders] if is_watched else [])
     child = Child(command)
-    builder = Builder(
-        folders, url, as_json, open_model=library.open_model if queue else None, tell=show
-    )
+    builder = Builder(folders, url, as_json, tell=show)
     said: tuple[str, ...] = ()
     try:
         with show:  # a first load takes its time; later ones do not
@@ -278,13 +214,12 @@ class Builder:
         url: str,
         as_json: bool,
         tidy_seconds: float = TIDY_SECONDS,
-        open_model: Callable[[str], Embedder] | None = None,  # where vectors are left to workers
         tell: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         from thumbindex.library.engine import Load, Publishing
 
         self._as_json = as_json
-        self._open = partial(Publishing, folders, url, open_model, Load(tell))
+        self._open = partial(Publishing, folders, url, Load(tell))
         # what is wrong at the beginning ends the command
         self._publishing: Publishing | None = self._open()
         self._tidy_at, self._tidy_seconds = 0.0, tidy_seconds
@@ -305,7 +240,7 @@ class Builder:
                 self._tidy_at = time.monotonic() + self._tidy_seconds
             if self._publishing.failure:
                 raise self._publishing.failure
-        except (StorageError, ModelError) as error:
+        except StorageError as error:
             if str(error) != self._failure:
                 say_error(f"{error} It is tried again.")
             self._failure = str(error)
@@ -381,71 +316,3 @@ def forget(
     else:
         print_line(f"{name} is no longer published. A builder that still runs publishes it again.")
     return FOUND
-
-
-WORK_EXAMPLES = (
-    "work --engine postgresql://db.example.org/notes",
-    "work --once --engine postgresql://db.example.org/notes",
-)
-
-
-@reported
-@takes_opening_or_engine
-def work(
-    ctx: typer.Context,
-    opening: Opening,
-    once: Annotated[
-        bool, typer.Option("--once", help="End when nothing waits that this worker can embed.")
-    ] = False,
-    as_json: JsonOption = False,
-) -> int:
-    """Embed what `engine publish --queue` leaves to workers: any number of them, each on any
-    machine, share the texts that wait.
-    """
-    url = database_of(opening)
-    from thumbindex.library.work import Worker, configured_models
-
-    with closing(Worker(url, configured_models(opening.load().encode.embed), say_error)) as worker:
-        _work(worker, once, as_json)
-        left = worker.worked()
-        _report(worker, as_json)
-    return NOT_FOUND if left.waiting and worker.refuses else FOUND
-
-
-def _work(worker: Worker, once: bool, as_json: bool) -> None:
-    """Embed until nothing waits, or until this is interrupted; a database that is lost is said once
-    and tried again.
-    """
-    failure, reported_at, is_told = "", time.monotonic(), True
-    while True:
-        try:
-            found = worker.look()
-            is_told = is_told and not found
-            if once and not found:
-                return
-            if not is_told and (not found or time.monotonic() >= reported_at + REPORT_SECONDS):
-                _report(worker, as_json)
-                reported_at, is_told = time.monotonic(), True
-        except StorageError as error:
-            if once:
-                raise
-            if str(error) != failure:
-                say_error(f"{error} It is tried again.")
-            failure = str(error)
-            time.sleep(RETRY_SECONDS)
-            continue
-        if failure:
-            print_line("Work goes on.")
-            failure = ""
-        if not found:
-            time.sleep(WORK_SECONDS)
-
-
-def _report(worker: Worker, as_json: bool) -> None:
-    worked = worker.worked()
-    if as_json:
-        print_json(asdict(worked))
-    else:
-        print_line(
-            f"{plural(worked.embedded, 'text')} embedded by this worker, {worked.waiting:,} wait"
-        )

@@ -42,7 +42,7 @@ except ImportError as error:
         f"A database needs the extra `postgres`: {install_with('postgres')}."
     ) from error
 
-VERSION = 2
+VERSION = 3
 """Of our schema. Another one is never changed without being asked: `thumbindex engine migrate`."""
 
 FOLDERS_A_SHARD = 1_000_000
@@ -489,8 +489,6 @@ class Engine:
             "vectors",
             "segments",
             "postings",
-            "texts",
-            "wanted",
         ]
         with self.question() as session:
             found = session.fetch(

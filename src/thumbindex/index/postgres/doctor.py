@@ -12,11 +12,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from thumbindex.errors import StorageError
-from thumbindex.index.postgres import queue
 from thumbindex.index.postgres.database import LAG, VERSION, Engine, Session
 from thumbindex.index.postgres.publish import TABLES
 from thumbindex.index.postgres.vectors import EXACT
-from thumbindex.text import one_line, plural
+from thumbindex.text import plural
 
 OLDEST_SERVER = 15
 """Of PostgreSQL: what is older is not tried."""
@@ -109,7 +108,6 @@ def examine(engine: Engine, exact_vectors: int = EXACT) -> Iterator[Check]:
                 rights = _check_rights(session)
                 yield rights
                 if rights.is_well:
-                    yield from _examine_queue(session)
                     yield from _examine_folders(session, exact_vectors)
     except StorageError as error:
         yield Check("database", False, str(error))
@@ -212,24 +210,8 @@ def _check_schema(engine: Engine) -> tuple[bool, Check]:
     return True, Check("schema", True, f"version {VERSION}")
 
 
-def _examine_queue(session: Session) -> Iterator[Check]:
-    if session.fetch("SELECT to_regclass('texts') IS NULL")[0][0]:  # a hub: its shards have queues
-        return
-    for each in queue.counts(session):
-        waits = (
-            f"{plural(each.waiting, 'text')} of the model {one_line(each.model)} for a worker "
-            "(`thumbindex work --engine URL`)"
-        )
-        yield Check(
-            "queue",
-            True,
-            f"{waits}, {plural(each.done, 'vector')} for a builder (`thumbindex engine "
-            "publish --queue`)",
-        )
-
-
 def _check_rights(session: Session) -> Check:
-    names = ["facts", "folders", *TABLES, "texts", "wanted"]
+    names = ["facts", "folders", *TABLES]
     sql = (
         "SELECT has_table_privilege(name, 'SELECT'), pg_has_role(relowner, 'USAGE') FROM "
         "unnest(%s::text[]) AS name"

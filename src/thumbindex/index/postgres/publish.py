@@ -22,7 +22,6 @@ import numpy as np
 from thumbindex.errors import EngineError, IndexBusyError, StorageError
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.names import name_rows
-from thumbindex.index.postgres import queue
 from thumbindex.index.postgres.database import Engine, Half, Session
 from thumbindex.index.postgres.ids import MOST_CHUNKS, Rows
 from thumbindex.index.postgres.postings import SegmentLengths, segment_rows
@@ -130,11 +129,6 @@ time takes ten times as long.
 Tell = Callable[[Progress], None]
 """Hears how far a load is."""
 
-Queue = Callable[[Session, int], None]
-"""Puts what lacks vectors into the queue, for a folder by its number, in the transaction that
-publishes it.
-"""
-
 Source = Callable[[str], str | None]
 """Gives a note's text as its file is now, by path; None where it is not the one that was
 indexed.
@@ -211,13 +205,11 @@ class Publisher:
         opened: Opened,
         store: Store,
         extra: Mapping[str, Any] | None = None,
-        enqueue: Queue = queue.want_nothing,
     ) -> Published | None:
         """Publish an index as it was opened from a store that is read at the same moment; None
         where that is published already.
 
-        `extra` are further facts for those who read. The queue is what `enqueue` makes it in either
-        case. Raises EngineError, IndexBusyError.
+        `extra` are further facts for those who read. Raises EngineError, IndexBusyError.
         """
         incarnation = store.meta(INCARNATION)
         self._begin(incarnation, (extra or {}).get(ORIGIN, ""))
@@ -239,7 +231,6 @@ class Publisher:
                 session.execute(
                     "UPDATE folders SET published = now() WHERE folder = %s", (there.folder,)
                 )
-                enqueue(session, there.folder)
                 there.mark = _mark_of(session, there.folder)
                 self._there = there
                 return None
@@ -254,7 +245,6 @@ class Publisher:
                 ),
             )
             self._make_current(session, there.folder)
-            enqueue(session, there.folder)
             there.mark = _mark_of(session, there.folder)
             there.generation = opened.snapshot.generation
         self._there = there
@@ -443,8 +433,7 @@ def drop_folder(engine: Engine, folder: int, name: str, *, is_current: bool = Tr
     """
     which = "" if is_current else " AND NOT is_current"
     with engine.change(lock_of(name)) as session:
-        if session.execute(f"DELETE FROM folders WHERE folder = %s{which}", (folder,)):
-            queue.want_nothing(session, folder)
+        session.execute(f"DELETE FROM folders WHERE folder = %s{which}", (folder,))
     for _ in range(DROP_TRIES):
         if not drop_orphans(engine):
             return
@@ -1050,12 +1039,11 @@ class _Publication:
             for start in range(0, len(new), _VECTORS_AT_ONCE):
                 part = slice(start, start + _VECTORS_AT_ONCE)
                 ids = new[part].tolist()
-                keys = self._store.keys(ids)
                 vectors = view.take(at[part]).astype(np.float16)
                 for row, document, vector in zip(ids, of[part].tolist(), vectors, strict=True):
-                    yield row, document, Half(vector), keys[row]
+                    yield row, document, Half(vector)
 
-        shapes = {"id": "int8", "document": "int8", "vector": "halfvec", "key": "bytea"}
+        shapes = {"id": "int8", "document": "int8", "vector": "halfvec"}
         self._copy("vectors", shapes, rows())
         self._there.vectors = np.union1d(self._there.vectors, new)
 

@@ -100,10 +100,8 @@ CREATE INDEX words_segment ON words (folder, segment);
 -- Meaning. `halfvec` has no fixed length here: each partition says its own.
 CREATE TABLE vectors (
     folder int NOT NULL, id bigint NOT NULL, document bigint NOT NULL, vector halfvec NOT NULL,
-    key bytea NOT NULL, -- digest of the text that was embedded
     PRIMARY KEY (folder, id)
 ) PARTITION BY LIST (folder);
-CREATE INDEX vectors_key ON vectors (key);
 
 -- What says the same.
 CREATE TABLE repeats (folder int NOT NULL, chunk bigint NOT NULL, keeper bigint NOT NULL, PRIMARY KEY (folder, chunk)) PARTITION BY LIST (folder);
@@ -116,19 +114,3 @@ CREATE TABLE alike (
     cosine float8 NOT NULL, zone text NOT NULL, rule text NOT NULL, differs text NOT NULL,
     PRIMARY KEY (folder, id)
 ) PARTITION BY LIST (folder);
-
--- The queue: texts that wait for a vector, or have got it, and the folders that wait for them. Each text is there once, whoever wants it.
-CREATE TABLE texts (
-    fingerprint text NOT NULL, -- of the model
-    key bytea NOT NULL, -- digest of the text
-    model text NOT NULL, -- its name, by which a worker opens it
-    priority bigint NOT NULL, -- the lowest is embedded first: how many texts of its folder were newer
-    text bytea NOT NULL, -- exactly what is embedded; empty as soon as the vector is there
-    vector bytea, -- int8, as a builder keeps it (index/vector_store.py)
-    PRIMARY KEY (fingerprint, key)
-);
-CREATE INDEX texts_waiting ON texts (fingerprint, priority) WHERE vector IS NULL;
-CREATE INDEX texts_done ON texts (fingerprint, key) WHERE vector IS NOT NULL;
-
-CREATE TABLE wanted (folder int NOT NULL, fingerprint text NOT NULL, key bytea NOT NULL, PRIMARY KEY (folder, fingerprint, key));
-CREATE INDEX wanted_text ON wanted (fingerprint, key);
