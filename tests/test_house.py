@@ -240,7 +240,6 @@ def test_a_command_prints_and_sees_paths_where_it_is_typed():
         r"\.absolute\(\)": {
             "encode/models.py",
             "index/database.py",
-            "serve/clients/doctor.py",
             "serve/clients/install.py",
         },
         r"\bConsole\((?!\*\*streams\()": set(),

@@ -29,7 +29,7 @@ from thumbindex.library.indexing import Run as IndexingRun
 from thumbindex.library.indexing import index_words
 from thumbindex.model import FolderStatus
 from thumbindex.serve.cli import app
-from thumbindex.serve.clients.doctor import check_index
+from thumbindex.serve.clients.doctor import check_folder
 from thumbindex.serve.opening import Opening
 from waiting import until
 
@@ -489,14 +489,14 @@ def test_where_the_last_run_was_cut_off_status_and_doctor_say_that_files_are_mis
 ) -> None:
     with open_fake(Opening((str(vault),), tmp_path / "index")) as library:
         index_words(library.opened[0], IndexingRun(first_bytes=1, interrupted=lambda: True))
-        cut_off = check_index(library.status()[0], lambda: True, 4)
+        cut_off = check_folder(library.status()[0], lambda: True)
         assert (
             f"and files are missing: `thumbindex index --folder {vault}` goes on from there"
             in run_in(vault, "status").stdout
         )
         whole = checked(run_in(vault, "status", "--json"), "status")
         assert whole["folders"][0]["unfinished"] is True
-        assert (cut_off.state, "files are missing" in cut_off.found) == ("warn", True)
+        assert (cut_off.state, "files missing" in cut_off.found) == ("warn", True)
         library.index()
     assert "files are missing" not in run_in(vault, "status").stdout
 

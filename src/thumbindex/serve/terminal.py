@@ -9,7 +9,6 @@ import json
 import os
 import platform
 import re
-import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,20 +33,22 @@ from rich.text import Text
 
 from thumbindex import model
 from thumbindex.config import NOWHERE
-from thumbindex.model import FolderStatus, IndexReport, IngestionCounts, NoteList, Problem, Why
+from thumbindex.model import FolderStatus, IndexReport, IngestionCounts, NoteList, Why
 from thumbindex.process import caller, current_folder
 from thumbindex.serve.opening import is_here, library_class
 from thumbindex.serve.wording import (
     NO_MARKDOWN,
+    condition_of,
     database_in_words,
     doing,
     fate,
     filter_lines,
-    hold_hidden,
     how_far,
     list_lines,
     of_effect,
+    problem_lines,
     until_lost,
+    warnings_of,
     why_rest,
 )
 from thumbindex.text import escape_breaks, one_line, plural
@@ -135,8 +136,6 @@ _PIPED_WIDTH = 160
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Control characters in notes could move the cursor or rename the window of whoever reads them."""
 
-_PROBLEMS_SHOWN = 20
-
 WARNING = "red"
 """The color of what is wrong or lacking: it is read on a light and on a dark background, as yellow
 is not.
@@ -180,7 +179,8 @@ def print_report(report: IndexReport, broken: str) -> None:
         )
     if not report.chunks and not report.skipped:
         print_line(NO_MARKDOWN, WARNING)
-    _print_problems(report.skipped)
+    for line in problem_lines(report.skipped):
+        print_line(f"  {line}", WARNING)
     print_line(f"{report.seconds:.1f} s", "dim")
 
 
@@ -209,31 +209,14 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
             f"{state.vectors:,}",
             state.model or "-",
             size,
-            _condition(each),
+            condition_of(each),
         )
     output().print(rows)
     for each in folders:
         print_line(f"{each.folder}: notes in {each.root}, index in {each.location}", "dim")
-        if each.away:
-            print_line(
-                "  the folder is not there now: `thumbindex forget --folder "
-                f"{shlex.quote(each.root)}` deletes its index, if it is gone for good",
-                WARNING,
-            )
-        if each.unfinished:
-            again = f"thumbindex index --folder {shlex.quote(each.root)}"
-            print_line(
-                f"  the last run of indexing was cut off, and files are missing: `{again}` "
-                "goes on from there",
-                WARNING,
-            )
         _print_ingestion(each.ingestion)
-        _print_problems(each.problems)
-        if each.flagged_count:
-            print_line(
-                f"  {hold_hidden(each.flagged_count)}: look there before a model does", WARNING
-            )
-            _print_problems(each.flagged)
+        for warning in warnings_of(each):
+            print_line(f"  {warning}", WARNING)
     for said in dict.fromkeys(
         database_in_words(each.database) for each in folders if each.database
     ):
@@ -331,32 +314,6 @@ def print_why(found: Why, several: bool = False) -> None:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
-
-
-def _print_problems(problems: Sequence[Problem]) -> None:
-    for each in problems[:_PROBLEMS_SHOWN]:
-        where = f"{each.path}:{each.line}" if each.line else each.path
-        print_line(f"  {where}: {each.reason}", WARNING)
-    if len(problems) > _PROBLEMS_SHOWN:
-        print_line(f"  … and {len(problems) - _PROBLEMS_SHOWN:,} more (--json lists all)", WARNING)
-
-
-def _condition(status: FolderStatus) -> str:
-    pending = (
-        f"{plural(status.state.pending, 'chunk')} without vectors" if status.state.pending else ""
-    )
-    if status.progress:
-        return (
-            f"process {status.progress.pid} is "
-            f"indexing{f': {how_far(status.progress)}' if status.progress.total else ''}"
-        )
-    if status.writing:
-        return f"indexing{f', {pending}' if pending else ''}"
-    if not status.indexed:
-        return "no index yet"
-    if status.away and not status.failure:
-        return "folder not there"
-    return status.failure or ("files missing" if status.unfinished else pending) or "ready"
 
 
 class _OneLineTable(Table):

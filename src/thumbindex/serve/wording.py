@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,12 +22,14 @@ from thumbindex.model import (
     DatabaseStatus,
     Edge,
     Explanation,
+    FolderStatus,
     Freshness,
     IndexState,
     ListedNote,
     OutlineEntry,
     Passage,
     Place,
+    Problem,
     Progress,
     Related,
     Standpoint,
@@ -53,6 +56,8 @@ def unmatched_glob(glob: str) -> str:
     """Return a warning of a private glob that matches nothing."""
     return f"The private glob {glob!r} matches no note"
 
+
+_PROBLEMS_SHOWN = 20
 
 _PATHS_SHOWN = 5
 """Files that a sentence names; the rest is counted."""
@@ -317,6 +322,58 @@ def hold_hidden(notes: int) -> str:
         f"{'1 note holds' if notes == 1 else f'{notes:,} notes hold'} text that is hidden or "
         "speaks to a model"
     )
+
+
+def condition_of(status: FolderStatus) -> str:
+    """Say in a few words how the index of a folder is."""
+    pending = (
+        f"{plural(status.state.pending, 'chunk')} without vectors" if status.state.pending else ""
+    )
+    if status.progress:
+        return (
+            f"process {status.progress.pid} is "
+            f"indexing{f': {how_far(status.progress)}' if status.progress.total else ''}"
+        )
+    if status.writing:
+        return f"indexing{f', {pending}' if pending else ''}"
+    if not status.indexed:
+        return "no index yet"
+    if status.away and not status.failure:
+        return "folder not there"
+    return status.failure or ("files missing" if status.unfinished else pending) or "ready"
+
+
+def warnings_of(status: FolderStatus) -> list[str]:
+    """Say what is wrong with a folder and its notes, a line each."""
+    lines, root = list[str](), shlex.quote(status.root)
+    if status.away:
+        lines.append(
+            f"the folder is not there now: `thumbindex forget --folder {root}` deletes its index, "
+            "if it is gone for good"
+        )
+    if status.unfinished:
+        lines.append(
+            "the last run of indexing was cut off, and files are missing: "
+            f"`thumbindex index --folder {root}` goes on from there"
+        )
+    lines += problem_lines(status.problems)
+    if status.flagged_count:
+        lines.append(f"{hold_hidden(status.flagged_count)}: look there before a model does")
+        lines += problem_lines(status.flagged)
+    return lines
+
+
+def problem_lines(problems: Sequence[Problem]) -> list[str]:
+    """Return a line for each problem, and one for those that are not listed."""
+    lines = list[str]()
+    for each in problems[:_PROBLEMS_SHOWN]:
+        where = f"{each.path}:{each.line}" if each.line else each.path
+        lines.append(f"{where}: {each.reason}")
+    if len(problems) > _PROBLEMS_SHOWN:
+        lines.append(
+            f"… and {len(problems) - _PROBLEMS_SHOWN:,} more: `thumbindex status --json` lists all"
+        )
+    return lines
 
 
 def beside(passage: Passage) -> list[str]:

@@ -14,15 +14,14 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from difflib import get_close_matches
-from importlib.metadata import PackageNotFoundError, requires, version
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
-from packaging.requirements import Requirement
 
-from thumbindex.config import FOLDER_FILE
 from thumbindex.errors import ConfigError, ModelError, StorageError, ThumbindexError, UsageError
 from thumbindex.model import FolderStatus
 from thumbindex.process import offline
@@ -37,7 +36,7 @@ from thumbindex.serve.clients.table import CLIENTS, Client, Surroundings
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, library_class, reported
 from thumbindex.serve.options import JsonOption, open_for, takes_opening_or_engine
 from thumbindex.serve.terminal import print_json
-from thumbindex.serve.wording import CHECK_GLOB, hold_hidden, unmatched_glob
+from thumbindex.serve.wording import CHECK_GLOB, condition_of, unmatched_glob, warnings_of
 from thumbindex.settings import Config
 from thumbindex.text import one_line, plural, without_password
 
@@ -48,6 +47,23 @@ State = Literal["ok", "warn", "fail"]
 
 INOTIFY = Path("/proc/sys/fs/inotify")
 """Where Linux states how many folders a user may have watched."""
+
+PACKAGES = (
+    "faiss",
+    "huggingface_hub",
+    "markdown_it",
+    "mcp",
+    "networkx",
+    "numpy",
+    "onnxruntime",
+    "pathspec",
+    "rapidfuzz",
+    "tokenizers",
+    "watchdog",
+    "whoosh",
+    "yaml",
+)
+"""Packages that indexing, answers and the server import."""
 
 _SPARE = 2
 """Other programs watch folders, too: what is needed should fit this many times."""
@@ -70,31 +86,21 @@ class Check:
     state: State
     found: str
     remedy: str = ""  # what to do; empty where nothing is to be done
-    places: tuple[str, ...] = ()  # where in the notes it was found, and what: a line each
+    places: tuple[str, ...] = ()  # more of it, a line each: mostly a place in a note
 
 
-def check_packages(requirements: Sequence[str], version_of: Callable[[str], str | None]) -> Check:
-    """Compare the packages that are installed with those that are required."""
-    wanted = [
-        each
-        for each in map(Requirement, requirements)
-        if each.marker is None or each.marker.evaluate({"extra": ""})
-    ]
-    wrong = []
-    for each in wanted:
-        there = version_of(each.name)
-        if there is None:
-            wrong.append(f"{each.name} is missing")
-        elif not each.specifier.contains(there):
-            wrong.append(f"{each.name} is {there}, {each.specifier} is required")
+def check_packages(names: Sequence[str] = PACKAGES) -> Check:
+    """Import the packages that answers need."""
+    wrong = list[str]()
+    for name in names:
+        try:
+            import_module(name)
+        except (ImportError, OSError) as error:  # a library of the system may be missing
+            wrong.append(f"{name}: {error}")
     if wrong:
-        return Check(
-            "packages",
-            "fail",
-            "; ".join(wrong),
-            "Install thumbindex again: `pip install --upgrade thumbindex`.",
-        )
-    return Check("packages", "ok", f"all {len(wanted)} that are required")
+        again = "Install thumbindex again: `pip install --upgrade thumbindex`."
+        return Check("packages", "fail", "; ".join(wrong), again)
+    return Check("packages", "ok", f"all {len(names)} can be imported")
 
 
 def check_model(name: str, examine: Callable[[str], ModelHealth]) -> Check:
@@ -123,94 +129,33 @@ def check_model(name: str, examine: Callable[[str], ModelHealth]) -> Check:
     )
 
 
-def check_folder(status: FolderStatus) -> Check:
-    """Look whether a folder is there and may be read."""
-    root = Path(status.root)
-    try:
-        entries = sum(1 for _ in os.scandir(root))
-    except OSError as error:
-        return Check(
-            f"folder {status.folder}",
-            "warn",
-            f"{root}: {error.strerror}",
-            "Mount it or allow it to be read; until then the index answers.",
-        )
-    return Check(
-        f"folder {status.folder}",
-        "ok",
-        f"{root}, {f'{entries:,} entries' if entries != 1 else '1 entry'}",
-    )
-
-
-def check_own_file(status: FolderStatus) -> Check | None:
-    """Look at the settings that lie in the folder itself; None where nothing is wrong with them."""
-    found = [each for each in status.problems if each.path.partition(":")[0] == FOLDER_FILE]
-    todo = (
-        f"Mend {Path(status.root) / FOLDER_FILE}, or delete it; a server that runs is to be "
-        "started again."
-    )
-    if not found:
-        return None
-    return Check(f"settings {status.folder}", "warn", f"{found[0].path}: {found[0].reason}", todo)
-
-
-def check_index(status: FolderStatus, whole: Callable[[], bool], schema: int) -> Check:
-    """Look at one folder's index: whether it is there, can be read, is whole and holds vectors."""
-    subject, state = f"index {status.folder}", status.state
-    again = f"thumbindex index --folder {status.root}"
+def check_folder(status: FolderStatus, whole: Callable[[], bool]) -> Check:
+    """Say of a folder what `status` says, and whether its index is whole."""
+    subject, again = f"folder {status.folder}", f"thumbindex index --folder {quote(status.root)}"
+    failure = status.failure
+    if status.indexed and not failure:
+        try:
+            failure = "" if whole() else "damaged"
+        except StorageError as error:
+            failure = str(error)
+    state, places = status.state, tuple(warnings_of(status))
+    if failure:
+        todo = f"Run `{again}`: it repairs, vectors are kept."
+        if failure == "of a later version":
+            todo = "Use the version that wrote it, or another --index."
+        doubt: State = "warn" if failure == "busy" else "fail"
+        return Check(subject, doubt, f"{status.location}: {failure}", todo, places)
+    found = f"{status.root}: {condition_of(status)}"
+    if not status.away and not os.access(status.root, os.R_OK | os.X_OK):
+        return Check(subject, "warn", f"{found}, but it may not be read", "Allow it to be read.")
+    well: State = "warn" if places else "ok"
     if not status.indexed:
-        return Check(subject, "ok", f"none yet: the server makes it, or `{again}`")
-    try:
-        if status.failure or not whole():
-            why, todo = status.failure or "damaged", f"Run `{again}`: it repairs, vectors are kept."
-            if why == "of a later version":
-                todo = "Use the version that wrote it, or another --index."
-            return Check(
-                subject, "warn" if why == "busy" else "fail", f"{status.location}: {why}", todo
-            )
-    except StorageError as error:
-        return Check(subject, "fail", str(error), f"Run `{again} --verify`.")
+        return Check(subject, well, found, f"The server makes one, or `{again}`.", places)
     vectors = f"{state.vectors:,} of {plural(state.chunks, 'chunk')} with vectors"
-    found = (
-        f"{plural(state.documents, 'document')}, {vectors}, schema {schema}, whole "
-        f"({status.location})"
-    )
-    if status.unfinished:
-        return Check(
-            subject,
-            "warn",
-            f"{found}; files are missing: the last run of indexing was cut off",
-            f"Run `{again}`, or leave it to the server.",
-        )
-    if status.problems:
-        return Check(
-            subject,
-            "warn",
-            f"{found}; {plural(len(status.problems), 'problem')}",
-            f"`thumbindex status --folder {status.root}` lists them.",
-        )
-    if state.pending and not status.writing:
-        return Check(subject, "warn", found, f"Run `{again}`, or leave it to the server.")
-    return Check(subject, "ok", found)
-
-
-def check_notes(status: FolderStatus) -> Check | None:
-    """Look for notes with text that is hidden or speaks to a model; None where no index can
-    tell.
-    """
-    if not status.indexed or status.failure:
-        return None
-    subject = f"notes {status.folder}"
-    if not status.flagged_count:
-        return Check(subject, "ok", "none holds text that is hidden or speaks to a model")
-    places = tuple(f"{each.path}:{each.line}: {each.reason}" for each in status.flagged)
-    return Check(
-        subject,
-        "warn",
-        hold_hidden(status.flagged_count),
-        "Look there before a model does; each passage that holds it says so.",
-        places,
-    )
+    found += f", {plural(state.documents, 'document')}, {vectors}, whole ({status.location})"
+    if status.unfinished or (state.pending and not status.writing):
+        return Check(subject, "warn", found, f"Run `{again}`, or leave it to the server.", places)
+    return Check(subject, well, found, "", places)
 
 
 def check_watches(roots: Sequence[Path], limits: Path = INOTIFY) -> Check | None:
@@ -421,16 +366,10 @@ def examine(
     """Yield what is found, one subject after another; the server that is started last writes what
     every server does, and nothing else does.
     """
-
-    def version_of(package: str) -> str | None:
-        with suppress(PackageNotFoundError):
-            return version(package)
-        return None
-
     if opening.engine:
         yield from check_database(opening.engine)
         return
-    yield check_packages(requires("thumbindex") or (), version_of)
+    yield check_packages()
     try:
         config = opening.load()
     except ConfigError as error:
@@ -484,7 +423,7 @@ def _examine_folders(
 ) -> Generator[Check, None, tuple[str, ...]]:
     """Yield what is found; return the folders that a server can be started with."""
     # Imported here: `--help` must not pay for the rooms behind it.
-    from thumbindex.library.status import AUTO, SCHEMA, examine_model, is_whole
+    from thumbindex.library.status import AUTO, examine_model, is_whole
 
     models, roots, there = set[str](), list[Path](), list[str]()
     unmatched = set(config.corpus.private.globs)
@@ -492,24 +431,15 @@ def _examine_folders(
         try:
             with opener(each) as library:
                 for folder, status in zip(library.opened, library.status(), strict=True):
-                    yield check_folder(status)
-                    if wrong := check_own_file(status):
-                        yield wrong
-                    yield check_index(status, lambda folder=folder: is_whole(folder), SCHEMA)  # type: ignore[misc]
-                    if found := check_notes(status):
-                        yield found
+                    yield check_folder(status, partial(is_whole, folder))
                     roots.append(folder.root)
                     models |= {status.state.model} - {""}
                 unmatched &= set(library.unmatched_private_globs())
             there += each.folder
         except ThumbindexError as error:
-            name, unmatched = each.folder[0], set()  # what it would match is unknown
-            yield Check(
-                f"folder {name}",
-                "fail",
-                str(error),
-                _mend_folder(Path(config.folders.get(name, name)), source),
-            )
+            unmatched = set()  # what it would match is unknown
+            todo = f"Correct the path, or leave it out: {source} names it."
+            yield Check(f"folder {each.folder[0]}", "fail", str(error), todo)
     if not openings:
         unmatched = set()
         yield Check(
@@ -532,22 +462,6 @@ def _examine_folders(
     if watches := check_watches(roots):
         yield watches
     return tuple(there)
-
-
-def _mend_folder(path: Path, source: str) -> str:
-    """Say where a folder is named that cannot be had, and which one beside it was meant, where its
-    name is mistyped.
-    """
-    root = path.expanduser().absolute()
-    try:
-        beside = (
-            [] if root.is_dir() else [each.name for each in root.parent.iterdir() if each.is_dir()]
-        )
-    except OSError:
-        beside = []
-    if near := get_close_matches(root.name, beside, n=1):
-        return f"Did you mean {root.parent / near[0]}? It is {source} that names it."
-    return f"Mend the path, or leave it out: it is {source} that names it."
 
 
 def _folders_of_clients(around: Surroundings) -> Iterator[str]:
