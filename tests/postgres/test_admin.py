@@ -289,14 +289,9 @@ def test_a_question_changes_nothing_whoever_asks_it(engine: Engine) -> None:
 # ------------------------------------------------------------------ the doctor
 
 
-def test_the_doctor_finds_a_published_folder_well(
-    postgres: TestServer,
-    database: str,
-    builder: Publishing,
-    engine: Engine,
-    reading_engine: Engine,
+def test_the_doctor_finds_a_folder_well_that_was_just_published(
+    builder: Publishing, engine: Engine, reading_engine: Engine
 ) -> None:
-    postgres.run("ANALYZE", database)
     checks = looked(engine)
     assert {name: each for name, each in checks.items() if not each[0]} == {}
     assert checks["rights"][1] == "this role may read and publish"
@@ -305,13 +300,13 @@ def test_the_doctor_finds_a_published_folder_well(
     assert (is_well, "and not publish" in said) == (True, True)
 
 
-def test_the_doctor_tells_that_words_are_not_found_by_their_key(
+def test_the_doctor_tells_that_the_key_of_words_is_not_there(
     builder: Publishing, engine: Engine
 ) -> None:
     with engine.change() as session:
         session.execute("ALTER TABLE postings DROP CONSTRAINT postings_pkey")
     is_well, said = looked(engine)["words of garden"]
-    assert (is_well, "a word is not found by postings_" in said) == (False, True)
+    assert (is_well, "_pkey is not there, or invalid" in said) == (False, True)
 
 
 # ------------------------------------------------------------------ what is published
