@@ -25,7 +25,7 @@ UV := $(BIN)/uv pip install --compile-bytecode $(CONSTRAINTS) --build-constraint
 
 # With all that only `make long` needs, 2 GB. torch goes in first and alone, by pip: the pinned
 # version is found as a CPU build if one is offered.
-EXTRAS := dev,postgres,models,weights,map,page-tests,package
+EXTRAS := dev,postgres,models,weights,page-tests,package
 .venv/long: .venv/installed
 	$(BIN)/$(PIP) --quiet torch==2.13.0
 	$(UV) --quiet --python $(BIN)/python --editable '.[$(EXTRAS)]' || $(BIN)/$(PIP) --quiet --editable '.[$(EXTRAS)]'
@@ -62,7 +62,7 @@ test-package: .venv/installed
 # program that CHROMIUM names. `make test-page PICTURES=docs/plots` keeps the pictures that the
 # documentation shows.
 test-page: .venv/installed
-	$(UV) --quiet --python $(BIN)/python --editable '.[map,page-tests]' || $(BIN)/$(PIP) --quiet --editable '.[map,page-tests]'
+	$(UV) --quiet --python $(BIN)/python --editable '.[page-tests]' || $(BIN)/$(PIP) --quiet --editable '.[page-tests]'
 	THUMBINDEX_PICTURES=$(PICTURES) $(PYTEST) --numprocesses 2 -m page tests/page
 
 # At most an hour on two cores, before a large change is merged: torch and a cross-encoder, kills and

@@ -39,7 +39,6 @@ DOORS = {
     "jwt": {"serve/http/access.py"},
     "prometheus_client": {"serve/http/limits.py"},
     "psycopg": {"index/postgres/connections.py", "index/postgres/database.py"},
-    "sklearn": {"library/plane.py"},
     "rapidfuzz": {
         "index/filters.py",
         "query/understand.py",

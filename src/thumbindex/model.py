@@ -1102,41 +1102,13 @@ class FolderStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class MapNote:
-    """A note on the map."""
-
-    path: str
-    title: str
-    x: float | None  # from -1 to 1; None where it has no place yet
-    y: float | None
-    links: int  # to notes of the map
-    backlinks: int  # from notes of the map
-    tags: tuple[str, ...]
-    date: str  # ISO day, empty where none is known
-    language: str
-
-
-class NearPair(NamedTuple):
-    """Two notes that are near by meaning and not linked either way: their positions among the map's
-    notes.
-    """
-
-    first: int
-    second: int
-    cosine: float
-
-
-@dataclass(frozen=True, slots=True)
-class NoteMap:
-    """The map of one folder."""
+class UnlinkedPair:
+    """Two notes of a folder that are near by meaning and not linked either way."""
 
     folder: str
-    notes: tuple[MapNote, ...]
-    links: tuple[tuple[int, int], ...]  # positions among the notes, from and to
-    near: tuple[NearPair, ...]  # the nearest first
-    left_out: int  # notes, where there are too many
-    missing: str  # why notes have no places, in a sentence; empty where they have
-    near_left: int = 0  # pairs that are near, too, where there are too many
+    path: str
+    other: str
+    score: float  # the cosine of their mean vectors
 
 
 @dataclass(frozen=True, slots=True)

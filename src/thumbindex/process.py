@@ -109,22 +109,6 @@ def compute_on_one_thread() -> None:
         os.environ.setdefault(name, "1")
 
 
-def end_with_parent() -> None:
-    """End this process when the one that started it closes its end of standard input, as even one
-    that is killed does.
-    """
-
-    import threading  # the client of a server does without it
-
-    def listen() -> None:
-        # by descriptor: the lock of a buffered reader would stop the interpreter's own way out
-        while os.read(0, 4096):
-            pass
-        os._exit(0)
-
-    threading.Thread(target=listen, name="ends with its parent", daemon=True).start()
-
-
 def raise_file_limit(files: int) -> int:
     """Let this process open so many files if the system allows it; return how many it may."""
     if sys.platform == "win32":

@@ -8,7 +8,7 @@ import shutil
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import pytest
 from fakes import FakeEmbedder
 from sites import listening, with_http
 from thumbindex.config import load_config
-from thumbindex.errors import StorageError, UsageError
+from thumbindex.errors import StorageError
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
 from thumbindex.serve.http.app import Site
@@ -135,8 +135,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         [root], index=place / "index", config=config, embedder=FakeEmbedder(), wait_for_models=False
     ) as library:
         library.index()
-        with suppress(UsageError):  # without scikit-learn the map is its lists
-            library.lay_out(is_asked=True)
         with serving(library, root, config) as found:
             yield found
 
@@ -155,13 +153,13 @@ def cannot_be_read(opening: Opening) -> Library:
     raise StorageError("The index cannot be read: the disk does not answer.")
 
 
-RARE = ("empty", "indexing", "broken", "without-places")
+RARE = ("empty", "indexing", "broken")
 
 
 @pytest.fixture(scope="session")
 def rare(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
     """Pages in states that one sees seldom, by name: a folder that is empty, is being indexed or
-    cannot be read, and a map without places.
+    cannot be read.
     """
     config, place, urls = served.library.config, tmp_path_factory.mktemp("rare"), dict[str, str]()
     child = Background(
@@ -185,19 +183,13 @@ def rare(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
                 wait_for_models=False,
             )
             opened[name] = stack.enter_context(library)
-            if name in {"empty", "without-places"}:
+            if name == "empty":
                 library.index()
             urls[name] = stack.enter_context(
                 serving(library, root, config, backgrounds.get(name))
             ).url
         child.start()
         yield urls
-
-
-@pytest.fixture
-def without_sklearn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have Python say that scikit-learn, the extra `map`, is not installed."""
-    monkeypatch.setitem(sys.modules, "sklearn", None)
 
 
 @pytest.fixture

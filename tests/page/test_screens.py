@@ -24,9 +24,9 @@ SCREENS = {
     "why": "/why?q=when+do+two+devices+edit+one+note",
     "why-shown": "/why?q=boil+water&path=recipes/tea.md",
     "why-not": "/why?q=boil+water&path=plugins/canvas.md",
-    "map": "/map",
-    "map-near": "/map?show=near&color=tag&q=boil+water",
-    "map-broken": "/map?show=broken&color=age",
+    "links": "/links",
+    "links-orphans": "/links?show=orphans",
+    "links-unlinked": "/links?show=unlinked",
     "review": "/review",
     "review-merged": "/review?show=merged",
     "review-decided": "/review?show=decided",
@@ -39,7 +39,7 @@ SCREENS = {
 
 RARE = {
     "empty-ask": ("empty", "/", "There is no Markdown file"),
-    "empty-map": ("empty", "/map", "no note on this map yet"),
+    "empty-links": ("empty", "/links", "Every link leads to a note."),
     "empty-review": ("empty", "/review", "No text stands in two places"),
     "empty-state": ("empty", "/state", "No process keeps it up to the disk"),
     "indexing-ask": ("indexing", "/", "300 of 1,000"),
@@ -47,7 +47,6 @@ RARE = {
     "indexing-state": ("indexing", "/state", "300 of 1,000"),
     "indexing-review": ("indexing", "/review", "Nothing is indexed yet"),
     "broken": ("broken", "/?q=boil+water", "the disk does not answer"),
-    "map-without-extra": ("without-places", "/map", "Places need scikit-learn"),
 }
 """By state: which page of `rare`, an address, and what it says."""
 
@@ -82,7 +81,6 @@ def test_a_screen_passes_axe_and_fits_the_window(request, open_page, state, look
         page.locator("#palette summary").click()
     elif state in RARE:
         name, path, words = RARE[state]
-        request.getfixturevalue("without_sklearn")
         page = open_page(path, look, base_url=request.getfixturevalue("rare")[name])
         assert words in page.locator("main").inner_text()
         unfold(page)

@@ -262,20 +262,6 @@ def test_a_thumb_is_kept_without_leaving_the_answer_and_listed(open_page, served
     until(page, "document.querySelectorAll('#cards button[aria-pressed=true]').length === 0")
 
 
-def test_the_map_is_drawn_moved_and_leads_to_notes(open_page):
-    page = open_page("/map")
-    if page.locator("#map").count() == 0:
-        pytest.skip("without scikit-learn there is no canvas, and the screen says so")
-    until(page, "Number(document.getElementById('map').dataset.drawn) > 0")
-    page.locator("#map").focus()
-    for key in ("+", "ArrowLeft", "0"):
-        page.keyboard.press(key)
-    page.locator("[data-layer=links]").uncheck()
-    page.wait_for_url("**/map?off=links")
-    page.reload()
-    assert page.locator("[data-layer=links]").is_checked() is False
-
-
 def test_why_draws_the_ranks_and_says_them_in_a_table(open_page, picture):
     page = open_page("/why?q=boil+water&path=plugins/canvas.md")
     assert page.locator("svg.slope polyline").count() >= 1

@@ -107,7 +107,7 @@ COMMANDS = [
     ("orphans",),
     ("why", NOTE, "walrus lantern"),
     ("verify", f"{NOTE} (line 3) says \"nobody wrote this\" and nope{HOSTILE}.md (line 9)"),
-    ("map",),
+    ("unlinked",),
     ("status",),
     ("doctor",),
     ("duplicates", "--grey"),

@@ -264,6 +264,22 @@ def test_where_no_link_is_broken_the_exit_code_is_1(run: Run) -> None:
     )
 
 
+def test_pairs_that_are_near_and_not_linked_are_listed(
+    tmp_path: Path, run_in: Callable[..., Result]
+) -> None:
+    words = "water boil cup leaf kettle pour slowly"
+    for name in ("brew", "pour", "steep"):
+        write(tmp_path / "tea" / f"{name}.md", f"# {name}\n\n{words} {name}\n")
+    found = checked(run_in(tmp_path / "tea", "unlinked", "--limit", "2", "--json"), "unlinked")
+    assert (len(found["pairs"]), found["left_out"]) == (2, 1)
+    first, second = found["pairs"]
+    assert first["score"] >= second["score"]
+    assert run_in(tmp_path / "tea", "unlinked", "--limit", "1").stdout.splitlines() == [
+        f"{first['score']:.2f}  {first['path']} - {first['other']}",
+        "and 2 more pairs (--limit)",
+    ]
+
+
 def test_orphans_are_notes_that_no_other_note_links_to(run: Run) -> None:
     found = run("orphans")
     assert (found.exit_code, found.stdout) == (

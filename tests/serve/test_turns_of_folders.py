@@ -82,8 +82,6 @@ class Work:
     def merge(self, *_: object, **__: object) -> None:
         pass
 
-    lay_out = merge
-
     def repair(self, *_: object) -> tuple[str, ...]:
         return ()
 

@@ -84,11 +84,6 @@ class Places:
         return self.folder / "judged.jsonl"
 
     @property
-    def map(self) -> Path:
-        """Where the notes lie on the folder's map."""
-        return self.folder / "map.json"
-
-    @property
     def lock(self) -> Path:
         """The writer's lock."""
         return self.folder / "writer.lock"

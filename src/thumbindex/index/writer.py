@@ -135,13 +135,11 @@ def forget_private(store: Store, paths: Sequence[str], *, is_new: bool = False) 
         return
     # Imported here: rarely needed, and a server that only reads does without them.
     from thumbindex.index.judged import forget_judged
-    from thumbindex.index.layout import forget_on_map
 
     places = Places(store.decisions_file.parent)
     for forget in (
         partial(_forget_decisions, store),
         partial(forget_judged, places),
-        partial(forget_on_map, places),
     ):
         try:
             forget(paths)

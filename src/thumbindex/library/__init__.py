@@ -108,7 +108,6 @@ from thumbindex.model import (
     Judgment,
     Narrowing,
     NoteList,
-    NoteMap,
     NotePage,
     OutlineEntry,
     Passage,
@@ -116,6 +115,7 @@ from thumbindex.model import (
     Progress,
     Query,
     Related,
+    UnlinkedPair,
     Verdict,
     Verification,
     Why,
@@ -554,6 +554,17 @@ class Library:
         return list_broken(replace(filters, folder=()), self._named(filters.folder))
 
     @at_one_moment
+    def unlinked(self, folder: Sequence[str] = ()) -> tuple[UnlinkedPair, ...]:
+        """List the pairs of notes that are near by meaning and not linked, the nearest first.
+
+        Of a folder with more than 20,000 notes the newest are compared.
+        """
+        from thumbindex.library.near import unlinked_pairs  # only when it is asked for
+
+        pairs = [pair for reader in self._named(folder) for pair in unlinked_pairs(reader)]
+        return tuple(sorted(pairs, key=lambda pair: -pair.score))
+
+    @at_one_moment
     def read(
         self,
         path: str,
@@ -754,38 +765,6 @@ class Library:
         """
         published = self._published
         return published.lag() if published else 0.0
-
-    @at_one_moment
-    def map(self, folder: str) -> NoteMap:
-        """Return the map of a folder: where its notes lie, how they are linked, and what is near
-        and not linked.
-        """
-        from thumbindex.library.map import note_map  # only where one is asked for
-
-        return next(note_map(reader) for reader in self._within(folder))
-
-    def lay_out(
-        self,
-        folder: Sequence[str] = (),
-        *,
-        interrupted: Callable[[], bool] = lambda: False,
-        is_asked: bool = False,
-        is_first: bool = True,
-    ) -> bool:
-        """Lay maps out where much has changed since; tell whether one was.
-
-        Raises UsageError where it `is_asked` for and cannot be done.
-
-        Without `is_first` only those that have been laid out before.
-        """
-        from thumbindex.library.map import lay_out  # as above
-
-        # each of them, not only up to the first that was laid out
-        laid_out = [
-            lay_out(reader, interrupted, is_asked=is_asked, is_first=is_first)
-            for reader in self._named(folder)
-        ]
-        return any(laid_out)
 
     @at_one_moment
     def states(self) -> Mapping[str, IndexState]:

@@ -913,11 +913,11 @@ def nearest_documents(
     snapshot: Snapshot, own: DocumentId, limit: int
 ) -> list[tuple[DocumentId, float]]:
     """Return the documents with the highest cosine between mean vectors, best first."""
-    center = _mean_vector(snapshot, own)
+    center = mean_vector(snapshot, own)
     if center is None:
         return []
     found = {hit.document for hit in snapshot.vector.search(center, 20 * limit)} - {own}
-    means = {n: _mean_vector(snapshot, n) for n in found}
+    means = {n: mean_vector(snapshot, n) for n in found}
     scored = [(n, float(center @ mean)) for n, mean in means.items() if mean is not None]
     return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
@@ -951,7 +951,8 @@ def text_now(reader: Reader, path: str) -> str:
     return decode_seen(path, data)
 
 
-def _mean_vector(snapshot: Snapshot, document: DocumentId) -> Vector | None:
+def mean_vector(snapshot: Snapshot, document: DocumentId) -> Vector | None:
+    """Return the mean of a document's vectors at unit length; None if it has no vector."""
     vectors = snapshot.vector.vectors([ChunkId(n) for n in snapshot.catalog.chunk_ids(document)])
     vectors = vectors[~np.isnan(vectors).any(axis=1)]
     if not len(vectors):

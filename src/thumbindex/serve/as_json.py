@@ -22,13 +22,13 @@ from thumbindex.model import (
     IndexReport,
     IngestionCounts,
     NoteList,
-    NoteMap,
     OutlineEntry,
     Passage,
     Progress,
     Related,
     Standpoint,
     Step,
+    UnlinkedPair,
     Verification,
     Why,
 )
@@ -148,14 +148,9 @@ def broken_payload(found: BrokenLinks) -> dict[str, Any]:
     return {"links": as_json(found.links), "unmet": as_json(found.unmet)}
 
 
-def map_payload(found: NoteMap) -> dict[str, Any]:
-    """Return a folder of what `map --json` prints: links and pairs are positions among the
-    notes.
-    """
-    near = [
-        {"first": pair.first, "second": pair.second, "cosine": pair.cosine} for pair in found.near
-    ]
-    return {**as_json(found), "links": [list(each) for each in found.links], "near": near}
+def unlinked_payload(found: Sequence[UnlinkedPair], limit: int) -> dict[str, Any]:
+    """Return what `unlinked --json` prints."""
+    return {"pairs": as_json(tuple(found[:limit])), "left_out": len(found[limit:])}
 
 
 def verification_payload(found: Verification) -> dict[str, Any]:

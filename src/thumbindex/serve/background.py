@@ -460,7 +460,6 @@ class Background:
         command: Sequence[str] | None = None,
         takes_roots: bool = False,
         takes_commands: bool = False,
-        shows_map: bool = False,
     ) -> None:
         self.follower = Follower()
         self.listen, self.revision = self.follower.listen, self.follower.revision
@@ -472,11 +471,7 @@ class Background:
         self._model_note = ""
         self._model_until = float("inf")
         self._root_notes: tuple[str, ...] = ()
-        self.takes_roots, self._takes_commands, self._shows_map = (
-            takes_roots,
-            takes_commands,
-            shows_map,
-        )
+        self.takes_roots, self._takes_commands = takes_roots, takes_commands
         self._local: LocalSocket | None = None
         self._settled = threading.Event()  # which folders are served
         if not takes_roots:
@@ -716,7 +711,7 @@ class Background:
             locks = (
                 [each.places.watch for each in own] if library.config.serve.watch.enabled else []
             )
-            self._command = child_command(opening, locks, shows_map=self._shows_map)
+            self._command = child_command(opening, locks)
         if self._command:
             self._child = Child(self._command)
             threading.Thread(
@@ -834,18 +829,7 @@ class BackgroundView:
         return self._background.mended(ask, interrupted, self.folders)
 
 
-SHOWS_MAP = "--map"
-"""The argument of a child whose server shows the map: it lays one out that nobody has asked for
-yet.
-"""
-
-
-def child_command(
-    opening: Opening,
-    locks: Sequence[Path] = (),
-    *,
-    shows_map: bool = False,
-) -> list[str]:
+def child_command(opening: Opening, locks: Sequence[Path] = ()) -> list[str]:
     """Return how to start the child that indexes what an opening describes, once one of the locks
     is free; without locks at once.
     """
@@ -858,5 +842,4 @@ def child_command(
         *map(str, locks),
         "--",
         *opening.arguments(),
-        *([SHOWS_MAP] if shows_map else []),
     ]

@@ -38,7 +38,6 @@ from thumbindex.serve.background import (
     NOTED,
     OVER,
     REPAIR,
-    SHOWS_MAP,
     WAITS,
     note_line,
     progress_line,
@@ -326,8 +325,7 @@ class IndexingLoop:
     """Keeps the indexes of folders up to the disk until it is stopped.
 
     Words come at once, those of large files on a thread of their own, vectors when no words are
-    due, and then what is there twice. Maps that were laid out once are kept up to date; with
-    `shows_map` each folder has one. A folder with much to do is left after its present batch when
+    due, and then what is there twice. A folder with much to do is left after its present batch when
     another one has just become due, and those that were left take turns.
     """
 
@@ -337,10 +335,9 @@ class IndexingLoop:
         say: Callable[[str], object],
         make_watch: Callable[..., Watch] = Watch,
         *,
-        shows_map: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._library, self._say, self._shows_map, self._clock = library, say, shows_map, clock
+        self._library, self._say, self._clock = library, say, clock
         self._settings = library.config.serve.watch
         self._wake = threading.Event()
         self._stopped = self._repair_asked = False
@@ -556,11 +553,6 @@ class IndexingLoop:
     def _merge_at_rest(self, each: WatchedFolder) -> None:
         each.merge_at = _NEVER
         self._merge(each, "leisure" if each.is_quiet else "while")
-        with suppress(ThumbindexError, OSError):  # on a picture nothing hangs
-            if each.vectors_at == _NEVER:
-                self._library.lay_out(
-                    [each.folder.name], interrupted=self._are_words_due, is_first=self._shows_map
-                )
 
     def _merge(self, each: WatchedFolder, pause: Pause) -> None:
         """Merge the keyword index's segments, as many as the time allows."""
@@ -701,20 +693,15 @@ def index_for_server(arguments: Sequence[str]) -> int:
         sys.stderr.reconfigure(encoding="utf-8")
 
     def work() -> int:
-        work_for_server(
-            lambda: open_library(Opening.from_arguments(arguments)),
-            shows_map=SHOWS_MAP in arguments,
-        )
+        work_for_server(lambda: open_library(Opening.from_arguments(arguments)))
         return FOUND
 
     return outcome(work)
 
 
-def work_for_server(open_it: Callable[[], Library], *, shows_map: bool = False) -> None:
+def work_for_server(open_it: Callable[[], Library]) -> None:
     """Keep the indexes up to the disk until the server at the other end of standard input is gone;
     without `serve.watch` only once.
-
-    `shows_map` is as in `IndexingLoop`.
     """
     loops: list[IndexingLoop] = []  # the loop, as soon as there is one
     threading.Thread(target=_obey_server, args=(loops,), name="server watch", daemon=True).start()
@@ -726,7 +713,7 @@ def work_for_server(open_it: Callable[[], Library], *, shows_map: bool = False) 
         signal.signal(number, lambda number, _: os._exit(128 + number))
     take_short_turns()
     if library.config.serve.watch.enabled:
-        loops.append(IndexingLoop(library, _say, shows_map=shows_map))
+        loops.append(IndexingLoop(library, _say))
         loops[0].run()
     else:
         library.index(words_only=True)

@@ -42,12 +42,12 @@ from thumbindex.serve.last_answer import erase_answer, open_result, remember_ans
 from thumbindex.serve.notes import (
     broken,
     index_words,
-    map_notes,
     named_here,
     orphans,
     outline,
     read,
     related,
+    unlinked,
     up_to_date,
     verify,
 )
@@ -439,7 +439,7 @@ app.command(
 )(verify)
 app.command(examples=("broken", "broken --path 'Ideas/**'"))(broken)
 app.command(examples=("orphans", "orphans --tag project"))(orphans)
-app.command("map", examples=("map --folder notes", "map --limit 50"))(map_notes)
+app.command(examples=("unlinked --folder notes", "unlinked --limit 50"))(unlinked)
 # help lists the commands in this order: what a newcomer needs stands first
 app.command(examples=SERVE_EXAMPLES)(serve)
 app.command(examples=PAGE_EXAMPLES)(page)

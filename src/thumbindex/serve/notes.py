@@ -1,5 +1,5 @@
 """Commands over single notes and their links, in the words of the MCP tools: read, outline,
-related, verify, broken, orphans.
+related, verify, broken, orphans; and unlinked.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from thumbindex.errors import (
     UnknownFolderError,
     UsageError,
 )
-from thumbindex.model import Excerpt, NoteMap, OutlineEntry, Related, read_limit
+from thumbindex.model import Excerpt, OutlineEntry, Related, read_limit
 from thumbindex.serve.as_json import (
     broken_payload,
     excerpt_payload,
     list_payload,
-    map_payload,
     outline_payload,
     related_payload,
+    unlinked_payload,
     verification_payload,
 )
 from thumbindex.serve.opening import FOUND, NOT_FOUND, WRONG_USE, Opening, reported, say_error
@@ -40,7 +40,6 @@ from thumbindex.serve.options import (
     JsonOption,
     TagOption,
     open_for,
-    takes_opening,
     takes_opening_or_engine,
 )
 from thumbindex.serve.terminal import (
@@ -373,59 +372,35 @@ def orphans(
     return FOUND if found.notes else NOT_FOUND
 
 
-_NEAR_LISTED = 20
-
-
 @reported
-@takes_opening
-def map_notes(
+@takes_opening_or_engine
+def unlinked(
     ctx: typer.Context,
     opening: Opening,
     limit: Annotated[
-        int,
-        typer.Option(
-            "--limit", min=0, max=1000, metavar="N", help="Pairs that are near and not linked."
-        ),
-    ] = _NEAR_LISTED,
+        int, typer.Option("--limit", min=1, metavar="N", help="Pairs that are listed.")
+    ] = 20,
     as_json: JsonOption = False,
 ) -> int:
-    """Lay the notes out by what they mean, for the page, and list those that are near and not
-    linked.
+    """List the pairs of notes that are near by meaning and not linked, the nearest first; exit code
+    1 where there is none.
+
+    Changed notes are indexed first, with their vectors.
     """
     with open_for(ctx, opening) as library:
-
-        def laid_out() -> list[NoteMap]:
-            for name, _ in library.folders:
-                try:
-                    library.lay_out([name], is_asked=True)
-                except UsageError as error:
-                    say_error(str(error))
-            return [library.map(name) for name, _ in library.folders]
-
-        found = up_to_date(library, laid_out, partial(index_words, vectors=True))
+        found = up_to_date(library, library.unlinked, partial(index_words, vectors=True))
+        several = len(library.folders) > 1
     if as_json:
-        print_json({"folders": [map_payload(each) for each in found]})
-        return FOUND
-    for each in found:
-        placed = sum(note.x is not None for note in each.notes)
-        orphans = sum(not note.backlinks for note in each.notes)
-        print_line(
-            f"{each.folder}: {plural(len(each.notes), 'note')}, {placed:,} laid out, "
-            f"{plural(len(each.links), 'link')}, "
-            f"{orphans:,} to which none leads",
-            "bold",
-        )
-        if each.missing:
-            print_line(each.missing, WARNING)
-        for pair in each.near[:limit]:
-            print_line(
-                f"  {pair.cosine:.2f}  {each.notes[pair.first].path} - "
-                f"{each.notes[pair.second].path}"
-            )
-        left = len(each.near) - limit + each.near_left
-        if each.near and left > 0:
-            print_line(f"  and {plural(left, 'more pair')} near and not linked (--limit)", "dim")
-    return FOUND if any(each.notes for each in found) else NOT_FOUND
+        print_json(unlinked_payload(found, limit))
+        return FOUND if found else NOT_FOUND
+    for each in found[:limit]:
+        where = f"{each.folder}: " if several else ""
+        print_line(f"{each.score:.2f}  {where}{each.path} - {each.other}")
+    if left := len(found[limit:]):
+        print_line(f"and {plural(left, 'more pair')} (--limit)", "dim")
+    if not found:
+        print_line("No notes are near and not linked.", "dim")
+    return FOUND if found else NOT_FOUND
 
 
 # ------------------------------------------------------------------ what is named, and where

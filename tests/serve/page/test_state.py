@@ -17,7 +17,7 @@ def test_a_folder_says_how_it_is(browser, tags_of):
     page = tags_of(browser.get("/state").text)
     assert "vault" in page.text
     assert "No process keeps it up to the disk" in page.text
-    assert any(link.startswith("/map?show=broken") for link in page.links())
+    assert any(link.startswith("/links?show=broken") for link in page.links())
 
 
 def test_the_twin_is_what_status_prints(browser):

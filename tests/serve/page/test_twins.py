@@ -22,13 +22,7 @@ TWINS = {
         "/why.json?q=green+button",
         "/why.json?q=green+button&path=plugins/canvas.md",
     ),
-    "map": (
-        "/map.json",
-        *(
-            f"/map.json?show={show}&color=tag&q=green+button&sort=links"
-            for show in ("orphans", "broken", "near")
-        ),
-    ),
+    "links": tuple(f"/links.json?show={show}" for show in ("broken", "orphans", "unlinked")),
     "review": ("/review.json", "/review.json?show=all", "/review.json?show=decided&page=3"),
     "state": ("/state.json", "/state.json?look=1"),
     "judge": ("/judge.json", "/judge.json?folder=vault"),

@@ -661,7 +661,7 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
     # who sees what goes by the names under which folders are published, wherever their notes lie
     if database:
         config = replace(config, about=about, folders={name: str(root) for name, root in folders})
-    background = Background(opening, takes_commands=not database, shows_map=config.serve.http.page)
+    background = Background(opening, takes_commands=not database)
     site = Site(background, folders, config, names_allowed(opening, folders))
     for warning in site.warnings():
         say_error(warning)
@@ -716,7 +716,7 @@ def serve_page(opening: Opening, port: int | None, *, opens_browser: bool, as_js
     # whoever has the key owns the notes
     config = replace(_with_http(opening.load(), **own), granted={})
     folders = named_folders(opening)
-    background = Background(opening, takes_commands=True, shows_map=True)
+    background = Background(opening, takes_commands=True)
     base = ""
     shown: list[Path] = []  # the file that leads a browser to the address, until that was used
 

@@ -30,8 +30,7 @@ from thumbindex.errors import ThumbindexError, UnknownFolderError, UnknownPathEr
 from thumbindex.model import Changes
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, names_of
-from thumbindex.serve.page import ask, judge, note, review, state, why
-from thumbindex.serve.page import map as map_
+from thumbindex.serve.page import ask, judge, links, note, review, state, why
 from thumbindex.serve.page.session import (
     OneTimeKey,
     Visitors,
@@ -62,7 +61,7 @@ SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
     "names": ask.names,
     "note": note.show,
     "why": why.show,
-    "map": map_.show,
+    "links": links.show,
     "review": review.show,
     "state": state.show,
     "judge": judge.show,
@@ -87,7 +86,7 @@ DOWNLOADS: Mapping[tuple[str, str], Callable[[Visit], Download]] = {
 
 NAVIGATION = (
     ("ask", "Ask"),
-    ("map", "Map"),
+    ("links", "Links"),
     ("review", "Review"),
     ("state", "State"),
     ("judge", "Judge"),
