@@ -42,8 +42,8 @@ def test_a_table_that_changed_keeps_what_its_user_added_to_it() -> None:
     mine += '\n[mcp_servers.thumbindex.env]\nA = "1"\n\n# of the next\n[next]\n'
     put = put_table(mine, KEYS, {"command": "x", "args": ["serve"]})
     assert put.startswith(
-        '[mcp_servers.thumbindex]\ncommand = "x"\ntool_timeout_sec = 90 # slow\n'
-        'args = ["serve"]\n\n[mcp_servers.thumbindex.env]\nA = "1"\n'
+        '[mcp_servers.thumbindex]\ncommand = "x"\nargs = ["serve"]\n'
+        'tool_timeout_sec = 90 # slow\n\n[mcp_servers.thumbindex.env]\nA = "1"\n'
     )
     assert read_table(put, KEYS) == {
         "tool_timeout_sec": 90,

@@ -447,12 +447,11 @@ def _opened(line: str) -> Keys:
 
 
 def _with_lines(section: str, lines: Mapping[str, str]) -> str:
-    """Replace lines of a table, or add them below its header."""
-    for key, line in lines.items():
-        found = re.search(_line_of(key), section)
-        at = found.span() if found else (len(split_lines(section)[0]),) * 2
-        section = _with_line_end(section[: at[0]]) + line + section[at[1] :]
-    return section
+    """Put lines below the header of a table, in the place of those with the same keys."""
+    for key in lines:
+        section = re.sub(_line_of(key), "", section, count=1)
+    header, *rest = split_lines(section)
+    return _with_line_end(header) + "".join([*lines.values(), *rest])
 
 
 def _line_of(key: object) -> str:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches, unified_diff
+from difflib import unified_diff
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -238,64 +238,74 @@ def install(
     spots = [project_spot(chosen, absolute(".")) if project else entry_spot(chosen, around)]
     if not no_instructions and not project and (lasting := instructions_spot(chosen, around)):
         spots.append(lasting)
-    gone, folders = list[str](), tuple[tuple[str, Path], ...]()
+    remarks = list[str]()
     if uninstall:
         changes = [uninstall_at(each) for each in spots]
+        done = "no longer starts thumbindex. If it is running, restart it."
+    elif project:
+        command = project_command(chosen, opening, absolute("."))
+        remarks = _replaced(spots[0], command, ())
+        changes = [install_at(spots[0], chosen.entry(command))]
+        done = (
+            "starts thumbindex for whoever opens this project and has thumbindex installed. "
+            f"{chosen.restart}"
+        )
     else:
-        there = options_of(command_of(read_entry(spots[0])), "--folder")
-        if project:
-            command = project_command(chosen, opening, absolute("."))
-            kept_folders = set(options_of(command, "--folder"))
-            gone = [each for each in there if each not in kept_folders]
-            entries = (chosen.entry(command), "")
-        else:
-            folders = _served(opening)
-            kept_roots = {
-                real_folder(root) for _, root in folders or opening.load().folders.items()
-            }
-            gone = [each for each in there if real_folder(each) not in kept_roots]
-            entries = (entry_of(chosen, around, _serve_command(opening, folders)), advice(folders))
+        folders = _served(opening)
+        command, line = _serve_command(opening, folders), advice(folders)
+        remarks = _replaced(spots[0], command, opening.load().folders.values())
+        if not no_instructions and chosen.instructions is None:
+            remarks += [
+                f"{chosen.title} reads no file of lasting instructions. If it does not use the "
+                "tools by itself, add this to its settings:",
+                f"  {line}",
+            ]
+        entries = (entry_of(chosen, around, command), line)
         changes = [install_at(spot, entry) for spot, entry in zip(spots, entries, strict=False)]
+        done = f"starts thumbindex. {chosen.restart}"
     kept = [None if dry_run else each.write() for each in changes]
     if as_json:
-        files = [
-            {
-                "path": str(change.path),
-                "changed": not change.is_none,
-                "difference": change.difference(),
-                "backup": str(backup) if backup else None,
-            }
-            for change, backup in zip(changes, kept, strict=True)
-        ]
-        print_json({"client": chosen.name, "dry_run": dry_run, "files": files})
+        _print_as_json(chosen, dry_run, changes, kept)
         return FOUND
     for change in changes:
         typer.echo(change.difference() or f"{change.path}: nothing to change", nl=change.is_none)
     for backup in filter(None, kept):
         typer.echo(f"What was there is kept in {backup}")
     if not all(change.is_none for change in changes):
-        whose = (
-            "starts thumbindex for whoever opens this project and has thumbindex installed. "
-            f"{chosen.restart}"
-        )
-        put_in = whose if project else f"starts thumbindex. {chosen.restart}"
-        done = "no longer starts thumbindex. If it is running, restart it." if uninstall else put_in
-        typer.echo(
-            "Nothing was written: this was --dry-run." if dry_run else f"{chosen.title} {done}"
-        )
-    if gone:
-        both = " ".join(f"--folder {shlex.quote(each)}" for each in gone)
-        typer.echo(
-            "The entry named other folders until now, which it serves no more. To keep them, "
-            f"run this again with {both} as well."
-        )
-    if not uninstall and not no_instructions and not project and chosen.instructions is None:
-        typer.echo(
-            f"{chosen.title} reads no file of lasting instructions. If it does not use the "
-            "tools by itself, add this to its settings:"
-        )
-        typer.echo(f"  {advice(folders)}")
+        said = "Nothing was written: this was --dry-run." if dry_run else f"{chosen.title} {done}"
+        typer.echo(said)
+    for remark in remarks:
+        typer.echo(remark)
     return FOUND
+
+
+def _replaced(spot: Spot, command: Sequence[str], configured: Iterable[object]) -> list[str]:
+    """Say which folders of the present entry a new command line leaves out."""
+    served = [*options_of(command, "--folder")] or [*map(str, configured)]
+    roots = {real_folder(each) for each in served}
+    present = options_of(command_of(read_entry(spot)), "--folder")
+    gone = [f"--folder {shlex.quote(each)}" for each in present if real_folder(each) not in roots]
+    if not gone:
+        return []
+    return [
+        "The entry named other folders until now, which it serves no more. To keep them, run "
+        f"this again with {' '.join(gone)} as well."
+    ]
+
+
+def _print_as_json(
+    client: Client, dry_run: bool, changes: Sequence[Change], kept: Sequence[Path | None]
+) -> None:
+    files = [
+        {
+            "path": str(change.path),
+            "changed": not change.is_none,
+            "difference": change.difference(),
+            "backup": str(backup) if backup else None,
+        }
+        for change, backup in zip(changes, kept, strict=True)
+    ]
+    print_json({"client": client.name, "dry_run": dry_run, "files": files})
 
 
 _TEAM = "claude-code"
@@ -377,10 +387,8 @@ def _find_client(name: str) -> Client:
     for each in CLIENTS:
         if name.casefold() in {each.name, each.title.casefold()}:
             return each
-    near = get_close_matches(name.casefold(), [each.name for each in CLIENTS], n=1)
-    hint = f" Did you mean {near[0]}?" if near else ""
     raise UsageError(
-        f"There is no client {name!r}.{hint} The clients are "
+        f"There is no client {name!r}. The clients are "
         f"{', '.join(each.name for each in CLIENTS)}; docs/clients.md helps with others."
     )
 
