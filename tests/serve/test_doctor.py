@@ -233,8 +233,6 @@ def test_too_few_watches_are_a_warning_that_says_how_many_to_allow(tmp_path: Pat
     ("entry", "state"),
     [
         ({"command": "/bin/sh", "args": ["serve", "--folder", "/bin"]}, "ok"),
-        # around the index directory
-        ({"command": "/bin/sh", "args": ["serve", "--folder", "/"]}, "fail"),
         ({"command": "/bin/sh", "args": ["serve", "--folder=/nowhere"]}, "warn"),
         ({"command": "/bin/sh", "disabled": True}, "warn"),
         ({"command": "thumbindex", "args": ["serve"]}, "warn"),
@@ -247,6 +245,12 @@ def test_a_clients_entry_is_looked_at(entry: object, state: str, tmp_path: Path)
     check = check_client(CURSOR, cursor_entry(tmp_path, entry))
     assert check is not None
     assert check.state == state
+
+
+def test_a_folder_that_a_client_names_and_no_server_takes_fails(tmp_path: Path) -> None:
+    cursor_entry(tmp_path, {"command": "/bin/sh", "args": ["serve", "--folder", "/"]})
+    code, states = examined(tmp_path)
+    assert (code, states["folder /"]) == (1, "fail")
 
 
 def test_a_clients_file_that_is_broken_is_a_warning_and_one_without_us_is_nothing(

@@ -33,7 +33,7 @@ from thumbindex.serve.clients.install import (
     surroundings,
 )
 from thumbindex.serve.clients.table import CLIENTS, Client, Surroundings
-from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, library_class, reported
+from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, reported
 from thumbindex.serve.options import JsonOption, open_for, takes_opening_or_engine
 from thumbindex.serve.terminal import print_json
 from thumbindex.serve.wording import CHECK_GLOB, condition_of, unmatched_glob, warnings_of
@@ -217,8 +217,6 @@ def check_client(client: Client, around: Surroundings) -> Check | None:
             f"{file}: {', '.join(away)}: there is no such folder",
             f"Mount it, or: {again}",
         )
-    if refusal := _refusal(command):
-        return Check(subject, "fail", f"{file}: {refusal}", again)
     return Check(subject, "ok", f"{file}: {' '.join(command)}")
 
 
@@ -303,21 +301,6 @@ def _ask(server: subprocess.Popen[str], message: Mapping[str, Any]) -> Any:
     raise ThumbindexError(
         f"{message['method']}: the server has ended, or took more than {_HANDSHAKE_SECONDS:g} s"
     )
-
-
-def _refusal(command: Sequence[str]) -> str:
-    """Say why a server would refuse the folders that its command line names; empty where it takes
-    them.
-    """
-    file = next(options_of(command, "--config"), None)
-    opening = Opening((), None, Path(file) if file else None, tuple(options_of(command, "--set")))
-    try:
-        directory = next(options_of(command, "--index"), opening.load().index.directory)
-        for each in options_of(command, "--folder"):
-            library_class().place_of(directory, Path(each).resolve())
-    except UsageError as error:
-        return str(error)
-    return ""
 
 
 _COLORS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.colors.RED}
