@@ -1,39 +1,16 @@
-"""What can be counted from outside: statements of SQLite, files that are opened, modules that a
-server loads.
+"""What can be counted from outside: statements of SQLite, files that are opened.
 
 Nothing of ours is patched.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Any
-
-from thumbindex.errors import ThumbindexError
-
-
-def count_modules(options: Sequence[str]) -> int:
-    """Return how many modules a server has loaded when it lists its tools.
-
-    Raises ThumbindexError where it does not start.
-    """
-    # -P: the working directory may be a vault, whose files must never be imported.
-    program = str(Path(__file__).with_name("handshake.py"))
-    done = subprocess.run(
-        [sys.executable, "-P", program, *options], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise ThumbindexError(
-            "A server did not start: "
-            f"{(done.stderr.strip() or 'no reason was given').splitlines()[-1]}"
-        )
-    return int(done.stdout)
 
 
 @contextmanager

@@ -282,7 +282,7 @@ def test_a_server_whose_model_needs_the_extra_answers_by_words(notes, weights_on
 
 def test_the_package_and_the_handshake_import_none_of_it(notes, home):
     done = run(
-        "import thumbindex, thumbindex.serve.early; from sitecustomize import TRIED; "
+        "import thumbindex, thumbindex.serve.mcp; from sitecustomize import TRIED; "
         "print(sorted(TRIED))"
     )
     assert (done.stdout.strip(), done.stderr) == ("[]", "")

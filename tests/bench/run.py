@@ -32,7 +32,6 @@ import numpy as np
 # The shared modules of the tests lie one folder up.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from counting import count_modules
 from notes import make_vault, note_path
 from servers import (
     SERVE,
@@ -144,8 +143,6 @@ def measure_start(subject: Subject) -> Iterator[Row]:
             server.end()
     for name, seconds in found.items():
         yield Row("start", name, "s", seconds)
-    modules = count_modules(subject.opening().arguments())
-    yield Row("start", "modules loaded when tools are listed", "", [modules])
 
 
 def measure_query(subject: Subject) -> Iterator[Row]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from counting import count_modules, files_read, statements
+from counting import files_read, statements
 from fakes import FakeEmbedder
 from notes import make_vault
 from thumbindex.config import load_config
@@ -20,9 +20,6 @@ from thumbindex.library.answering import answer
 from thumbindex.library.reader import Reader
 from thumbindex.model import Filters, Query
 from waiting import TRUSTED_SECONDS
-
-MODULES = 320
-"""Loaded when the tools are listed: 303 today; the interpreter's own differ by version."""
 
 OTHERS = 7
 """Commits beside those of vectors: the model, copies, the view; one only where notes are too new
@@ -38,12 +35,6 @@ def library(tmp_path: Path) -> Iterator[Library]:
         [tmp_path / "vault"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()
     ) as library:
         yield library
-
-
-def test_no_more_modules_are_loaded_before_the_tools_are_listed(tmp_path: Path) -> None:
-    make_vault(tmp_path / "vault", 1, 100)
-    options = [f"--folder={tmp_path / 'vault'}", f"--index={tmp_path / 'index'}"]
-    assert count_modules(options) <= MODULES
 
 
 def test_a_hundred_notes_take_no_more_commits_and_a_question_no_more_statements(

@@ -8,7 +8,7 @@ import pytest
 
 from notes import write
 from thumbindex.config import load_config
-from thumbindex.serve.early import answer_initialize
+from thumbindex.serve.greeting import instructions
 from thumbindex.serve.opening import (
     Opening,
     about_folders,
@@ -55,17 +55,8 @@ def test_a_readme_says_what_its_folder_is_about(root: Path, name: str) -> None:
     write(root / name, f"---\ntitle: x\n---\n{PLAIN}")
     (root / "guides").mkdir()
     assert about(root) == f'its README says: "{QUOTE}"'
-    asked = {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "x", "version": "1"},
-    }
-    greeting = answer_initialize(asked, [("handbook", root)], about={"handbook": about(root)})
-    assert greeting is not None
-    assert (
-        greeting["instructions"].splitlines()[-1]
-        == f'- handbook: its README says: "{QUOTE}" guides'
-    )
+    said = instructions([("handbook", root)], about={"handbook": about(root)})
+    assert said.splitlines()[-1] == f'- handbook: its README says: "{QUOTE}" guides'
 
 
 def test_what_the_owner_says_comes_before_a_readme(root: Path, tmp_path: Path) -> None:

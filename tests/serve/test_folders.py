@@ -16,7 +16,7 @@ from schemas import checked
 from thumbindex.config import load_config, resolve_folders
 from thumbindex.library import Library
 from thumbindex.serve.cli import app
-from thumbindex.serve.early import instructions
+from thumbindex.serve.greeting import instructions
 from thumbindex.serve.opening import Opening
 
 Run = Callable[..., Result]

@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from notes import write
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
-from thumbindex.serve.early import answer_initialize
+from thumbindex.serve.greeting import instructions
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening, names_allowed
 from thumbindex.serve.subscriptions import Subscribers
@@ -35,11 +35,6 @@ SECRET = "Zanzibarquetzal"
 
 HIDDEN = "journal/day.md"
 URI = f"thumbindex://vault/{HIDDEN}"
-INITIALIZE = {
-    "protocolVersion": "2025-11-25",
-    "capabilities": {},
-    "clientInfo": {"name": "x", "version": "1"},
-}
 TEMPLATE = types.ResourceTemplateReference(uri="thumbindex://{folder}/{+path}")
 
 BY_KEY = f"---\nprivate: true\n---\n# Day\n\n{SECRET} apples.\n"
@@ -193,21 +188,13 @@ async def test_the_instructions_name_no_directory_where_nobody_can_read_which_on
 ) -> None:
     vault.write("diary/day.md", BY_GLOB)
     vault.write("thumbindex.toml", '[corpus.private\nglobs = ["diary/**"]\n')
-    ahead = answer_initialize(
-        INITIALIZE, vault.folders, names_allowed(vault.opening, vault.folders)
-    )
-    assert ahead is not None
-    assert ahead["instructions"].splitlines()[-1] == "- vault: documents without directories"
+    said = instructions(vault.folders, names_allowed(vault.opening, vault.folders))
+    assert said.splitlines()[-1] == "- vault: documents without directories"
 
 
 async def test_the_instructions_name_no_directory_that_a_glob_makes_private(vault: Vault) -> None:
     vault.write("diary/day.md", BY_GLOB)
     vault.write("plans/week.md", "# Week\n")
-    ahead = answer_initialize(
-        INITIALIZE, vault.folders, names_allowed(vault.opening, vault.folders)
-    )
     async with Client(vault.serve(), mode="legacy") as client:
         said = client.instructions or ""
     assert said.splitlines()[-1] == "- vault: plans"
-    assert ahead is not None
-    assert ahead["instructions"] == said

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TextIO, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import anyio
@@ -25,7 +25,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from thumbindex.errors import ThumbindexError, UnknownPathError, UsageError
 from thumbindex.model import Progress
 from thumbindex.serve.background import ROOTS_SECONDS, Background, BackgroundView
-from thumbindex.serve.early import SERVER_NAME, WITHOUT_LINKS, EarlyLines, instructions, tools
+from thumbindex.serve.greeting import instructions
 from thumbindex.serve.opening import MayName, unforeseen
 from thumbindex.serve.replies import (
     MIME,
@@ -42,10 +42,22 @@ from thumbindex.serve.replies import (
     reply_verify,
 )
 from thumbindex.serve.subscriptions import Subscriber, Subscribers, follow_for_clients
-from thumbindex.serve.tools import check_arguments
+from thumbindex.serve.tools import TOOLS, check_arguments
 from thumbindex.serve.wording import how_far, indexing
 from thumbindex.settings import LONGEST_QUERY
 from thumbindex.text import address_of, one_line
+
+SERVER_NAME = "thumbindex"
+
+ANNOTATIONS: Mapping[str, bool] = {
+    "readOnlyHint": True,
+    "idempotentHint": True,
+    "openWorldHint": False,
+}
+"""Hints that all tools share."""
+
+WITHOUT_LINKS = ("2024-11-05", "2025-03-26")
+"""Protocol versions without links to resources: a strict client would refuse such an answer."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -235,6 +247,7 @@ def build_server(
     """
     requests = _Requests(background, is_near)
     names = [name for name, _ in folders]
+    named = () if background.takes_roots else folders  # the client may bring its own
 
     def lifespan(server: Server[Subscribers]) -> AbstractAsyncContextManager[Subscribers]:
         return follow_for_clients(
@@ -245,7 +258,7 @@ def build_server(
         SERVER_NAME,
         version=version("thumbindex"),
         title=SERVER_NAME,
-        instructions=instructions(folders, may_name, about),
+        instructions=instructions(named, may_name, about),
         lifespan=lifespan,
         on_list_tools=requests.list_tools,
         on_call_tool=requests.call_tool,
@@ -315,7 +328,8 @@ class _Requests:
         """List the tools; the first answer is also what sets the background going."""
         self._began(ctx)
         self._background.start_soon()
-        return types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in tools()])
+        tools = [types.Tool.model_validate({**each, "annotations": ANNOTATIONS}) for each in TOOLS]
+        return types.ListToolsResult(tools=tools)
 
     async def call_tool(
         self, ctx: Any, params: types.CallToolRequestParams
@@ -516,14 +530,13 @@ def serve_client(
     folders: Sequence[tuple[str, Path]],
     may_name: MayName,
     about: Mapping[str, str],
-    lines: EarlyLines,
+    output: TextIO,
 ) -> None:
-    """Serve until there are no more lines."""
+    """Serve a client that writes to standard input, until it closes it."""
     server = build_server(background, folders, may_name, about)
 
     async def serve() -> None:
-        stream: Any = anyio.wrap_file(cast(Any, lines))
-        async with stdio_server(stdin=stream, stdout=stream) as (incoming, outgoing):
+        async with stdio_server(stdout=anyio.wrap_file(output)) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
     try:

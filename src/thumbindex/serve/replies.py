@@ -11,7 +11,7 @@ from functools import cache
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from thumbindex.errors import ThumbindexError, UsageError
+from thumbindex.errors import UsageError
 from thumbindex.model import (
     Answer,
     Document,
@@ -51,9 +51,7 @@ from thumbindex.serve.budget import (
     own_marks,
     room_for,
 )
-from thumbindex.serve.early import WITHOUT_LINKS
 from thumbindex.serve.links import link_to
-from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.wording import (
     COPIES_SHOWN,
     PASSAGE_FACTS,
@@ -625,47 +623,6 @@ def ask(
         is_near=is_near,
         unmade=background.unmade(),
     )
-
-
-_RESERVED = "io.modelcontextprotocol/"
-"""How names begin that the protocol gives to what is added to a request."""
-
-
-def answer_first(
-    background: Background, asked: Mapping[str, Any], version: str
-) -> Mapping[str, Any] | None:
-    """Return the answer to a call of `query` as the package gives it in a version of the protocol.
-
-    None is for what is better left to it: other tools, mistakes and damage, progress that somebody
-    wants to hear of, and every long wait.
-    """
-    meta = asked.get("_meta")
-    # What a client adds is its own business, such as an id; progress and the protocol's own names
-    # are the package's.
-    is_plain = meta is None or (
-        isinstance(meta, dict)
-        and not any(each == "progressToken" or each.startswith(_RESERVED) for each in meta)
-    )
-    if (
-        asked.get("name") != "query"
-        or not asked.keys() <= {"name", "arguments", "_meta"}
-        or not is_plain
-        or not background.is_settled
-    ):
-        return None
-    try:
-        arguments = check_arguments("query", asked.get("arguments"))
-        if "wait_fresh" in arguments or not background.library().indexed:
-            return None
-        reply = ask(background, arguments)
-    except ThumbindexError:
-        return None
-    links = () if version in WITHOUT_LINKS else reply.links
-    return {
-        "content": [{"type": "text", "text": reply.text}, *links],
-        "structuredContent": reply.structured,
-        "isError": False,
-    }
 
 
 # ------------------------------------------------------------------ the other tools

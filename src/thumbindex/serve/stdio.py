@@ -9,15 +9,12 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import IO, Any
 
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
 from thumbindex.serve.background import Background
-from thumbindex.serve.early import EarlyLines, answer_initialize, answer_list
 from thumbindex.serve.opening import Opening, about_folders, names_allowed, served_folders
 from thumbindex.text import one_line
 
@@ -39,23 +36,12 @@ def serve_stdio(opening: Opening) -> int:
     about = about_folders(replace(config, about=about), folders, may_name)
     database = opening.database_in(config)
     takes_roots = not opening.folder and not config.folders and not database
-    greet = partial(
-        answer_initialize, folders=folders, may_name=may_name, takes_roots=takes_roots, about=about
-    )
     background = Background(opening, takes_roots=takes_roots, takes_commands=not database)
-    ahead = EarlyLines(
-        _claim_input(),
-        outgoing,
-        {"initialize": greet, "tools/list": answer_list},
-        partial(answer_call, background),
-    )
     give_memory_back()
-    ahead.await_call()
-    # Imported here: no client waits for the protocol's package with its first requests
-    # (`test_a_server_is_started_without_the_other_commands`).
+    # Imported here: only a server over standard input needs it, and it takes half a second.
     from thumbindex.serve.mcp import serve_client
 
-    serve_client(background, folders, may_name, about, ahead)
+    serve_client(background, folders, may_name, about, outgoing)
     sys.stderr.flush()
     # Threads that load a model or search must not keep a server whose client is gone.
     os._exit(0)
@@ -79,19 +65,6 @@ def say_what_is_awaited(folders: Sequence[tuple[str, Path]]) -> None:
     sys.stderr.flush()
 
 
-def answer_call(
-    background: Background, asked: Mapping[str, Any], greeting: Mapping[str, Any]
-) -> Mapping[str, Any] | None:
-    """Return the answer to a client's first call, where it need not wait for the protocol's
-    package.
-    """
-    # Imported here: the handshake does without the forms of answers (`tests/handshake.py` counts
-    # the modules).
-    from thumbindex.serve.replies import answer_first
-
-    return answer_first(background, asked, greeting["protocolVersion"])
-
-
 def claim_output() -> io.TextIOWrapper:
     """Return standard output for the protocol alone; whatever else writes there, native libraries
     too, comes out on stderr.
@@ -100,14 +73,3 @@ def claim_output() -> io.TextIOWrapper:
     protocol = os.dup(1)
     os.dup2(2, 1)
     return io.TextIOWrapper(os.fdopen(protocol, "wb"), encoding="utf-8", newline="\n")
-
-
-def _claim_input() -> IO[bytes]:
-    """Return standard input for the protocol alone; whatever else reads there, a child process too,
-    finds its end.
-    """
-    protocol = os.dup(0)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    return os.fdopen(protocol, "rb")

@@ -12,9 +12,9 @@ import httpx2
 import mcp_types as types
 import pytest
 from filelock import FileLock
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from thumbindex.library import Library
-from thumbindex.serve.early import VERSIONS
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ async def test_the_sdks_client_asks_and_reads(running: Any, mode: str) -> None:
     assert [each.name for each in listed] == ["leave.md", "travel.md"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
 def test_every_version_with_a_handshake_is_served(running: Any, version: str) -> None:
     hello = {
         "protocolVersion": version,

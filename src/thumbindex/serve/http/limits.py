@@ -39,7 +39,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from thumbindex.model import STATEMENT_BUCKETS, DatabaseStatus, IndexState
 from thumbindex.process import CLIENT
-from thumbindex.serve.early import invalid_request
 from thumbindex.serve.http.access import is_loopback
 from thumbindex.serve.tools import TOOLS
 from thumbindex.settings import HttpSettings
@@ -597,9 +596,41 @@ def error_in_message(body: bytes) -> Any:
     """Return what is wrong with a message of the protocol; None where nothing is."""
     try:
         # By what the package reads it with, so that both find the same; it answers what is no JSON.
-        return invalid_request(pydantic_core.from_json(body))
+        return _invalid_request(pydantic_core.from_json(body))
     except ValueError:
         return None
+
+
+_INVALID_REQUEST = -32600
+"""The error code of JSON-RPC 2.0, section 5.1."""
+
+
+def _invalid_request(message: Any) -> Mapping[str, Any] | None:
+    """Return the error for JSON that is not a message; None for a message.
+
+    The SDK takes a request with a wrong id for a notification: its sender would wait.
+    """
+    if not isinstance(message, dict):
+        return _error(None, "send one object at a time, no batch")
+    has_method = isinstance(message.get("method"), str)
+    if not has_method and not {"result", "error"}.isdisjoint(message):
+        return None  # answering an answer could go on forever
+    number = message.get("id")
+    known = number if isinstance(number, (int, str)) and not isinstance(number, bool) else None
+    has_params = isinstance(message.get("params", {}), (dict, type(None)))
+    is_whole = message.get("jsonrpc") == "2.0" and ("id" not in message or known is not None)
+    if is_whole and has_method and has_params:
+        return None
+    return _error(
+        known,
+        'it needs "jsonrpc": "2.0", a method, params that are an object or none, and in a request '
+        "an id that is a text or a whole number",
+    )
+
+
+def _error(number: int | str | None, reason: str) -> Mapping[str, Any]:
+    error = {"code": _INVALID_REQUEST, "message": f"not a message of JSON-RPC: {reason}"}
+    return {"jsonrpc": "2.0", "id": number, "error": error}
 
 
 StillKnown = Callable[[Scope], Awaitable[bool]]
