@@ -36,7 +36,7 @@ def instructions(
     for number, (name, root) in enumerate(folders):
         sentence = (about or {}).get(name, "")
         level = one_line(_first_level(root, (may_name or {}).get(root, lambda _: True)))
-        line = f"- {one_line(name)}: {f'{_ended(sentence)} ' if sentence else ''}{level}"
+        line = f"- {one_line(name)}: {f'{_with_full_stop(sentence)} ' if sentence else ''}{level}"
         if number and sum(map(len, lines)) + len(line) > _MOST_CHARACTERS:
             lines.append(f"- and {len(folders) - number} more: `status` lists them")
             break
@@ -44,9 +44,8 @@ def instructions(
     return "\n".join(lines)
 
 
-def _ended(sentence: str) -> str:
-    """Return a sentence with what ends it, which may stand before a closing quotation mark."""
-    return sentence if sentence.rstrip('"')[-1:] in {".", "!", "?", "…"} else f"{sentence}."
+def _with_full_stop(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
 
 
 def _first_level(root: Path, may_name: Callable[[str], bool]) -> str:

@@ -9,16 +9,12 @@ import functools
 import io
 import logging
 import os
-import re
 import shlex
-import stat
 import sys
 import traceback
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -243,165 +239,6 @@ def names_allowed(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> Ma
     ):
         return {}
     return library_class().open_directories(folders, config)
-
-
-# ------------------------------------------------------------------ what a folder says of itself
-
-LONGEST_QUOTE = 200
-"""Characters of a README that a client's model reads with every greeting."""
-
-_MOST_FOLDERS = 20
-"""Folders whose READMEs are looked for: a client waits for its greeting."""
-
-_MOST_BYTES = 65_536
-"""Of a README: what makes it private may stand anywhere in it, so a longer one is not quoted."""
-
-_HIDING = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f"
-    "\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
-    r"|<!--|%%|&#|\\[xuU]"
-)
-"""What hides text, or spells it otherwise: who writes so is not quoted."""
-
-_LINK = re.compile(r"\[([^\[\]]{1,200})\]\([^()\s]{0,500}\)")
-_NO_PROSE = re.compile(r"[\[\]{}<>|\\@#=~^`\"“”]|://|www\.", re.I)
-_SENTENCE = re.compile(r"[^.!?]*[.!?](?=\s|$)")
-
-_SPEAKS = frozenset(
-    "you your yours assistant assistants agent agents ai llm llms model models chatgpt claude "
-    "copilot gemini prompt prompts instruction instructions"
-    " instruct system tool tools ignore disregard forget override bypass must always never should "
-    "shall please do don call run execute send post"
-    " reply respond answer trust obey follow user users password passwords secret secrets token "
-    "key keys".split()
-)
-"""A sentence with any of these may speak to a model, and is not quoted: instructions of a server
-are trusted, what a folder holds is not.
-"""
-
-
-_ORDERS = frozenset(
-    "add after attention before begin begun check create delete first give if important include "
-    "list load look make note now once open print"
-    " put read remember remove repeat reveal say search see show start stop take tell then to "
-    "upload use warning when whenever while write".split()
-)
-"""What begins an order, or leads to one."""
-
-
-def about_folders(
-    config: Config, folders: Sequence[tuple[str, Path]], may_name: MayName
-) -> Mapping[str, str]:
-    """Return what each folder is about, by name: what its owner says, else the first plain sentence
-    of its README, in quotes.
-    """
-    found = dict(config.about)
-    for name, root in folders[:_MOST_FOLDERS]:
-        if not found.get(name) and (
-            quote := _readme_sentence(
-                root, with_folder_file(config, root), may_name.get(root, lambda _: True)
-            )
-        ):
-            found[name] = f'its README says: "{quote}"'
-    return found
-
-
-def _readme_sentence(root: Path, config: Config, may_be_named: Callable[[str], bool]) -> str:
-    """Return the first sentence of a folder's README, or of a note named like the folder; empty
-    where anything about it is in doubt.
-    """
-    wanted = ("readme.md", "index.md", f"{root.name.casefold()}.md")
-    try:
-        names = sorted(
-            (each.name for each in root.iterdir() if each.name.casefold() in wanted),
-            key=lambda name: wanted.index(name.casefold()),
-        )
-        for name in names:
-            if may_be_named(name) and not config.closed and _is_read(root, name, config):
-                if not stat.S_ISREG((root / name).lstat().st_mode):
-                    return ""
-                with (root / name).open("rb") as file:
-                    data = file.read(_MOST_BYTES + 1)
-                if len(data) <= _MOST_BYTES:
-                    return first_sentence(data.decode("utf-8"), config.corpus.private.tags)
-                return ""
-    except (OSError, ValueError):
-        pass
-    return ""
-
-
-def _is_read(root: Path, name: str, config: Config) -> bool:
-    """Tell whether a file is one of the folder's notes for sure: no pattern that leaves files out
-    comes near its name.
-    """
-    patterns = [*config.corpus.exclude]
-    for ignored in config.corpus.ignore_files:
-        with suppress(FileNotFoundError):
-            patterns += (root / ignored).read_text(encoding="utf-8")[:_MOST_BYTES].splitlines()
-    bare = (each.strip().lstrip("/").removeprefix("**/").casefold() for each in patterns)
-    return not config.corpus.include and not any(
-        each and fnmatch(name.casefold(), each) for each in bare
-    )
-
-
-def first_sentence(text: str, private_tags: Sequence[str]) -> str:
-    """Return the first sentence of a README's first paragraph; empty where it is no plain prose,
-    hides something, or may be private.
-
-    The words that make a note private are looked for in all letters of it, whatever stands between
-    them: the reader of private notes is not loaded yet when a client is greeted, and in doubt
-    nothing is quoted.
-    """
-    words = {"private", *(each.casefold() for each in private_tags)}
-    letters = _letters(text)
-    if _HIDING.search(text) or any(
-        not word.isascii() or _letters(word) in letters for word in words
-    ):
-        return ""
-    lines = text.replace("\r\n", "\n").split("\n")
-    if lines[0].rstrip() in {"---", "+++"}:
-        if lines[0].rstrip() not in (rest := [each.rstrip() for each in lines[1:]]):
-            return ""
-        lines = lines[2 + rest.index(lines[0].rstrip()) :]
-    paragraph: list[str] = []
-    for line in lines:
-        if line.strip() and not line.startswith("#") and not (paragraph or line[0].isalpha()):
-            return ""  # a list, HTML, code: what follows may stand in it
-        if paragraph and not line.strip():
-            break
-        paragraph += [line.strip()] if line.strip() and not line.startswith("#") else []
-    prose = _LINK.sub(r"\1", " ".join(paragraph)).replace("*", "").replace("`", "")
-    found = _SENTENCE.match(prose)
-    sentence = " ".join((found[0] if found else prose).split())
-    said = set(re.findall(r"[^\W\d_]+", sentence.casefold()))
-    orders = {
-        each.split()[0].casefold().rstrip(",")
-        for each in re.split("[,;:] ", sentence)
-        if each.strip()
-    } & _ORDERS
-    has_rule = any(not line.strip("-=") for line in paragraph)
-    if (
-        len(said) < _FEWEST_WORDS
-        or _NO_PROSE.search(sentence)
-        or said & _SPEAKS
-        or orders
-        or has_rule
-        or not sentence.isprintable()
-    ):
-        return ""
-    if len(sentence) <= LONGEST_QUOTE:
-        return sentence
-    return sentence[: LONGEST_QUOTE - 1].rpartition(" ")[0] + "…"
-
-
-_FEWEST_WORDS = 3
-"""Of a sentence that says what a folder is about."""
-
-
-def _letters(text: str) -> str:
-    """Return the letters and digits of a text in ASCII, in one case."""
-    folded = unicodedata.normalize("NFKC", text).casefold().replace("ı", "i")
-    return re.sub("[^a-z0-9]+", "", folded)
 
 
 FOUND, NOT_FOUND, WRONG_USE, FAILURE, INTERRUPTED = 0, 1, 2, 3, 130

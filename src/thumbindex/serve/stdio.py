@@ -10,12 +10,11 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
 from thumbindex.serve.background import Background
-from thumbindex.serve.opening import Opening, about_folders, names_allowed, served_folders
+from thumbindex.serve.opening import Opening, names_allowed, served_folders
 from thumbindex.text import one_line
 
 
@@ -33,7 +32,6 @@ def serve_stdio(opening: Opening) -> int:
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_DFL)
     may_name = names_allowed(opening, folders)
-    about = about_folders(replace(config, about=about), folders, may_name)
     database = opening.database_in(config)
     takes_roots = not opening.folder and not config.folders and not database
     background = Background(opening, takes_roots=takes_roots, takes_commands=not database)

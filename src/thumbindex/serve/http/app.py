@@ -389,7 +389,6 @@ class Site:
     ) -> None:
         """Put a site together; with a key it is the page alone, for whoever opens it by that."""
         self._background, self._folders, self._may_name = background, folders, may_name
-        # no README: sessions outlive what it says, and it may become private
         self._about = config.about
         self._settings = config.serve.http
         self._admission = admission(config, folders)
