@@ -439,7 +439,7 @@ def test_a_link_that_opens_a_note_names_its_folder_for_who_is_on_this_machine_al
     link = scheme.format(root=(tmp_path / "b").as_posix())
     (near,), (far,) = (
         two.verify(QUOTED + link).checks,
-        two.verify(f"See {link} for kites.", is_near=False).checks,
+        two.from_afar().verify(f"See {link} for kites.").checks,
     )
     assert (near.state, near.folder, far.state) == ("there", "b", "never_there")
 
@@ -466,9 +466,8 @@ def test_nobody_elsewhere_learns_the_names_of_directories_around_a_folder(
 ) -> None:
     for vault in (tmp_path.parent.name, "no such directory"):
         link = f"obsidian://open?vault={vault}&file={tmp_path.name}/b/x.md"
-        assert [each.state for each in two.verify(f"See {link} for it.", is_near=False).checks] == [
-            "never_there"
-        ]
+        checks = two.from_afar().verify(f"See {link} for it.").checks
+        assert [each.state for each in checks] == ["never_there"]
 
 
 def test_cited_lines_that_run_past_the_end_are_told(library: Library) -> None:

@@ -358,7 +358,7 @@ def test_a_path_in_two_folders_is_read_where_the_folder_is_named(vault, tmp_path
     with folders.open_library(vault, tmp_path / "work") as library:
         library.index()
         assert library.read("code.md", folder="work").title == "Other code"
-        with pytest.raises(UsageError, match=r"in several folders \(vault, work\)"):
+        with pytest.raises(UsageError, match=r"several documents: vault: code\.md, work: code\.md"):
             library.read("code.md")
 
 

@@ -170,7 +170,9 @@ def test_one_path_in_two_folders_is_asked_for_the_folder(opened: Open, tmp_path:
     (other / "pears.md").write_text("# Pears\n\nOther pears.\n")
     library = opened(other.parent)
     library.index()
-    with pytest.raises(UsageError, match=r"in several folders \(other, vault\)"):
+    with pytest.raises(
+        UsageError, match=r"several documents: other: fruit/pears\.md, vault: fruit/"
+    ):
         library.why("fruit/pears.md", "pears")
     assert library.why("fruit/pears.md", "pears", folder=["other"]).folder == "other"
 

@@ -188,7 +188,7 @@ def test_several_notes_are_printed_one_after_the_other_and_what_is_not_there_is_
 def test_two_folders_with_one_path_are_told_apart_by_their_names(run: Run, tmp_path: Path) -> None:
     write(tmp_path / "bar/tea.md", "# Bar tea\n")
     both = ("--folder", str(tmp_path / "bar"))
-    assert "'tea.md' is in several folders (bar, kitchen)" in run("read", "tea.md", *both).stderr
+    assert "several documents: bar: tea.md, kitchen: tea.md" in run("read", "tea.md", *both).stderr
     assert json.loads(run("read", "bar: tea.md", "--json", *both).stdout)["folder"] == "bar"
     assert "bar: tea.md - Bar tea\n" in run("outline", *both).stdout
 

@@ -158,7 +158,8 @@ def test_a_passage_links_to_its_note_as_it_is_configured_and_never_over_http(
         Opening((str(vault / "work"),), tmp_path / "index", overrides=(f"serve.links={form}",))
     ) as library:
         library.index()
-        reply = reply_query(library, {"query": "what does the team spend?"}, is_near=is_near)
+        asked = library if is_near else library.from_afar()
+        reply = reply_query(asked, {"query": "what does the team spend?"})
     (found,) = reply.structured["results"]
     expected = link and link.replace("ROOT", tmp_path.as_posix())
     assert found.get("link") == expected

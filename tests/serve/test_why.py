@@ -98,7 +98,7 @@ def test_why_takes_the_filters_of_a_query(run: Run) -> None:
 def test_a_note_that_is_nowhere_is_wrong_use_and_names_the_nearest(run: Run) -> None:
     result = run("why", "plugins/canvass.md", "whiteboard")
     assert result.exit_code == 2
-    assert "Nearest: plugins/canvas.md, " in result.stderr
+    assert "Nearest: plugins/canvas.md" in result.stderr
 
 
 def test_a_model_asks_why_as_an_argument_of_query(library: Library) -> None:

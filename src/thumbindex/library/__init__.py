@@ -73,12 +73,11 @@ from thumbindex.library.indexing import (
     is_up_to_date,
     open_directories,
 )
+from thumbindex.library.names import Found, begun_by, documents_in, find_at, find_note
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import (
     Note,
     browse_documents,
-    find_cited,
-    find_document,
     list_broken,
     list_notes,
     list_orphans,
@@ -88,8 +87,8 @@ from thumbindex.library.reading import (
     read_excerpt,
     read_notes,
     related_to,
-    without_hidden_texts,
 )
+from thumbindex.library.shown import open_documents, without_hidden_texts
 from thumbindex.library.status import status_of
 from thumbindex.library.why import why
 from thumbindex.model import (
@@ -189,6 +188,7 @@ class Library:
         )
         self._embedder, self._reranker = embedder, reranker
         self._given = embedder is not None
+        self.is_near = True
         self._wait_for_models = wait_for_models
         self._for_indexing: dict[str, Embedder] = {}  # by the name that was asked for, and its own
         self._loading = threading.Lock()
@@ -280,6 +280,12 @@ class Library:
         # as where it is opened alone: its own file holds
         if len(other._readers) == 1:
             other.config = other._readers[0].folder.config
+        return other
+
+    def from_afar(self) -> Library:
+        """Return the same library for callers on other machines: it takes no absolute paths."""
+        other = copy(self)
+        other.is_near = False
         return other
 
     def moment(self) -> AbstractContextManager[None]:
@@ -529,7 +535,9 @@ class Library:
         self._models_for_query()
         engines = (self.config.query, self._embedder, self._reranker)
         with self._turns:
-            return self.in_one_moment(partial(why, note, query, self._readers, *engines))
+            return self.in_one_moment(
+                partial(why, note, query, self._readers, *engines, is_near=self.is_near)
+            )
 
     @at_one_moment
     def listing(
@@ -577,24 +585,25 @@ class Library:
         """Return a document's lines: all of them, those under a heading (`path#heading` will do),
         or a range; of a citation the lines that it names.
 
-        With `exact` neither a citation nor a name is taken for the path.
+        A note is meant by its path, its name, a citation, an address or an id; with `exact` by its
+        path alone.
         """
         if heading is not None and lines is not None:
             raise UsageError("`heading` and `lines` exclude each other: give one of them.")
-        found = (find_document if exact else find_cited)(path, self._within(folder))
+        found = find_at(path, self._within(folder)) if exact else self._note(path, folder)
         if heading is None and lines is None:
             heading, lines = None if found.lines else found.fragment, found.lines
         return read_excerpt(found, heading, lines)
 
     @at_one_moment
     def read_each(
-        self, places: Sequence[tuple[str, str | None]]
+        self, paths: Sequence[str], *, folder: str | None = None
     ) -> tuple[tuple[Excerpt, ...], Mapping[str, UsageError]]:
-        """Read several paths, each with its folder or None, as `read` does: what was read, each
-        part once, and why others were not, by path.
+        """Read several paths as `read` does: what was read, each part once, and why others were
+        not, by path.
         """
         found, errors = dict[tuple[str, str, int, int], Excerpt](), dict[str, UsageError]()
-        for path, folder in places:
+        for path in paths:
             try:
                 excerpt = self.read(path, folder=folder)
                 found.setdefault(
@@ -611,8 +620,12 @@ class Library:
         """Return a document's headings, the documents of a directory, or every document."""
         readers = self._within(folder)
         if path is None or path.strip("/") in {"", "."}:
-            return outline_documents(readers)
-        return outline_documents(readers, path) or outline_headings(find_cited(path, readers))
+            return outline_documents(open_documents(readers))
+        found = outline_documents(documents_in(path, readers, self.is_near))
+        return found or outline_headings(self._note(path, folder))
+
+    def _note(self, path: str, folder: str | None) -> Found:
+        return find_note(path, self._within(folder), self.is_near)
 
     def browse(
         self,
@@ -630,10 +643,14 @@ class Library:
             lambda: iter(list(islice(browse_documents(arrange, readers), MOST_BROWSED)))
         )
 
+    def named_like(self, typed: str, *, folder: str | None = None) -> Iterator[OutlineEntry]:
+        """Yield the notes with a name that begins as what is typed so far, the nearest first."""
+        return self.browse(begun_by(typed), folder=folder)
+
     @at_one_moment
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> Related:
         """Return what links to a document, what it links to, and what is most like it."""
-        return related_to(find_cited(path, self._within(folder)), limit)
+        return related_to(self._note(path, folder), limit)
 
     @at_one_moment
     def page(
@@ -654,24 +671,22 @@ class Library:
         # with a parser and an escaper of HTML, that nobody else needs
         from thumbindex.library.rendering import note_page
 
-        found = find_document(path, self._within(folder))
+        found = find_at(path, self._within(folder))
         if heading:
             excerpt = read_excerpt(found, heading, None)
             lines = excerpt.start_line, excerpt.end_line
         return note_page(found, note_address, tag_address, lines)
 
     @at_one_moment
-    def verify(
-        self, text: str | Sequence[str], *, folder: str | None = None, is_near: bool = True
-    ) -> Verification:
+    def verify(self, text: str | Sequence[str], *, folder: str | None = None) -> Verification:
         """Tell of each citation in a text, with what it quotes, what became of it: there as quoted,
         moved, changed, gone, or never there.
 
         The text is a draft answer, or several, each a citation with its quotation. Notes are read
-        as they are on disk now. Paths of this machine in it are looked at only for one who
-        `is_near`: on it.
+        as they are on disk now.
         """
-        return verify([text] if isinstance(text, str) else text, self._within(folder), is_near)
+        texts = [text] if isinstance(text, str) else text
+        return verify(texts, self._within(folder), self.is_near)
 
     def count_tokens(self, text: str) -> int:
         """Count a text's tokens: never less than the tokenizer of the bundled model does.

@@ -22,7 +22,7 @@ from thumbindex.index.analysis import marks
 from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
 from thumbindex.library.reader import OpenedIndex, Reader
-from thumbindex.library.reading import hidden_now, with_shown_names, with_true_places
+from thumbindex.library.shown import hidden_now, with_shown_names, with_true_places
 from thumbindex.model import Answer, ChunkId, IndexState, Query
 from thumbindex.ports import (
     CHUNK_BITS,

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from thumbindex.compare.quotations import (
@@ -24,9 +23,17 @@ from thumbindex.compare.quotations import (
 )
 from thumbindex.corpus.parse import headings_of
 from thumbindex.errors import UnknownPathError, UsageError
+from thumbindex.library.names import (
+    NAMESAKES,
+    Found,
+    notes_called,
+    sections_now,
+    with_digests,
+)
 from thumbindex.library.reader import Reader
-from thumbindex.library.reading import Found, sections_now, shown, text_now, with_digests
-from thumbindex.model import CitationCheck, CitationState, Section, Verification
+from thumbindex.library.reading import text_now
+from thumbindex.library.shown import shown
+from thumbindex.model import CitationCheck, CitationState, NameKind, Section, Verification
 from thumbindex.settings import LONGEST_DRAFT
 from thumbindex.text import (
     SCHEME,
@@ -48,9 +55,6 @@ _MOST_SEARCHES = 150
 """For texts that are not where they were cited, three a quotation at most: a few seconds' work in a
 large vault.
 """
-
-_NAMESAKES = 5
-"""Notes of one path or name in which a quotation is looked for."""
 
 _TRIED = 8
 """Citations of one quotation that are tried: who quotes names a few."""
@@ -132,6 +136,10 @@ _ANCHOR = re.compile(
 _HARD = '`"“”„«»()[]<>*|\n'
 """What ends a path in a text, and a heading that no lines follow."""
 
+_BEGINS = re.compile(r"\w|\.?\.?/|\.\w")
+"""How a path begins in a text: names are compared without signs, and those before it are not its.
+"""
+
 _OTHER_FILE = re.compile(r"\.(?!md\Z|markdown\Z|mdx\Z)[a-z][a-z0-9]{1,4}\Z", re.I)
 _FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.M)
 _STARTS = re.compile(r"(?<=[\s`\"“”„«»()\[\]<>*|:,;—])(?=[^\s`\"“”„«»()\[\]<>*|:,;—])")
@@ -145,99 +153,26 @@ _BESIDE = re.compile(r"[\s()\[\]<>*_:;,.`—–-]{0,12}")
 
 
 class Names:
-    """The notes of some folders, by every name that a citation may have for them."""
+    """The notes of some folders, by what citations call them; each name is looked up once."""
 
     def __init__(self, readers: Sequence[Reader], is_near: bool = True) -> None:
         self._readers, self._is_near = readers, is_near
-        self._known, self._found = (
-            dict[tuple[str, bool], bool](),
-            dict[tuple[str, str], list[Found]](),
-        )
-        self._by_path, self._by_name = (
-            defaultdict[str, list[Found]](list),
-            defaultdict[str, list[Found]](list),
-        )
+        self._found = dict[tuple[str, str], list[Found]]()
         self.folders = {reader.folder.name for reader in readers}
-        for reader in readers:
-            if reader.indexed:
-                snapshot = reader.snapshot()
-                for n, document in snapshot.catalog.every_document():
-                    found = Found(reader, snapshot, n, document)
-                    self._by_path[_key(document.path)].append(found)
-                    name = _key(document.path).rpartition("/")[2]
-                    for each in {name, name.rpartition(".")[0]}:
-                        self._by_name[each].append(found)
 
-    def knows(self, name: str, is_path: bool = True) -> bool:
-        """Tell whether some note has this path, or this name."""
-        if (name, is_path) not in self._known:
-            self._known[name, is_path] = any(True for _ in self._meant(name, "", is_path))
-        return self._known[name, is_path]
+    def find(self, name: str, folder: str = "") -> Sequence[Found]:
+        """Return the notes that a name may mean, the best first, the first few."""
+        if (name, folder) not in self._found:
+            own = [each for each in self._readers if not folder or each.folder.name == folder]
+            found = chain.from_iterable(notes_called(name, own, self._is_near))
+            by_place = {(each.document.folder, each.document.path): each for each in found}
+            self._found[name, folder] = list(by_place.values())[:NAMESAKES]
+        return self._found[name, folder]
 
-    def find(self, cited: Cited) -> Sequence[Found]:
-        """Return the notes that a citation may name, of those that may be shown now, the first few;
-        a path comes before a name.
-        """
-        key = cited.path, cited.folder
-        if key not in self._found:
-            self._found[key] = next(
-                filter(None, (self._shown(cited, is_path) for is_path in (True, False))), []
-            )
-        return self._found[key]
-
-    def _shown(self, cited: Cited, is_path: bool) -> list[Found]:
-        some = {
-            (each.document.folder, each.document.path): each
-            for each in self._meant(cited.path, cited.folder, is_path)
-        }
-        documents = shown((each.document for each in some.values()), self._readers)
-        return [some[each.folder, each.path] for each in islice(documents, _NAMESAKES)]
-
-    def _meant(self, name: str, folder: str, is_path: bool) -> Iterator[Found]:
-        own, path = self.place(name)
-        key, folder = _key(path), folder or own
-        if is_path:
-            some = self._by_path.get(key) or self._from_above(key)
-        else:
-            some = self._by_name.get(key.rpartition("/")[2], [])
-        return (
-            each
-            for each in some
-            if (is_path or _is_end(key, _key(each.document.path)))
-            and (not folder or each.document.folder == folder)
-        )
-
-    def _from_above(self, key: str) -> list[Found]:
-        """Return the notes of a path that begins above their folder, as a terminal shows it:
-        `notes/a.md` is `a.md` in the folder `notes`.
-        """
-        found = list[Found]()
-        for reader in self._readers:
-            written = [
-                f"/{reader.folder.name}",
-                *([reader.folder.root.as_posix()] if self._is_near else []),
-            ]
-            roots = [each.casefold() for each in written]
-            for cut in (n for n, letter in enumerate(key) if letter == "/"):
-                if any(each.endswith(f"/{key[:cut]}") for each in roots):
-                    found += (
-                        each
-                        for each in self._by_path.get(key[cut + 1 :], ())
-                        if each.reader is reader
-                    )
-        return found
-
-    def place(self, path: str) -> tuple[str, str]:
-        """Return the folder of an absolute path and the path in it; of any other path, and for one
-        who is not on this machine, no folder.
-        """
-        written = path.replace("\\", "/")
-        inside = []
-        for reader in self._readers if self._is_near else ():
-            root = reader.folder.root.as_posix().rstrip("/") + "/"
-            if written.startswith(root) and len(written) > len(root):
-                inside.append((len(root), reader.folder.name, written[len(root) :]))
-        return max(inside)[1:] if inside else ("", path)
+    def knows(self, name: str, is_path: bool = False) -> bool:
+        """Tell whether some note has this name, or this path."""
+        kinds = {each.kind for each in self.find(name)}
+        return bool(kinds & {NameKind.PATH, NameKind.FILE} if is_path else kinds)
 
     def in_vault(self, vault: str, file: str) -> str:
         """Return the absolute path of a file that is named in an Obsidian vault, which is a folder
@@ -248,18 +183,6 @@ class Names:
                 if each.name == vault:
                     return f"{each.as_posix()}/{file}"
         return file
-
-
-def _key(path: str) -> str:
-    name = one_line(path).replace("\\", "/").casefold()
-    while name.startswith(("./", "../")):
-        name = name.partition("/")[2]
-    return name.strip("/")
-
-
-def _is_end(name: str, path: str) -> bool:
-    whole = f"/{path}"
-    return whole.endswith(f"/{name}") or whole.rpartition(".")[0].endswith(f"/{name}")
 
 
 def citations_in(text: str, names: Names) -> list[Cited]:
@@ -301,7 +224,7 @@ def _wikilink(match: re.Match[str], fences: Sequence[int], names: Names) -> Cite
         or text.count("`", text.rfind("\n", 0, at) + 1, at) % 2 == 1
     )
     is_shown = is_code or text.startswith("!", max(0, at - 1)) or _OTHER_FILE.search(path)
-    if not path or (is_shown and not names.knows(path) and not names.knows(path, is_path=False)):
+    if not path or (is_shown and not names.knows(path)):
         return None
     return Cited(
         at,
@@ -319,7 +242,8 @@ def _target(match: re.Match[str], names: Names) -> Cited | None:
         return _linked(match.string, match.start("target"), target, names, match.end())
     path, _, heading = (unquote(each) for each in target.partition("#"))
     if not path or (
-        not names.knows(path) and not re.search(r"\.(?:md|markdown|mdx)\Z", path, re.I)
+        not names.knows(path, is_path=True)
+        and not re.search(r"\.(?:md|markdown|mdx)\Z", path, re.I)
     ):
         return None
     return Cited(
@@ -345,8 +269,7 @@ def _linked(text: str, start: int, link: str, names: Names, end: int | None = No
         asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
         place = asked.get("path") or names.in_vault(asked.get("vault", ""), asked.get("file", ""))
         path, _, heading = place.partition("#")
-        folder, path = names.place(path)
-        return Cited(start, end, link, path, folder, heading.rpartition("#")[2]) if path else None
+        return Cited(start, end, link, path, heading=heading.rpartition("#")[2]) if path else None
     if parts.scheme not in {"vscode", "file"} or (
         parts.scheme == "vscode" and parts.netloc != "file"
     ):
@@ -357,10 +280,9 @@ def _linked(text: str, start: int, link: str, names: Names, end: int | None = No
     ):
         path, line = numbered[1], (int(numbered[2]), int(numbered[2]))
     path = path[1:] if re.match(r"/[A-Za-z]:/", path) else path
-    folder, path = names.place(path)
     if not path.strip("/"):
         return None
-    return Cited(start, end, link, path, folder, unquote(parts.fragment), line)
+    return Cited(start, end, link, path, "", unquote(parts.fragment), line)
 
 
 def _written(
@@ -376,7 +298,7 @@ def _written(
     forms = [
         (start, *before[start:].partition("#")[::2])
         for start in starts
-        if before[start : start + 1].strip()
+        if _BEGINS.match(before, start)
     ]
     known = next(
         (
@@ -703,7 +625,7 @@ class _Check:
         )
 
     def _noted(self, cited: Cited) -> Iterator[_Note]:
-        return filter(None, map(self._note, self._names.find(cited)))
+        return filter(None, map(self._note, self._names.find(cited.path, cited.folder)))
 
     def _note(self, found: Found) -> _Note | None:
         place = found.document.folder, found.document.path

@@ -49,7 +49,7 @@ from thumbindex.index.writer import Writer
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import is_private_now
 from thumbindex.library.reader import OpenedIndex, Reader
-from thumbindex.library.reading import hidden_paths
+from thumbindex.library.shown import hidden_paths
 from thumbindex.model import DatabaseStatus, Problem, Section
 from thumbindex.ports import Snapshot
 from thumbindex.settings import Config

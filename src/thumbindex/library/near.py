@@ -10,7 +10,8 @@ import numpy as np
 
 from thumbindex.library.duplicates import all_duplicates
 from thumbindex.library.reader import Reader
-from thumbindex.library.reading import mean_vector, open_documents
+from thumbindex.library.reading import mean_vector
+from thumbindex.library.shown import open_documents
 from thumbindex.model import Document, DocumentId, UnlinkedPair, day_of, iso_day
 from thumbindex.ports import Matrix
 

@@ -8,14 +8,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from thumbindex.corpus.html import render_note
 from thumbindex.errors import UnknownPathError
+from thumbindex.library.names import Found
 from thumbindex.library.reader import Reader
-from thumbindex.library.reading import (
-    Found,
-    changed_now,
-    hidden_paths_now,
-    nearest_documents,
-    text_now,
-)
+from thumbindex.library.reading import nearest_documents, text_now
+from thumbindex.library.shown import changed_now, hidden_paths_now
 from thumbindex.model import Backlink, BrokenLink, DocumentId, Link, NotePage, Related
 from thumbindex.ports import Documents
 

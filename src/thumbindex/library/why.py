@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 
 from thumbindex.corpus.read import read_bytes, read_digest
@@ -16,8 +17,8 @@ from thumbindex.corpus.walk import find_changes, state_of, why_left_out
 from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.library.answering import tools_over, without_folder, without_hidden
 from thumbindex.library.indexing import is_private_now
+from thumbindex.library.names import BELOW, Found, find_note, note_at, places_of
 from thumbindex.library.reader import Reader
-from thumbindex.library.reading import BELOW, Found, find_cited, find_document
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, Why
 from thumbindex.ports import DOCUMENT_BITS, Embedder, Reranker
 from thumbindex.query.explain import fate_of
@@ -25,51 +26,66 @@ from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 
-Sought = tuple[Reader, str]
-"""A folder, and a path in it (`path#heading` too)."""
-
 
 def why(
-    path: str,
+    note: str,
     query: Query,
     readers: Sequence[Reader],
     settings: QuerySettings,
     embedder: Embedder | None,
     reranker: Reranker | None,
+    is_near: bool = True,
 ) -> Why:
     """Tell what became of a note when a question was asked, or why it is not in the index; the
     folders that the query names come first.
 
-    A path goes before what is the name of a note, as `read` takes it. Raises UnknownPathError where
-    there is no such file and no note of that name, UsageError where several are meant or it has no
-    such heading.
+    A path goes before the name of a note. Raises UnknownPathError where there is no such file and
+    no note of that name, UsageError where several are meant or it has no such heading.
     """
-    sought = places_of(path, readers)
-    if not sought:
-        roots = ", ".join(str(reader.folder.root) for reader in readers)
-        return _unindexed(
-            query, "", path, f"it lies outside the folders that are searched: {roots}"
-        )
-    named = [each for each in sought if each[0].folder.name in query.filters.folder]
-    found = _indexed(named) or _indexed(sought)
-    if found is not None:
-        return _in_index(found, query, readers, settings, embedder, reranker)
-    owned = (
-        (reader, own)
-        for reader, wanted in (*named, *sought)
-        for own in (wanted, wanted.partition("#")[0])
-    )
-    there = [(reader, own) for reader, own in owned if own and _is_there(reader, own)]
-    if not any((reader.folder.root / own).is_file() for reader, own in there):
-        try:
-            return _in_index(
-                find_cited(path, readers), query, readers, settings, embedder, reranker
-            )
-        except UnknownPathError:
-            if not there:
-                raise
-    reader, own = there[0]
-    return _unindexed(query, reader.folder.name, own, reason_of(reader, own))
+    named = [each for each in readers if each.folder.name in query.filters.folder] or readers
+    found = note_at(note, named, is_near) or note_at(note, readers, is_near)
+    there = [] if found else _on_disk(note, [*named, *readers], is_near)
+    found = found or next(filter(None, (note_at(path, [each]) for each, path in there)), None)
+    try:
+        if found is None and not any((each.folder.root / path).is_file() for each, path in there):
+            found = _of_name(note, named, readers, is_near)
+    except UnknownPathError:
+        if not there and is_near and _is_outside(note):
+            roots = ", ".join(str(reader.folder.root) for reader in readers)
+            reason = f"it lies outside the folders that are searched: {roots}"
+            return _unindexed(query, "", note, reason)
+        if not there:
+            raise
+    if found is None:
+        reader, path = there[0]
+        return _unindexed(query, reader.folder.name, path, reason_of(reader, path))
+    return _in_index(found, query, readers, settings, embedder, reranker)
+
+
+def _of_name(note: str, named: Sequence[Reader], readers: Sequence[Reader], is_near: bool) -> Found:
+    try:
+        return find_note(note, named, is_near)
+    except UnknownPathError:
+        return find_note(note, readers, is_near)
+
+
+def _on_disk(note: str, readers: Sequence[Reader], is_near: bool) -> list[tuple[Reader, str]]:
+    """Return the entries of folders, indexed or not, that a path (`path#heading` too) leads to."""
+    found = list[tuple[Reader, str]]()
+    for path in dict.fromkeys((note, note.partition("#")[0])):
+        own = os.path.normpath(path).replace(os.sep, "/")
+        found += [(each, own) for each in readers if path and not Path(path).is_absolute()]
+        found += chain.from_iterable(places_of(path, readers, is_near))
+    return [
+        (reader, path)
+        for reader, path in found
+        if path.split("/")[0] not in {"", ".", ".."} and _is_there(reader, path)
+    ]
+
+
+def _is_outside(note: str) -> bool:
+    """Tell whether a path that is in no folder leads out of them."""
+    return Path(note).is_absolute() or Path(os.path.normpath(note)).parts[:1] in {(), ("..",)}
 
 
 def _is_there(reader: Reader, path: str) -> bool:
@@ -87,37 +103,6 @@ def _is_there(reader: Reader, path: str) -> bool:
     except (OSError, ValueError):  # a NUL, or a name longer than any
         return False
     return there and not is_private_now(reader.folder, path)
-
-
-def places_of(path: str, readers: Sequence[Reader]) -> list[Sought]:
-    """Return which folders a path may lie in, and as what; none where it is outside of all."""
-    if not Path(path).is_absolute():
-        own = os.path.normpath(path).replace(os.sep, "/")
-        return [] if own.split("/")[0] in {"..", "."} else [(reader, own) for reader in readers]
-    there = Path(os.path.normpath(path))
-    real = Path(os.path.realpath(there.parent)) / there.name
-    return [
-        (reader, each.relative_to(reader.folder.root).as_posix())
-        for reader in readers
-        for each in dict.fromkeys((there, real))
-        if reader.folder.root in each.parents
-    ]
-
-
-def _indexed(sought: Sequence[Sought]) -> Found | None:
-    found = []
-    for reader, path in sought:
-        try:
-            found.append(find_document(path, [reader]))
-        except UnknownPathError:
-            continue
-    if len(found) > 1:
-        names = ", ".join(each.reader.folder.name for each in found)
-        raise UsageError(
-            f"{found[0].document.path!r} is in several folders ({names}): say which one with "
-            "`folder`."
-        )
-    return found[0] if found else None
 
 
 # ------------------------------------------------------------------ not in the index

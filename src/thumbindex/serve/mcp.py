@@ -7,10 +7,9 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import anyio
@@ -46,6 +45,9 @@ from thumbindex.serve.tools import TOOLS, check_arguments
 from thumbindex.serve.wording import how_far, indexing
 from thumbindex.settings import LONGEST_QUERY
 from thumbindex.text import address_of, one_line
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
 
 SERVER_NAME = "thumbindex"
 
@@ -288,6 +290,7 @@ class _Requests:
 
     def __init__(self, background: Background | BackgroundView, is_near: bool) -> None:
         self._background = background
+        self._is_near = is_near
         self._tools: Mapping[str, Callable[[Mapping[str, Any], Waiting], Reply]] = {
             "query": lambda arguments, waiting: ask(
                 self._background, arguments, waiting.tell, waiting.is_over, is_near
@@ -295,7 +298,7 @@ class _Requests:
             "read": self._over(reply_read),
             "outline": self._over(reply_outline),
             "related": self._over(reply_related),
-            "verify": self._over(partial(reply_verify, is_near=is_near)),
+            "verify": self._over(reply_verify),
             "status": lambda arguments, _: reply_status(
                 background.library(), background.notes(), background.progress()
             ),
@@ -399,7 +402,7 @@ class _Requests:
 
         def read() -> str:
             folder, path = parse_uri(uri)
-            library = self._background.library()
+            library = self._library
             if uri != address_of(folder, path):
                 return library.read(uri).text
             return library.read(path, folder=folder, exact=True).text
@@ -482,6 +485,11 @@ class _Requests:
         if ctx.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
             self._background.settle()  # there are no roots to wait for
 
+    @property
+    def _library(self) -> Library:
+        library = self._background.library()
+        return library if self._is_near else library.from_afar()
+
     def _over(self, reply: Callable[..., Reply]) -> Callable[[Mapping[str, Any], Waiting], Reply]:
         """Return what replies over the index once there is one; what is not in it may be among what
         is still being indexed.
@@ -490,7 +498,7 @@ class _Requests:
         def replied(arguments: Mapping[str, Any], waiting: Waiting) -> Reply:
             self._background.await_words(tell=waiting.tell, interrupted=waiting.is_over)
             try:
-                return reply(self._background.library(), arguments)
+                return reply(self._library, arguments)
             except UnknownPathError as error:
                 if not (doing := indexing(self._background.progress())):
                     raise

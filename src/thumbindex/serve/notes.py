@@ -24,7 +24,7 @@ from thumbindex.errors import (
     UnknownFolderError,
     UsageError,
 )
-from thumbindex.model import Excerpt, OutlineEntry, Related, read_limit
+from thumbindex.model import Excerpt, Related, read_limit
 from thumbindex.serve.as_json import (
     broken_payload,
     excerpt_payload,
@@ -108,15 +108,13 @@ def read(
     with open_for(ctx, opening) as library:
         if len(paths) > 1:
             several = up_to_date(
-                library, lambda: library.read_each([place_here(path, library) for path in paths])
+                library, lambda: library.read_each([named_here(path, library) for path in paths])
             )
             return _print_several(*several, len(library.folders) > 1, as_json)
-
-        def read_one() -> Excerpt:
-            path, folder = place_here(paths[0], library)
-            return library.read(path, folder=folder, heading=heading, lines=asked)
-
-        excerpt = up_to_date(library, read_one)
+        excerpt = up_to_date(
+            library,
+            lambda: library.read(named_here(paths[0], library), heading=heading, lines=asked),
+        )
     if as_json:
         print_json(excerpt_payload(excerpt))
     else:
@@ -180,12 +178,7 @@ def outline(
             f"`outline` takes a note or a directory; for a glob: `thumbindex list --path '{path}'`."
         )
     with open_for(ctx, opening) as library:
-
-        def outlined() -> Sequence[OutlineEntry]:
-            wanted, folder = place_here(path, library) if path is not None else (None, None)
-            return library.outline(wanted, folder=folder)
-
-        entries = up_to_date(library, outlined)
+        entries = up_to_date(library, lambda: library.outline(path and named_here(path, library)))
     if as_json:
         print_json(outline_payload(entries))
     else:
@@ -212,8 +205,7 @@ def related(
     with open_for(ctx, opening) as library:
 
         def related_now() -> tuple[Related, bool]:
-            wanted, folder = place_here(path, library)
-            found = library.related(wanted, folder=folder, limit=limit)
+            found = library.related(named_here(path, library), limit=limit)
             return found, library.states()[found.folder].vectors > 0
 
         found, has_vectors = up_to_date(library, related_now)
@@ -406,43 +398,23 @@ def unlinked(
 # ------------------------------------------------------------------ what is named, and where
 
 
-def place_here(given: str, library: Library) -> tuple[str, str | None]:
-    """Return the path in its folder of a note that is named from the current directory or by its
-    whole path, and the folder; else what was given.
+def named_here(given: str, library: Library) -> str:
+    """Return the absolute path, with what stands behind it, of a note that is named from the
+    current directory; else what was given.
     """
     written, _ = split_citation(given)
-    file, mark, heading = written.partition("#")
+    file = written.partition("#")[0]
+    here = Path(os.path.abspath(absolute(file)))  # noqa: PTH100 - `..` is taken away
+    roots = [root for _, root in library.folders]
+    ways = (here, here.parent.resolve() / here.name)
+    # what lies outside of the folders is not even looked at
+    if not any(each.is_relative_to(root) for root in roots for each in ways):
+        return given
     is_from_here = file.replace(os.sep, "/").split("/")[0] in {".", ".."}
-    # - `..` is taken away
-    if is_from_here:
-        there = Path(os.path.abspath(absolute(file)))  # noqa: PTH100
-    else:
-        there = Path(named_here(written, library).partition("#")[0])
-    for name, root in (
-        sorted(library.folders, key=lambda each: -len(each[1].parts)) if there.is_absolute() else ()
-    ):
-        for each in (
-            there,
-            Path(os.path.realpath(there.parent)) / there.name,
-            Path(os.path.realpath(there)),
-        ):
-            if each.is_relative_to(root):
-                return (
-                    f"{each.relative_to(root).as_posix()}{mark}{heading}{given[len(written) :]}",
-                    name,
-                )
-    return given, None
-
-
-def named_here(path: str, library: Library) -> str:
-    """Return a path as it was given, or the whole of it where it names a folder's file from the
-    current directory only.
-    """
-    file, mark, heading = path.partition("#")
-    here = absolute(file)
-    held = any((root / each).exists() for _, root in library.folders for each in (path, file))
-    inside = any(root in (here.parent.resolve() / here.name).parents for _, root in library.folders)
-    return f"{here}{mark}{heading}" if inside and here.exists() and not held else path
+    is_held = any((root / each).exists() for root in roots for each in (written, file))
+    if is_from_here or (not is_held and here.exists()):
+        return f"{here}{given[len(file) :]}"
+    return given
 
 
 def index_words(library: Library, vectors: bool = False) -> None:

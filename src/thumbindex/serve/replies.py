@@ -8,13 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import groupby, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from thumbindex.errors import UsageError
 from thumbindex.model import (
     Answer,
-    Document,
     Excerpt,
     ListedNote,
     OutlineEntry,
@@ -155,35 +154,17 @@ def complete(
 ) -> tuple[list[str], bool]:
     """Return values for the template's `folder` or `path` that match what is typed, and whether
     there are more of them.
-
-    The best come first: a path that begins so, then one whose file name does.
     """
-    folders, typed = [name for name, _ in library.folders], value.casefold()
-
-    def key(each: str) -> tuple[bool, bool, str]:
-        path = each.casefold()
-        begins = path.startswith(typed)
-        return not begins, not begins and not path.rpartition("/")[2].startswith(typed), each
-
-    def arranged(every: Iterable[Document]) -> list[Document]:
-        return sorted(
-            (each for each in every if typed in each.path.casefold()),
-            key=lambda each: key(each.path),
-        )
-
-    values: Iterable[str] = (
-        sorted((each for each in folders if typed in each.casefold()), key=key)
-        if argument == "folder"
-        else ()
-    )
+    folders = [name for name, _ in library.folders]
+    values: Iterable[str] = ()
+    if argument == "folder":
+        values = sorted(each for each in folders if value.casefold() in each.casefold())
     if argument == "path":
-        values = (
-            each.path
-            for each in library.browse(arranged, folder=folder if folder in folders else None)
-        )
+        found = library.named_like(value, folder=folder if folder in folders else None)
+        values = (each.path for each in found)
     # a path of two folders comes once
-    found = list(islice((each for each, _ in groupby(values)), MOST_COMPLETIONS + 1))
-    return found[:MOST_COMPLETIONS], len(found) > MOST_COMPLETIONS
+    first = list(dict.fromkeys(islice(values, len(folders) * (MOST_COMPLETIONS + 1))))
+    return first[:MOST_COMPLETIONS], len(first) > MOST_COMPLETIONS
 
 
 # ------------------------------------------------------------------ the answer to a question
@@ -450,14 +431,13 @@ def reply_query(
     tell: Callable[[Progress], None] | None = None,
     interrupted: Callable[[], bool] = never,
     attended: Callable[[], bool] = never,
-    is_near: bool = True,
     unmade: Sequence[str] = (),
 ) -> Reply:
     """Answer a question; `progress` says what is being indexed, `tell` hears how far a wait is,
     `interrupted` ends one.
 
-    `attended` says that somebody indexes, or is about to, `is_near` that the client is on this
-    machine, where links open notes. `unmade` says why there is no index of some of the folders.
+    `attended` says that somebody indexes, or is about to, `unmade` why there is no index of some of
+    the folders. Links that open notes are for callers on this machine.
     """
     given: Any = {name: arguments.get(name) for name in _ASKED}
     asked = Query.of(arguments["query"], **given)
@@ -478,7 +458,7 @@ def reply_query(
         up_to_date(answer.freshness, several) if answer.freshness else not_there(library.away())
     )
     lacking = " ".join(filter(None, (lacking, *unmade)))
-    roots, links = dict(library.folders), library.config.serve.links if is_near else "none"
+    roots, links = dict(library.folders), library.config.serve.links if library.is_near else "none"
     form = PassageForm(
         several,
         explain,
@@ -614,13 +594,12 @@ def ask(
     background.await_words(tell=tell, interrupted=interrupted)
     background.await_model(interrupted)
     return reply_query(
-        background.library(),
+        background.library() if is_near else background.library().from_afar(),
         arguments,
         background.progress,
         tell,
         interrupted,
         attended=lambda: background.is_attended,
-        is_near=is_near,
         unmade=background.unmade(),
     )
 
@@ -672,7 +651,7 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
 def _reply_several(library: Library, paths: Sequence[str], folder: str | None) -> Reply:
     """Read several: whole where they fit, else each cut to its share of the budget."""
     tokens, size = library.config.serve.read_tokens, library.count_tokens
-    found, errors = library.read_each([(path, folder) for path in paths])
+    found, errors = library.read_each(paths, folder=folder)
     if not found:
         raise next(iter(errors.values()))
     most = max(1, tokens // _LEAST_SHARE)
@@ -855,10 +834,10 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
     )
 
 
-def reply_verify(library: Library, arguments: Mapping[str, Any], is_near: bool = True) -> Reply:
+def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """Say what became of the citations in a text; of those that hold no more than that."""
     found, several, size = (
-        library.verify(arguments["text"], is_near=is_near),
+        library.verify(arguments["text"]),
         len(library.folders) > 1,
         library.count_tokens,
     )

@@ -9,7 +9,6 @@ import shlex
 import time
 from collections.abc import Iterable, Mapping
 from datetime import date
-from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,7 @@ from thumbindex.serve.wording import (
     without_vectors,
 )
 from thumbindex.settings import LONGEST_QUERY
-from thumbindex.text import fold_line, line_range
+from thumbindex.text import line_range
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -252,36 +251,11 @@ def names(visit: Visit) -> Screen:
     )
 
 
-@lru_cache(maxsize=50_000)
-def _folded(name: str) -> str:
-    """Fold a name once: all of them are compared at each letter that is typed."""
-    return fold_line(name)
-
-
 def names_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
-    """Return the notes whose file name, title or alias begins with a text, then those in which a
-    word does, a few of them.
-    """
-    wanted = fold_line(text).strip()
-    if not wanted or not library.indexed:
+    """Return the first notes whose names begin as what is typed."""
+    if not text.strip() or not library.indexed:
         return ()
-
-    def distance(document: Document) -> int:
-        file = document.path.rpartition("/")[2].rpartition(".")[0]
-        known = [_folded(each) for each in (file, document.title, *document.aliases)]
-        if any(each.startswith(wanted) for each in known):
-            return 0
-        if any(f" {wanted}" in f" {each.replace('-', ' ').replace('_', ' ')}" for each in known):
-            return 1
-        return 2
-
-    def arranged(every: Iterable[Document]) -> list[Document]:
-        distances = [(distance(each), each) for each in every]
-        near = [(at, each) for at, each in distances if at < 2]
-        near.sort(key=lambda pair: (pair[0], len(pair[1].title), pair[1].folder, pair[1].path))
-        return [document for _, document in near]
-
-    return tuple(islice(library.browse(arranged), _NAMES_SHOWN))
+    return tuple(islice(library.named_like(text), _NAMES_SHOWN))
 
 
 # ------------------------------------------------------------------ a passage

@@ -257,9 +257,10 @@ class Asked:
         self.background.await_model()
         # before anything is read: news of what is read meanwhile comes again
         revision = self.background.revision()
+        library = self.background.library()
         return Visit(
             self.background,
-            self.background.library(),
+            library if self.is_near else library.from_afar(),
             self.query,
             self.rest,
             self.may_write,

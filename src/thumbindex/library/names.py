@@ -1,0 +1,418 @@
+"""Which note is meant by what is typed: a path, a name, a citation, an address or an id.
+
+Every command, tool and screen asks here, so that the same words mean the same note everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from difflib import get_close_matches
+from functools import lru_cache
+from itertools import chain, groupby, islice
+from pathlib import Path
+
+from thumbindex.corpus.parse import parse_document
+from thumbindex.corpus.read import read_bytes
+from thumbindex.errors import UnknownPathError, UsageError
+from thumbindex.index.names import names_of
+from thumbindex.library.indexing import is_private_now
+from thumbindex.library.reader import Reader
+from thumbindex.library.shown import NAMES_TOLD, every_document, shown
+from thumbindex.model import Document, DocumentId, NameKind, Problem, Section, day_of
+from thumbindex.ports import Snapshot
+from thumbindex.query.names import documents_named
+from thumbindex.text import (
+    Address,
+    fold_line,
+    one_line,
+    read_address,
+    split_citation,
+    text_digest,
+)
+
+BELOW = " > "
+"""What answers write between a heading and the one below it."""
+
+NAMESAKES = 5
+"""Notes of one name that are looked at."""
+
+_PARTS = 3
+"""Headings below each other that may be part of a note's name: a title may hold the mark itself."""
+
+_LOOKED_AT = 50
+"""Names that come near, of which the first ones are told that may be shown."""
+
+_QUOTES = "`\"'<>“”"
+
+_ADORNED = re.compile(r"(?:#{1,6}[ \t]+)?(?:\d{1,4}\.[ \t]+)?(.*?)(?:[ \t]\(\d\.\d\d\))?", re.S)
+"""What answers write around a path: a heading's mark, a rank, and behind it a similarity."""
+
+_ID = re.compile(r"(?:id )?([0-9a-f]{8})(?::\d{1,9}-\d{1,9}~?)?")
+"""A passage's id, as answers write it: the digest of its text, and the lines that were shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A note in the snapshot in which it was found, and how it was meant."""
+
+    reader: Reader
+    snapshot: Snapshot
+    id: DocumentId
+    document: Document
+    fragment: str | None = None  # the heading that was asked for
+    lines: tuple[int, int] | None = None  # that it was cited with
+    kind: NameKind = NameKind.PATH
+
+
+# ------------------------------------------------------------------ one note
+
+
+def find_note(written: str, readers: Sequence[Reader], is_near: bool = True) -> Found:
+    """Return the note that is meant by a path or a name, as answers write it or as one types it.
+
+    `notes: Ideas/x.md`, `x.md#Heading (lines 11-14)`, `## 1. x.md` and `x.md:11` are paths as
+    answers write them. A name is a file's (`x`, `Ideas/x`), a title, an alias or a link, each with
+    headings behind it or not: `x#Heading`, `Title > Heading > Heading below`. An id and an address
+    lead to the passage with their digest, wherever that stands now. Absolute paths count for a
+    caller who `is_near`: on this machine.
+
+    Raises UnknownPathError for no note, UsageError for several.
+    """
+    if address := read_address(written.strip(f"{_QUOTES} \t\n")):
+        return _at_address(address, readers)
+    if found := note_at(written, readers, is_near):
+        return found
+    for name, heading, lines in _readings(written):
+        if alike := next(notes_called(name, readers, is_near), []):
+            one = _only(alike, name, readers)
+            return replace(one, fragment=heading or one.fragment, lines=lines)
+    if own_id := _ID.fullmatch(_unadorned(written)):
+        return _with_id(own_id[1], readers)
+    raise unknown(written, readers)
+
+
+def note_at(written: str, readers: Sequence[Reader], is_near: bool = True) -> Found | None:
+    """Return the note whose path is written, as find_note does; no name counts."""
+    for path, heading, lines in ((written, None, None), *_readings(written)):
+        for places in ([(each, path) for each in readers], *places_of(path, readers, is_near)):
+            if alike := _at(places):
+                return replace(_only(alike, path, readers), fragment=heading, lines=lines)
+    return None
+
+
+def find_at(path: str, readers: Sequence[Reader]) -> Found:
+    """Return the note at a path (`path#heading` too) that has to be exact.
+
+    Raises UnknownPathError for no note, UsageError for several.
+    """
+    file, _, heading = path.partition("#")
+    for exact, fragment in ((path, None), (file, heading or None)):
+        if alike := _at([(each, exact) for each in readers]):
+            return replace(_only(alike, exact, readers), fragment=fragment)
+    raise unknown(path, readers)
+
+
+def _readings(written: str) -> Iterator[tuple[str, str | None, tuple[int, int] | None]]:
+    """Yield the name, heading and lines that a text may be made of, the likeliest first."""
+    for text in dict.fromkeys((written, _unadorned(written))):
+        cited, lines = split_citation(text)
+        yield cited, None, lines
+        file, mark, heading = cited.partition("#")
+        if mark:
+            yield file, heading or None, lines
+        parts = cited.split(BELOW)
+        for count in range(min(len(parts) - 1, _PARTS), 0, -1):
+            file, _, heading = BELOW.join(parts[:count]).partition("#")
+            yield file, BELOW.join(filter(None, (heading, *parts[count:]))), lines
+
+
+def _unadorned(written: str) -> str:
+    """Return a text without what answers write around a path, and without quotes."""
+    found = _ADORNED.fullmatch(written.strip())
+    return (found[1] if found else written).strip(f"{_QUOTES} \t\n")
+
+
+def _only(alike: Sequence[Found], name: str, readers: Sequence[Reader]) -> Found:
+    """Return the one note that is meant. Raises UsageError for several, and names them."""
+    if len(alike) > 1:
+        paths = [each.document.path for each in alike]
+        if len(readers) > 1:
+            paths = [f"{each.document.folder}: {each.document.path}" for each in alike]
+        more = " and more" if len(alike) > NAMES_TOLD else ""
+        raise UsageError(
+            f"{name!r} is the name of several documents: "
+            f"{', '.join(map(one_line, paths[:NAMES_TOLD]))}{more}. Give the path of one."
+        )
+    return alike[0]
+
+
+# ------------------------------------------------------------------ the notes of a name
+
+
+def notes_called(
+    name: str, readers: Sequence[Reader], is_near: bool = True
+) -> Iterator[list[Found]]:
+    """Yield the notes at a path or with a name, the best first, those together that bear it equally
+    well; none that may not be shown now.
+    """
+    yield from filter(None, [_at([(each, name) for each in readers])])
+    for places in places_of(name, readers, is_near):
+        for reader, path in places:
+            yield from notes_called(path, [reader], is_near=False)
+    if name.strip():
+        yield from filter(None, _bearing(name, readers))
+
+
+def places_of(
+    path: str, readers: Sequence[Reader], is_near: bool = True
+) -> Iterator[list[tuple[Reader, str]]]:
+    """Yield the folders that a path leads into, each with the rest of the path, the likeliest
+    first: one that names a folder (`notes: a.md`), is absolute, or begins above a folder as a
+    terminal shows it.
+    """
+    folder, _, rest = path.partition(": ")
+    yield [(each, rest) for each in readers if rest and each.folder.name == folder]
+    if not is_near:
+        return
+    if not Path(path).is_absolute():
+        yield [place for each in readers for place in _below_its_end(path, each)]
+        return
+    there = Path(os.path.normpath(path))
+    for each in dict.fromkeys((there, Path(os.path.realpath(there.parent)) / there.name)):
+        inside = [
+            (reader, each.relative_to(reader.folder.root).as_posix())
+            for reader in readers
+            if each.is_relative_to(reader.folder.root)
+        ]
+        # of a folder within another one, that
+        yield sorted(inside, key=lambda place: len(place[1]))[:1]
+
+
+def _below_its_end(path: str, reader: Reader) -> Iterator[tuple[Reader, str]]:
+    """Yield the rest of a path that begins with the end of a folder's own."""
+    written, root = path.replace("\\", "/"), f"/{reader.folder.root.as_posix()}".casefold()
+    for at in (n for n, letter in enumerate(written) if letter == "/"):
+        if at and root.endswith(f"/{written[:at]}".casefold()):
+            yield reader, written[at + 1 :]
+
+
+def _at(places: Iterable[tuple[Reader, str]]) -> list[Found]:
+    """Return the notes at some paths that may be shown now."""
+    found = []
+    for reader, path in places:
+        snapshot = reader.snapshot() if reader.indexed else None
+        n = snapshot.catalog.at(path) if snapshot else None
+        if snapshot and n is not None:
+            found.append(Found(reader, snapshot, n, snapshot.catalog.documents[n]))
+    return _open(found)
+
+
+def _bearing(name: str, readers: Sequence[Reader]) -> Iterator[list[Found]]:
+    """Yield the notes that bear a name, those together that bear it equally well."""
+    claims = [
+        (claim, reader, snapshot, n)
+        for reader in readers
+        if reader.indexed
+        for snapshot in [reader.snapshot()]
+        for n, claim in documents_named(name, snapshot.catalog).items()
+    ]
+    claims.sort(key=lambda each: each[0][:3])
+    for _, alike in groupby(claims, key=lambda each: each[0][:3]):
+        yield _open(
+            [
+                Found(reader, snapshot, n, documents[n], claim.heading or None, kind=claim.kind)
+                for claim, reader, snapshot, n in alike
+                for documents in [snapshot.catalog.documents]
+            ]
+        )
+
+
+def _open(found: Sequence[Found]) -> list[Found]:
+    """Return the first few of some notes that may be shown now."""
+    readers = list(dict.fromkeys(each.reader for each in found))
+    documents = islice(shown((each.document for each in found), readers), NAMESAKES)
+    open_ones = {(each.folder, each.path) for each in documents}
+    return [each for each in found if (each.document.folder, each.document.path) in open_ones]
+
+
+# ------------------------------------------------------------------ by a digest
+
+
+def _with_id(digest: str, readers: Sequence[Reader]) -> Found:
+    """Return the section whose text has a digest; of several notes the newest, as answers do."""
+    found = [
+        replace(note, lines=(section.start_line, section.end_line))
+        for note, section in with_digests({digest}, readers)
+    ]
+    if not found:
+        raise UnknownPathError(
+            f"No passage has the id {digest} now: its text has changed, or there is none. Ask "
+            "`query` again, or give its path."
+        )
+    return max(found, key=lambda each: (day_of(each.document) or date.min, each.document.edited))
+
+
+def _at_address(address: Address, readers: Sequence[Reader]) -> Found:
+    """Return what an address names: its passage where that stands now, in its note or another one,
+    else its note.
+    """
+    own = [(each, address.path) for each in readers if each.folder.name == address.folder]
+    note = next(iter(_at(own)), None)
+    if note and (section := _section_with(address.digest, note)):
+        return replace(
+            note, fragment=address.heading or None, lines=(section.start_line, section.end_line)
+        )
+    moved = next(with_digests({address.digest}, readers), None) if address.digest else None
+    if moved:
+        lines = moved[1].start_line, moved[1].end_line
+        return replace(moved[0], fragment=address.heading or None, lines=lines)
+    if note is None:
+        raise unknown(address.path, readers)
+    return replace(note, fragment=address.heading or None)
+
+
+def _section_with(digest: str, found: Found) -> Section | None:
+    """Return the section of a note, as it is on disk now, whose text has a digest."""
+    if not digest:
+        return None
+    return next((each for each in sections_now(found) if text_digest(each.text) == digest), None)
+
+
+def sections_now(found: Found) -> tuple[Section, ...]:
+    """Return a note's sections as it is on disk now; none of one that cannot be read, or may not
+    be.
+    """
+    if found.reader.is_published:
+        return found.reader.published_sections(found.document.path)
+    settings = found.reader.folder.config.corpus
+    data = read_bytes(found.reader.folder.root, found.document.path, settings)
+    if isinstance(data, Problem):
+        return ()
+    parsed = parse_document(found.document.path, data, settings)
+    return () if parsed.private else parsed.sections
+
+
+def with_digests(
+    digests: Collection[str], readers: Sequence[Reader]
+) -> Iterator[tuple[Found, Section]]:
+    """Yield the passages whose texts have some digests, and that still have them: every section of
+    the indexes is looked at once.
+    """
+    for reader in readers:
+        if reader.indexed:
+            for path in sorted(reader.store.paths_with_digests(digests)):
+                yield from (
+                    (found, each)
+                    for found in _at([(reader, path)])
+                    for each in sections_now(found)
+                    if text_digest(each.text) in digests
+                )
+
+
+# ------------------------------------------------------------------ several notes
+
+
+def documents_in(
+    directory: str, readers: Sequence[Reader], is_near: bool = True
+) -> Iterator[Document]:
+    """Yield the documents in a directory, and below it, that may be shown now."""
+    places = [(each, directory) for each in readers]
+    places += chain.from_iterable(places_of(directory, readers, is_near))
+    within = [(each.folder.name, path.strip("/").removeprefix("./")) for each, path in places]
+    return shown(
+        (
+            document
+            for document in every_document(readers)
+            if any(
+                document.folder == folder
+                and (path in {"", "."} or document.path.startswith(f"{path}/"))
+                for folder, path in within
+            )
+        ),
+        readers,
+    )
+
+
+def begun_by(typed: str) -> Callable[[Iterable[Document]], list[Document]]:
+    """Return what picks the documents with a name that is typed so far, then those with one that
+    begins so, then those in whose names a word does.
+    """
+    wanted = _in_words(typed)
+
+    def distance(document: Document) -> int:
+        called = [_in_words(each) for each in (document.path, *names_of(document))]
+        if wanted in called:
+            return 0
+        if any(each.startswith(wanted) for each in called):
+            return 1
+        return 2 if any(f" {wanted}" in each for each in called) else 3
+
+    def arranged(documents: Iterable[Document]) -> list[Document]:
+        near = [(at, each) for each in documents if (at := distance(each)) < 3]
+        near.sort(key=lambda pair: (pair[0], pair[1].path.count("/"), pair[1].folder, pair[1].path))
+        return [document for _, document in near]
+
+    return arranged
+
+
+@lru_cache(maxsize=50_000)
+def _in_words(name: str) -> str:
+    """Fold a name, its words apart: all names are compared at each letter that is typed."""
+    return re.sub(r"[-_/\s]+", " ", fold_line(name)).strip()
+
+
+def unknown(written: str, readers: Sequence[Reader]) -> UnknownPathError:
+    """Return what says that no note is meant, and which names come near."""
+    if next(documents_in(written, readers, is_near=False), None):
+        return UnknownPathError(f"{written!r} is a directory: `outline` lists the documents in it.")
+    file = split_citation(_unadorned(written))[0].partition("#")[0] or written
+    if left_out := next(_left_out(file, readers), None):
+        return UnknownPathError(
+            one_line(f"{left_out.path} is not in the index: {left_out.reason}.")
+        )
+    close = _nearest(file, readers)
+    hint = (
+        f"Nearest: {', '.join(map(one_line, close))}."
+        if close
+        else "`outline` without a path lists all documents."
+    )
+    return UnknownPathError(f"No document {written!r} in the index. {hint}")
+
+
+def _left_out(name: str, readers: Sequence[Reader]) -> Iterator[Problem]:
+    """Yield what was reported about files of a name that are no documents, and not private: too
+    large, or not to be read.
+    """
+    end = f"/{one_line(name)}".casefold()
+    for reader in readers:
+        for each in reader.store.problems() if reader.indexed else ():
+            path = f"/{each.path}".casefold()
+            is_meant = path.endswith(end) or path.rpartition(".")[0].endswith(end)
+            if not is_meant or reader.snapshot().catalog.at(each.path) is not None:
+                continue
+            if reader.is_published or not is_private_now(reader.folder, each.path):
+                yield each
+
+
+def _nearest(path: str, readers: Sequence[Reader]) -> list[str]:
+    """Return the paths whose file names look most like that of a path, else whole paths that do."""
+    documents = list(every_document(readers))
+    for form, cutoff in ((_stem, 0.7), (str.casefold, 0.5)):
+        folded: dict[str, list[Document]] = defaultdict(list)
+        for each in documents:
+            folded[form(each.path)].append(each)
+        close = get_close_matches(form(path), folded, n=_LOOKED_AT, cutoff=cutoff)
+        near = shown((each for name in close for each in folded[name]), readers)
+        if paths := list(islice(dict.fromkeys(each.path for each in near), NAMES_TOLD)):
+            return paths
+    return []
+
+
+def _stem(path: str) -> str:
+    file = path.rpartition("/")[2].casefold()
+    return file.rpartition(".")[0] or file

@@ -1,0 +1,98 @@
+"""The same words mean the same note to every command and tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from folders import open_library
+from thumbindex.errors import UnknownPathError, UsageError
+from thumbindex.library import Library
+
+NOTES = {
+    "notes/tea.md": "---\naliases: [Chai]\n---\n# Tea\n\n## Brewing\n\nPour hot water.\n",
+    "notes/Ideas/tea.md": "# Cold tea\n\nMore tea.\n",
+    "notes/Ideas/Müsli.md": "# Muesli\n\nOats.\n",
+    "notes/alpha/plan.md": "# Plan A\n\nAlpha.\n",
+    "notes/beta/plan.md": "# Plan B\n\nBeta.\n",
+    "work/sync.md": "# Sync\n\n## Steps\n\nPair them.\n",
+}
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    for path, text in NOTES.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    with open_library(tmp_path / "notes", tmp_path / "work") as opened:
+        opened.index(words_only=True)
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("typed", "path"),
+    [
+        ("tea", "tea.md"),
+        ("TEA.MD", "tea.md"),
+        ("Chai", "tea.md"),
+        ("notes/tea", "tea.md"),
+        ("notes: tea.md", "tea.md"),
+        ("Ideas/tea", "Ideas/tea.md"),
+        ("Cold tea", "Ideas/tea.md"),
+        ("musli", "Ideas/Müsli.md"),
+        ("beta/plan", "beta/plan.md"),
+        ("sync#Steps", "sync.md"),
+        ("{root}/notes/alpha/plan.md", "alpha/plan.md"),
+        ("{root}/notes/alpha/plan", "alpha/plan.md"),
+    ],
+)
+def test_the_same_words_mean_the_same_note_everywhere(
+    library: Library, tmp_path: Path, typed: str, path: str
+) -> None:
+    typed = typed.format(root=tmp_path.as_posix())
+    (check,) = library.verify(f"It stands in [[{typed}]].").checks
+    assert [
+        library.read(typed).path,
+        library.outline(typed)[0].path,
+        library.related(typed).path,
+        library.why(typed, "hot water").path,
+        check.path,
+    ] == [path] * 5
+
+
+def test_several_notes_of_a_name_are_told_in_one_form_of_words(library: Library) -> None:
+    several = (
+        r"^'plan' is the name of several documents: "
+        r"notes: alpha/plan\.md, notes: beta/plan\.md\. Give the path of one\."
+    )
+    for ask in (
+        library.read,
+        library.outline,
+        library.related,
+        lambda name: library.why(name, "tea"),
+    ):
+        with pytest.raises(UsageError, match=several):
+            ask("plan")
+
+
+def test_places_of_this_machine_mean_nothing_to_callers_on_others(
+    library: Library, tmp_path: Path
+) -> None:
+    far = library.from_afar()
+    for path in (tmp_path / "notes/tea.md", tmp_path / "notes/gone.md", Path("/etc/passwd")):
+        said = set()
+        for ask in (far.read, far.outline, far.related, lambda name: far.why(name, "tea")):
+            with pytest.raises(UnknownPathError) as refused:
+                ask(path.as_posix())
+            said.add(str(refused.value).partition(".md")[0])
+        assert len(said) == 1
+        assert str(tmp_path) not in str(refused.value).replace(path.as_posix(), "")
+
+
+def test_what_is_typed_so_far_finds_the_note_of_that_name_first(library: Library) -> None:
+    assert [each.path for each in library.named_like("tea")] == ["tea.md", "Ideas/tea.md"]
+    assert [each.path for each in library.named_like("co")] == ["Ideas/tea.md"]
+    assert [each.path for each in library.named_like("ideas/mu")] == ["Ideas/Müsli.md"]
+    assert len(list(library.named_like(""))) == len(NOTES)
