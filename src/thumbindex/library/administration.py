@@ -5,28 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
-from thumbindex.index.postgres import doctor, shards
+from thumbindex.index.postgres import doctor
 from thumbindex.index.postgres.database import Engine
 from thumbindex.index.postgres.doctor import Check, PublishedFolder
 
 
-def migrate(url: str, shard: int = 0) -> tuple[int, int]:
+def migrate(url: str) -> tuple[int, int]:
     """Make the tables, anew where they are of an earlier version; return that which was there, 0
     for none, and that which is.
 
     Raises EngineError.
     """
     with closing(Engine(url, writes=True)) as engine:
-        return engine.migrate(shard), engine.version()
-
-
-def attach_shard(url: str, server: str) -> int:
-    """Have a hub read the folders of a foreign server of its database; return the shard's number.
-
-    Raises EngineError, UsageError.
-    """
-    with closing(Engine(url, writes=True)) as engine:
-        return shards.attach(engine, server)
+        return engine.migrate(), engine.version()
 
 
 def published_folders(url: str) -> tuple[PublishedFolder, ...]:

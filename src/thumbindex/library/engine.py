@@ -163,7 +163,7 @@ class PublishedFolders:
             if "states" not in opened:
                 try:
                     opened["states"] = read_folders(self.session, self._states)
-                except EngineError:  # as where a hub is there and a shard is not
+                except EngineError:
                     self._is_up = False
                     raise
                 with self._guard:
@@ -373,11 +373,6 @@ class Publishing:
         self.failure: StorageError | None = None
         try:
             self.engine.check()
-            if self.engine.shard() is None:
-                raise EngineError(
-                    f"{self.engine.where} is a hub, and holds no folder of its own: publish "
-                    "to one of its shards."
-                )
         except BaseException:
             self.engine.close()
             raise
@@ -572,11 +567,6 @@ def forget_folder(url: str, name: str) -> bool:
     """Delete what is published of a folder; tell whether there was anything."""
     with closing(Engine(url, writes=True)) as engine:
         engine.check()
-        if engine.shard() is None:
-            raise EngineError(
-                f"{engine.where} is a hub, and holds no folder of its own: forget {name!r} at "
-                "its shard."
-            )
         with engine.question() as session:
             numbers = [
                 number

@@ -55,16 +55,6 @@ def database_of(opening: Opening) -> str:
 def migrate(
     ctx: typer.Context,
     opening: Opening,
-    shard: Annotated[
-        int,
-        typer.Option(
-            "--shard",
-            metavar="N",
-            min=0,
-            max=999,
-            help="This database's number among those that a hub reads.",
-        ),
-    ] = 0,
     as_json: JsonOption = False,
 ) -> int:
     """Make the tables in a database, anew where they are of an earlier version: builders publish
@@ -74,7 +64,7 @@ def migrate(
     # Imported here, as in each of these commands: no other needs the extra.
     from thumbindex.library.administration import migrate
 
-    before, after = migrate(url, shard)
+    before, after = migrate(url)
     if as_json:
         print_json({"before": before, "schema": after})
     elif before == after:
@@ -86,34 +76,6 @@ def migrate(
             else ""
         )
         print_line(f"The tables were made{anew or f', of schema {after}'}.")
-    return FOUND
-
-
-@engine.command(examples=("engine attach docs --engine postgresql://hub.example.org/notes",))
-@reported
-@takes_opening_or_engine
-def attach(
-    ctx: typer.Context,
-    opening: Opening,
-    server: Annotated[
-        str,
-        typer.Argument(
-            metavar="SERVER", help="The foreign server, as `CREATE SERVER` in the hub names it."
-        ),
-    ],
-    as_json: JsonOption = False,
-) -> int:
-    """Have a hub read the folders that another database holds, through `postgres_fdw`; the hub's
-    tables are made with the first.
-    """
-    url = database_of(opening)
-    from thumbindex.library.administration import attach_shard
-
-    number = attach_shard(url, server)
-    if as_json:
-        print_json({"attached": server, "shard": number})
-    else:
-        print_line(f"{server} is read as shard {number}. Servers see its folders after a restart.")
     return FOUND
 
 

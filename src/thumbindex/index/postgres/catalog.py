@@ -284,8 +284,7 @@ class PostgresCatalog:
             f"s.end_line, s.text FROM {_CHUNKS_ASKED}"
             " JOIN sections s ON s.folder = f.folder AND s.document = c.document AND s.ordinal = "
             "c.section"
-            # all: a hub knows no primary key
-            " GROUP BY s.folder, s.document, s.ordinal, s.start_line, s.end_line, s.text"
+            " GROUP BY s.folder, s.document, s.ordinal"
         )
         found: dict[int, Section] = {}
         for chunks, ordinal, start, end, text in self._view.fetch(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,11 +44,6 @@ except ImportError as error:
 
 VERSION = 3
 """Of our schema. Another one is never changed without being asked: `thumbindex engine migrate`."""
-
-FOLDERS_A_SHARD = 1_000_000
-"""Numbers that the folders of one shard are taken from, each once: shards are numbered from 0 to
-999.
-"""
 
 QUESTION_SECONDS = 30
 """The longest that one statement of a question may take."""
@@ -215,8 +210,6 @@ class Engine:
     Who `writes` is led to the primary, others to a standby where there is one, unless the address
     says otherwise. Safe to use from several threads.
     """
-
-    schema: ClassVar[str] = "schema.sql"
 
     def __init__(self, url: str, *, writes: bool = False) -> None:
         self.url = url
@@ -402,35 +395,21 @@ class Engine:
                 " and builders publish their folders again."
             )
 
-    def migrate(self, shard: int = 0) -> int:
+    def migrate(self) -> int:
         """Make the tables, anew where those that are there are of an earlier version; return the
         version that was there before.
 
         What is there is a copy, so that none is converted: builders publish their folders again.
-        `shard` numbers this database among those that one hub reads; one that has a number keeps
-        it.
         """
         found = self.version()
         if found > VERSION:
             self.check()
-        held = self.shard() if found else None
-        if found and held is None:
-            raise EngineError(
-                f"{self.where} is a hub, which has no tables of its own: make its database "
-                "anew, and attach its shards."
-            )
-        if held and shard not in (0, held):
-            raise EngineError(
-                f"{self.where} is shard {held} already, and its folders are numbered so: give "
-                "another database this number."
-            )
         if found < VERSION:
             if not found:
                 self._refuse_others()
-            shard = held or shard
             statements = without_remarks(
                 resources.files("thumbindex.index.postgres")
-                .joinpath(self.schema)
+                .joinpath("schema.sql")
                 .read_text(encoding="utf-8")
             )
             with self.change(lock=0) as session:
@@ -440,43 +419,9 @@ class Engine:
                     session.execute(f"DROP TABLE IF EXISTS {', '.join(tables)} CASCADE")
                 for statement in filter(str.strip, statements.split(";")):
                     session.execute(statement.replace("%", "%%"))
-                session.execute(
-                    "ALTER TABLE folders ALTER COLUMN folder RESTART WITH "
-                    f"{shard * FOLDERS_A_SHARD + 1}"
-                )
-                session.execute(
-                    "INSERT INTO facts VALUES ('schema', %s), ('shard', %s)",
-                    (str(VERSION), str(shard)),
-                )
+                session.execute("INSERT INTO facts VALUES ('schema', %s)", (str(VERSION),))
             self.close()  # connections learn the type of vectors when they are made
         return found
-
-    def shard(self) -> int | None:
-        """Return this database's number among shards; None of a hub, which has no folders of its
-        own.
-        """
-        with self.question() as session:
-            facts: dict[str, str] = dict(session.fetch("SELECT key, value FROM facts"))
-            return None if "hub" in facts else int(facts.get("shard", "0"))
-
-    def prepare_hub(self) -> None:
-        """Have a database be a hub. Raises EngineError where it holds folders of its own."""
-        if self.version():
-            self.check()
-            if self.shard() is not None:
-                raise EngineError(
-                    f"{self.where} holds folders of its own: a hub is a database of its own, "
-                    "attach this one to it."
-                )
-            return
-        self._refuse_others()
-        with self.change(lock=0) as session:
-            session.execute("CREATE EXTENSION IF NOT EXISTS vector")
-            session.execute("CREATE TABLE facts (key text PRIMARY KEY, value text NOT NULL)")
-            session.execute(
-                "INSERT INTO facts VALUES ('schema', %s), ('hub', 'yes')", (str(VERSION),)
-            )
-        self.close()
 
     def _refuse_others(self) -> None:
         """Raise EngineError where somebody else's tables have our names."""
@@ -588,11 +533,6 @@ def translation(error: psycopg.Error, where: str) -> StorageError:
         return EngineLostError(
             f"{where} ended a question to apply changes ({said}): ask again; "
             "`hot_standby_feedback = on` prevents it on a standby."
-        )
-    if said.startswith('could not connect to server "'):  # as postgres_fdw says it
-        return EngineLostError(
-            f"A shard that {where} reads cannot be reached ({said}): see that PostgreSQL runs "
-            "there."
         )
     if isinstance(error, psycopg.OperationalError):
         kind = EngineLostError if is_lost(error) else EngineError

@@ -8,7 +8,6 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from thumbindex.errors import EngineError
 from thumbindex.index.postgres.catalog import PostgresCatalog, PostgresLinkGraph
 from thumbindex.index.postgres.database import Session
 from thumbindex.index.postgres.duplicates import PostgresDuplicates
@@ -76,19 +75,10 @@ def open_published(
 def read_folders(session: Session, known: Collection[FolderState] = ()) -> list[FolderState]:
     """Return the folders that are published, by name; what is `known` of a generation is not read
     again.
-
-    Raises EngineError.
     """
     held = {(each.folder, each.mark): each for each in known}
     columns = "folder, name, generation, extract(epoch FROM published)::float8, md5(facts)"
     rows = session.fetch(f"SELECT {columns} FROM folders WHERE is_current ORDER BY name")
-    names = [row[1] for row in rows]
-    # one database refuses them; of two shards neither knows the other's
-    if twins := {name for name in names if names.count(name) > 1}:
-        raise EngineError(
-            f"Two shards hold a folder {min(twins)!r}: `thumbindex engine forget` takes one "
-            "of them away from its shard."
-        )
     new = [row[0] for row in rows if (row[0], row[4]) not in held]
     told: dict[int, str] = (
         dict(session.fetch("SELECT folder, facts FROM folders WHERE folder = ANY(%s)", (new,)))
