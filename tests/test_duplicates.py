@@ -93,26 +93,28 @@ def test_counts_tell_how_much_of_a_vault_is_merged_or_flagged(library: Library) 
 
 def test_a_decision_is_shown_and_undone(library: Library) -> None:
     grey = clusters(library)["new/d.md", "old/c.md"]
-    decided = library.decide(grey.id, "same", "the newer one holds")
+    decided = library.decisions().decide(grey.id, "same", "the newer one holds")
     assert (decided.id, decided.verdict, decided.note) == (grey.id, "same", "the newer one holds")
     assert library.duplicates().flagged == 0
-    assert library.undo(grey.id) == grey
+    assert library.decisions().decide(grey.id, None) == grey
 
 
 def test_an_automatic_decision_is_taken_back_in_one_step(library: Library) -> None:
     same = clusters(library)["a.md", "b.md"]
-    assert library.decide(same.id[:4], "apart").verdict == "apart"
+    assert library.decisions().decide(same.id[:4], "apart").verdict == "apart"
     assert library.duplicates().merged == 0
 
 
 def test_a_decision_survives_reindexing_and_a_rebuilt_index(library: Library) -> None:
-    library.decide(clusters(library)["a.md", "b.md"].id, "apart")
+    library.decisions().decide(clusters(library)["a.md", "b.md"].id, "apart")
     library.index(rebuild=True)
     assert clusters(library)["a.md", "b.md"].verdict == "apart"
 
 
 def test_a_decision_lapses_visibly_when_a_text_changes(library: Library, vault: Path) -> None:
-    library.decide(clusters(library)["new/d.md", "old/c.md"].id, "apart", "two policies")
+    library.decisions().decide(
+        clusters(library)["new/d.md", "old/c.md"].id, "apart", "two policies"
+    )
     write(vault / "new/d.md", "# Retention\n\nAsk the office.\n")
     library.index()
     ((folder, lapsed),) = library.duplicates().lapsed
@@ -122,7 +124,7 @@ def test_a_decision_lapses_visibly_when_a_text_changes(library: Library, vault: 
 
 
 def test_a_decision_holds_where_a_note_is_moved(library: Library, vault: Path) -> None:
-    library.decide(clusters(library)["new/d.md", "old/c.md"].id, "apart")
+    library.decisions().decide(clusters(library)["new/d.md", "old/c.md"].id, "apart")
     (vault / "new/d.md").rename(vault / "moved.md")
     library.index()
     assert clusters(library)["moved.md", "old/c.md"].verdict == "apart"
@@ -130,13 +132,13 @@ def test_a_decision_holds_where_a_note_is_moved(library: Library, vault: Path) -
 
 
 def test_decisions_are_exported_and_imported(library: Library, vault: Path, tmp_path: Path) -> None:
-    library.decide(clusters(library)["a.md", "b.md"].id, "apart", "on purpose")
-    exported = library.export_decisions()
+    library.decisions().decide(clusters(library)["a.md", "b.md"].id, "apart", "on purpose")
+    exported = library.decisions().exported()
     with open_library(vault, index=tmp_path / "elsewhere") as other:
         other.index()
-        assert other.import_decisions(exported) == 1
+        assert other.decisions().keep(exported) == 1
         assert clusters(other)["a.md", "b.md"].note == "on purpose"
-        assert other.export_decisions() == exported
+        assert other.decisions().exported() == exported
 
 
 def test_nothing_is_imported_of_what_is_no_export(library: Library) -> None:
@@ -150,18 +152,18 @@ def test_nothing_is_imported_of_what_is_no_export(library: Library) -> None:
         {"other": 1},
     ):
         with pytest.raises(UsageError, match="Decision 2 of the export cannot be read"):
-            library.import_decisions({"version": 1, "decisions": [good, {**good, **wrong}]})
+            library.decisions().keep({"version": 1, "decisions": [good, {**good, **wrong}]})
     for wrong in ([], {"version": 2, "decisions": []}):
         with pytest.raises(UsageError, match="no export"):
-            library.import_decisions(wrong)
-    assert library.export_decisions()["decisions"] == []
+            library.decisions().keep(wrong)
+    assert library.decisions().exported()["decisions"] == []
 
 
 def test_no_note_is_ever_written_to(library: Library, vault: Path) -> None:
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in vault.rglob("*.md")}
     for each in clusters(library).values():
-        library.decide(each.id, "same")
-        library.undo(each.id)
+        library.decisions().decide(each.id, "same")
+        library.decisions().decide(each.id, None)
     assert {
         path: (path.read_bytes(), path.stat().st_mtime_ns) for path in vault.rglob("*.md")
     } == before
@@ -169,9 +171,9 @@ def test_no_note_is_ever_written_to(library: Library, vault: Path) -> None:
 
 def test_a_cluster_that_is_not_there_is_named(library: Library) -> None:
     with pytest.raises(UsageError, match="Cluster ffff: is not there"):
-        library.decide("ffff", "same")
+        library.decisions().decide("ffff", "same")
     with pytest.raises(UsageError, match="nothing was decided of it"):
-        library.undo(clusters(library)["a.md", "b.md"].id)
+        library.decisions().decide(clusters(library)["a.md", "b.md"].id, None)
 
 
 def test_a_folder_without_an_index_says_what_to_do(vault: Path, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from thumbindex.index.locks import locked
 from thumbindex.index.store import digests
 from thumbindex.index.vector_store import packed
 from thumbindex.index.writer import Batch, Writer, keep_withheld, read_withheld
-from thumbindex.library import Library
+from thumbindex.library import Library, read_notes
 from thumbindex.library.names import find_at
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import outline_headings, read_excerpt
@@ -136,7 +136,7 @@ def all_told(library: Library) -> str:
     said = repr(
         [
             *parts,
-            library.notes(),
+            read_notes(library.opened),
             library.related("open.md"),
             library.broken(),
             library.orphans(),

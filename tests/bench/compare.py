@@ -43,7 +43,7 @@ from servers import SERVE, children_of
 from study.name_queries import name_queries
 from thumbindex.config import load_config
 from thumbindex.index.files import size_of
-from thumbindex.library import Library
+from thumbindex.library import Library, read_notes
 from thumbindex.study.compare import interval_of
 from thumbindex.study.from_links import queries_from_links
 from thumbindex.study.measures import MAIN, RankedPassage, score_query
@@ -487,7 +487,7 @@ def questions_of(name: str, folder: Path, labeled: Path | None) -> Questions:
         config = load_config(user_file=Path(made) / "none")
         with Library.open([folder], index=Path(made) / "index", config=config) as library:
             library.index(words_only=True)
-            links = queries_from_links(library.notes(), MOST)
+            links = queries_from_links(read_notes(library.opened), MOST)
         drawn = Path(made) / "names.jsonl"
         lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in name_queries(folder, 10))
         drawn.write_text("".join(lines), encoding="utf-8")

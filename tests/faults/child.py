@@ -67,11 +67,11 @@ def _rebuild(library: Library, embedder: FakeEmbedder) -> None:
 
 
 def _decide(library: Library, _: FakeEmbedder) -> None:
-    library.decide(library.duplicates(grey=True).clusters[0].id, "apart", "two notes")
+    library.decisions().decide(library.duplicates(grey=True).clusters[0].id, "apart", "two notes")
 
 
 def _undo(library: Library, _: FakeEmbedder) -> None:
-    library.undo(library.duplicates(grey=True).clusters[0].id)
+    library.decisions().decide(library.duplicates(grey=True).clusters[0].id, None)
 
 
 def _judge(library: Library, _: FakeEmbedder) -> None:

@@ -128,12 +128,12 @@ def test_duplicates_and_what_the_owner_decided_are_those_of_the_disk(
 ) -> None:
     assert told_clusters(served) == told_clusters(disk) != []
     first = disk.duplicates(grey=True).clusters[0]
-    disk.decide(first.id, "apart", "two notes")
+    disk.decisions().decide(first.id, "apart", "two notes")
     builder.look()
     assert told_clusters(served) == told_clusters(disk)
     assert answers(served, QUESTIONS[:4]) == answers(disk, QUESTIONS[:4])
     with pytest.raises(ThumbindexError, match="decide there"):
-        served.decide(first.id, "same")
+        served.decisions().decide(first.id, "same")
 
 
 def told_clusters(library: Library) -> list[Any]:

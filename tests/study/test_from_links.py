@@ -11,7 +11,7 @@ import pytest
 from fakes import FakeEmbedder
 from thumbindex.config import load_config
 from thumbindex.errors import UsageError
-from thumbindex.library import Library
+from thumbindex.library import Library, read_notes
 from thumbindex.study.evaluate import evaluate
 from thumbindex.study.from_links import held_queries, queries_from_links, unseen
 from thumbindex.study.queries import Label, LabeledQuery
@@ -51,7 +51,7 @@ def library(tmp_path: Path):
 
 
 def found(library: Library) -> dict[str, LabeledQuery]:
-    return {query.query: query for query in queries_from_links(library.notes())}
+    return {query.query: query for query in queries_from_links(read_notes(library.opened))}
 
 
 def test_what_a_link_is_called_asks_for_what_it_leads_to_and_ignores_all_who_link_so(

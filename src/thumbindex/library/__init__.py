@@ -12,7 +12,7 @@ from functools import cached_property, partial, wraps
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from thumbindex.config import configured_roots, load_config, real_folder
 from thumbindex.corpus.walk import unmatched_globs
@@ -37,15 +37,13 @@ from thumbindex.library.answering import (
 )
 from thumbindex.library.citations import verify
 from thumbindex.library.duplicates import (
+    Decisions,
     all_duplicates,
-    decide,
-    decisions_as_json,
     find_duplicates,
-    in_words,
+    ingestion_total,
+    ingestion_warnings,
+    ingestion_words,
     judge_texts,
-    keep_decisions,
-    total,
-    warnings,
 )
 from thumbindex.library.embedding import embed_folder
 from thumbindex.library.folders import (
@@ -95,7 +93,6 @@ from thumbindex.model import (
     Answer,
     Asking,
     BrokenLinks,
-    Cluster,
     DatabaseStatus,
     Document,
     DuplicatesFound,
@@ -115,7 +112,6 @@ from thumbindex.model import (
     Query,
     Related,
     UnlinkedPair,
-    Verdict,
     Verification,
     Why,
 )
@@ -126,7 +122,20 @@ from thumbindex.settings import Config, QuerySettings
 if TYPE_CHECKING:
     from thumbindex.library.judged import Judgments
 
-__all__ = ["LOOK_SECONDS", "Folder", "Library", "Note", "Sizes"]
+__all__ = [
+    "LOOK_SECONDS",
+    "Folder",
+    "Library",
+    "Note",
+    "Sizes",
+    "find_folders",
+    "ingestion_total",
+    "ingestion_warnings",
+    "ingestion_words",
+    "open_directories",
+    "place_of",
+    "read_notes",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -162,14 +171,6 @@ class Library:
 
     Cheap to open; safe to ask from several threads.
     """
-
-    find_folders, place_of = staticmethod(find_folders), staticmethod(place_of)
-    open_directories = staticmethod(open_directories)
-    ingestion_total, ingestion_in_words, ingestion_warnings = (
-        staticmethod(total),
-        staticmethod(in_words),
-        staticmethod(warnings),
-    )
 
     def __init__(
         self,
@@ -720,13 +721,6 @@ class Library:
         """
         return News(self._readers)
 
-    @at_one_moment
-    def notes(self) -> tuple[Note, ...]:
-        """Return what the indexed notes say of each other: titles, headings, descriptions and
-        links.
-        """
-        return read_notes(self.opened)
-
     def up_to_date(self) -> bool:
         """Tell whether `index` would find nothing to do for the words of any folder; nothing is
         written.
@@ -817,35 +811,10 @@ class Library:
         readers = self._with_index(folder)
         return without_hidden_texts(all_duplicates(readers, grey=grey), readers)
 
-    def decide(
-        self, cluster: str, verdict: Verdict, note: str = "", *, folder: Sequence[str] = ()
-    ) -> Cluster:
-        """Decide of all texts of a cluster, by its id, that they are the same or stay apart; return
-        it as it is then.
-        """
-        return decide(self._deciding(folder), cluster, verdict, note)
-
-    def undo(self, cluster: str, *, folder: Sequence[str] = ()) -> Cluster:
-        """Take back what was decided of a cluster; return it as it is then.
-
-        Raises UsageError where nothing was decided.
-        """
-        return decide(self._deciding(folder), cluster, None)
-
     @at_one_moment
-    def export_decisions(self, folder: Sequence[str] = ()) -> dict[str, Any]:
-        """Return all decisions, lapsed ones too, as JSON values."""
-        return decisions_as_json(self._with_index(folder))
-
-    def import_decisions(self, exported: Any, folder: Sequence[str] = ()) -> int:
-        """Keep decisions that were exported, over those about the same texts; return how many.
-
-        Raises UsageError where one is no decision.
-
-        Each goes to the folders that hold both texts; one about texts that no folder holds goes to
-        all, and is listed as lapsed.
-        """
-        return keep_decisions(self._deciding(folder), exported)
+    def decisions(self, folder: Sequence[str] = ()) -> Decisions:
+        """Return what the owner decides of duplicates in some folders."""
+        return Decisions(self._with_index(folder))
 
     def judge_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[Judgment, ...]:
         """Judge pairs of texts that are in no index, by the configured model and guards.
@@ -853,19 +822,6 @@ class Library:
         Raises ModelError.
         """
         return judge_texts(pairs, self.open_model(""), self.config)
-
-    def _deciding(self, folder: Sequence[str]) -> list[Reader]:
-        """Return the folders whose decisions are kept here.
-
-        Raises UsageError where that is none: those of a database are its builders'.
-        """
-        chosen = self._with_index(folder)
-        if chosen and all(reader.is_published for reader in chosen):
-            raise UsageError(
-                f"{chosen[0].folder.name} is published from another place: decide there, and "
-                "it is published with the decision."
-            )
-        return [reader for reader in chosen if not reader.is_published]
 
     def _with_index(self, folder: Sequence[str]) -> list[Reader]:
         chosen = self._named(folder)

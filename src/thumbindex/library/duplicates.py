@@ -217,7 +217,7 @@ def counted(found: Mapping[str, tuple[int, int, Sequence[float]]]) -> tuple[Inge
     )
 
 
-def total(counts: Sequence[IngestionCounts]) -> IngestionCounts:
+def ingestion_total(counts: Sequence[IngestionCounts]) -> IngestionCounts:
     """Return the counts of all types together; its type is `all`."""
     boosted = sum(each.boosted for each in counts)
     mean = sum(each.mean_boost * each.boosted for each in counts) / boosted if boosted else 0.0
@@ -232,7 +232,7 @@ def total(counts: Sequence[IngestionCounts]) -> IngestionCounts:
     )
 
 
-def in_words(counts: IngestionCounts) -> str:
+def ingestion_words(counts: IngestionCounts) -> str:
     """Say what was left out in one line."""
     repeat = (
         "only repeats another one of its note and is"
@@ -244,7 +244,7 @@ def in_words(counts: IngestionCounts) -> str:
     )
 
 
-def warnings(counts: IngestionCounts) -> tuple[str, ...]:
+def ingestion_warnings(counts: IngestionCounts) -> tuple[str, ...]:
     """Say what is more than is healthy, each in a sentence that ends with what to do."""
     of = f" of type {counts.type!r}" if counts.type not in {"", "all"} else ""
     found = []
@@ -568,8 +568,8 @@ def find_duplicates(folder: Folder) -> Iterator[None]:
     (counts,) = counted({"": (segments, repeats, boosts)})
     if settings.ingest.log:
         if counts.repeats:
-            _LOG.info("%s", in_words(counts))
-        for sentence in warnings(counts):
+            _LOG.info("%s", ingestion_words(counts))
+        for sentence in ingestion_warnings(counts):
             _LOG.warning("%s", sentence)
 
 
@@ -809,25 +809,86 @@ def all_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicatesFound:
     )
 
 
-def decide(
-    readers: Sequence[Reader], cluster: str, verdict: Verdict | None, note: str = ""
-) -> Cluster:
-    """Decide of all texts of a cluster, or with None take back what was decided; return it as it is
-    then.
-    """
-    reader, found = _find_cluster(readers, cluster)
-    pairs, now = _pairs_of(found), time.time()
-    with Writer.open(reader.folder.places.folder) as writer:
-        if verdict is not None:
-            writer.decide([Decision(*pair, verdict, note, now, *places) for pair, places in pairs])
-        elif not writer.decide(dropped=[pair for pair, _ in pairs]):
+class Decisions:
+    """What the owner decides of copies in some folders, which are indexed."""
+
+    def __init__(self, readers: Sequence[Reader]) -> None:
+        self._readers = readers
+
+    def decide(self, cluster: str, verdict: Verdict | None, note: str = "") -> Cluster:
+        """Decide that all texts of a cluster, by its id, are the same or stay apart, or with None
+        take back what was decided; return the cluster as it is then.
+
+        Raises UsageError where there is nothing to take back.
+        """
+        readers = self._deciding()
+        reader, found = _find_cluster(readers, cluster)
+        pairs, now = _pairs_of(found), time.time()
+        with Writer.open(reader.folder.places.folder) as writer:
+            if verdict is not None:
+                writer.decide(
+                    [Decision(*pair, verdict, note, now, *places) for pair, places in pairs]
+                )
+            elif not writer.decide(dropped=[pair for pair, _ in pairs]):
+                raise UsageError(
+                    f"Cluster {found.id}: nothing was decided of it; `thumbindex duplicates "
+                    "--grey` lists what is decided and what is not."
+                )
+        for each in readers:
+            each.refresh()
+        return next(each for each in (*_read_clusters(reader)[0], found) if each.id == found.id)
+
+    def exported(self) -> dict[str, Any]:
+        """Return all decisions, lapsed ones too, as JSON values."""
+        readers = self._deciding()
+        decisions = [asdict(each) for reader in readers for each in reader.store.decisions()]
+        return {"version": EXPORT_VERSION, "decisions": decisions}
+
+    def keep(self, exported: Any) -> int:
+        """Keep decisions that were exported, over those about the same texts; return how many.
+
+        Each goes to the folders that hold both texts; one about texts that no folder holds goes to
+        all, and is listed as lapsed. Raises UsageError where one is no decision.
+        """
+        if (
+            not isinstance(exported, dict)
+            or exported.get("version") != EXPORT_VERSION
+            or not isinstance(exported.get("decisions"), list)
+        ):
             raise UsageError(
-                f"Cluster {found.id}: nothing was decided of it; `thumbindex duplicates "
-                "--grey` lists what is decided and what is not."
+                f"This is no export of decisions of version {EXPORT_VERSION}: make one with "
+                "`thumbindex duplicates export FILE`."
             )
-    for each in readers:
-        each.refresh()
-    return next(each for each in (*_read_clusters(reader)[0], found) if each.id == found.id)
+        decisions = [_read_decision(each, n) for n, each in enumerate(exported["decisions"], 1)]
+        texts = sorted({digest for each in decisions for digest in (each.first, each.second)})
+        held = [
+            (reader, set(reader.store.duplicates.rows_of_texts(texts).values()))
+            for reader in self._deciding()
+        ]
+        nowhere = [
+            each
+            for each in decisions
+            if not any({each.first, each.second} <= there for _, there in held)
+        ]
+        for reader, there in held:
+            with Writer.open(reader.folder.places.folder) as writer:
+                writer.decide(
+                    (*(each for each in decisions if {each.first, each.second} <= there), *nowhere)
+                )
+            reader.refresh()
+        return len(decisions)
+
+    def _deciding(self) -> list[Reader]:
+        """Return the folders whose decisions are kept here.
+
+        Raises UsageError where there is none: those of a database are its builders'.
+        """
+        if self._readers and all(reader.is_published for reader in self._readers):
+            raise UsageError(
+                f"{self._readers[0].folder.name} is published from another place: decide there, "
+                "and it is published with the decision."
+            )
+        return [reader for reader in self._readers if not reader.is_published]
 
 
 def _find_cluster(readers: Sequence[Reader], name: str) -> tuple[Reader, Cluster]:
@@ -847,46 +908,6 @@ def _find_cluster(readers: Sequence[Reader], name: str) -> tuple[Reader, Cluster
         )
         raise UsageError(f"Cluster {name}: {what}; `thumbindex duplicates --grey` lists them.")
     return found[0]
-
-
-def decisions_as_json(readers: Sequence[Reader]) -> dict[str, Any]:
-    """Return all decisions, lapsed ones too, as JSON values."""
-    return {
-        "version": EXPORT_VERSION,
-        "decisions": [asdict(each) for reader in readers for each in reader.store.decisions()],
-    }
-
-
-def keep_decisions(readers: Sequence[Reader], exported: Any) -> int:
-    """Keep decisions that were exported; each goes to the folders that hold both texts, one about
-    texts that no folder holds to all.
-    """
-    if (
-        not isinstance(exported, dict)
-        or exported.get("version") != EXPORT_VERSION
-        or not isinstance(exported.get("decisions"), list)
-    ):
-        raise UsageError(
-            f"This is no export of decisions of version {EXPORT_VERSION}: make one with "
-            "`thumbindex duplicates export FILE`."
-        )
-    decisions = [_read_decision(each, n) for n, each in enumerate(exported["decisions"], 1)]
-    texts = sorted({digest for each in decisions for digest in (each.first, each.second)})
-    held = [
-        (reader, set(reader.store.duplicates.rows_of_texts(texts).values())) for reader in readers
-    ]
-    nowhere = [
-        each
-        for each in decisions
-        if not any({each.first, each.second} <= there for _, there in held)
-    ]
-    for reader, there in held:
-        with Writer.open(reader.folder.places.folder) as writer:
-            writer.decide(
-                (*(each for each in decisions if {each.first, each.second} <= there), *nowhere)
-            )
-        reader.refresh()
-    return len(decisions)
 
 
 def _read_decision(given: Any, number: int) -> Decision:

@@ -189,7 +189,7 @@ def decide_cluster(
         raise UsageError(f"{verdict!r} is no decision: say `same` or `apart`.")
     chosen: Verdict = "same" if verdict == "same" else "apart"
     with open_for(ctx, opening) as library:
-        _show(library.decide(cluster, chosen, note), as_json)
+        _show(library.decisions().decide(cluster, chosen, note), as_json)
     return FOUND
 
 
@@ -204,7 +204,7 @@ def undo(
 ) -> int:
     """Take back what was decided of a cluster."""
     with open_for(ctx, opening) as library:
-        _show(library.undo(cluster), as_json)
+        _show(library.decisions().decide(cluster, None), as_json)
     return FOUND
 
 
@@ -223,7 +223,7 @@ def export_decisions(
     the same notes.
     """
     with open_for(ctx, opening) as library:
-        exported = library.export_decisions()
+        exported = library.decisions().exported()
     if file is None:
         print_json(exported)
     else:
@@ -249,7 +249,7 @@ def import_decisions(
             "export FILE`."
         ) from error
     with open_for(ctx, opening) as library:
-        library.import_decisions(exported)
+        library.decisions().keep(exported)
     print_line(f"{_count(exported['decisions'])} imported.")
     return FOUND
 
@@ -349,7 +349,7 @@ def review_clusters(library: Library, waiting: list[Cluster], keys: Iterator[str
             return decided
         verdict = KEYS[key]
         if verdict:
-            library.decide(cluster.id, verdict, folder=(cluster.folder,))
+            library.decisions([cluster.folder]).decide(cluster.id, verdict)
             decided += 1
     return decided
 

@@ -24,7 +24,7 @@ from thumbindex.serve.clients.edit import (
     take_table,
     write_text,
 )
-from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, library_class, reported
+from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, reported
 from thumbindex.serve.options import JsonOption
 from thumbindex.serve.terminal import print_json, print_line
 from thumbindex.settings import Config
@@ -98,7 +98,10 @@ def add(
             f"{guarded} names the tokens that may see it, and {root} is a part of it, or "
             "around it: write both by hand, with tokens."
         )
-    library_class().place_of(present.index.directory, root)
+    # Imported here, as everything of the library: `--help` does without.
+    from thumbindex.library import place_of
+
+    place_of(present.index.directory, root)
     entry = {"path": _shortest(root), **({"about": one_line(about)} if about else {})}
     _change(path, lambda text: _with_folder(text, chosen, entry))
     if as_json:
@@ -203,14 +206,13 @@ def remove(
 
 def _indexed(opening: Opening, roots: Mapping[str, Path]) -> dict[Path, FolderStatus]:
     """Return the state of each of the folders that has an index."""
-    library = library_class()
+    from thumbindex.library import Library, place_of  # as above
+
     directory = str(opening.index or opening.load().index.directory)
-    there = [
-        name for name, root in roots.items() if library.place_of(directory, root).store.exists()
-    ]
+    there = [name for name, root in roots.items() if place_of(directory, root).store.exists()]
     if not there:
         return {}
-    with library.open(there, index=opening.index, config=opening.load()) as opened:
+    with Library.open(there, index=opening.index, config=opening.load()) as opened:
         return {Path(each.root): each for each in opened.status()}
 
 

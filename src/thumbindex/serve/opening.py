@@ -119,20 +119,15 @@ MayName = Mapping[Path, Callable[[str], bool]]
 """By folder, what tells whether a directory of its first level may be named."""
 
 
-def library_class() -> type[Library]:
-    """Return the library, imported when it is first needed: the handshake and `--help` do without
-    (`test_help_imports_nothing_heavy`).
-    """
-    from thumbindex.library import Library
-
-    return Library
-
-
 def open_library(opening: Opening) -> Library:
     """Open the library that an opening describes."""
+    # Imported here, as everything of the library: the handshake and `--help` do without
+    # (`test_help_imports_nothing_heavy`).
+    from thumbindex.library import Library
+
     config = opening.load()
     asked: dict[str, Any] = {"engine": url} if (url := opening.database_in(config)) else {}
-    return library_class().open(
+    return Library.open(
         opening.folder, index=opening.index, config=config, wait_for_models=False, **asked
     )
 
@@ -145,20 +140,18 @@ def enclosing(opening: Opening) -> tuple[Opening, str]:
     Raises UsageError where none is named or configured and the current directory cannot be meant,
     as a home directory cannot: the index directory lies in it.
     """
+    from thumbindex.library import place_of  # as above
+
     if opening.folder:
         return opening, ""
     config = opening.load()
     if opening.database_in(config):
         return opening, ""
-    library, current, directory = (
-        library_class(),
-        real_folder("."),
-        str(opening.index or config.index.directory),
-    )
+    current, directory = real_folder("."), str(opening.index or config.index.directory)
     configured = configured_roots(config)
     for root in (current, *current.parents):
         with suppress(UsageError):  # an index on a network drive is nobody's
-            if root in configured.values() or library.place_of(directory, root).store.exists():
+            if root in configured.values() or place_of(directory, root).store.exists():
                 name = next(
                     (name for name, each in configured.items() if each == root), root.name or "root"
                 )
@@ -171,7 +164,7 @@ def enclosing(opening: Opening) -> tuple[Opening, str]:
                 ), said if root != current or configured else ""
     try:
         if not configured:
-            library.place_of(directory, current)
+            place_of(directory, current)
     except UsageError as error:
         raise UsageError(
             "No folder is named, by --folder DIR or `thumbindex add DIR`, so the current one "
@@ -182,16 +175,18 @@ def enclosing(opening: Opening) -> tuple[Opening, str]:
 
 def open_models(opening: Opening) -> Library:
     """Open no folder at all: for what needs but the models and settings of an opening."""
-    return library_class()((), opening.load())
+    from thumbindex.library import Library  # as above
+
+    return Library((), opening.load())
 
 
 def open_everywhere(opening: Opening) -> Library:
     """Open the indexes in the index directory: those that the opening names by folder path or name,
     else all.
     """
-    return library_class().everywhere(
-        index=opening.index, config=opening.load(), only=opening.folder
-    )
+    from thumbindex.library import Library  # as above
+
+    return Library.everywhere(index=opening.index, config=opening.load(), only=opening.folder)
 
 
 def named_folders(opening: Opening) -> tuple[tuple[str, Path], ...]:
@@ -202,9 +197,10 @@ def named_folders(opening: Opening) -> tuple[tuple[str, Path], ...]:
     try:
         return resolve_folders(config, opening.folder)
     except UnknownFolderError:
-        return library_class().find_folders(
-            config, opening.folder, str(opening.index or config.index.directory)
-        )
+        from thumbindex.library import find_folders  # as above
+
+        directory = str(opening.index or config.index.directory)
+        return find_folders(config, opening.folder, directory)
 
 
 def served_folders(
@@ -238,7 +234,9 @@ def names_allowed(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> Ma
         for own in (with_folder_file(config, root) for _, root in folders)
     ):
         return {}
-    return library_class().open_directories(folders, config)
+    from thumbindex.library import open_directories  # as above
+
+    return open_directories(folders, config)
 
 
 FOUND, NOT_FOUND, WRONG_USE, FAILURE, INTERRUPTED = 0, 1, 2, 3, 130

@@ -35,7 +35,7 @@ from thumbindex import model
 from thumbindex.config import NOWHERE
 from thumbindex.model import FolderStatus, IndexReport, IngestionCounts, NoteList, Why
 from thumbindex.process import caller, current_folder
-from thumbindex.serve.opening import is_here, library_class
+from thumbindex.serve.opening import is_here
 from thumbindex.serve.wording import (
     NO_MARKDOWN,
     condition_of,
@@ -227,13 +227,15 @@ def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:
     """Say what was left out of the search as repeats, by type of document where there are several,
     and what of it is more than is healthy.
     """
-    library = library_class()
+    # Imported here, as everything of the library: `--help` does without.
+    from thumbindex.library import ingestion_total, ingestion_warnings, ingestion_words
+
     if any(each.repeats for each in counts):
-        print_line(library.ingestion_in_words(library.ingestion_total(counts)), "dim")
+        print_line(ingestion_words(ingestion_total(counts)), "dim")
     for each in counts if len(counts) > 1 else ():
         if each.repeats:
-            print_line(f"  {each.type or 'no type'}: {library.ingestion_in_words(each)}", "dim")
-    for sentence in (sentence for each in counts for sentence in library.ingestion_warnings(each)):
+            print_line(f"  {each.type or 'no type'}: {ingestion_words(each)}", "dim")
+    for sentence in (sentence for each in counts for sentence in ingestion_warnings(each)):
         print_line(f"  {sentence}", WARNING)
 
 

@@ -284,7 +284,9 @@ def unseen(library: Library, query: LabeledQuery) -> tuple[Library, tuple[str, .
 
 def held_queries(library: Library) -> tuple[LabeledQuery, ...]:
     """Return the queries that a library's own notes hold; raise UsageError where they hold none."""
-    if not (queries := queries_from_links(library.notes())):
+    from thumbindex.library import read_notes  # heavy, for who only reads queries
+
+    if not (queries := queries_from_links(read_notes(library.opened))):
         raise UsageError(
             "These notes hold no query: no link with words of its own, no description, no "
             "heading that stands once."

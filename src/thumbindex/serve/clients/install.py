@@ -34,7 +34,7 @@ from thumbindex.serve.clients.edit import (
     write_text,
 )
 from thumbindex.serve.clients.table import CLIENTS, ENTRY, Client, Surroundings
-from thumbindex.serve.opening import FOUND, Opening, library_class, reported
+from thumbindex.serve.opening import FOUND, Opening, reported
 from thumbindex.serve.options import JsonOption, takes_opening
 from thumbindex.serve.terminal import print_json
 
@@ -406,9 +406,12 @@ def _served(opening: Opening) -> tuple[tuple[str, Path], ...]:
     UsageError where that cannot be meant, and for a folder that no server takes: one around the
     index directory, or with its index on a network drive.
     """
-    config, library = opening.load(), library_class()
+    # Imported here, as everything of the library: `--help` does without.
+    from thumbindex.library import find_folders, place_of
+
+    config = opening.load()
     directory = str(opening.index or config.index.directory)
-    folders = library.find_folders(config, opening.folder, directory)
+    folders = find_folders(config, opening.folder, directory)
     is_current = not opening.folder and not config.folders
     if is_current and folders[0][1] in {Path.home().resolve(), Path(folders[0][1].anchor)}:
         raise UsageError(
@@ -416,7 +419,7 @@ def _served(opening: Opening) -> tuple[tuple[str, Path], ...]:
             "the folder with your notes with --folder."
         )
     for _, root in folders:
-        library.place_of(directory, root)
+        place_of(directory, root)
     return folders if opening.folder or is_current else ()
 
 

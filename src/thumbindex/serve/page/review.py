@@ -175,13 +175,13 @@ def _place(standing: Standing) -> dict[str, str]:
 def decide(visit: Visit) -> Done:
     """Decide of a cluster, and go on to the next one that is open."""
     verdict: Verdict = "same" if visit.choice("verdict", ("same", "apart")) == "same" else "apart"
-    decided = visit.library.decide(_id(visit), verdict, visit.text("note"))
+    decided = visit.library.decisions().decide(_id(visit), verdict, visit.text("note"))
     return Done(_going_on(visit, decided), cluster_payload(decided))
 
 
 def undo(visit: Visit) -> Done:
     """Take back what was decided of a cluster, and show it."""
-    cluster = visit.library.undo(_id(visit))
+    cluster = visit.library.decisions().decide(_id(visit), None)
     return Done(
         address("review", show=_kind(visit), at=cluster.id, folder=visit.texts("folder")),
         cluster_payload(cluster),
@@ -215,7 +215,7 @@ def export(visit: Visit) -> Download:
         raise NotAllowedError(
             "Decisions are handed out to those who may decide (`serve.http.writers`)."
         )
-    exported = visit.library.export_decisions()
+    exported = visit.library.decisions().exported()
     return Download(
         "decisions.json",
         "application/json",
@@ -232,5 +232,5 @@ def take_in(visit: Visit) -> Done:
         raise UsageError(
             "This is no JSON: paste what `thumbindex duplicates export` wrote, all of it."
         ) from error
-    count = visit.library.import_decisions(exported)
+    count = visit.library.decisions().keep(exported)
     return Done(address("review", show="decided", imported=count), {"imported": count})
