@@ -109,8 +109,8 @@ def test_rooms_never_import_each_other():
     assert wrong == []
 
 
-DATABASE = ("administration", "engine")
-"""The modules of the library that are of a database."""
+DATABASE = ("engine",)
+"""The module of the library that is of a database."""
 
 
 def test_the_study_and_the_server_see_the_librarys_front_door_only():

@@ -28,7 +28,7 @@ from postgres.vault import (
 )
 from thumbindex.errors import EngineError
 from thumbindex.library import Library
-from thumbindex.library.administration import migrate
+from thumbindex.library.engine import Engine
 
 BUILDER = """
 import sys
@@ -190,7 +190,7 @@ def test_a_full_disk_of_the_database_changes_nothing_and_is_got_over(
         cluster.primary.run(f"CREATE TABLESPACE small LOCATION '{small}'")
         cluster.primary.run("CREATE DATABASE tiny TABLESPACE small")
         url = cluster.url(database="tiny")
-        migrate(url)
+        stack.enter_context(closing(Engine(url, writes=True))).migrate()
         disk = stack.enter_context(on_disk(tmp_path, garden))
         disk.index()
         builder = stack.enter_context(publishing(disk, url))

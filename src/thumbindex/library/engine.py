@@ -25,7 +25,10 @@ from thumbindex.errors import (
     UsageError,
 )
 from thumbindex.index.files import Places
-from thumbindex.index.postgres.database import Engine, Session
+from thumbindex.index.postgres.database import Engine as Engine
+from thumbindex.index.postgres.database import Session
+from thumbindex.index.postgres.doctor import examine as examine
+from thumbindex.index.postgres.doctor import published_folders as published_folders
 from thumbindex.index.postgres.ids import FolderState
 from thumbindex.index.postgres.publish import (
     INCARNATION,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,9 +63,10 @@ def migrate(
     """
     url = database_of(opening)
     # Imported here, as in each of these commands: no other needs the extra.
-    from thumbindex.library.administration import migrate
+    from thumbindex.library.engine import Engine
 
-    before, after = migrate(url)
+    with closing(Engine(url, writes=True)) as database:
+        before, after = database.migrate(), database.version()
     if as_json:
         print_json({"before": before, "schema": after})
     elif before == after:
@@ -226,11 +228,11 @@ def folders(ctx: typer.Context, opening: Opening, as_json: JsonOption = False) -
     this is what there is.
     """
     url = database_of(opening)
-    from thumbindex.library.administration import published_folders
+    from thumbindex.library.engine import Engine, published_folders
 
-    found = [
-        each for each in published_folders(url) if not opening.folder or each.name in opening.folder
-    ]
+    with closing(Engine(url)) as database:
+        there = published_folders(database)
+    found = [each for each in there if not opening.folder or each.name in opening.folder]
     if as_json:
         kept = ("name", "generation", "documents", "chunks", "vectors", "published")
         facts = [

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -272,10 +272,11 @@ def check_database(url: str) -> Iterator[Check]:
     """
     try:
         # Imported here: who has no database does without the extra.
-        from thumbindex.library.administration import examine_engine
+        from thumbindex.library.engine import Engine, examine
 
-        for each in examine_engine(url):
-            yield Check(f"engine {each.name}", "ok" if each.is_well else "fail", each.sentence)
+        with closing(Engine(url)) as engine:
+            for each in examine(engine):
+                yield Check(f"engine {each.name}", "ok" if each.is_well else "fail", each.sentence)
     except StorageError as error:
         yield Check("engine", "fail", str(error))
 
