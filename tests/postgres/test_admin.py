@@ -52,8 +52,8 @@ def assert_no_password(said: str) -> None:
     assert [piece for piece in PIECES if piece in said] == []
 
 
-def looked(engine: Engine, **how: int) -> Checks:
-    found = list(examine(engine, **how))
+def looked(engine: Engine) -> Checks:
+    found = list(examine(engine))
     for each in found:
         assert_no_password(each.sentence)
     return {each.name: (each.is_well, each.sentence) for each in found}

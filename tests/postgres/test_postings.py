@@ -25,15 +25,15 @@ from thumbindex.index.postgres.ids import chunk_id
 from thumbindex.index.postgres.postings import (
     Postings,
     decode_postings,
-    encode_places,
     encode_postings,
+    steps_of,
 )
 from thumbindex.index.postgres.publish import Publisher
 from thumbindex.index.postgres.selection import RowSelection
 from thumbindex.index.postgres.snapshot import read_folders
 from thumbindex.index.postgres.view import FolderView, Kept, looked_up
 from thumbindex.index.postgres.words import PostgresKeywordIndex
-from thumbindex.index.segments import decode_places
+from thumbindex.index.segments import decode_places, encode_numbers
 from thumbindex.index.selection import mask_of
 from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.store import Store
@@ -70,10 +70,8 @@ def test_places_come_back_as_they_were(places: list[list[int]]) -> None:
         [place for each in places for place in each],
         np.array([len(each) for each in places], dtype=np.int64),
     )
-    assert (
-        decode_places(encode_places(np.array(joined, dtype=np.int64), counts), counts).tolist()
-        == joined
-    )
+    steps = steps_of(np.array(joined, dtype=np.int64), counts)
+    assert decode_places(encode_numbers(steps)[0], counts).tolist() == joined
 
 
 def test_a_term_that_postgresql_cannot_keep_goes_by_its_digest() -> None:

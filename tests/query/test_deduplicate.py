@@ -1,3 +1,4 @@
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -5,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thumbindex.errors import UsageError
-from thumbindex.query.copies import MOST_SEMANTIC, remove_duplicates
+from thumbindex.query.copies import MOST_SEMANTIC, find_copies
 from thumbindex.settings import DeduplicateSettings
 
 items = st.lists(
@@ -21,18 +22,15 @@ items = st.lists(
 
 
 def survivors(found: list[dict[str, Any]], **keys: Any) -> list[tuple[str, int]]:
-    return [
-        (each["id"], each["dedup"]["cluster_size"])
-        for each in remove_duplicates(found, DeduplicateSettings(**keys))
-    ]
+    """Return each survivor's id, and the size of its cluster."""
+    copies = find_copies(found, DeduplicateSettings(**keys))
+    sizes = Counter(copies.values())
+    return [(each["id"], 1 + sizes[at]) for at, each in enumerate(found) if at not in copies]
 
 
 def test_the_same_content_is_kept_once_with_the_size_of_its_cluster() -> None:
     found = [{"id": "a", "content": "x"}, {"id": "b", "content": "y"}, {"id": "c", "content": "x"}]
-    assert remove_duplicates(found) == [
-        {"id": "a", "content": "x", "dedup": {"is_duplicate": False, "cluster_size": 2}},
-        {"id": "b", "content": "y", "dedup": {"is_duplicate": False, "cluster_size": 1}},
-    ]
+    assert survivors(found) == [("a", 2), ("b", 1)]
 
 
 @pytest.mark.parametrize(("keep", "kept"), [("first", "a"), ("last", "c"), ("highest_score", "b")])
@@ -99,7 +97,7 @@ def test_an_unknown_method_or_choice_is_refused_with_those_that_there_are(
     with pytest.raises(
         UsageError, match=r"query\.deduplicate\..* must be one of .*(content_hash|highest_score)"
     ):
-        remove_duplicates([{}], DeduplicateSettings(**given))
+        find_copies([{}], DeduplicateSettings(**given))
 
 
 def test_rule_equal_highest_scores_keep_the_first_and_a_missing_score_is_the_lowest() -> None:
@@ -127,13 +125,12 @@ def test_rule_semantic_takes_five_hundred_items_and_refuses_one_more_by_no_other
 def test_survivors_keep_their_order_and_stand_for_all(
     found: list[dict[str, Any]], method: str, keep: str
 ) -> None:
-    settings = DeduplicateSettings(method=method, keep=keep)
-    kept = remove_duplicates([{**each, "at": at} for at, each in enumerate(found)], settings)
-    assert [each["at"] for each in kept] == sorted(each["at"] for each in kept)
-    assert sum(each["dedup"]["cluster_size"] for each in kept) == len(found)
-    assert [each["at"] for each in remove_duplicates(kept, settings)] == [
-        each["at"] for each in kept
-    ]
+    named = [{**each, "id": at} for at, each in enumerate(found)]
+    kept = survivors(named, method=method, keep=keep)
+    assert kept == sorted(kept)
+    assert sum(size for _, size in kept) == len(found)
+    again = survivors([named[at] for at, _ in kept], method=method, keep=keep)
+    assert again == [(at, 1) for at, _ in kept]
 
 
 def test_a_missing_field_makes_an_item_unique() -> None:

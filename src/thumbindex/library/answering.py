@@ -370,15 +370,12 @@ def _state(opened: OpenedIndex, embedder: Embedder | None) -> IndexState:
     )
 
 
-def folder_state(reader: Reader, embedder: Embedder | None = None) -> IndexState:
+def folder_state(reader: Reader) -> IndexState:
     """Count what one folder's index holds."""
     if not reader.indexed:
         return IndexState(0, 0, 0, 0, "", 0)
     store = reader.store
     documents, chunks, vectors = store.counts()
-    vectors = (
-        vectors if embedder is None or embedder.fingerprint == store.meta("fingerprint") else 0
-    )
     return IndexState(
         documents, chunks, vectors, chunks - vectors, store.meta("model"), store.generation
     )

@@ -276,22 +276,6 @@ def deduplicate(search: Search, tools: Tools) -> Search:
     )
 
 
-def remove_duplicates(
-    items: Sequence[Mapping[str, Any]], settings: DeduplicateSettings | None = None
-) -> list[dict[str, Any]]:
-    """Return the survivors in their order, each with `dedup = {is_duplicate: false, cluster_size:
-    n}`; UsageError as `find_copies`.
-    """
-    copies = find_copies(items, settings or DeduplicateSettings())
-    sizes = {at: 1 + sum(of == at for of in copies.values()) for at in set(copies.values())}
-    return [
-        # the caller's item stays as it is
-        {**item, "dedup": {"is_duplicate": False, "cluster_size": sizes.get(at, 1)}}
-        for at, item in enumerate(items)
-        if at not in copies
-    ]
-
-
 def find_copies(
     items: Sequence[Mapping[str, Any]], settings: DeduplicateSettings
 ) -> dict[int, int]:

@@ -177,7 +177,6 @@ class Builder:
         folders: Sequence[Folder],
         url: str,
         as_json: bool,
-        tidy_seconds: float = TIDY_SECONDS,
         tell: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         from thumbindex.library.engine import Load, Publishing
@@ -186,7 +185,7 @@ class Builder:
         self._open = partial(Publishing, folders, url, Load(tell))
         # what is wrong at the beginning ends the command
         self._publishing: Publishing | None = self._open()
-        self._tidy_at, self._tidy_seconds = 0.0, tidy_seconds
+        self._tidy_at = 0.0
         self._failure = ""
 
     def look(self) -> float:
@@ -201,7 +200,7 @@ class Builder:
                     print_line(_said(each))
             if time.monotonic() >= self._tidy_at:
                 self._publishing.tidy()
-                self._tidy_at = time.monotonic() + self._tidy_seconds
+                self._tidy_at = time.monotonic() + TIDY_SECONDS
             if self._publishing.failure:
                 raise self._publishing.failure
         except StorageError as error:

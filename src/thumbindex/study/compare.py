@@ -67,7 +67,7 @@ def compare_runs(name: str, before: Sequence[float], after: Sequence[float]) -> 
     )
 
 
-def interval_of(values: Sequence[float], resamples: int = RESAMPLES) -> Interval:
+def interval_of(values: Sequence[float]) -> Interval:
     """Return the mean of some values, at least one, and its 95 % percentile bootstrap interval
     (Efron 1979); seeded.
     """
@@ -76,7 +76,7 @@ def interval_of(values: Sequence[float], resamples: int = RESAMPLES) -> Interval
 
     sample = np.asarray(values, dtype=np.float64)
     chance = np.random.default_rng(_SEED)
-    sizes = [min(_AT_ONCE, resamples - done) for done in range(0, resamples, _AT_ONCE)]
+    sizes = [min(_AT_ONCE, RESAMPLES - done) for done in range(0, RESAMPLES, _AT_ONCE)]
     means = np.concatenate(
         [
             sample[chance.integers(0, len(sample), (size, len(sample)))].mean(axis=1)

@@ -86,7 +86,7 @@ class Check:
     sentence: str
 
 
-def examine(engine: Engine, exact_vectors: int = EXACT) -> Iterator[Check]:
+def examine(engine: Engine) -> Iterator[Check]:
     """Yield what is found of a database, one thing after another; what cannot be looked at, as the
     one before is not well, is left out.
 
@@ -104,7 +104,7 @@ def examine(engine: Engine, exact_vectors: int = EXACT) -> Iterator[Check]:
                 rights = _check_rights(session)
                 yield rights
                 if rights.is_well:
-                    yield from _examine_folders(session, exact_vectors)
+                    yield from _examine_folders(session)
     except StorageError as error:
         yield Check("database", False, str(error))
 
@@ -232,7 +232,7 @@ def _check_rights(session: Session) -> Check:
     )
 
 
-def _examine_folders(session: Session, exact_vectors: int) -> Iterator[Check]:
+def _examine_folders(session: Session) -> Iterator[Check]:
     found = _published_folders(session)
     if not found:
         yield Check(
@@ -248,7 +248,7 @@ def _examine_folders(session: Session, exact_vectors: int) -> Iterator[Check]:
             f"generation {each.generation:,}, {size}; a builder said so {_ago(each.seconds)}",
         )
         yield _check_terms(session, each)
-        yield _check_vectors(session, each, exact_vectors)
+        yield _check_vectors(session, each)
 
 
 def _ago(seconds: float) -> str:
@@ -266,9 +266,9 @@ def _check_terms(session: Session, folder: PublishedFolder) -> Check:
     return Check(name, True, "a word is found by the key of its partition")
 
 
-def _check_vectors(session: Session, folder: PublishedFolder, exact_vectors: int) -> Check:
+def _check_vectors(session: Session, folder: PublishedFolder) -> Check:
     name = f"vectors of {folder.name}"
-    if folder.vectors <= exact_vectors:
+    if folder.vectors <= EXACT:
         return Check(name, True, f"{folder.vectors:,}: few enough to compare each with a question")
     if not _is_valid(session, f"vectors_{folder.folder}_hnsw"):
         return Check(

@@ -58,13 +58,6 @@ def decode_postings(data: bytes) -> Postings:
     return Postings(*columns)
 
 
-def encode_places(places: Rows, counts: Rows) -> bytes:
-    """Write the places at which a term stands, those of a posting after those of another: so many
-    each, ascending.
-    """
-    return encode_numbers(_steps(places, counts))[0]
-
-
 def columns_of(postings: Postings) -> tuple[Rows, ...]:
     """Return postings as columns."""
     return (
@@ -76,7 +69,7 @@ def columns_of(postings: Postings) -> tuple[Rows, ...]:
     )
 
 
-def _steps(places: Rows, counts: Rows) -> Rows:
+def steps_of(places: Rows, counts: Rows) -> Rows:
     """Return how far each place is from the one before it, and the first of each posting as it
     is.
     """
@@ -165,7 +158,7 @@ def _encoded_places(columns: Columns, order: Rows, bounds: Rows) -> Iterator[byt
     ends = np.cumsum(counts)
     begun = (np.cumsum(columns.counts) - columns.counts)[order]
     at = np.repeat(begun - ends + counts, counts) + np.arange(int(counts.sum()))
-    data, sizes = encode_numbers(_steps(columns.places[at].astype(np.int64), counts))
+    data, sizes = encode_numbers(steps_of(columns.places[at].astype(np.int64), counts))
     cuts = np.append(0, np.cumsum(sizes))[np.append(0, ends)[bounds]].tolist()
     return (data[cuts[n] : cuts[n + 1]] for n in range(len(cuts) - 1))
 
