@@ -120,6 +120,7 @@ from thumbindex.process import offline
 from thumbindex.settings import Config, QuerySettings
 
 if TYPE_CHECKING:
+    from thumbindex.library.engine import PublishedFolders
     from thumbindex.library.judged import Judgments
 
 __all__ = [
@@ -293,8 +294,7 @@ class Library:
         """Have what is read meanwhile of folders in a database be of one moment; folders on this
         machine need no such thing.
         """
-        published = self._published
-        return published.moment() if published else nullcontext()
+        return self._database.moment() if self._database else nullcontext()
 
     def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
         """Ask, at such a moment; where the database is lost meanwhile, all of it again at a new
@@ -302,12 +302,11 @@ class Library:
 
         Raises EngineError.
         """
-        published = self._published
-        return published.in_one_moment(ask) if published else ask()
+        return self._database.in_one_moment(ask) if self._database else ask()
 
     @property
-    def _published(self) -> Reader | None:
-        return next((reader for reader in self._readers if reader.is_published), None)
+    def _database(self) -> PublishedFolders | None:
+        return next((each.database for each in self._readers if each.database), None)
 
     @property
     def folders(self) -> tuple[tuple[str, Path], ...]:
@@ -759,21 +758,18 @@ class Library:
 
         The database is asked once, and that it does not answer is told, too.
         """
-        published = self._published
-        return published.database() if published else None
+        return self._database.status() if self._database else None
 
     def last_known_database(self) -> DatabaseStatus | None:
         """Tell what was counted of that database, as if no server answered: nothing is asked."""
-        published = self._published
-        return published.database(is_asked=False) if published else None
+        return self._database.engine.status() if self._database else None
 
     @property
     def lag(self) -> float:
         """How many seconds what is read is behind what was published, where that is much and was
         heard of lately; nothing is asked.
         """
-        published = self._published
-        return published.lag() if published else 0.0
+        return self._database.lag() if self._database else 0.0
 
     @at_one_moment
     def states(self) -> Mapping[str, IndexState]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from platform import node
@@ -51,10 +51,9 @@ from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import is_private_now
-from thumbindex.library.reader import OpenedIndex, Reader
+from thumbindex.library.reader import Reader
 from thumbindex.library.shown import hidden_paths
-from thumbindex.model import DatabaseStatus, Problem, Section
-from thumbindex.ports import Snapshot
+from thumbindex.model import DatabaseStatus, Problem
 from thumbindex.settings import Config
 from thumbindex.text import text_digest
 
@@ -194,6 +193,24 @@ class PublishedFolders:
         found: PublishedIndex = opened[name]
         return found
 
+    def mark(self, name: str) -> str:
+        """Return what tells the publication of this moment from every other: a generation comes
+        again of an index that was built anew.
+        """
+        state = self.open(name).state
+        return f"{state.folder} {state.generation} {state.mark}"
+
+    def confirmed(self, name: str) -> tuple[float, float]:
+        """Return the database's time, and when a folder was published or confirmed last."""
+        sql = (
+            "SELECT extract(epoch FROM now())::float8, extract(epoch FROM published)::float8 FROM "
+            "folders WHERE is_current AND name = %s"
+        )
+        ((now, published),) = self.in_one_moment(lambda: self.session.fetch(sql, (name,))) or (
+            (0.0, 0.0),
+        )
+        return float(now), float(published)
+
     @property
     def session(self) -> Session:
         """The session of this moment."""
@@ -219,19 +236,19 @@ class PublishedReader(Reader):
 
     def __init__(self, folder: Folder, folders: PublishedFolders) -> None:
         super().__init__(folder)
-        self.folders = folders
+        self.database: PublishedFolders = folders
 
     @property
     def indexed(self) -> bool:
         """Tell whether the folder is published at this moment: then there are words to search."""
-        return any(state.name == self.folder.name for state in self.folders.states())
+        return any(state.name == self.folder.name for state in self.database.states())
 
     @property
     def is_answering(self) -> bool:
         """Tell whether the folder was there when the database was asked last; it is not asked
         now.
         """
-        return self.folders.is_there(self.folder.name)
+        return self.database.is_there(self.folder.name)
 
     @property
     # the part of a store that those ask who only read
@@ -239,73 +256,21 @@ class PublishedReader(Reader):
         """What the folder's store tells, as of this moment."""
         return self.opened().store
 
-    def snapshot(self) -> Snapshot:
-        """Return the index as of this moment."""
-        return self.opened().snapshot
-
     def opened(self) -> PublishedIndex:
         """Return the snapshot with what it is a snapshot of."""
-        return self.folders.open(self.folder.name)
-
-    def moment(self) -> AbstractContextManager[None]:
-        """Have what is read meanwhile be of one moment, of all folders of this database."""
-        return self.folders.moment()
-
-    def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
-        """Ask, at such a moment, and all of it again where the database was lost meanwhile."""
-        return self.folders.in_one_moment(ask)
-
-    def database(self, *, is_asked: bool = True) -> DatabaseStatus:
-        """Tell which server answers, and how; where nobody is asked, none does."""
-        return self.folders.status() if is_asked else self.folders.engine.status()
-
-    def mark(self) -> str:
-        """Return what tells the publication of this moment from every other: a generation comes
-        again of an index that was built anew.
-        """
-        state = self.opened().state
-        return f"{state.folder} {state.generation} {state.mark}"
-
-    def lag(self) -> float:
-        """Return how many seconds that server is behind the primary, where it is much."""
-        return self.folders.lag()
+        return self.database.open(self.folder.name)
 
     @property
     def place(self) -> str:
         """Where the index lies, without user and password."""
-        return self.folders.engine.where
-
-    def confirmed(self) -> tuple[float, float]:
-        """Return the database's time, and when the folder was published or confirmed last, as of
-        this moment.
-        """
-        sql = (
-            "SELECT extract(epoch FROM now())::float8, extract(epoch FROM published)::float8 FROM "
-            "folders WHERE is_current AND name = %s"
-        )
-        ((now, published),) = self.in_one_moment(
-            lambda: self.folders.session.fetch(sql, (self.folder.name,))
-        ) or ((0.0, 0.0),)
-        return float(now), float(published)
-
-    def published_text(self, path: str) -> str | None:
-        """Return a note's text as it was published."""
-        return self.store.source(path)
-
-    def published_sections(self, path: str) -> tuple[Section, ...]:
-        """Return a note's sections as they were published."""
-        return self.store.sections_at(path)
-
-    def newer(self, opened: OpenedIndex) -> PublishedIndex:
-        """Return the same: a moment does not pass."""
-        return self.opened()
+        return self.database.engine.where
 
     def refresh(self) -> None:
         """Do nothing: each question opens the index as it is then."""
 
     def close(self) -> None:
         """Close the connections."""
-        self.folders.close()
+        self.database.close()
 
 
 def open_published_folders(

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from thumbindex.corpus.read import read_bytes, read_digest
 from thumbindex.corpus.walk import NOT_KEPT, facts_of, find_changes, walk
@@ -32,6 +33,9 @@ from thumbindex.library.indexing import (
 )
 from thumbindex.library.reader import Reader
 from thumbindex.model import Changes, FileState, Freshness, Problem, Progress
+
+if TYPE_CHECKING:
+    from thumbindex.library.engine import PublishedFolders
 
 Tell = Callable[[Progress], None]
 
@@ -111,7 +115,7 @@ class News:
 
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._folders = [
-            _PublishedNews(reader) if reader.is_published else _FolderNews(reader)
+            _PublishedNews(reader, reader.database) if reader.database else _FolderNews(reader)
             for reader in readers
         ]
 
@@ -180,23 +184,24 @@ class _FolderNews:
 class _PublishedNews:
     """The same of a folder in a database."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, database: PublishedFolders) -> None:
         self.name = reader.folder.name
-        self._reader = reader
+        self._reader, self._database = reader, database
         self._mark: str | None = None
         self._digests: Mapping[str, str] = {}
 
     def look(self) -> Changes:
         """Return what is new; with the first look nothing is."""
-        with self._reader.moment():
-            if not self._reader.indexed or self._reader.mark() == self._mark:
+        with self._database.moment():
+            if not self._reader.indexed or self._database.mark(self.name) == self._mark:
                 return Changes()
             store = self._reader.store
             before, after = (
                 self._digests,
                 {path: state.digest for path, state in store.manifest().items()},
             )
-            is_first, self._mark, self._digests = self._mark is None, self._reader.mark(), after
+            is_first, self._digests = self._mark is None, after
+            self._mark = self._database.mark(self.name)
         if is_first:
             return Changes()
         both = before.keys() & after.keys()
@@ -245,7 +250,10 @@ def wait_until_fresh(
     """
     until = time.monotonic() + seconds
     awaited = [
-        AwaitedPublication(reader) if reader.is_published else Awaited(reader) for reader in readers
+        AwaitedPublication(reader.folder.name, reader.database)
+        if reader.database
+        else Awaited(reader)
+        for reader in readers
     ]
     while waiting := [each for each in awaited if not each.is_shown()]:
         for each in waiting:
@@ -262,7 +270,8 @@ def wait_until_fresh(
     gone = tuple(each.name for each in awaited if each.is_gone)
     behind = tuple(each.name for each in lacking if not each.missing)
     untended = tuple(each.name for each in lacking if not (attended() or each.is_tended()))
-    lag = max((reader.lag() for reader in readers), default=0.0) if lacking else 0.0
+    lags = (reader.database.lag() for reader in readers if reader.database and lacking)
+    lag = max(lags, default=0.0)
     return Freshness(unindexed, gone, behind, untended, lag)
 
 
@@ -299,10 +308,9 @@ class AwaitedPublication:
     is_gone = False
     missing: Mapping[str, FileState | None] = MappingProxyType({})
 
-    def __init__(self, reader: Reader) -> None:
-        self.name = reader.folder.name
-        self._reader = reader
-        self._asked_at, self._confirmed_at = reader.confirmed()
+    def __init__(self, name: str, database: PublishedFolders) -> None:
+        self.name, self._database = name, database
+        self._asked_at, self._confirmed_at = database.confirmed(name)
         self._now, self._before = self._asked_at, self._confirmed_at
 
     def progress(self) -> Progress:
@@ -312,7 +320,7 @@ class AwaitedPublication:
     def is_shown(self) -> bool:
         """Tell whether the builder has said since that what is published is what there is."""
         if not self._is_confirmed:
-            self._now, self._confirmed_at = self._reader.confirmed()
+            self._now, self._confirmed_at = self._database.confirmed(self.name)
         return self._is_confirmed
 
     @property
@@ -326,7 +334,7 @@ class AwaitedPublication:
         """Tell whether a builder was heard of lately; a standby that is behind has not heard of it
         yet.
         """
-        return self._now - self._confirmed_at < SILENT_SECONDS + self._reader.lag()
+        return self._now - self._confirmed_at < SILENT_SECONDS + self._database.lag()
 
 
 class Awaited:

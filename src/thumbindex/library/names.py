@@ -287,8 +287,8 @@ def sections_now(found: Found) -> tuple[Section, ...]:
     """Return a note's sections as it is on disk now; none of one that cannot be read, or may not
     be.
     """
-    if found.reader.is_published:
-        return found.reader.published_sections(found.document.path)
+    if database := found.reader.database:
+        return database.open(found.document.folder).store.sections_at(found.document.path)
     settings = found.reader.folder.config.corpus
     data = read_bytes(found.reader.folder.root, found.document.path, settings)
     if isinstance(data, Problem):

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from thumbindex.errors import StorageError
 from thumbindex.index.files import Places
@@ -19,8 +17,11 @@ from thumbindex.index.snapshot import Opened, open_snapshot, shows_words
 from thumbindex.index.stamp import stamp_text
 from thumbindex.index.store import Store
 from thumbindex.library.folders import Folder, with_present_privacy
-from thumbindex.model import ChunkId, DatabaseStatus, Section
+from thumbindex.model import ChunkId
 from thumbindex.ports import Snapshot
+
+if TYPE_CHECKING:
+    from thumbindex.library.engine import PublishedFolders
 
 PATIENCE_SECONDS = 0.05
 """How long a server's query waits for a newer snapshot before it answers from the one there is.
@@ -43,8 +44,6 @@ _POLL_SECONDS = 0.005
 
 LOOK_SECONDS = 0.1
 """Between two looks at a folder's own file: an answer asks for the folder many times."""
-
-_Told = TypeVar("_Told")
 
 
 class OpenedIndex(Protocol):
@@ -94,6 +93,9 @@ class Reader:
 
     is_published = False
     """Whether the folder lies in a database, where its notes' files are not to be had."""
+
+    database: PublishedFolders | None = None
+    """The database that the folder lies in."""
 
     def __init__(self, folder: Folder, patience: float | None = None) -> None:
         self._folder, self._look_at = folder, 0.0
@@ -164,46 +166,10 @@ class Reader:
         """Tell whether there are words to search, as far as that is known without waiting."""
         return self.indexed
 
-    def moment(self) -> AbstractContextManager[None]:
-        """Have what is read meanwhile be of one moment."""
-        return nullcontext()
-
-    def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
-        """Ask, at such a moment."""
-        return ask()
-
-    def database(self, *, is_asked: bool = True) -> DatabaseStatus | None:
-        """Tell of the database that the folder lies in, and ask it who answers; None where it lies
-        in none.
-        """
-        return None
-
-    def mark(self) -> str:
-        """Return what tells a publication from every other; a folder on this machine has none."""
-        return ""
-
-    def lag(self) -> float:
-        """Return how many seconds what is read is behind what was published, where it is much."""
-        return 0.0
-
     @property
     def place(self) -> str:
         """Where the index lies, to be shown."""
         return str(self.folder.places.folder)
-
-    def confirmed(self) -> tuple[float, float]:
-        """Return what time it is where the folder is published, and when it was published or
-        confirmed last, in seconds since the epoch.
-        """
-        return 0.0, 0.0
-
-    def published_text(self, path: str) -> str | None:
-        """Return a note's text as it was published; None where it was not."""
-        return None
-
-    def published_sections(self, path: str) -> tuple[Section, ...]:
-        """Return a note's sections as they were published."""
-        return ()
 
     def newer(self, opened: OpenedIndex) -> OpenedIndex:
         """Return a newer snapshot than one whose texts were replaced under a search; the same where

@@ -322,8 +322,9 @@ def text_now(reader: Reader, path: str) -> str:
 
     Raises UnknownPathError where it cannot be read, or may not be.
     """
-    if reader.is_published:
-        if (published := reader.published_text(path)) is None:
+    if reader.database:
+        published = reader.database.open(reader.folder.name).store.source(path)
+        if published is None:
             raise UnknownPathError(
                 f"No document {path!r} in the index. `outline` without a path lists all documents."
             )

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from thumbindex.encode.models import AUTO, BUNDLED, BUNDLED_HASHES, find_model
 from thumbindex.errors import (
@@ -31,6 +32,9 @@ from thumbindex.library.freshness import SILENT_SECONDS, progress_of
 from thumbindex.library.indexing import problem_of_dates
 from thumbindex.library.reader import Reader
 from thumbindex.model import FolderStatus, IndexState, IngestionCounts, Problem, flags_of
+
+if TYPE_CHECKING:
+    from thumbindex.library.engine import PublishedFolders
 
 __all__ = ["AUTO", "SCHEMA", "ModelHealth", "examine_model", "is_whole", "verify_named"]
 
@@ -108,10 +112,10 @@ def _written(store: Path) -> Iterator[float]:
             yield path.stat().st_mtime
 
 
-def _published_status(reader: Reader) -> FolderStatus:
+def _published_status(reader: Reader, database: PublishedFolders) -> FolderStatus:
     """Return the state of a folder that lies in a database."""
     store, state = reader.store, folder_state(reader)
-    now, published = reader.confirmed()
+    now, published = database.confirmed(reader.folder.name)
     flagged = flags_of(store.flagged())
     return FolderStatus(
         reader.folder.name,
@@ -134,8 +138,8 @@ def status_of(reader: Reader) -> FolderStatus:
     """Return the state of one folder's index; a damaged one says so and hides none of the
     others.
     """
-    if reader.is_published and reader.indexed:
-        return _published_status(reader)
+    if reader.database and reader.indexed:
+        return _published_status(reader, reader.database)
     if reader.is_published:  # somebody has forgotten it since this was opened
         return FolderStatus(
             reader.folder.name,
