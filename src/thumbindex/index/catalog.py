@@ -87,7 +87,6 @@ class StoreCatalog:
         self._first: Positions = np.searchsorted(self.document_ids, np.arange(len(rows) + 1))
 
     def __len__(self) -> int:
-        """Count the chunks."""
         return len(self.chunk_rows)
 
     @cached_property
@@ -100,16 +99,13 @@ class StoreCatalog:
         return np.argsort(self.chunk_rows, kind="stable")
 
     def at(self, path: str) -> DocumentId | None:
-        """Return the document at a path."""
         at = bisect_left(self.paths, path)
         return DocumentId(at) if at < len(self.paths) and self.paths[at] == path else None
 
     def every_path(self) -> Iterator[tuple[DocumentId, str]]:
-        """Yield the id and the path of every document."""
         return ((DocumentId(n), path) for n, path in enumerate(self.paths))
 
     def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
-        """Yield every document with its id."""
         return ((DocumentId(n), each) for n, each in enumerate(self.documents))
 
     def chunk_positions(self, rows: Positions) -> Positions:
@@ -117,26 +113,19 @@ class StoreCatalog:
         return positions_of(self.chunk_rows, rows, self._by_row)
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
-        """Return the document that a chunk is part of."""
         return DocumentId(int(self.document_ids[chunk]))
 
     def chunk_ids(self, document: DocumentId) -> range:
-        """Return the ids of a document's chunks."""
         return range(int(self._first[document]), int(self._first[document + 1]))
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
-        """Load chunks; those that are gone are missing."""
         return self._loaded(ids, self.store.chunks)
 
     def headings(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[str, ...]]:
-        """Load the title and the headings above each chunk; of what is gone nothing is told, as
-        nothing is shown for it.
-        """
         found = _held(self.store.headings, [int(self.chunk_rows[n]) for n in ids])
         return {n: found[row] for n in ids if (row := int(self.chunk_rows[n])) in found}
 
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
-        """Load the parent of each chunk; those that are gone are missing."""
         return self._loaded(ids, self.store.sections)
 
     def _loaded(self, ids: Sequence[ChunkId], load: _Load[_Record]) -> dict[ChunkId, _Record]:
@@ -164,7 +153,6 @@ class StoreCatalog:
         return {n: row for n, row in rows.items() if row is not None}
 
     def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
-        """Say where chunks stand."""
         found = self.chunks(ids)
         places = []
         for n in ids:
@@ -174,7 +162,6 @@ class StoreCatalog:
         return tuple(places)
 
     def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
-        """Return the documents next to one by their paths."""
         return [
             DocumentId(n)
             for n in range(max(0, document - count), min(len(self.documents), document + count + 1))
@@ -184,7 +171,6 @@ class StoreCatalog:
     # -------------------------------------------------------------- which chunks and documents
 
     def select(self, filters: Filters) -> Selection | None:
-        """Return the chunks that filters let through; None when that is all of them."""
         if filters == Filters():
             return None
         if filters.folder and self._folder not in filters.folder:
@@ -196,17 +182,14 @@ class StoreCatalog:
         return MaskSelection(mask, self.document_ids)
 
     def everything(self) -> Selection:
-        """Return all chunks."""
         return self._selection(np.ones(len(self), dtype=np.bool_))
 
     def only(self, chunks: Sequence[ChunkId]) -> Selection:
-        """Return some chunks as a selection."""
         mask = np.zeros(len(self), dtype=np.bool_)
         mask[np.array(chunks, dtype=np.int64)] = True
         return self._selection(mask)
 
     def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
-        """Return every so manieth chunk of a selection."""
         if within is None:
             return [ChunkId(n) for n in range(start, len(self), step)]
         return [ChunkId(n) for n in np.flatnonzero(mask_of(within))[start::step].tolist()]
@@ -216,19 +199,15 @@ class StoreCatalog:
         return FilterIndex(self.documents)
 
     def meeting(self, condition: Condition) -> Selection:
-        """Return the chunks of the documents that meet a condition."""
         return self._selection(self._filters.meeting(condition)[self.document_ids])
 
     def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
-        """Tell whether a document meets a condition that is none of the hidden ones."""
         return self._filters.is_met(condition, hidden)
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
-        """Return the tags, or the directories and paths, that are most like a value."""
         return self._filters.near(field, value)
 
     def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
-        """Yield the documents that a name which comes near was taken from."""
         return self._filters.bearing(field, name)
 
     @cached_property
@@ -236,7 +215,6 @@ class StoreCatalog:
         return DocumentNames(self.documents)
 
     def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
-        """Return the documents with a name of these letters."""
         return self._names.named(letters, longest)
 
     @cached_property
@@ -251,7 +229,6 @@ class StoreCatalog:
         return found
 
     def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
-        """Return the abbreviations with one of these forms, and how many documents define each."""
         return {
             each: count
             for form in forms
@@ -261,7 +238,6 @@ class StoreCatalog:
 
     @cached_property
     def languages(self) -> Mapping[str, int]:
-        """How many documents are in each language."""
         return Counter(document.language for document in self.documents)
 
     # -------------------------------------------------------------- days
@@ -272,29 +248,23 @@ class StoreCatalog:
 
     @cached_property
     def days(self) -> Days:
-        """Between which days the documents lie."""
         return Days(
             min(filter(None, self._days), default=None),
             max(map(day_modified, self.documents), default=None),
         )
 
     def newest_day(self, last: date | None) -> date | None:
-        """Return the latest day of a document, not later than `last`."""
         return max(
             (day for day in self._days if day and (last is None or day <= last)), default=None
         )
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
-        """Return the first chunk in a selection of each of its newest documents, and how many
-        documents it has.
-        """
         chunks = np.arange(len(self)) if within is None else np.flatnonzero(mask_of(within))
         numbers, first = np.unique(self.document_ids[chunks], return_index=True)
         at = dict(zip(numbers.tolist(), chunks[first].tolist(), strict=True))
         return [ChunkId(at[n]) for n in newest_first(self.documents, at)[:limit]], len(at)
 
     def undated(self, within: Selection | None) -> int:
-        """Count the documents of a selection of which no day is known."""
         of = self.document_ids if within is None else self.document_ids[mask_of(within)]
         return sum(self._days[n] is None for n in np.unique(of).tolist())
 

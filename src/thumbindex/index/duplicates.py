@@ -270,9 +270,6 @@ class StoreDuplicates(Duplicates):
         return self._clusters.labeled()
 
     def repeated(self) -> Selection | None:
-        """Return the chunks that repeat another one of their document; None where there are
-        none.
-        """
         return self._repeated
 
     @cached_property
@@ -280,13 +277,9 @@ class StoreDuplicates(Duplicates):
         return self.catalog.only(self._repeats[:, 0].tolist()) if len(self._repeats) else None
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
-        """Return how much chunks matter in their documents, boosts included."""
         return self._salience[np.array(chunks, dtype=np.int64)]
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
-        """Return the chunks that say what this one says: fellow repeats of its document, and copies
-        in others.
-        """
         keeper = self._keeper.get(chunk, int(chunk))
         group = {keeper, *self._repeating.get(keeper, ()), *self._clusters.of(keeper)} - {
             int(chunk)
@@ -294,7 +287,6 @@ class StoreDuplicates(Duplicates):
         return tuple(ChunkId(n) for n in sorted(group))
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
-        """Return what the owner decided of two chunks' texts, if anything."""
         digests = sorted(self._texts.get(n, "") for n in (first, second))
         return self._decided.get((digests[0], digests[1]))
 

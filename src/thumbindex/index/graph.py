@@ -39,13 +39,11 @@ class NetworkxLinkGraph:
         self._newer = _graph((path, links[path]) for path in self._changed if path in links)
 
     def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        """Return the documents that this one links to."""
         path = self._paths[document]
         graph = self._newer if path in self._changed else self._kept
         return self._positions(graph.successors(path)) if path in graph else ()
 
     def linking(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        """Return the documents that link to this one."""
         path = self._paths[document]
         kept = (
             other

@@ -27,35 +27,28 @@ class MaskSelection(Selection):
         self._of = document_ids
 
     def __len__(self) -> int:
-        """Count the chunks."""
         return int(np.count_nonzero(self.mask))
 
     def among(self, chunks: Sequence[ChunkId]) -> Mask:
-        """Tell which of these chunks it has."""
         if isinstance(chunks, range):
             return self.mask[chunks.start : chunks.stop]
         return self.mask[np.array(chunks, dtype=np.int64)]
 
     def first(self, most: int) -> Sequence[ChunkId]:
-        """Return the first chunks, ascending, at most so many."""
         return [ChunkId(n) for n in np.flatnonzero(self.mask)[:most].tolist()]
 
     def of_documents(self) -> Self:
-        """Return all chunks of each document of which it has one."""
         whole = np.zeros(int(self._of[-1]) + 1 if len(self._of) else 0, dtype=np.bool_)
         whole[self._of[self.mask]] = True
         return self._made(whole[self._of])
 
     def __and__(self, other: Selection) -> Self:
-        """Return what both have."""
         return self._made(self.mask & mask_of(other))
 
     def __or__(self, other: Selection) -> Self:
-        """Return what either has."""
         return self._made(self.mask | mask_of(other))
 
     def __sub__(self, other: Selection) -> Self:
-        """Return what the other has not."""
         return self._made(self.mask & ~mask_of(other))
 
     def _made(self, mask: Mask) -> Self:

@@ -117,37 +117,30 @@ class UnionSelection(Selection):
         self.parts = tuple(parts)
 
     def __len__(self) -> int:
-        """Count the chunks."""
         return sum(map(len, self.parts))
 
     def among(self, chunks: Sequence[ChunkId]) -> Mask:
-        """Tell which of these chunks it has."""
         found = np.zeros(len(chunks), dtype=np.bool_)
         for part, at, own in _split(chunks):
             found[at] = self.parts[part].among(own)
         return found
 
     def first(self, most: int) -> Sequence[ChunkId]:
-        """Return the first chunks, by folder, then ascending."""
         found: list[ChunkId] = []
         for number, part in enumerate(self.parts):
             found += [_chunk(number, n) for n in part.first(most - len(found))]
         return found
 
     def of_documents(self) -> Selection:
-        """Return all chunks of each document of which it has one."""
         return UnionSelection([part.of_documents() for part in self.parts])
 
     def __and__(self, other: Selection) -> Selection:
-        """Return what both have."""
         return UnionSelection([mine & yours for mine, yours in self._beside(other)])
 
     def __or__(self, other: Selection) -> Selection:
-        """Return what either has."""
         return UnionSelection([mine | yours for mine, yours in self._beside(other)])
 
     def __sub__(self, other: Selection) -> Selection:
-        """Return what the other has not."""
         return UnionSelection([mine - yours for mine, yours in self._beside(other)])
 
     def _beside(self, other: Selection) -> Iterator[tuple[Selection, Selection]]:
@@ -184,12 +177,10 @@ class UnionCatalog:
         self.documents = UnionDocuments(parts)
 
     def __len__(self) -> int:
-        """Count the chunks."""
         return sum(map(len, self._parts))
 
     @property
     def languages(self) -> Mapping[str, int]:
-        """How many documents are in each language."""
         return sum((Counter(part.languages) for part in self._parts), Counter[str]())
 
     def at(self, path: str) -> DocumentId | None:
@@ -198,7 +189,6 @@ class UnionCatalog:
         return next((_document(number, n) for number, n in found if n is not None), None)
 
     def every_path(self) -> Iterator[tuple[DocumentId, str]]:
-        """Yield the id and the path of every document."""
         return (
             (_document(number, n), path)
             for number, part in enumerate(self._parts)
@@ -206,7 +196,6 @@ class UnionCatalog:
         )
 
     def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
-        """Yield every document with its id."""
         return (
             (_document(number, n), each)
             for number, part in enumerate(self._parts)
@@ -214,31 +203,25 @@ class UnionCatalog:
         )
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
-        """Return the document that a chunk is part of."""
         part = chunk >> CHUNK_BITS
         return _document(part, self._parts[part].document_of(ChunkId(chunk & _CHUNK)))
 
     def chunk_ids(self, document: DocumentId) -> range:
-        """Return the ids of a document's chunks."""
         part, own = _own(document)
         ids = self._parts[part].chunk_ids(own)
         return range(_chunk(part, ids.start), _chunk(part, ids.stop))
 
     def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
-        """Return the documents of its folder that stand next to one."""
         part, own = _own(document)
         return [_document(part, n) for n in self._parts[part].beside(own, count)]
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
-        """Load chunks; those that are gone are missing."""
         return self._loaded(ids, lambda part: part.chunks)
 
     def headings(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[str, ...]]:
-        """Load the title and the headings above each chunk."""
         return self._loaded(ids, lambda part: part.headings)
 
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
-        """Load the parent of each chunk; those that are gone are missing."""
         return self._loaded(ids, lambda part: part.sections)
 
     def _loaded(
@@ -250,7 +233,6 @@ class UnionCatalog:
         return {_chunk(part, n): record for part, records in found for n, record in records.items()}
 
     def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
-        """Say where chunks stand."""
         return tuple(
             place for part, _, own in sorted(_split(ids)) for place in self._parts[part].places(own)
         )
@@ -258,7 +240,6 @@ class UnionCatalog:
     # -------------------------------------------------------------- which chunks and documents
 
     def select(self, filters: Filters) -> Selection | None:
-        """Return the chunks that the filters let through."""
         found = [part.select(filters) for part in self._parts]
         if all(each is None for each in found):
             return None
@@ -270,20 +251,15 @@ class UnionCatalog:
         )
 
     def everything(self) -> Selection:
-        """Return all chunks."""
         return UnionSelection([part.everything() for part in self._parts])
 
     def only(self, chunks: Sequence[ChunkId]) -> Selection:
-        """Return some chunks as a selection."""
         own = {part: ids for part, _, ids in _split(chunks)}
         return UnionSelection(
             [part.only(own.get(number, ())) for number, part in enumerate(self._parts)]
         )
 
     def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
-        """Return every so manieth chunk of a selection: the counting goes on from folder to
-        folder.
-        """
         found: list[ChunkId] = []
         for number, (part, own) in enumerate(
             zip(self._parts, _parts_of(within, len(self._parts)), strict=True)
@@ -293,26 +269,19 @@ class UnionCatalog:
         return found
 
     def meeting(self, condition: Condition) -> Selection:
-        """Return the chunks of the documents that meet a condition."""
         return UnionSelection([part.meeting(condition) for part in self._parts])
 
     def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
-        """Tell whether a document of any folder meets a condition that is none of the hidden
-        ones.
-        """
         return any(part.is_met(condition, hidden) for part in self._parts)
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
-        """Return the tags, or the directories and paths, that are most like a value."""
         names = [name for part in self._parts for name in part.near(field, value)]
         return nearest(field, value, by_form(field, names)) if names else ()
 
     def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
-        """Yield the documents that a name which comes near was taken from."""
         return (each for part in self._parts for each in part.bearing(field, name))
 
     def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
-        """Return the documents with a name of these letters."""
         return [
             _document(number, n)
             for number, part in enumerate(self._parts)
@@ -320,16 +289,12 @@ class UnionCatalog:
         ]
 
     def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
-        """Return the abbreviations with one of these forms, and how many documents of all folders
-        define each.
-        """
         return sum((Counter(part.defined(forms)) for part in self._parts), Counter[Abbreviation]())
 
     # -------------------------------------------------------------- days
 
     @cached_property
     def days(self) -> Days:
-        """Between which days the documents lie."""
         found = [part.days for part in self._parts]
         first, written = ([each[at] for each in found if each[at]] for at in (0, 1))
         return Days(
@@ -337,13 +302,9 @@ class UnionCatalog:
         )
 
     def newest_day(self, last: date | None) -> date | None:
-        """Return the latest day of a document, not later than `last`."""
         return max(filter(None, (part.newest_day(last) for part in self._parts)), default=None)
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
-        """Return the first chunk in a selection of each of its newest documents, and how many
-        documents it has.
-        """
         found = [
             part.newest(own, limit)
             for part, own in zip(self._parts, _parts_of(within, len(self._parts)), strict=True)
@@ -357,7 +318,6 @@ class UnionCatalog:
         return [chunks[n] for n in ordered[:limit]], sum(count for _, count in found)
 
     def undated(self, within: Selection | None) -> int:
-        """Count the documents of a selection of which no day is known."""
         return sum(
             part.undated(own)
             for part, own in zip(self._parts, _parts_of(within, len(self._parts)), strict=True)
@@ -412,19 +372,15 @@ class UnionKeywordIndex:
         return reduce(or_, [part.holding(each.text, fields) for each in (term, *term.others)])
 
     def holding(self, text: str, fields: Collection[str]) -> Selection:
-        """Return the chunks that hold all words of a text in any of the fields."""
         return UnionSelection([part.holding(text, fields) for part in self._parts])
 
     def holding_phrase(self, text: str) -> Selection:
-        """Return the chunks that hold a phrase."""
         return UnionSelection([part.holding_phrase(text) for part in self._parts])
 
     def frequency(self, word: str) -> int:
-        """Count the chunks that hold the word."""
         return sum(part.frequency(word) for part in self._parts)
 
     def adjacent(self, text: str) -> int:
-        """Count the chunks in whose text words stand one after the other."""
         return sum(part.adjacent(text) for part in self._parts)
 
     def words(self, lengths: range) -> Collection[str]:
@@ -442,7 +398,6 @@ class UnionVectorIndex:
         )
 
     def __len__(self) -> int:
-        """Count the chunks that have a vector."""
         return sum(map(len, self._parts))
 
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
@@ -467,7 +422,6 @@ class UnionVectorIndex:
         return found
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
-        """Return stored vectors; NaN rows for chunks that have none."""
         found = np.full((len(chunks), self._dimensions), np.nan, dtype=np.float32)
         for part, at, own in _split(chunks):
             if len(self._parts[part]):
@@ -482,12 +436,10 @@ class UnionLinkGraph:
         self._parts = parts
 
     def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        """Return the documents that this one links to."""
         part, own = _own(document)
         return tuple(_document(part, n) for n in self._parts[part].linked(own))
 
     def linking(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        """Return the documents that link to this one."""
         part, own = _own(document)
         return tuple(_document(part, n) for n in self._parts[part].linking(own))
 
@@ -501,9 +453,6 @@ class UnionDuplicates(Duplicates):
         self._parts, self._catalogs = parts, catalogs
 
     def repeated(self) -> Selection | None:
-        """Return the chunks that repeat another one of their document; None where there are
-        none.
-        """
         found = [part.repeated() for part in self._parts]
         if all(each is None for each in found):
             return None
@@ -515,20 +464,17 @@ class UnionDuplicates(Duplicates):
         )
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
-        """Return how much chunks matter in their documents."""
         found = np.zeros(len(chunks))
         for part, at, own in _split(chunks):
             found[at] = self._parts[part].salience(own)
         return found
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
-        """Return the chunks of its folder that say what this one says."""
         part = chunk >> CHUNK_BITS
         return tuple(
             _chunk(part, other) for other in self._parts[part].copies(ChunkId(chunk & _CHUNK))
         )
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
-        """Return what the owner decided of two chunks of one folder."""
         found = list(_split([first, second]))
         return self._parts[found[0][0]].verdict(*found[0][2]) if len(found) == 1 else None

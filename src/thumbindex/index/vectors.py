@@ -326,11 +326,9 @@ class FaissVectorIndex:
         self._at[positions] = np.arange(len(positions))
 
     def __len__(self) -> int:
-        """Count the chunks that have a vector."""
         return int(np.count_nonzero(self._at >= 0))
 
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
-        """Return the best `limit` chunks by cosine, ties by position."""
         held = self._at >= 0
         allowed = held if within is None else held & mask_of(within)
         total, excluded = int(np.count_nonzero(allowed)), int(np.count_nonzero(held & ~allowed))
@@ -358,12 +356,10 @@ class FaissVectorIndex:
         )
 
     def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
-        """Return the cosine of each chunk with a query; NaN for chunks that have no vector."""
         found: Cosines = inner_products(self.vectors(chunks), query)
         return found
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
-        """Return stored vectors; NaN rows for chunks that have none."""
         at = self._at[np.array(chunks, dtype=np.int64)]
         held = at >= 0
         if held.all():

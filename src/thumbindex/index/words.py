@@ -265,9 +265,6 @@ class WhooshKeywordIndex:
         return RankedList(hits, {DocumentId(n): score for n, score in scorer.documents(mask)})
 
     def holding(self, text: str, fields: Collection[str]) -> Selection:
-        """Return the chunks that hold all words of a text, themselves or by their document, in any
-        of the fields.
-        """
         found = []
         for word in self._terms.analyzed(text, fields):
             held = np.zeros(len(self._catalog), dtype=np.bool_)
@@ -293,19 +290,14 @@ class WhooshKeywordIndex:
         return MaskSelection(mask, self._catalog.document_ids)
 
     def holding_phrase(self, text: str) -> Selection:
-        """Return the chunks that hold a phrase in text or headings, or whose document does in its
-        title or alias.
-        """
         with self._lock:
             return self._selection(self._holding_phrase(text))
 
     def frequency(self, word: str) -> int:
-        """Count the chunks that hold the word as written (folded)."""
         with self._lock:
             return len(self._terms.column("code", (word,)).rows)
 
     def adjacent(self, text: str) -> int:
-        """Count the chunks in whose text words stand one after the other, endings aside."""
         with self._lock:
             return len(self._terms.form("body", text).rows)
 

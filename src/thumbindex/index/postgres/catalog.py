@@ -169,28 +169,23 @@ class PostgresCatalog:
         self.lost: frozenset[ChunkId] = frozenset()  # none: a question sees one moment
 
     def __len__(self) -> int:
-        """Count the chunks."""
         return self._view.state.chunks
 
     @property
     def languages(self) -> Mapping[str, int]:
-        """How many documents are in each language."""
         found: Mapping[str, int] = self._view.state.facts["languages"]
         return found
 
     def at(self, path: str) -> DocumentId | None:
-        """Return the document at a path."""
         rows = self._view.fetch(
             "SELECT place FROM documents WHERE folder = %s AND path = %s", stored(path)
         )
         return DocumentId(rows[0][0]) if rows else None
 
     def every_path(self) -> Iterator[tuple[DocumentId, str]]:
-        """Yield the id and the path of every document."""
         return ((DocumentId(place), path) for place, path in self._pages("path", LISTED_AT_ONCE))
 
     def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
-        """Yield every document with its id."""
         return self._listed(LISTED_AT_ONCE)
 
     def _listed(
@@ -216,16 +211,13 @@ class PostgresCatalog:
             place = rows[-1][0]
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
-        """Return the document that a chunk is part of."""
         return place_of(chunk)
 
     def chunk_ids(self, document: DocumentId) -> range:
-        """Return the ids of a document's chunks."""
         first = document << ORDINAL_BITS
         return range(first, first + placed_of(self._view, document).chunks)
 
     def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
-        """Return the documents next to one by their paths."""
         sql = (
             "SELECT place FROM documents WHERE folder = %s AND place {} %s ORDER BY place {} "
             "LIMIT %s"
@@ -261,7 +253,6 @@ class PostgresCatalog:
         return {n: self._read[n] for n in ids if n in self._read}
 
     def headings(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[str, ...]]:
-        """Load the title and the headings above each chunk; of what is gone nothing is told."""
         found = {n: self._read[n].heading_path for n in ids if n in self._read}
         if lacking := [n for n in dict.fromkeys(ids) if n not in found]:
             rows = self._view.fetch(
@@ -276,7 +267,6 @@ class PostgresCatalog:
         return {n: found[n] for n in ids if n in found}
 
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
-        """Load the parent of each chunk, each once; those that are gone are missing."""
         if not ids:
             return {}
         sql = (
@@ -294,7 +284,6 @@ class PostgresCatalog:
         return {n: found[n] for n in ids if n in found}
 
     def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
-        """Say where chunks stand."""
         found = self.chunks(ids)
         known = self._view.by_place(map(place_of, found))
         places = []
@@ -307,17 +296,14 @@ class PostgresCatalog:
     # -------------------------------------------------------------- which chunks
 
     def everything(self) -> RowSelection:
-        """Return all chunks."""
         return RowSelection(self._view, NO_ROWS, True)
 
     def only(self, chunks: Sequence[ChunkId]) -> RowSelection:
-        """Return some chunks as a selection."""
         return RowSelection(
             self._view, as_rows(row for row in self._view.rows_of(chunks).tolist() if row >= 0)
         )
 
     def select(self, filters: Filters) -> Selection | None:
-        """Return the chunks that filters let through; None when that is all of them."""
         if filters == Filters():
             return None
         return self._lately(("select", filters), lambda: self._selected(filters))
@@ -398,15 +384,11 @@ class PostgresCatalog:
         )
 
     def meeting(self, condition: Condition) -> Selection:
-        """Return the chunks of the documents that meet a condition."""
         return self._lately(
             (condition.field, condition.value), lambda: self._chunks_of(_asked(condition))
         )
 
     def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
-        """Tell whether a document meets a condition that is none of the hidden ones, with chunks or
-        without.
-        """
         asked, left_out = (
             _asked(condition),
             [stored(path) for folder, path in hidden if folder == self._folder],
@@ -421,7 +403,6 @@ class PostgresCatalog:
         )
 
     def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
-        """Return every so manieth chunk of a selection."""
         chosen = self.everything() if within is None else selection_of(within)
         sample = self._view.state.facts["sample"]
         if (step, start) == (sample["step"], 0) and self._is_sampled(chosen, sample["but_repeats"]):
@@ -488,7 +469,6 @@ class PostgresCatalog:
     # -------------------------------------------------------------- names
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
-        """Return the tags, or the directories and paths, that are most like a value."""
         if field == "title":
             return ()
         return nearest(
@@ -509,7 +489,6 @@ class PostgresCatalog:
         return by_form("path", place_names([path for _, path in self.every_path()]))
 
     def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
-        """Yield the documents that a name which comes near was taken from."""
         asked = _Asked("path = %s", (stored(name),))
         if field == "tag":
             asked = _Asked("tags @> ARRAY[%s]::text[]", (looked_up(fold_line(name)),))
@@ -521,7 +500,6 @@ class PostgresCatalog:
         )
 
     def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
-        """Return the documents with a name of these letters."""
         sql = (
             "SELECT place, names, lengths FROM documents WHERE folder = %s AND names @> "
             "ARRAY[%s]::text[] ORDER BY place"
@@ -535,7 +513,6 @@ class PostgresCatalog:
         return documents
 
     def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
-        """Return the abbreviations with one of these forms, and how many documents define each."""
         sql = (
             "SELECT short, long, count(*) FROM abbreviations WHERE folder = %s AND (short = "
             "ANY(%s) OR key = ANY(%s)) GROUP BY short, long"
@@ -552,7 +529,6 @@ class PostgresCatalog:
 
     @property
     def days(self) -> Days:
-        """Between which days the documents lie."""
         first, written = (self._view.state.facts[key] for key in ("first_day", "written_day"))
         return Days(
             date.fromisoformat(first) if first else None,
@@ -560,7 +536,6 @@ class PostgresCatalog:
         )
 
     def newest_day(self, last: date | None) -> date | None:
-        """Return the latest day of a document, not later than `last`."""
         sql = "SELECT max(day) FROM documents WHERE folder = %s AND day <= %s"
         found: date | None = once(
             self._view,
@@ -570,9 +545,6 @@ class PostgresCatalog:
         return found
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
-        """Return the first chunk in a selection of each of its newest documents, and how many
-        documents it has.
-        """
         chosen = self.everything() if within is None else selection_of(within)
         which, rows = self._documents_of(chosen)
         ordered = (
@@ -587,7 +559,6 @@ class PostgresCatalog:
         ], count
 
     def undated(self, within: Selection | None) -> int:
-        """Count the documents of a selection of which no day is known."""
         which, rows = self._documents_of(
             self.everything() if within is None else selection_of(within)
         )
@@ -627,7 +598,6 @@ class PostgresLinkGraph:
         self._view, self._documents = view, PublishedDocuments(view)
 
     def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        """Return the documents that this one links to."""
         sql = (
             "SELECT DISTINCT d.id, d.place, d.chunks FROM links l JOIN documents d ON d.folder = "
             "l.folder AND d.path = l.resolved"
@@ -636,7 +606,6 @@ class PostgresLinkGraph:
         return self._found(sql, placed_of(self._view, document).row)
 
     def linking(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        """Return the documents that link to this one."""
         sql = (
             "SELECT DISTINCT d.id, d.place, d.chunks FROM links l JOIN documents d ON d.folder = "
             "l.folder AND d.id = l.document"

@@ -28,14 +28,10 @@ class PostgresDuplicates(Duplicates):
         self._groups: dict[ChunkId, Sequence[ChunkId]] = {}
 
     def repeated(self) -> Selection | None:
-        """Return the chunks that repeat another one of their document; None where there are
-        none.
-        """
         rows = repeated_rows(self._view)
         return RowSelection(self._view, rows) if len(rows) else None
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
-        """Return how much chunks matter in their documents, boosts included."""
         self._asked.update(dict.fromkeys(chunks))
         rows = self._view.rows_of(chunks).tolist()
         found: dict[int, float] = dict(
@@ -46,9 +42,6 @@ class PostgresDuplicates(Duplicates):
         return np.array([found[row] for row in rows], dtype=np.float64)
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
-        """Return the chunks that say what this one says: fellow repeats of its document, and copies
-        in others.
-        """
         if chunk not in self._groups:
             self._groups.update(
                 self._grouped(
@@ -111,7 +104,6 @@ class PostgresDuplicates(Duplicates):
         return [(cluster, row) for cluster, row in self._view.fetch(sql, list(rows))]
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
-        """Return what the owner decided of two chunks' texts, if anything."""
         decided: Mapping[tuple[str, str], Verdict] = once(self._view, "decisions", self._decisions)
         if not decided:
             return None

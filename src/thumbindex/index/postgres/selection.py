@@ -120,11 +120,9 @@ class RowSelection(Selection):
         self.view, self.rows, self.but = view, rows, but
 
     def __len__(self) -> int:
-        """Count the chunks."""
         return self.view.state.chunks - len(self.rows) if self.but else len(self.rows)
 
     def among(self, chunks: Sequence[ChunkId]) -> Mask:
-        """Tell which of these chunks it has."""
         if not len(self.rows):
             return np.full(len(chunks), self.but, dtype=np.bool_)
         rows = self.view.rows_of(chunks)
@@ -132,7 +130,6 @@ class RowSelection(Selection):
         return found
 
     def first(self, most: int) -> Sequence[ChunkId]:
-        """Return the first chunks, ascending, at most so many."""
         if self.but:
             return self._first_but(most)
         return [ChunkId(n) for n in np.sort(self.owners.ids)[: max(most, 0)].tolist()]
@@ -175,7 +172,6 @@ class RowSelection(Selection):
         return found
 
     def of_documents(self) -> RowSelection:
-        """Return all chunks of each document of which it has one."""
         found = self.owners
         meant = (
             found.counts == found.sizes
@@ -185,7 +181,6 @@ class RowSelection(Selection):
         return self._made(rows_of_documents(found.documents[meant], found.sizes[meant]), self.but)
 
     def __and__(self, other: Selection) -> RowSelection:
-        """Return what both have."""
         yours = selection_of(other)
         if self.but and yours.but:
             return self._made(united(self.rows, yours.rows), True)
@@ -195,11 +190,9 @@ class RowSelection(Selection):
         return self._made(np.intersect1d(self.rows, yours.rows, assume_unique=True), False)
 
     def __or__(self, other: Selection) -> RowSelection:
-        """Return what either has."""
         return (self._rest() - other)._rest()
 
     def __sub__(self, other: Selection) -> RowSelection:
-        """Return what the other has not."""
         return self & selection_of(other)._rest()
 
     def _rest(self) -> RowSelection:

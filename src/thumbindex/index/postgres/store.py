@@ -161,7 +161,6 @@ class PublishedStore:
         return [(row, document, row - document - 1) for row, document in rows]
 
     def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
-        """Load chunks by row id; those that are gone are missing."""
         found = self._view.fetch(
             "SELECT id, headings, record FROM chunks WHERE folder = %s AND id = ANY(%s)", list(rows)
         )

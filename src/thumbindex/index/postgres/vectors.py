@@ -59,11 +59,9 @@ class PostgresVectorIndex:
         self._model = crc32(str(view.state.facts["fingerprint"]).encode()) << 52
 
     def __len__(self) -> int:
-        """Count the chunks that have a vector."""
         return int(self._view.state.facts["vectors"])
 
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
-        """Return the best `limit` chunks by cosine, ties by id."""
         chosen = RowSelection(self._view, NO_ROWS, True) if within is None else selection_of(within)
         if not len(self) or not len(chosen) or limit <= 0:
             return ()
@@ -152,12 +150,10 @@ class PostgresVectorIndex:
         return dict(zip(rows.tolist(), scores.tolist(), strict=True))
 
     def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
-        """Return the cosine of each chunk with a query; NaN for chunks that have no vector."""
         found: Cosines = inner_products(self.vectors(chunks), query)
         return found
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
-        """Return stored vectors; NaN rows for chunks that have none."""
         found = np.full((len(chunks), self._dimensions), np.nan, dtype=np.float32)
         rows = self._view.rows_of(chunks).tolist()
         halves = self._halves(sorted({row for row in rows if row >= 0}))

@@ -284,9 +284,6 @@ class PostgresKeywordIndex:
         )
 
     def holding(self, text: str, fields: Collection[str]) -> Selection:
-        """Return the chunks that hold all words of a text, themselves or by their document, in any
-        of the fields.
-        """
 
         def rows_by_word(columns: TermColumns) -> list[list[tuple[str, Rows]]]:
             return [
@@ -300,19 +297,14 @@ class PostgresKeywordIndex:
         return RowSelection(self._view, chunks)
 
     def holding_phrase(self, text: str) -> Selection:
-        """Return the chunks that hold a phrase in text or headings, or whose document does in its
-        title or alias.
-        """
         touched, found = self._asked(lambda columns: columns.phrase(text))
         return RowSelection(self._view, touched.chunks[touched.held(found.items())])
 
     def frequency(self, word: str) -> int:
-        """Count the chunks that hold the word as written (folded)."""
         pair = ("code", word)
         return len(self._postings(self._read({pair: False}))[pair].documents)
 
     def adjacent(self, text: str) -> int:
-        """Count the chunks in whose text words stand one after the other, endings aside."""
         return len(self._asked(lambda columns: columns.form("body", text))[1].rows)
 
     def words(self, lengths: range) -> Collection[str]:
