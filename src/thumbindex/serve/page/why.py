@@ -166,24 +166,15 @@ def _why_address(asked: Query, named: str) -> str:
 
 
 def _why(visit: Visit, asked: Query, named: str) -> Why | None:
-    """Ask for one note, by its path or as `FOLDER/PATH`; None for one that is private, gone or of
-    another folder: nobody is told which.
+    """Ask for one note; None for one that is private, gone or outside of all folders: nobody is
+    told which.
     """
-    folder, _, path = named.partition("/")
-    found = _why_in(visit.library, asked, named)
-    if found or not path or folder not in dict(visit.library.folders):
-        return found
-    return _why_in(visit.library.only([folder]), asked, path)
-
-
-def _why_in(library: Library, asked: Query, named: str) -> Why | None:
     try:
-        found = library.why(named, asked)
+        found = visit.library.why(named, asked)
     except UnknownPathError:
         return None
     except UnknownFolderError as error:
         raise NotThereError(str(error)) from error
-    # outside of all folders: what is there is nobody's business
     return found if found.folder else None
 
 
