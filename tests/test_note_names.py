@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,15 @@ def test_places_of_this_machine_mean_nothing_to_callers_on_others(
             said.add(str(refused.value).partition(".md")[0])
         assert len(said) == 1
         assert str(tmp_path) not in str(refused.value).replace(path.as_posix(), "")
+
+
+@pytest.mark.parametrize("typed", ["/a\0/b", "\0", "/" + "x/" * 2_000, "\udcff.md", ": "])
+def test_what_no_file_can_be_called_names_no_note(library: Library, typed: str) -> None:
+    for ask in (library.read, library.outline, library.related):
+        with pytest.raises(UnknownPathError):
+            ask(typed)
+    with suppress(UnknownPathError):
+        assert library.why(typed, "tea").fate == "not_indexed"
 
 
 def test_what_is_typed_so_far_finds_the_note_of_that_name_first(library: Library) -> None:

@@ -177,7 +177,7 @@ def places_of(
     """
     folder, _, rest = path.partition(": ")
     yield [(each, rest) for each in readers if rest and each.folder.name == folder]
-    if not is_near:
+    if not is_near or "\0" in path:
         return
     if not Path(path).is_absolute():
         yield [place for each in readers for place in _below_its_end(path, each)]
