@@ -13,7 +13,8 @@ from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.library import Library
 
 NOTES = {
-    "notes/tea.md": "---\naliases: [Chai]\n---\n# Tea\n\n## Brewing\n\nPour hot water.\n",
+    "notes/tea.md": "---\naliases: [Chai]\n---\n# Tea\n\n## Brewing\n\nPour hot water.\n\n"
+    "## Cold water\n\nWait for a day.\n",
     "notes/Ideas/tea.md": "# Cold tea\n\nMore tea.\n",
     "notes/Ideas/Müsli.md": "# Muesli\n\nOats.\n",
     "notes/alpha/plan.md": "# Plan A\n\nAlpha.\n",
@@ -61,6 +62,18 @@ def test_the_same_words_mean_the_same_note_everywhere(
         library.why(typed, "hot water").path,
         check.path,
     ] == [path] * 5
+
+
+@pytest.mark.parametrize("heading", ["Brewing", "brewing", "Tea > Brewing", "cold-water"])
+def test_the_same_words_mean_the_same_heading_everywhere(library: Library, heading: str) -> None:
+    (check,) = library.verify(f"It stands in [[notes/tea.md#{heading}]].").checks
+    lines = library.read(f"notes/tea.md#{heading}")
+    assert (check.state, check.start_line, check.end_line) == (
+        "there",
+        lines.start_line,
+        lines.end_line,
+    )
+    assert library.why(f"notes/tea.md#{heading}", "water").chunks == 1
 
 
 def test_several_notes_of_a_name_are_told_in_one_form_of_words(library: Library) -> None:

@@ -26,6 +26,9 @@ from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.library.names import (
     NAMESAKES,
     Found,
+    chains_of,
+    lines_under,
+    meant_headings,
     notes_called,
     sections_now,
     with_digests,
@@ -501,25 +504,17 @@ class _Note:
         """Return the lines under the heading that is cited, as a link may write it: the one that is
         nearest to the lines, of several.
         """
-        wanted, first = bare_name(cited.heading), cited.lines[0] if cited.lines else 0
-        if not wanted:
-            return None
+        first = cited.lines[0] if cited.lines else 0
         found = [
-            (line, self._last_line_under(n))
-            for n, (_, name, line) in enumerate(self.headings)
-            if bare_name(name) == wanted
+            lines_under(self.headings, n, self.total)
+            for n in meant_headings(cited.heading, chains_of(self.headings))
         ]
-        if not found and bare_name(self.found.document.title) == wanted:
+        title = bare_name(self.found.document.title)
+        if not found and title and title == bare_name(cited.heading):
             return (1, self.total)
         return min(
             found, key=lambda lines: max(lines[0] - first, first - lines[1], 0), default=None
         )
-
-    def _last_line_under(self, n: int) -> int:
-        """Return the last line of the part under the nth heading."""
-        level = self.headings[n][0]
-        following = (line for depth, _, line in self.headings[n + 1 :] if depth <= level)
-        return next(following, self.total + 1) - 1
 
     def with_heading(self, cited: Cited) -> Cited:
         """Return a citation whose heading goes on with words of the text with that alone: the

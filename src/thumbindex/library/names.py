@@ -28,6 +28,7 @@ from thumbindex.ports import Snapshot
 from thumbindex.query.names import documents_named
 from thumbindex.text import (
     Address,
+    bare_name,
     fold_line,
     one_line,
     read_address,
@@ -312,6 +313,57 @@ def with_digests(
                     for each in sections_now(found)
                     if text_digest(each.text) in digests
                 )
+
+
+# ------------------------------------------------------------------ one heading
+
+Headings = Sequence[tuple[int, str, int]]
+"""Level, text and line of each heading of a note, in order."""
+
+
+def meant_headings(written: str, chains: Sequence[Sequence[str]]) -> list[int]:
+    """Return which of some headings a text means, each of them given behind those above it.
+
+    It may be written below others, as in `Above > Heading`, behind the note's title, and as an
+    anchor writes it, without its signs (`set-up`).
+    """
+    wanted = one_line(written).lstrip("#").strip()
+    for form in (str.casefold, bare_name):
+        folded = [[form(one_line(name)) for name in chain] for chain in chains]
+        for parts in ([wanted], *(wanted.split(mark) for mark in (BELOW, "#") if mark in wanted)):
+            *higher, own = (form(part.strip()) for part in parts)
+            meant = [
+                n
+                for n, (*above, name) in enumerate(folded)
+                if own
+                and name == own
+                and (_in_order(higher, above) or _in_order(higher[1:], above))
+            ]
+            if meant:
+                return meant
+    return []
+
+
+def _in_order(some: Sequence[str], every: Sequence[str]) -> bool:
+    """Tell whether some names are among all of them, in this order."""
+    rest = iter(every)
+    return all(each in rest for each in some)
+
+
+def chains_of(headings: Headings) -> list[list[str]]:
+    """Return each heading behind those above it, the highest first."""
+    found, open_ones = list[list[str]](), list[tuple[int, str]]()
+    for level, name, _ in headings:
+        open_ones = [*(each for each in open_ones if each[0] < level), (level, name)]
+        found.append([name for _, name in open_ones])
+    return found
+
+
+def lines_under(headings: Headings, n: int, total: int) -> tuple[int, int]:
+    """Return the lines from the nth heading to the next one that is not below it."""
+    level, _, line = headings[n]
+    following = (other for depth, _, other in headings[n + 1 :] if depth <= level)
+    return line, next(following, total + 1) - 1
 
 
 # ------------------------------------------------------------------ several notes

@@ -19,7 +19,7 @@ from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, newest_first, passes
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.library.folders import Folder
-from thumbindex.library.names import BELOW, Found
+from thumbindex.library.names import Found, chains_of, lines_under, meant_headings
 from thumbindex.library.reader import Reader
 from thumbindex.library.shown import (
     NAMES_TOLD,
@@ -49,7 +49,6 @@ from thumbindex.model import (
 )
 from thumbindex.ports import Snapshot, Vector
 from thumbindex.query.filters import unmet_arguments
-from thumbindex.text import bare_name, one_line
 
 _SAMPLE = 4_000
 """Characters of a passage that tell how many bytes of its note a token stands for."""
@@ -359,29 +358,10 @@ def mean_vector(snapshot: Snapshot, document: DocumentId) -> Vector | None:
 
 
 def _lines_under(heading: str, path: str, text: str, total: int) -> tuple[int, int]:
-    """Return the lines from a heading to the next one that is not below it.
-
-    It may stand below others, as in `Above > Heading`, and as an anchor writes it, without its
-    signs (`set-up`).
-    """
+    """Return the lines under the first heading that is meant. Raises UsageError for none."""
     headings = headings_of(path, text)
-    above = _headings_above(headings)
-    wanted = one_line(heading).lstrip("#").strip()
-    for form in (str.casefold, bare_name):
-        for parts in ([wanted], *(wanted.split(mark) for mark in (BELOW, "#") if mark in wanted)):
-            *higher, own = (form(part.strip()) for part in parts)
-            for n, (level, name, line) in enumerate(headings):
-                # The first part may be the note's title, which need not be a heading of it.
-                if (
-                    form(one_line(name)) == own
-                    and own
-                    and (_is_below(higher, above[n], form) or _is_below(higher[1:], above[n], form))
-                ):
-                    end = next(
-                        (other - 1 for depth, _, other in headings[n + 1 :] if depth <= level),
-                        total,
-                    )
-                    return line, end
+    if meant := meant_headings(heading, chains_of(headings)):
+        return lines_under(headings, meant[0], total)
     close = get_close_matches(heading, [name for _, name, _ in headings], n=3, cutoff=0.4)
     hint = (
         f" Nearest: {', '.join(close)}."
@@ -389,19 +369,3 @@ def _lines_under(heading: str, path: str, text: str, total: int) -> tuple[int, i
         else f" `outline` with path {path!r} lists its headings."
     )
     raise UsageError(f"{path} has no heading {heading!r}.{hint}")
-
-
-def _headings_above(headings: Sequence[tuple[int, str, int]]) -> list[list[str]]:
-    """Return the headings above each heading, the highest first."""
-    found, open_ones = list[list[str]](), list[tuple[int, str]]()
-    for level, name, _ in headings:
-        open_ones = [each for each in open_ones if each[0] < level]
-        found.append([name for _, name in open_ones])
-        open_ones.append((level, name))
-    return found
-
-
-def _is_below(higher: Sequence[str], above: Sequence[str], form: Callable[[str], str]) -> bool:
-    """Tell whether some headings stand above a heading, in this order."""
-    rest = iter([form(one_line(each)) for each in above])
-    return all(part in rest for part in higher)

@@ -17,7 +17,7 @@ from thumbindex.corpus.walk import find_changes, state_of, why_left_out
 from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.library.answering import tools_over, without_folder, without_hidden
 from thumbindex.library.indexing import is_private_now
-from thumbindex.library.names import BELOW, Found, find_note, note_at, places_of
+from thumbindex.library.names import Found, find_note, meant_headings, note_at, places_of
 from thumbindex.library.reader import Reader
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, Why
 from thumbindex.ports import DOCUMENT_BITS, Embedder, Reranker
@@ -193,14 +193,14 @@ def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> lis
     ids = [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(document)]
     if heading is None:
         return ids
-    chunks, wanted = tools.snapshot.catalog.chunks(ids), heading.lstrip("#").strip().casefold()
-    forms = (wanted, wanted.rpartition(BELOW)[2])  # it may be written below others
-    above = {n: [name.casefold() for name in chunk.heading_path] for n, chunk in chunks.items()}
-    found: list[ChunkId] = []
-    for form in forms:
-        found = [n for n in ids if form in above.get(n, ())]
-        if found:
-            break
+    chunks = tools.snapshot.catalog.chunks(ids)
+    chains = {
+        n: {chunk.heading_path[: depth + 1] for depth in range(len(chunk.heading_path))}
+        for n, chunk in chunks.items()
+    }
+    every = sorted(set().union(*chains.values()))
+    meant = {every[n] for n in meant_headings(heading, every)}
+    found = [n for n in ids if meant & chains.get(n, set())]
     if not found:
         headings = list(
             dict.fromkeys(name for chunk in chunks.values() for name in chunk.heading_path)
