@@ -34,7 +34,7 @@ def main() -> None:
     compute_on_one_thread()
     if not stays:  # a server opens its indexes before
         collect_as_usual()
-    app()
+    app(prog_name="thumbindex")
 
 
 if __name__ == "__main__":

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -32,7 +30,6 @@ from thumbindex.serve.as_json import (
 )
 from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
-from thumbindex.serve.completion import completion
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.engine import engine
 from thumbindex.serve.evaluation import evaluate_queries
@@ -75,7 +72,7 @@ from thumbindex.serve.terminal import (
     print_status,
     print_why,
 )
-from thumbindex.serve.usage import PROGRAM, Command, Program, shown_examples
+from thumbindex.serve.usage import PROGRAM, Program, shown_examples
 from thumbindex.serve.wording import CHECK_GLOB, unmatched_glob
 
 if TYPE_CHECKING:
@@ -100,8 +97,9 @@ def token(
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Make a token for a client of `serve --http` and print it, this once: the file keeps its hash
-    alone.
+    """Make a token for a client of `serve --http`.
+
+    It is printed this once: the file keeps its hash alone.
     """
     configured = opening.load().serve.http.token_file
     path = (token_file or (Path(configured) if configured else default_token_file())).expanduser()
@@ -147,7 +145,10 @@ def why_note(
     until: UntilOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Tell why a note is, or is not, among the answers to a question; indexes nothing."""
+    """Tell why a note does or does not answer a question.
+
+    Indexes nothing.
+    """
     asked = Query.of(
         " ".join(words),
         also=also,
@@ -279,29 +280,7 @@ def _warn_of_globs(unmatched: tuple[str, ...]) -> None:
         say_error(f"{unmatched_glob(glob)}. {CHECK_GLOB}", color="yellow")
 
 
-class QueryCommand(Command):
-    """Says how a word behind a dash is typed, which a command line takes for an option."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the options and the words of a query."""
-        known = {name for each in self.params for name in each.opts}.union(ctx.help_option_names)
-        takes_value = {
-            name for each in self.params if not getattr(each, "is_flag", True) for name in each.opts
-        }
-        given = args[: args.index("--")] if "--" in args else args
-        loose = [each for before, each in pairwise(["", *given]) if before not in takes_value]
-        if unknown := next(
-            (each for each in loose if re.fullmatch(r"-\w[\w-]*", each) and each not in known), None
-        ):
-            ctx.fail(
-                f"No such option: {unknown}. To leave out notes with a word, quote the query: "
-                f"`thumbindex query 'tea {unknown}'`."
-            )
-        return super().parse_args(ctx, args)
-
-
 @app.command(
-    cls=QueryCommand,
     examples=(
         'query "how do I sync two devices?" --folder notes',
         'query "pancakes tag:recipe -sugar" --limit 3',
@@ -350,8 +329,9 @@ def query(
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Find the passages that answer a question: where each stands, as path:line, and the lines that
-    match.
+    """Find the passages that answer a question.
+
+    Shows where each stands, as path:line, and the lines that match.
     """
     asked = Query.of(
         " ".join(words),
@@ -409,7 +389,7 @@ def list_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List notes by tag, path and date, the newest first, without a question."""
+    """List notes by tag, path and date, the newest first."""
     filters = Filters.of(tag=tag, path=path, since=since, until=until)
     with open_for(ctx, opening) as library:
         found = up_to_date(library, partial(library.listing, filters))
@@ -467,7 +447,10 @@ def status(
     opening: Opening,
     as_json: JsonOption = False,
 ) -> int:
-    """List the indexes, their size, model and state: those of --folder, else all of them."""
+    """List the indexes, their size, model and state.
+
+    Those of --folder, else all of them.
+    """
     if opening.index and not opening.database and not opening.index.expanduser().is_dir():
         raise UsageError(
             f"There is no index directory {opening.index}: check the path, or make one with "
@@ -499,7 +482,10 @@ def forget(
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Delete the index of a folder, which may be gone itself; the folder is never touched."""
+    """Delete the index of a folder, never the folder.
+
+    The folder itself may be gone.
+    """
     with _to_forget(ctx, opening) as library:
         if not opening.folder and not yes:
             roots = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in library.folders)
@@ -554,7 +540,6 @@ app.command(
     ),
 )(evaluate_queries)
 app.command("token", examples=("token alice", "token alice --token-file team.tokens"))(token)
-app.command("completion", examples=("completion bash", "completion fish"))(completion)
 
 
 def _to_forget(ctx: typer.Context, opening: Opening) -> Library:

@@ -182,8 +182,9 @@ def decide_cluster(
     ] = "",
     as_json: JsonOption = False,
 ) -> int:
-    """Decide that a cluster's texts are the same, or stay apart; it holds until one of the texts
-    changes.
+    """Decide that a cluster's texts are the same, or not.
+
+    It holds until one of the texts changes.
     """
     if verdict not in ("same", "apart"):
         raise UsageError(f"{verdict!r} is no decision: say `same` or `apart`.")
@@ -219,8 +220,9 @@ def export_decisions(
         typer.Argument(metavar="FILE", help="Written anew; without it, standard output."),
     ] = None,
 ) -> int:
-    """Write all decisions as JSON: texts are known by their digests, so that it fits any index of
-    the same notes.
+    """Write all decisions as JSON.
+
+    Texts are known by their digests, so that it fits any index of the same notes.
     """
     with open_for(ctx, opening) as library:
         exported = library.decisions().exported()
@@ -240,7 +242,10 @@ def import_decisions(
     opening: Opening,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` wrote.")],
 ) -> int:
-    """Take in decisions that were exported, over those about the same texts."""
+    """Take in exported decisions.
+
+    They replace those about the same texts.
+    """
     try:
         exported = json.loads(_read(file))
     except ValueError as error:
@@ -261,8 +266,9 @@ def review(
     ctx: typer.Context,
     opening: Opening,
 ) -> int:
-    """Go through what is not decided, one key a decision: s same, a apart, k keep for later, q
-    quit.
+    """Go through what is not decided, a key for each.
+
+    s same, a apart, k keep for later, q quit.
     """
     with open_for(ctx, opening) as library:
         _bring_up_to_date(library)
@@ -292,8 +298,9 @@ def judge_pairs(
         ),
     ] = None,
 ) -> int:
-    """Decide pairs of texts from a file, by the same rules: {"id", "merge", "zone", "rule"} a
-    line.
+    """Decide pairs of texts from a file by the same rules.
+
+    Prints {"id", "merge", "zone", "rule"} a line.
     """
     if out is not None and out.resolve() == pairs.resolve():
         raise UsageError(

@@ -34,10 +34,7 @@ RETRY_SECONDS = 5.0
 TIDY_SECONDS = 60.0
 """Between two looks for what nobody reads any more, and for folders that have grown."""
 
-engine = Program(
-    help="Publish folders to a PostgreSQL database, from which any number of servers answer, and "
-    "look after it."
-)
+engine = Program(help="Publish folders to a PostgreSQL database.")
 
 
 def database_of(opening: Opening) -> str:
@@ -58,8 +55,9 @@ def migrate(
     opening: Opening,
     as_json: JsonOption = False,
 ) -> int:
-    """Make the tables in a database, anew where they are of an earlier version: builders publish
-    again what was there.
+    """Make the tables in a database.
+
+    Those of an earlier version are made anew: builders publish again what was there.
     """
     url = database_of(opening)
     # Imported here, as in each of these commands: no other needs the extra.
@@ -97,8 +95,9 @@ def publish(
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Index folders on this machine and publish what has changed: servers see all of a generation,
-    or the one before.
+    """Index folders here and publish what has changed.
+
+    Servers see all of a generation, or the one before.
     """
     url, here = database_of(opening), replace(opening, engine=None)
     if not (opening.folder or opening.load().folders):
@@ -223,8 +222,9 @@ class Builder:
 @reported
 @takes_opening_or_engine
 def folders(ctx: typer.Context, opening: Opening, as_json: JsonOption = False) -> int:
-    """List what is published: each folder's generation, size, and when a builder last said that
-    this is what there is.
+    """List what is published.
+
+    Shows each folder's generation, size, and when a builder last confirmed it.
     """
     url = database_of(opening)
     from thumbindex.library.engine import Engine, published_folders
@@ -263,8 +263,9 @@ def forget(
     ],
     as_json: JsonOption = False,
 ) -> int:
-    """Delete what is published of a folder; its notes and its index on the builder's machine
-    stay.
+    """Delete what is published of a folder.
+
+    Its notes and its index on the builder's machine stay.
     """
     url = database_of(opening)
     from thumbindex.library.engine import forget_folder

@@ -83,7 +83,10 @@ def evaluate_queries(
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Ask labeled queries and measure the answers: quality, latency and tokens."""
+    """Measure the answers to labeled queries.
+
+    Prints quality, latency and tokens.
+    """
     check_source(queries or (), from_links, keep)
     sets = _load_sets(queries or ())
     earlier = read_baseline(baseline) if baseline else None

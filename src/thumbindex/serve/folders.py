@@ -63,7 +63,10 @@ def add(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Give a folder a name: commands and servers take it when they are given no --folder."""
+    """Give a folder a name.
+
+    Commands and servers take it when they are given no --folder.
+    """
     path, present, root = _file(config), Opening(config=config).load(), real_folder(directory)
     if not root.is_dir():
         raise UsageError(f"{directory}: there is no folder {root}: check the path.")
@@ -136,8 +139,9 @@ def folders(
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the folders that have a name: where each is, what it is about, and how far its index
-    is.
+    """List the folders that have a name.
+
+    Shows where each is, what it is about, and how far its index is.
     """
     opening = Opening(index=index, config=config)
     present = opening.load()
@@ -167,7 +171,7 @@ def remove(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Take a folder's name out of the configuration; notes and index stay."""
+    """Remove a folder's name; notes and index stay."""
     present = Opening(config=config).load()
     path, roots = _file(config), configured_roots(present)
     found = (

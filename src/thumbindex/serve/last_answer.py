@@ -131,8 +131,9 @@ def open_result(
         bool, typer.Option("--print", help="Print what would be opened: path:line, or an address.")
     ] = False,
 ) -> int:
-    """Open a result of your last `query` at its line; a query with --json is not remembered, of one
-    with --files its Nth path is.
+    """Open a result of your last `query` at its line.
+
+    A query with --json is not remembered; of one with --files the Nth path is opened.
     """
     path, line = _open_place(ctx, number)
     set_editor = _editor(environment())

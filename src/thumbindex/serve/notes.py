@@ -98,7 +98,10 @@ def read(
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Print notes, or parts of them; changed notes are indexed first, words only."""
+    """Print notes, or parts of them.
+
+    Changed notes are indexed first, words only.
+    """
     asked = read_lines(lines) if lines is not None else None
     if len(paths) > 1 and (heading is not None or lines is not None):
         raise UsageError(
@@ -170,8 +173,9 @@ def outline(
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the headings of a note, or the notes of a directory; changed notes are indexed first,
-    words only.
+    """List the headings of a note, or the notes of a directory.
+
+    Changed notes are indexed first, words only.
     """
     if path is not None and "*" in path:
         raise UsageError(
@@ -198,8 +202,9 @@ def related(
     ] = _RELATED,
     as_json: JsonOption = False,
 ) -> int:
-    """List the links of a note, its backlinks, and the notes most similar to it; changed notes are
-    indexed first, words only.
+    """List a note's links, backlinks and similar notes.
+
+    Changed notes are indexed first, words only.
     """
     read_limit(limit)
     with open_for(ctx, opening) as library:
@@ -241,7 +246,9 @@ def verify(
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Check the citations in a text: there as quoted, moved, changed, gone, or never there.
+    """Check the citations in a text.
+
+    Each is there as quoted, moved, changed, gone, or was never there.
 
     Exit code 1 where one of the last three is found.
     """
@@ -311,7 +318,9 @@ def broken(
     path: GlobOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the links that lead to no note; exit code 1 where there is none.
+    """List the links that lead to no note.
+
+    The exit code is 1 if there is none.
 
     Changed notes are indexed first, words only.
     """
@@ -347,8 +356,9 @@ def orphans(
     path: GlobOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the notes that no other note links to, the newest first; exit code 1 where there is
-    none.
+    """List the notes that no other note links to.
+
+    The newest come first. The exit code is 1 if there is none.
 
     Changed notes are indexed first, words only.
     """
@@ -374,8 +384,9 @@ def unlinked(
     ] = 20,
     as_json: JsonOption = False,
 ) -> int:
-    """List the pairs of notes that are near by meaning and not linked, the nearest first; exit code
-    1 where there is none.
+    """List pairs of notes near by meaning and not linked.
+
+    The nearest come first. The exit code is 1 if there is none.
 
     Changed notes are indexed first, with their vectors.
     """

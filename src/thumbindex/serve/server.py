@@ -63,8 +63,9 @@ def serve(
         ),
     ] = False,
 ) -> int:
-    """Serve MCP over standard input and output, for a client that starts this command; with --http
-    for several clients.
+    """Serve MCP to a client that starts this command.
+
+    It speaks over standard input and output; with --http it serves several clients.
     """
     given = {
         "host": host,
@@ -105,8 +106,9 @@ def page(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> int:
-    """Show the notes as a page in the browser, on this machine alone: ask, read, review copies,
-    judge answers.
+    """Show the notes as a page in the browser.
+
+    On this machine alone: ask, read, review copies, judge answers.
     """
     # Imported here: help waits for nothing of it.
     from thumbindex.serve.http.app import serve_page

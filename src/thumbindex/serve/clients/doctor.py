@@ -314,8 +314,9 @@ def doctor(
     opening: Opening,
     as_json: JsonOption = False,
 ) -> int:
-    """Check the installation, the folders (those of --folder, else the configured ones, else those
-    that clients name) and the clients.
+    """Check the installation, the folders and the clients.
+
+    The folders are those of --folder, else the configured ones, else those that clients name.
 
     With --engine, check a database that folders are published to, and nothing else.
     """

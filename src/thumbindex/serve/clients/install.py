@@ -227,8 +227,9 @@ def install(
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Have an MCP client start the server for --folder (without it: the configured folders, else
-    the current one).
+    """Set up an MCP client to start the server.
+
+    Without --folder it serves the configured folders, else the current one.
 
     Without CLIENT, list those that are found on this machine; with --project, it is Claude Code.
     """
