@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+LEAST_BUDGET = 500
+"""Tokens of the smallest answer that says something useful."""
+
 LONGEST_QUERY = 10_000
 """Characters: longer texts are documents, not questions."""
 
@@ -541,10 +544,10 @@ class ServeSettings:
     max_tokens: int = setting(
         2000,
         "budget of an answer's text, and of its structured content, in tokens of all-MiniLM-L6-v2",
-        least=100,
+        least=LEAST_BUDGET,
     )
     read_tokens: int = setting(
-        6000, "budget of `read` and `outline`, in the same tokens", least=100
+        6000, "budget of `read` and `outline`, in the same tokens", least=LEAST_BUDGET
     )
     links: str = setting(
         "none",

@@ -92,7 +92,7 @@ def tool_arguments(random: Random, library: Library) -> None:
         ("query", "query", "read", "outline", "related", "status", hostile_text(random, 2))
     )
     try:
-        budget = random.choice((100, 200, 400, 2000))
+        budget = random.choice((500, 700, 1000, 2000))
         arguments = check_arguments(tool, hostile_arguments(random)) | (
             {"wait_fresh": 0, "max_tokens": budget} if tool == "query" else {}
         )

@@ -176,7 +176,7 @@ async def test_outline_lists_notes_by_tag_date_and_glob_newest_first(server: Ser
     assert "No note has the tag #giude: nearest is #guide." in text
 
 
-@pytest.mark.parametrize("tokens", [100, 250])
+@pytest.mark.parametrize("tokens", [500, 700])
 @pytest.mark.parametrize("explain", [False, True])
 async def test_no_answer_is_longer_than_its_budget(
     server: Server, library: Library, tokens: int, explain: bool

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from thumbindex.corpus.parse import parse_document
 from thumbindex.model import Passage
 from thumbindex.serve.best_lines import matched_lines
-from thumbindex.serve.budget import Shown, dump, fit_passages, passage_id, room_for
+from thumbindex.serve.budget import Shown, dump, fit_passages, passage_id
 from thumbindex.settings import CorpusSettings
 
 
@@ -43,18 +43,18 @@ def as_payload(each: Shown) -> dict[str, Any]:
     return {"citation": each.passage.citation, "id": each.id, "text": each.passage.text}
 
 
+def cost(each: Shown) -> int:
+    return 1 + max(len(as_text(each)), len(dump(as_payload(each))))
+
+
 def fit(passages: list[Passage], characters: int, held: Sequence[str] = ()) -> tuple[Shown, ...]:
     """Fit passages, by characters: one is a token here."""
-    return fit_passages(
-        passages, room_for(passages, characters, (as_text, as_payload), len, held), len, held
-    )
+    return fit_passages(passages, characters, cost, len, held)
 
 
 def cut(whole: Passage, characters: int) -> Passage:
     """Return a passage with as much of its text as fits."""
-    (shown,) = fit_passages(
-        [whole], room_for([whole], characters, (lambda each: "", lambda each: {}), len), len
-    )
+    (shown,) = fit_passages([whole], characters, lambda each: 0, len)
     return shown.passage
 
 
@@ -75,7 +75,7 @@ def test_what_the_caller_holds_comes_as_a_pointer() -> None:
     whole = passage(40, match=(20, 20))
     (first,) = fit([whole], 5000)
     (again,) = fit([whole], 5000, [first.id])
-    assert (first.is_held, again.is_held, again.passage.text) == (False, True, "")
+    assert (first.form, again.form, again.passage.text) == ("text", "held", "")
 
 
 def test_an_id_follows_its_text_to_other_lines_and_does_not_outlive_a_change() -> None:
@@ -92,7 +92,7 @@ def test_of_a_match_that_does_not_fit_the_beginning_is_shown() -> None:
     assert (shown.passage.start_line, shown.passage.end_line) == (20, 20)
     assert shown.passage.text.startswith("line 20 ")
     assert shown.passage.text.endswith(".…")
-    assert fit([passage(40, width=2000, match=(20, 20))], 400, [shown.id])[0].is_held is False
+    assert fit([passage(40, width=2000, match=(20, 20))], 400, [shown.id])[0].form == "text"
 
 
 def test_of_a_match_that_does_not_fit_the_lines_with_the_query_s_words_are_shown() -> None:

@@ -1,5 +1,7 @@
-"""Fit passages into a token budget: the best lines of each first, then whole matches, then as many
-lines around them as there is room for.
+"""Fit an answer into a token budget.
+
+Passages come in rank order until the budget ends: whole, as their best lines, or as a citation
+alone. Rows and parts come in their order until it ends.
 """
 
 from __future__ import annotations
@@ -7,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from thumbindex.model import Passage
 from thumbindex.serve.best_lines import (
+    ELLIPSIS,
     ShownLines,
     best_lines,
     is_complete,
@@ -19,151 +22,109 @@ from thumbindex.serve.best_lines import (
 )
 from thumbindex.text import text_digest
 
-LEAST_TOKENS = 50
-"""Of each match, as far as it has so many, before a better one is shown whole: fewer say too
-little, where there is room for more.
-"""
+_LEAST_TEXT = 40
+"""Tokens of a passage's text: with less room than that comes its citation alone."""
 
-MOST_TOKEN_CHARACTERS = 6
-"""A token stands for no more of them (`encode.embed`), so that of a text without line ends no more
-than this is ever looked at.
-"""
+_TOKEN_CHARACTERS = 6
+"""Characters that a token stands for at most (`encode.embed`)."""
 
 _COUNTED = 4_000
-"""Characters of a section that are counted to say what the rest of it costs: beyond that it is
-estimated.
-"""
+"""Characters of a text that are counted; the rest is estimated from them."""
 
 Size = Callable[[str], int]
+"""Counts the tokens of a text."""
+
+Row = TypeVar("Row")
+
+
+Form = Literal["text", "citation", "held"]
+"""With its text, as a citation alone, or as a pointer to what the caller has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A passage as an answer shows it: whole, cut to some lines of its text, or as a pointer to
-    what the caller holds.
-    """
+    """A passage as an answer shows it: `passage` has the text that is shown, and its lines."""
 
     passage: Passage
     id: str
     section: tuple[int, int]  # first and last line of the whole
     left_out: int = 0  # tokens of it that are not shown
-    is_held: bool = False
+    form: Form = "text"
 
     @property
     def digest(self) -> str:
-        """The digest of the whole text, also where this is cut."""
+        """The digest of the whole text, also if this is cut."""
         return self.id.partition(":")[0]
-
-    @property
-    def is_cut(self) -> bool:
-        """Tell whether lines of the section are not shown."""
-        return self.left_out > 0
-
-
-Form = tuple[Callable[[Shown], str], Callable[[Shown], dict[str, Any]]]
-"""How a passage is written as text, and as structured content."""
-
-
-Marks = Callable[[Passage], Sequence[tuple[int, int]]]
-"""Tells where the query's words stand in a passage's text, in characters; asked only where a match
-does not fit.
-"""
-
-
-def own_marks(passage: Passage) -> Sequence[tuple[int, int]]:
-    """Return the marks that a passage has."""
-    return passage.marks
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """Which passages come within a budget, the first of each document before others, and what there
-    is for their texts.
-    """
-
-    tokens: int
-    needs: Mapping[int, int]  # by rank, what is kept of the match of each
-    of: Size  # what a line costs (`line_sizer`)
-
-
-def room_for(
-    passages: Sequence[Passage],
-    tokens: int,
-    form: Form,
-    size: Size,
-    held: Collection[str] = (),
-    least: int = LEAST_TOKENS,
-) -> Room:
-    """Return which passages come where there are `least` tokens of each match at least, and of
-    shorter ones all.
-    """
-    (as_text, as_payload), of = form, line_sizer(size)
-    first: dict[tuple[str, str], Passage] = {}
-    for passage in passages:
-        first.setdefault((passage.folder, passage.path), passage)
-    needs: dict[int, int] = {}
-    for passage in sorted(passages, key=lambda each: first[each.folder, each.path] is not each):
-        bare = _without_text(passage, _holds(held, passage))
-        need = 0 if bare.is_held else min(least, _match_size(passage, of))
-        # With what stands between two passages; in the larger of its two forms, like the lines of
-        # the text.
-        cost = 1 + max(size(as_text(bare)), size(dump(as_payload(bare))))
-        if cost + need > tokens - sum(needs.values()):
-            break
-        tokens, needs[passage.rank] = tokens - cost, need
-    return Room(tokens, needs, of)
 
 
 def fit_passages(
     passages: Sequence[Passage],
-    found: Room,
+    tokens: int,
+    cost: Callable[[Shown], int],
     size: Size,
     held: Collection[str] = (),
-    marks: Marks = own_marks,
+    marked: Callable[[Passage], Passage] = lambda passage: passage,
 ) -> tuple[Shown, ...]:
-    """Return the passages for which there is room, best first, each with what fits of its text;
-    `size` counts a text's tokens.
+    """Return the passages that fit, best first.
 
-    Matches are shown whole as far as there is room, the best first; of the others the lines with
-    the query's words. What room is left goes to the lines around the matches, best first. A text is
-    counted by its lines: where a token goes over the end of one, the whole may come out a little
-    larger.
+    `cost` counts a passage as it is written, `size` a text. `held` are ids of passages that the
+    caller has; `marked` returns a passage with the query's words, asked only if it is cut.
     """
-    of, room, kept = found.of, found.tokens, sum(found.needs.values())
-    chosen: dict[int, Shown] = {}
-    by_rank = {passage.rank: passage for passage in passages}
-    for rank, need in found.needs.items():
-        passage, kept = by_rank[rank], kept - need
-        own = min(room - kept, _match_size(passage, of))
-        chosen[rank] = (
-            _without_text(passage, is_held=True)
-            if _holds(held, passage)
-            else _cut(passage, own, of, size, marks)
-        )
-        room -= _text_size(chosen[rank], of)
+    of = line_sizer(size)
+    taken = list[tuple[Passage, Shown, int]]()  # with what is kept of the tokens for its text
     for passage in passages:
-        narrow = chosen.get(passage.rank)
-        if narrow is not None and narrow.is_cut and room > 0:
-            room += _text_size(narrow, of)
-            chosen[passage.rank] = wide = _cut(passage, room, of, size, marks)
-            room -= _text_size(wide, of)
-    return tuple(chosen[passage.rank] for passage in passages if passage.rank in chosen)
+        for bare, text in _without_text(passage, held, of):
+            if cost(bare) + text <= tokens:
+                taken.append((passage, bare, text))
+                tokens -= cost(bare) + text
+                break
+        else:
+            break
+    lines: dict[int, ShownLines] = {}
+    for passage, bare, text in taken:
+        if bare.form == "text":
+            tokens += text
+            lines[passage.rank] = chosen = _lines_of_match(passage, tokens, of, marked)
+            tokens -= _cost(chosen, of)
+    for passage, bare, _ in taken:
+        if bare.form == "text":
+            tokens += _cost(lines[passage.rank], of)
+            lines[passage.rank] = wide = _widened(
+                _lines_of_match(passage, tokens, of, marked), tokens, of
+            )
+            tokens -= _cost(wide, of)
+    return tuple(
+        _shown(passage, lines[passage.rank], size) if passage.rank in lines else bare
+        for passage, bare, _ in taken
+    )
 
 
-def passage_id(
-    passage: Passage, first: int = 0, last: int | None = None, broken: bool = False
-) -> str:
-    """Return the id of a passage's text, or of some lines of it, counted from 0: equal as long as
-    the text is, wherever it stands.
+def passage_id(passage: Passage, lines: tuple[int, int] | None = None, broken: bool = False) -> str:
+    """Return the id of a passage's text, or of some of its lines, counted from 0: the same as long
+    as the text is, wherever it stands.
 
-    What was cut inside a line is marked as `broken`: who holds that holds no whole match.
+    An id that is `broken` is of a text that was cut inside a line.
     """
     digest = text_digest(passage.text)
-    return digest if last is None else f"{digest}:{first + 1}-{last + 1}{'~' if broken else ''}"
+    return f"{digest}:{lines[0] + 1}-{lines[1] + 1}{'~' if broken else ''}" if lines else digest
+
+
+def _without_text(passage: Passage, held: Collection[str], of: Size) -> Sequence[tuple[Shown, int]]:
+    """Return the forms of a passage without its text, each with the tokens of text that it needs:
+    the first one that fits is taken.
+    """
+    bare, section = replace(passage, text=""), (passage.start_line, passage.end_line)
+    if _holds(held, passage):
+        return [(Shown(bare, passage_id(passage), section, form="held"), 0)]
+    matched = matched_lines(passage)
+    own = passage_id(passage, (matched[0], matched[-1]), broken=True)
+    cut = Shown(bare, own, section, max(1, _about(passage.text, of)))
+    text = min(_LEAST_TEXT, _match_cost(passage, of))
+    return [(cut, text), (replace(cut, form="citation"), 0)]
 
 
 def _holds(held: Collection[str], passage: Passage) -> bool:
-    """Tell whether a caller that holds these ids has the passage's whole match."""
+    """Return True if a caller that has these ids has the passage's whole match."""
     own, match = passage_id(passage), matched_lines(passage)
     for digest, _, lines in (each.partition(":") for each in held):
         first, _, last = lines.partition("-")
@@ -179,81 +140,111 @@ def _holds(held: Collection[str], passage: Passage) -> bool:
     return False
 
 
-def _without_text(passage: Passage, is_held: bool) -> Shown:
-    """Return a pointer to what the caller holds; else what stands beside the text of a passage that
-    is cut.
-    """
-    bare, section = replace(passage, text=""), (passage.start_line, passage.end_line)
-    if is_held:
-        return Shown(bare, passage_id(passage), section, is_held=True)
-    last = passage.text.count("\n")
-    return Shown(bare, passage_id(passage, last, last), section, 1 + len(passage.text))
+def _lines_of_match(
+    passage: Passage, room: int, of: Size, marked: Callable[[Passage], Passage]
+) -> ShownLines:
+    """Return a passage's match, or the best lines of it that fit."""
+    if _match_cost(passage, of) <= room:
+        matched = matched_lines(passage)
+        return lines_between(passage, matched[0], matched[-1])
+    return best_lines(marked(passage), lambda each: _cost(each, of) <= room)
 
 
-def _text_size(shown: Shown, of: Size) -> int:
-    return sum(map(of, shown.passage.text.split("\n"))) if shown.passage.text else 0
-
-
-def _match_size(passage: Passage, of: Size) -> int:
-    lines, matched = passage.text.split("\n"), matched_lines(passage)
-    return sum(map(of, lines[matched.start : matched.stop]))
-
-
-def _cut(passage: Passage, room: int, of: Size, size: Size, marks: Marks) -> Shown:
-    """Return the match and the lines around it that fit; where it does not fit itself, its best
-    lines.
-    """
-    if _match_size(passage, of) > room:
-        marked = replace(passage, marks=tuple(marks(passage)))
-        best = best_lines(marked, lambda each: sum(map(of, each.text.split("\n"))) <= room)
-        return _shown(passage, best, size)
-    lines, matched = passage.text.split("\n"), matched_lines(passage)
-    first, last = matched.start, matched.stop - 1
-    room -= _match_size(passage, of)
-    before = None
-    while before != (first, last):  # below and above by turns
+def _widened(chosen: ShownLines, room: int, of: Size) -> ShownLines:
+    """Return lines with those around them that fit, up to the whole section."""
+    passage, first, last = chosen.passage, chosen.first, chosen.last
+    room -= _cost(chosen, of)
+    lines, before = passage.text.split("\n"), None
+    while not chosen.is_broken and before != (first, last):  # below and above by turns
         before = (first, last)
         if last + 1 < len(lines) and (cost := of(lines[last + 1])) <= room:
             last, room = last + 1, room - cost
         if first > 0 and (cost := of(lines[first - 1])) <= room:
             first, room = first - 1, room - cost
-    return _shown(passage, lines_between(passage, first, last), size)
+    return chosen if chosen.is_broken else lines_between(passage, first, last)
 
 
-def _shown(passage: Passage, lines: ShownLines, size: Size) -> Shown:
-    """Return a passage with the lines that are shown, and what the others would cost."""
-    section = (passage.start_line, passage.end_line)
-    if len(lines.text) == len(passage.text):
+def _match_cost(passage: Passage, of: Size) -> int:
+    lines, matched = passage.text.split("\n"), matched_lines(passage)
+    return sum(map(of, lines[matched.start : matched.stop]))
+
+
+def _cost(chosen: ShownLines, of: Size) -> int:
+    return sum(map(of, chosen.text.split("\n")))
+
+
+def _shown(passage: Passage, chosen: ShownLines, size: Size) -> Shown:
+    """Return a passage with the lines that were chosen, cited by them."""
+    section, text = (passage.start_line, passage.end_line), chosen.text
+    if text == passage.text:
         return Shown(passage, passage_id(passage), section)
-
-    def estimated(text: str) -> int:
-        if len(text) <= _COUNTED:
-            return size(text)
-        return size(text[:_COUNTED]) * len(text) // _COUNTED
-
-    left_out = max(1, estimated(passage.text) - estimated(lines.text))
-    first, last = lines.first, lines.last
-    cut = replace(passage, text=lines.text)
+    cut, lines = replace(passage, text=text), (chosen.first, chosen.last)
     if is_complete(passage):
         start = passage.start_line
-        cut = replace(cut, start_line=start + first, end_line=start + last)
-    own = passage_id(passage, first, last, broken=lines.is_broken)
-    return Shown(cut, own, section, left_out)
+        cut = replace(cut, start_line=start + lines[0], end_line=start + lines[1])
+    left_out = max(1, _about(passage.text, size) - _about(text, size))
+    return Shown(cut, passage_id(passage, lines, chosen.is_broken), section, left_out)
 
 
-def beginning_within(text: str, room: int, size: Size) -> str:
-    """Return as much of a text's beginning as fits."""
-    low, high = 0, min(len(text), MOST_TOKEN_CHARACTERS * max(room, 0))
+def _about(text: str, size: Size) -> int:
+    """Return about how many tokens a text has."""
+    counted = text[:_COUNTED]
+    return size(counted) * len(text) // max(1, len(counted))
+
+
+# ------------------------------------------------------------------ rows, parts and lines
+
+
+def rows_within(rows: Sequence[Row], room: int, cost: Callable[[Row], int]) -> Sequence[Row]:
+    """Return the first rows that fit."""
+    for number, row in enumerate(rows):
+        room -= cost(row)
+        if room < 0:
+            return rows[:number]
+    return rows
+
+
+def parts_within(parts: Mapping[str, Any], room: int, size: Size) -> dict[str, Any]:
+    """Return the parts of structured content that fit, the first ones before others."""
+    taken = {}
+    for name, value in parts.items():
+        cost = size(dump({name: value}))
+        if cost <= room:
+            taken[name] = value
+            room -= cost
+    return taken
+
+
+def lines_within(text: str, room: int, of: Size) -> str:
+    """Return the first lines that fit, or the beginning of a first one that is too long."""
+    whole, end = room, 0
+    while end <= len(text):
+        after = text.find("\n", end)
+        after = len(text) if after < 0 else after
+        # a line that is much too long is not even counted
+        room -= of(text[end:after]) if after - end <= _TOKEN_CHARACTERS * room else room + 1
+        if room < 0:
+            break
+        end = after + 1
+    return text[: end - 1] if end else cut_line(text.partition("\n")[0], whole, of)
+
+
+def cut_line(line: str, room: int, size: Size) -> str:
+    """Return a line, or as much of it as fits with an ellipsis."""
+    if len(line) <= _TOKEN_CHARACTERS * room and size(line) <= room:
+        return line
+    low, high = 0, min(len(line), _TOKEN_CHARACTERS * max(room, 0))
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if size(text[:middle]) <= room else (low, middle - 1)
-    return text[:low]
+        if size(line[:middle] + ELLIPSIS) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    return line[:low] + ELLIPSIS
 
 
 def line_sizer(size: Size) -> Size:
-    """Return what a line costs with its end, in JSON, the larger of its two forms: quotes and line
-    ends grow there.
-    """
+    """Return what a line costs with its end in JSON, the larger of the two forms of an answer."""
     counted: dict[str, int] = {}
 
     def of(line: str) -> int:

@@ -9,18 +9,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import UsageError
 from thumbindex.model import (
     Answer,
+    CitationCheck,
     Excerpt,
     ListedNote,
     OutlineEntry,
     Passage,
     Progress,
     Query,
-    Why,
 )
 from thumbindex.serve.as_json import (
     as_json,
@@ -38,22 +38,21 @@ from thumbindex.serve.as_json import (
 )
 from thumbindex.serve.background import Background, BackgroundView, never, tell_nobody
 from thumbindex.serve.budget import (
-    LEAST_TOKENS,
-    MOST_TOKEN_CHARACTERS,
-    Marks,
     Shown,
     Size,
-    beginning_within,
+    cut_line,
     dump,
     fit_passages,
     line_sizer,
-    own_marks,
-    room_for,
+    lines_within,
+    parts_within,
+    rows_within,
 )
 from thumbindex.serve.links import link_to
 from thumbindex.serve.wording import (
     COPIES_SHOWN,
     PASSAGE_FACTS,
+    ModelState,
     ask_again,
     beside,
     check_line,
@@ -71,6 +70,7 @@ from thumbindex.serve.wording import (
     passage_flags,
     quoted,
     related_groups,
+    short_quotation,
     stood_on,
     up_to_date,
     verification_head,
@@ -172,15 +172,8 @@ def complete(
 _DROPPED_LISTED = 5
 """Of what a stage dropped: an explanation is for reading, `query --json` has all of it."""
 
-_FEW_TOKENS, _FEWEST_TOKENS = 25, 5
-"""Of each match, where there is less room: so that all passages come, and that at last a part of
-the first one's best line does.
-"""
-
-_GIVES_WAY = ("query", "corrected", "terms", "stages", "retrievers", "notes")
-"""What is left out of why a note is no answer where it is too long, in this order: the caller knows
-what it asked.
-"""
+_WHY_AROUND = 100
+"""Tokens of what stands around why a note is no answer."""
 
 _EXPLAINED = 4
 """How many times as long as any other an explained answer may be that was given no budget: who asks
@@ -209,33 +202,33 @@ class PassageForm:
     # about what each note costs to read, by folder and path
     note_tokens: Mapping[tuple[str, str], int] = field(default_factory=dict)
     link: Callable[[Passage], str] = lambda _: ""  # what opens it in a program
-    # with its citation, warnings and id alone; the briefest without the id
-    brief: Literal["", "brief", "briefest"] = ""
 
-    def briefer(self, brief: Literal["brief", "briefest"]) -> PassageForm:
-        """Return the form in which less stands beside each passage's text."""
-        return replace(self, brief=brief, explain=False)
+    def cost(self, shown: Shown, size: Size) -> int:
+        """Return the tokens of a passage in the larger of its two forms, with its link."""
+        passage = shown.passage
+        link = (
+            size(dump(_resource_link(passage.folder, passage.path))) if shown.form == "text" else 0
+        )
+        return 1 + max(size(self.as_text(shown)) + link, size(dump(self.as_payload(shown))))
 
     def as_text(self, shown: Shown) -> str:
-        """Return a passage under its citation; of one that the caller holds, where it stands."""
+        """Return a passage under its citation; without its text only where it stands."""
         passage = shown.passage
         folder = f"{passage.folder}: " if self.several else ""
         head = f"## {passage.rank}. {one_line(folder + passage.citation)}"
-        if shown.is_held:
+        if shown.form == "held":
             return f"{head}\n(you hold it: {shown.id})"
-        if self.brief:
-            lines = (
+        first, last = shown.section
+        if shown.form == "citation":
+            said = [
                 *passage_flags(passage),
                 *disagreement_words(passage),
-                *([f"id {shown.id}"] if self.brief == "brief" else []),
-            )
-            return "\n".join(
-                [head, quoted(passage.text), *(f"({one_line(line)})" for line in lines)]
-            )
-        first, last = shown.section
+                f"no room for its text, {plural(shown.left_out, 'token')}: `read` it",
+            ]
+            return "\n".join([head, *(f"({one_line(line)})" for line in said)])
         cut = (
             f"cut out of {line_range(first, last)}, {shown.left_out:,} tokens more; "
-            if shown.is_cut
+            if shown.left_out
             else ""
         )
         link = f"; {written}" if (written := self.link(passage)) else ""
@@ -249,63 +242,48 @@ class PassageForm:
     def as_payload(self, shown: Shown) -> dict[str, Any]:
         """Return the same as structured content."""
         passage = shown.passage
-        address = address_of(passage.folder, passage.path, passage.heading, shown.digest)
-        place = {
+        place: dict[str, Any] = {
             "citation": passage.citation,
             "id": shown.id,
-            "address": address,
+            "address": address_of(passage.folder, passage.path, passage.heading, shown.digest),
             "folder": passage.folder,
             "path": passage.path,
         }
-        lines = {
-            name: getattr(passage, name)
-            for name in ("start_line", "end_line", "match_start", "match_end")
-        }
-        if shown.is_held:
+        lines = {"start_line": passage.start_line, "end_line": passage.end_line}
+        if shown.form == "held":
             return {**place, **lines, "seen": True}
-        if self.brief:
-            return self._brief_payload(shown)
+        first, last = shown.section
+        rest = {"start_line": first, "end_line": last, "tokens": shown.left_out}
+        if shown.form == "citation":
+            del place["address"]
+            return {**place, "rest": rest} | self._warnings(passage)
         cost: dict[str, Any] = {"note_tokens": self._note_tokens(passage)}
         if link := self.link(passage):
             cost["link"] = link
-        if shown.is_cut:
-            cost["rest"] = {
-                "start_line": shown.section[0],
-                "end_line": shown.section[1],
-                "tokens": shown.left_out,
-            }
+        if shown.left_out:
+            cost["rest"] = rest
         if self.explain:
             return {**place, **passage_payload(passage), **cost}
-        found = {**place, **lines, "text": passage.text, **cost, "dedup": dedup_payload(passage)}
-        if flags := passage_flags(passage):
-            found["flagged"] = flags
+        found = {**place, **lines, "text": passage.text, **cost}
+        if passage.cluster_size > 1:
+            found["dedup"] = dedup_payload(passage)
+        found |= self._warnings(passage)
         if passage.also_in:
             found["also_in"] = as_json(passage.also_in[:COPIES_SHOWN])
             if more := len(passage.also_in) - len(found["also_in"]):
                 found["also_in_more"] = more
-        if passage.disagrees:
-            found["disagrees"] = [disagreement_payload(each) for each in passage.disagrees]
         if passage.also_in or passage.disagrees:
             found |= {name: value for name in PASSAGE_FACTS if (value := getattr(passage, name))}
         elif day := passage.updated or passage.created:
             found["date"] = day
         return found
 
-    def _brief_payload(self, shown: Shown) -> dict[str, Any]:
-        passage = shown.passage
-        place = {"citation": passage.citation} | (
-            {"folder": passage.folder} if self.several else {}
-        )
-        found: dict[str, Any] = (
-            place
-            | ({"id": shown.id, "path": passage.path} if self.brief == "brief" else {})
-            | {"text": passage.text}
-        )
-        if flags := passage_flags(passage):
-            found["flagged"] = flags
-        if passage.disagrees:
-            found["disagrees"] = [disagreement_payload(each) for each in passage.disagrees]
-        return found
+    def _warnings(self, passage: Passage) -> dict[str, Any]:
+        warnings = {
+            "flagged": passage_flags(passage),
+            "disagrees": [disagreement_payload(each) for each in passage.disagrees],
+        }
+        return {name: value for name, value in warnings.items() if value}
 
     def _note_tokens(self, passage: Passage) -> int:
         return self.note_tokens.get((passage.folder, passage.path), 0)
@@ -320,108 +298,81 @@ class Frame:
     narrowed: Sequence[str] = ()  # the filters that were given
     lacking: str = ""  # of what is on disk, in words
     explain: bool = False
-    is_bare: bool = False
     has_model: bool = False
 
-    def barely(self) -> Frame:
-        """Return no more than has to be said, for the smallest budgets."""
-        return replace(self, progress=(), explain=False, is_bare=True)
-
-    def reply(self, shown: Sequence[Shown], form: PassageForm) -> Reply:
-        """Write the answer."""
+    def reply(self, shown: Sequence[Shown], form: PassageForm, room: int, size: Size) -> Reply:
+        """Write the answer, with as much of the frame as fits."""
+        first, *rest = self._head()
+        first = cut_line(first, room, size)
+        head = [first, *rows_within(rest, room - size(first), size)]
+        foot = rows_within(self._foot(), room - sum(map(size, head)), size)
         left_out = len(self.answer.passages) - len(shown)
-        structured = (
-            self._structured()
-            | {"results": [form.as_payload(each) for each in shown]}
-            | ({"left_out": left_out} if left_out else {})
-        )
-        rest = [f"{left_out} more left out: raise `max_tokens` to see them."] if left_out else []
-        if form.brief == "briefest":
-            least = {
-                name: structured[name]
-                for name in ("answerable", "confidence_level", "results", "left_out")
-                if name in structured
-            }
-            return Reply(
-                "\n\n".join([self._head(), *map(form.as_text, shown), *rest]), least | {"index": {}}
-            )
-        if form.brief:
-            return Reply(
-                "\n\n".join([self._head(), *map(form.as_text, shown), *rest, *self._foot()]),
-                structured,
-            )
-        links = (
-            _resource_link(*place)
-            for place in dict.fromkeys((each.passage.folder, each.passage.path) for each in shown)
+        more = [f"{left_out} more left out: raise `max_tokens` to see them."] if left_out else []
+        structured = self._structured(room, size)
+        structured["results"] = [form.as_payload(each) for each in shown]
+        if left_out:
+            structured["left_out"] = left_out
+        links = dict.fromkeys(
+            (each.passage.folder, each.passage.path) for each in shown if each.form == "text"
         )
         return Reply(
-            "\n\n".join([self._head(), *map(form.as_text, shown), *rest, *self._foot()]),
+            "\n\n".join(["\n".join(head), *map(form.as_text, shown), *more, *foot]),
             structured,
-            tuple(links),
+            tuple(_resource_link(*place) for place in links),
         )
 
-    def _head(self) -> str:
-        answer = replace(self.answer, nearest=()) if self.is_bare else self.answer
-        corrected = (
-            f"Searched for: {answer.corrected}. " if answer.corrected and not self.is_bare else ""
-        )
+    def _head(self) -> list[str]:
+        answer = self.answer
+        corrected = f"Searched for: {answer.corrected}. " if answer.corrected else ""
         advice = "" if answer.answerable else " Say so, or try other words."
-        lacking = f" {self.lacking}" if self.lacking and not self.is_bare else ""
         again, _ = ask_again(answer, self.progress)
-        filters = [] if self.is_bare else filter_lines(answer.filters, answer.unmet, answer.undated)
-        return "\n".join(
-            [
-                f"{corrected}{confidence_words(answer, self.narrowed)}{advice}{lacking}",
-                *([again] if again else []),
-                *filters,
-            ]
-        )
+        filters = filter_lines(answer.filters, answer.unmet, answer.undated)
+        sure = f"{corrected}{confidence_words(answer, self.narrowed)}{advice}"
+        return [sure, *filter(None, [again, self.lacking]), *filters]
 
     def _foot(self) -> list[str]:
-        if self.is_bare:
-            return [stood_on(self.answer.index)]
         trace = self.answer.trace
         steps = [
             f"{each.stage}: {each.size_in} -> {each.size_out}, {each.moved} moved" for each in trace
         ]
-        return [
-            *(["\n".join([*steps, deduplication(trace)])] if self.explain else []),
-            foot(self.answer, self.progress, "loaded" if self.has_model else "loading"),
-        ]
+        explained = ["\n".join([*steps, deduplication(trace)])] if self.explain else []
+        model: ModelState = "loaded" if self.has_model else "loading"
+        return [*explained, foot(self.answer, self.progress, model)]
 
-    def _structured(self) -> dict[str, Any]:
+    def _structured(self, room: int, size: Size) -> dict[str, Any]:
+        """Return what is said beside the results, the most important first."""
         answer = self.answer
-        sure = {
+        sure: dict[str, Any] = {
             "answerable": answer.answerable,
             "confidence": round(answer.confidence, 4),
             "confidence_level": answer.confidence_level,
+            "kind": str(answer.kind),
+            "results": [],
+            "index": as_json(answer.index),
         }
-        if self.is_bare:
-            return sure | {"index": {"documents": answer.index.documents}}
-        index = (
-            as_json(answer.index)
-            | freshness_payload(answer.freshness)
-            | ({"progress": as_json(self.progress)} if self.progress else {})
-        )
-        frame: dict[str, Any] = {**sure, "kind": str(answer.kind), "results": [], "index": index}
+        given = {
+            "ask_again_seconds": ask_again(answer, self.progress)[1],
+            "corrected": answer.corrected,
+            "undated": answer.undated,
+            "listed": answer.listed,
+            "unmet": as_json(answer.unmet),
+            "filters": as_json(answer.filters),
+            "nearest": as_json(answer.nearest),
+        }
+        state = freshness_payload(answer.freshness)
+        if self.progress:
+            state["progress"] = as_json(self.progress)
+        explained: dict[str, Any] = {}
         if self.explain:
-            frame["trace"] = [
+            explained["deduplication"] = deduplication_payload(answer.trace)
+            explained["trace"] = [
                 as_json(replace(step, dropped=step.dropped[:_DROPPED_LISTED]))
                 for step in answer.trace
             ]
-            frame["deduplication"] = deduplication_payload(answer.trace)
-        given = {
-            "corrected": answer.corrected,
-            "filters": as_json(answer.filters),
-            "unmet": as_json(answer.unmet),
-            "undated": answer.undated,
-        }
-        given |= {
-            "listed": answer.listed,
-            "nearest": as_json(answer.nearest),
-            "ask_again_seconds": ask_again(answer, self.progress)[1],
-        }
-        return frame | {name: value for name, value in given.items() if value}
+        given = {name: value for name, value in given.items() if value}
+        parts = parts_within({**state, **given, **explained}, room - size(dump(sure)), size)
+        index = {name: parts.pop(name) for name in state if name in parts}
+        return sure | {"index": sure["index"] | index} | parts
 
 
 def reply_query(
@@ -468,59 +419,38 @@ def reply_query(
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (
         _EXPLAINED if explain else 1
     )
-    frame = Frame(answer, tuple(progress()), narrowed, lacking, explain, has_model=has_model)
-    marked = cache(lambda: {each.rank: each.marks for each in library.marked(answer).passages})
+    frame = Frame(answer, tuple(progress()), narrowed, lacking, explain, has_model)
+    with_marks = cache(lambda: {each.rank: each for each in library.marked(answer).passages})
     return within(
         tokens,
         library.count_tokens,
-        (frame, frame.barely()),
+        frame,
         form,
         arguments.get("seen", ()),
-        lambda passage: marked()[passage.rank],
+        lambda passage: with_marks()[passage.rank],
     )
 
 
 def within(
     tokens: int,
     size: Size,
-    frames: Sequence[Frame],
+    frame: Frame,
     form: PassageForm,
     held: Collection[str] = (),
-    marks: Marks = own_marks,
+    marked: Callable[[Passage], Passage] = lambda passage: passage,
 ) -> Reply:
-    """Write an answer of at most so many tokens, in the first form in which all passages fit, else
-    as many as do.
-
-    Raises UsageError where not even how sure the answer is can be said.
-    """
-    size, last, passages = cache(size), frames[-1], frames[0].answer.passages
-    brief, briefest = form.briefer("brief"), form.briefer("briefest")
-    some, every = min(1, len(passages)), len(passages)
-    needed = some if form.explain else every
-    attempts = [(frame, form, LEAST_TOKENS, needed) for frame in frames]
-    attempts += [
-        (last, brief, LEAST_TOKENS, every),
-        (last, brief, _FEW_TOKENS, every),
-        (last, brief, LEAST_TOKENS, some),
-        (last, briefest, LEAST_TOKENS, some),
-        (last, briefest, _FEWEST_TOKENS, some),
-    ]
-    nothing = None
-    for frame, each, least, wanted in attempts:
-        room = tokens - count_reply(frame.reply((), each), size)
-        while room >= 0:
-            found = room_for(passages, room, (each.as_text, each.as_payload), size, held, least)
-            if len(found.needs) < wanted:
-                break
-            reply = frame.reply(fit_passages(passages, found, size, held, marks), each)
-            if (over := count_reply(reply, size) - tokens) <= 0:
-                return reply
-            # a token may go over a seam: the whole is counted, and made smaller until it fits
-            room -= over
-        nothing = frame.reply((), each) if room >= 0 else nothing
-    if nothing is None:
-        raise _too_few(tokens, "how sure the answer is")
-    return nothing
+    """Write an answer of at most so many tokens."""
+    size, passages = cache(size), frame.answer.passages
+    around = tokens // 2
+    room = tokens - count_reply(frame.reply((), form, around, size), size)
+    while room > 0:
+        shown = fit_passages(passages, room, lambda each: form.cost(each, size), size, held, marked)
+        reply = frame.reply(shown, form, around, size)
+        over = count_reply(reply, size) - tokens
+        if over <= 0:
+            return reply
+        room -= over  # a token may go over a seam: the whole is counted
+    return frame.reply((), form, around, size)
 
 
 def count_reply(reply: Reply, size: Size) -> int:
@@ -533,53 +463,44 @@ def count_reply(reply: Reply, size: Size) -> int:
     )
 
 
+_WHY_PARTS = (
+    "folder",
+    "path",
+    "heading",
+    "fate",
+    "stage",
+    "reason",
+    "rank",
+    "answerable",
+    "confidence",
+    "notes",
+    "retrievers",
+    "stages",
+)
+"""What is said first of why a note is no answer; the rest follows as far as there is room."""
+
+
 def _reply_why(library: Library, asked: Query, arguments: Mapping[str, Any]) -> Reply:
     """Tell why a note is, or is not, among the answers to a question."""
     found = library.why(arguments["why"], asked)
-    loading = (
-        [] if library.models_ready else ["keywords only this time: the model is still being loaded"]
-    )
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * _EXPLAINED
-    return _why_within(
-        tokens,
-        library.count_tokens,
-        [*map(one_line, why_lines(found, len(library.folders) > 1)), *loading],
-        found,
-    )
-
-
-def _why_within(tokens: int, size: Size, lines: Sequence[str], found: Why) -> Reply:
-    """Write it in at most so many tokens: whole lines, the first ones.
-
-    Raises UsageError where not even one fits.
-    """
-    why = why_payload(found)
-    for left_out in range(len(_GIVES_WAY) + 1):
-        gone = list(_GIVES_WAY[:left_out])
-        kept = {name: value for name, value in why.items() if name not in gone} | (
-            {"left_out": gone} if gone else {}
-        )
-        structured = {"answerable": found.answerable, "results": [], "index": {}, "why": kept}
-        if size(dump(structured)) <= tokens:
-            break
-    else:
-        raise _too_few(tokens, "why the note is no answer")
-    for shown in range(len(lines), 0, -1):
-        rest = (
-            [f"(lines left out: {len(lines) - shown}; raise `max_tokens` to see them)"]
-            if shown < len(lines)
-            else []
-        )
-        text = "\n".join([*lines[:shown], *rest])
-        if size(text) <= tokens:
-            return Reply(text, structured)
-    raise _too_few(tokens, "why the note is no answer")
-
-
-def _too_few(tokens: int, what: str) -> UsageError:
-    return UsageError(
-        f"`max_tokens` is {tokens}: not even {what} can be said in that. Give 2000, or leave "
-        "it out."
+    size = library.count_tokens
+    lines = [*map(one_line, why_lines(found, len(library.folders) > 1))]
+    if not library.models_ready:
+        lines.append("keywords only this time: the model is still being loaded")
+    room = tokens - _WHY_AROUND
+    first = cut_line(lines[0], room, size)
+    shown = [first, *rows_within(lines[1:], room - size(first), size)]
+    if left_out := len(lines) - len(shown):
+        shown.append(f"(lines left out: {left_out}; raise `max_tokens` to see them)")
+    parts = why_payload(found)
+    ordered = {name: parts[name] for name in _WHY_PARTS} | parts
+    why = parts_within(ordered, room, size)
+    if gone := [name for name in ordered if name not in why]:
+        why["left_out"] = gone
+    return Reply(
+        "\n".join(shown),
+        {"answerable": found.answerable, "results": [], "index": {}, "why": why},
     )
 
 
@@ -606,13 +527,8 @@ def ask(
 
 # ------------------------------------------------------------------ the other tools
 
-_QUOTATION_TOKENS = 20
-"""Of a quotation that say which one is meant: the caller has it."""
-
 _VERIFIED_AROUND = 60
 """Tokens of what stands around the citations of a verification."""
-
-_Entry = TypeVar("_Entry", OutlineEntry, ListedNote)
 
 _ERROR_SHOWN = 200
 """Characters of a path that could not be read; of the error, twice as many."""
@@ -649,7 +565,7 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
 
 
 def _reply_several(library: Library, paths: Sequence[str], folder: str | None) -> Reply:
-    """Read several: whole where they fit, else each cut to its share of the budget."""
+    """Read several, each within its share of the budget; what one leaves goes to those after it."""
     tokens, size = library.config.serve.read_tokens, library.count_tokens
     found, errors = library.read_each(paths, folder=folder)
     if not found:
@@ -661,12 +577,13 @@ def _reply_several(library: Library, paths: Sequence[str], folder: str | None) -
         path[:_ERROR_SHOWN]: one_line(f"{path[:_ERROR_SHOWN]}: {error}")[: 2 * _ERROR_SHOWN]
         for path, error in errors.items()
     }
-    heads = [replace(each, text="") for each in taken]
-    around = size(dump(failed)) + sum(size(_excerpt_text(head, head, several)) for head in heads)
-    shares = _shares(
-        [_text_cost(_cut_excerpt(each, tokens, size), size) for each in taken], tokens - around
-    )
-    shown = [_cut_excerpt(each, share, size) for each, share in zip(taken, shares, strict=True)]
+    room, shown = tokens - size(dump(failed)), list[Excerpt]()
+    for number, each in enumerate(taken):
+        share = room // (len(taken) - number)
+        around = size(_excerpt_text(each, replace(each, text=""), several))
+        cut = _cut_excerpt(each, max(1, share - around), size)
+        room -= around + size(cut.text)
+        shown.append(cut)
     texts = [_excerpt_text(each, cut, several) for each, cut in zip(taken, shown, strict=True)]
     texts += list(failed.values())
     rest = [f"{each.path}:{each.start_line}-{each.end_line}" for each in left_out]
@@ -680,22 +597,9 @@ def _reply_several(library: Library, paths: Sequence[str], folder: str | None) -
     return Reply("\n\n".join(texts), structured, tuple(_resource_link(*place) for place in links))
 
 
-def _shares(costs: Sequence[int], room: int) -> list[int]:
-    """Share a budget: what one does not need goes to those that need more."""
-    shares, left = [0] * len(costs), max(room, 0)
-    for rank, at in enumerate(sorted(range(len(costs)), key=costs.__getitem__)):
-        shares[at] = min(costs[at], left // (len(costs) - rank))
-        left -= shares[at]
-    return shares
-
-
-def _text_cost(excerpt: Excerpt, size: Size) -> int:
-    return sum(map(line_sizer(size), excerpt.text.split("\n")))
-
-
 def _cut_excerpt(excerpt: Excerpt, room: int, size: Size) -> Excerpt:
     """Return the first lines of an excerpt that fit."""
-    text = _cut_lines(excerpt.text, room, size)
+    text = lines_within(excerpt.text, room, line_sizer(size))
     if text == excerpt.text:
         return excerpt
     return replace(excerpt, text=text, end_line=excerpt.start_line + text.count("\n"))
@@ -723,20 +627,6 @@ def _excerpt_cut(excerpt: Excerpt, shown: Excerpt) -> dict[str, Any]:
     return excerpt_payload(shown) | ({"rest": rest} if shown.end_line < excerpt.end_line else {})
 
 
-def _cut_lines(text: str, room: int, size: Size) -> str:
-    """Return as many lines as fit, of a first one that is too long its beginning."""
-    of, whole, end = line_sizer(size), room, 0
-    while end <= len(text):
-        after = text.find("\n", end)
-        after = len(text) if after < 0 else after
-        # A line that is much too long is not even counted.
-        room -= of(text[end:after]) if after - end <= MOST_TOKEN_CHARACTERS * room else room + 1
-        if room < 0:
-            break
-        end = after + 1
-    return text[: end - 1] if end else beginning_within(text.partition("\n")[0], whole, of)
-
-
 def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """List a document's headings, or the documents of a directory; directories with their counts
     where those are too many.
@@ -747,12 +637,12 @@ def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
         return _reply_list(library, arguments)
     directory = (arguments.get("path") or "").strip("/").removeprefix("./")
     entries = library.outline(arguments.get("path"), folder=arguments.get("folder"))
-    room, size = library.config.serve.read_tokens, library.count_tokens
-    shown = _first_that_fit(entries, room, size)
+    room, cost = library.config.serve.read_tokens, _row_cost(library.count_tokens)
+    shown = rows_within(entries, room, cost)
     # A document's own entries begin with its title, at level 0 too.
     if len(shown) < len(entries) and all(each.level == 0 for each in entries):
         entries = _directories(entries, f"{directory}/" if directory not in {"", "."} else "")
-        shown = _first_that_fit(entries, room, size)
+        shown = rows_within(entries, room, cost)
     structured = outline_payload(shown)
     text = "\n".join(outline_lines(shown, len(library.folders) > 1))
     if left_out := len(entries) - len(shown):
@@ -768,7 +658,8 @@ def _reply_list(library: Library, arguments: Mapping[str, Any]) -> Reply:
     found = library.listing(
         path=(path,) if path else (), folder=(folder,) if folder else (), **given
     )
-    shown = _first_that_fit(found.notes, library.config.serve.read_tokens, library.count_tokens)
+    room, cost = library.config.serve.read_tokens, _row_cost(library.count_tokens)
+    shown = rows_within(found.notes, room, cost)
     entries = [
         {
             "folder": each.folder,
@@ -792,12 +683,8 @@ def _reply_list(library: Library, arguments: Mapping[str, Any]) -> Reply:
     )
 
 
-def _first_that_fit(entries: Sequence[_Entry], room: int, size: Size) -> tuple[_Entry, ...]:
-    for number, entry in enumerate(entries):
-        room -= size(dump(as_json(entry)) + ",")
-        if room < 0:
-            return tuple(entries[:number])
-    return tuple(entries)
+def _row_cost(size: Size) -> Callable[[OutlineEntry | ListedNote], int]:
+    return lambda row: size(dump(as_json(row)) + ",")
 
 
 def _directories(entries: Sequence[OutlineEntry], inside: str) -> tuple[OutlineEntry, ...]:
@@ -836,30 +723,16 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
 
 def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """Say what became of the citations in a text; of those that hold no more than that."""
-    found, several, size = (
-        library.verify(arguments["text"]),
-        len(library.folders) > 1,
-        library.count_tokens,
-    )
-    head, lines, shown = verification_head(found), list[str](), list[dict[str, Any]]()
+    found = library.verify(arguments["text"])
+    several, size = len(library.folders) > 1, library.count_tokens
+    head = verification_head(found)
+    citations = verification_payload(found)["citations"]
+    rows = [
+        (f"{number}. {check_line(check, several)}", _check_payload(check, whole))
+        for number, (check, whole) in enumerate(zip(found.checks, citations, strict=True), 1)
+    ]
     room = library.config.serve.max_tokens - size(head) - _VERIFIED_AROUND
-    for number, (check, whole) in enumerate(
-        zip(found.checks, verification_payload(found)["citations"], strict=True), 1
-    ):
-        is_there = check.state == "there"
-        payload = {
-            name: value
-            for name, value in whole.items()
-            if value and (not is_there or name in {"citation", "state"})
-        }
-        if check.quotation:
-            payload["quotation"] = beginning_within(check.quotation, _QUOTATION_TOKENS, size)
-        line = f"{number}. {check_line(check, several)}"
-        room -= max(size(line) + 1, size(dump(payload)) + 1)
-        if room < 0:
-            break
-        lines.append(line)
-        shown.append(payload)
+    shown = rows_within(rows, room, lambda row: 1 + max(size(row[0]), size(dump(row[1]))))
     left_out = found.left_out + len(found.checks) - len(shown)
     rest = (
         [f"… {plural(left_out, 'citation')} left out: verify a part of the text at a time."]
@@ -868,9 +741,22 @@ def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
     )
     about = {"left_out": left_out, "uncited": found.uncited}
     return Reply(
-        "\n".join([head, *lines, *rest]),
-        {"citations": shown} | {name: value for name, value in about.items() if value},
+        "\n".join([head, *(line for line, _ in shown), *rest]),
+        {"citations": [payload for _, payload in shown]}
+        | {name: value for name, value in about.items() if value},
     )
+
+
+def _check_payload(check: CitationCheck, whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what became of a citation; of one that holds, no more than that."""
+    payload = {
+        name: value
+        for name, value in whole.items()
+        if value and (check.state != "there" or name in {"citation", "state"})
+    }
+    if check.quotation:
+        payload["quotation"] = short_quotation(check)
+    return payload
 
 
 def reply_status(

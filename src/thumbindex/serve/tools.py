@@ -11,7 +11,7 @@ from typing import Any
 
 from thumbindex.errors import UsageError
 from thumbindex.model import MOST_PASSAGES, read_day, read_whole_number
-from thumbindex.settings import LONGEST_DRAFT, LONGEST_QUERY
+from thumbindex.settings import LEAST_BUDGET, LONGEST_DRAFT, LONGEST_QUERY
 from thumbindex.text import replace_surrogates
 
 Schema = Mapping[str, Any]
@@ -54,7 +54,11 @@ _QUERY_INPUT: Schema = {
         "maximum": MOST_PASSAGES,
         "description": "Passages, default 5",
     },
-    "max_tokens": {"type": "integer", "minimum": 100, "description": "Budget of the answer"},
+    "max_tokens": {
+        "type": "integer",
+        "minimum": LEAST_BUDGET,
+        "description": "Budget of the answer",
+    },
     "folder": {**_STRINGS, "description": "Only these folders"},
     "path": {**_STRINGS, "description": "Only paths matching a glob, as guides/**"},
     "tag": {**_STRINGS, "description": "Only documents with all these tags"},

@@ -743,10 +743,15 @@ def state_words(state: CitationState) -> str:
     return state.replace("_", " ")
 
 
+def short_quotation(check: CitationCheck) -> str:
+    """Return the beginning of what a citation is given for."""
+    quotation = " ".join(check.quotation.split())
+    return quotation if len(quotation) <= _QUOTATION_SHOWN else f"{quotation[:_QUOTATION_SHOWN]}…"
+
+
 def check_line(check: CitationCheck, several: bool) -> str:
     """Say in a line what became of a citation; of one that holds, no more than that."""
-    quotation = " ".join(check.quotation.split())
-    short = quotation if len(quotation) <= _QUOTATION_SHOWN else f"{quotation[:_QUOTATION_SHOWN]}…"
+    short = short_quotation(check)
     said = f' "{short}"' if short else ""
     line = f"{state_words(check.state)}: {check.citation}{said}"
     if check.state in {"moved", "changed"}:
