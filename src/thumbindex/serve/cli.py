@@ -62,7 +62,7 @@ from thumbindex.serve.options import (
     takes_opening,
     takes_opening_or_engine,
 )
-from thumbindex.serve.server import ABOUT, HELP_NAMES, PAGE_EXAMPLES, SERVE_EXAMPLES, page, serve
+from thumbindex.serve.server import page, serve
 from thumbindex.serve.terminal import (
     ProgressDisplay,
     print_forgotten,
@@ -204,9 +204,9 @@ FIRST_STEPS = (
 
 app = Program(
     name=PROGRAM,
-    help=ABOUT,
+    help="Answer questions from folders of Markdown with the right passages, cited to the line.",
     no_args_is_help=True,
-    context_settings=HELP_NAMES,
+    context_settings={"help_option_names": ["--help", "-h"]},
     epilog=shown_examples(FIRST_STEPS),
 )
 
@@ -421,8 +421,14 @@ app.command(examples=("broken", "broken --path 'Ideas/**'"))(broken)
 app.command(examples=("orphans", "orphans --tag project"))(orphans)
 app.command(examples=("unlinked --folder notes", "unlinked --limit 50"))(unlinked)
 # help lists the commands in this order: what a newcomer needs stands first
-app.command(examples=SERVE_EXAMPLES)(serve)
-app.command(examples=PAGE_EXAMPLES)(page)
+app.command(
+    examples=(
+        "serve --folder notes",
+        "serve --http --port 8080 --folder notes",
+        "serve --http --engine postgresql://db.example.org/notes",
+    )
+)(serve)
+app.command(examples=("page --folder notes", "page --no-browser --port 9000"))(page)
 app.command(
     "install",
     examples=(

@@ -1,7 +1,4 @@
-"""The commands that stay: the server and the page.
-
-A client waits for the server's start, so it can do without the others.
-"""
+"""The commands `serve` and `page`."""
 
 from __future__ import annotations
 
@@ -14,11 +11,6 @@ from thumbindex.errors import UsageError
 from thumbindex.serve.opening import Opening, reported
 from thumbindex.serve.options import chosen_here, takes_opening, takes_opening_or_engine
 from thumbindex.serve.stdio import serve_stdio
-from thumbindex.serve.usage import PROGRAM, Program
-
-ABOUT = "Answer questions from folders of Markdown with the right passages, cited to the line."
-
-HELP_NAMES = {"help_option_names": ["--help", "-h"]}
 
 
 @reported
@@ -114,25 +106,3 @@ def page(
     from thumbindex.serve.http.app import serve_page
 
     return serve_page(chosen_here(opening), port, opens_browser=not no_browser, as_json=as_json)
-
-
-PAGE_EXAMPLES = ("page --folder notes", "page --no-browser --port 9000")
-
-SERVE_EXAMPLES = (
-    "serve --folder notes",
-    "serve --http --port 8080 --folder notes",
-    "serve --http --engine postgresql://db.example.org/notes",
-)
-
-server_app = Program(name=PROGRAM, help=ABOUT, context_settings=HELP_NAMES)
-"""The program with these commands alone."""
-
-server_app.command(examples=SERVE_EXAMPLES)(serve)
-server_app.command(examples=PAGE_EXAMPLES)(page)
-
-
-@server_app.callback()
-def _program() -> None:
-    """Take commands by name: typer asks for no name where a program has but one command, unless
-    something is said of the program itself.
-    """
