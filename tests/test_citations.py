@@ -149,12 +149,12 @@ SPENDS = "The team spends 4,000 euros a month on servers."
 
 def checked(library: Library, text: str) -> CitationCheck:
     """Return what became of the one citation in a text."""
-    (check,) = library.verify(text).checks
+    (check,) = library.verify(text).citations
     return check
 
 
 def states(library: Library, text: str) -> list[tuple[str, str, str]]:
-    return [(each.citation, each.quotation, each.state) for each in library.verify(text).checks]
+    return [(each.citation, each.quotation, each.state) for each in library.verify(text).citations]
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_each_quotation_belongs_to_the_citation_that_has_it(library: Library) ->
 def test_a_citation_without_a_quotation_is_looked_up_and_what_never_was_is_never_there(
     library: Library, text: str, reason: str
 ) -> None:
-    checks = library.verify(text).checks
+    checks = library.verify(text).citations
     assert {(each.state, each.reason) for each in checks} == {
         ("never_there" if reason else "there", reason)
     }
@@ -342,7 +342,7 @@ def test_of_a_private_note_is_said_what_is_said_of_one_that_is_not_there(
     else:
         write(vault / "plans.md", f"---\nprivate: true\n---\n{NOTES['plans.md']}")
     for _ in range(2):
-        checks = library.verify(text).checks
+        checks = library.verify(text).citations
         assert [(each.state, each.path, each.text) for each in checks] == [
             ("gone", "", ""),
             *[("never_there", "", "")] * 3,
@@ -365,7 +365,7 @@ def test_a_hostile_draft_is_answered_in_seconds(library: Library, text: str) -> 
     began = time.perf_counter()
     found = library.verify(text[:100_000])
     assert time.perf_counter() - began < 10
-    assert len(found.checks) <= 200
+    assert len(found.citations) <= 200
 
 
 def test_a_text_that_is_no_answer_is_refused(library: Library) -> None:
@@ -397,7 +397,7 @@ def test_every_part_of_a_note_is_found_in_it_on_its_line(
 @given(st.text(st.sampled_from('ab.md#()[]"“”>|` \n12-:/lines plan'), max_size=200))
 def test_no_text_breaks_it(library: Library, text: str) -> None:
     found = library.verify(text)
-    assert all(each.citation for each in found.checks)
+    assert all(each.citation for each in found.citations)
 
 
 # ---------------------------------------------------- several folders, and drafts that ask for much
@@ -428,7 +428,7 @@ QUOTED = '"The boat leaves the harbor at nine in the morning" '
 def test_a_quotation_is_found_in_the_one_of_two_notes_of_a_path_that_says_it(
     two: Library, cited: str, state: str
 ) -> None:
-    (found,) = two.verify(QUOTED + cited).checks
+    (found,) = two.verify(QUOTED + cited).citations
     assert (found.state, found.folder) == (state, "b")
 
 
@@ -438,8 +438,8 @@ def test_a_link_that_opens_a_note_names_its_folder_for_who_is_on_this_machine_al
 ) -> None:
     link = scheme.format(root=(tmp_path / "b").as_posix())
     (near,), (far,) = (
-        two.verify(QUOTED + link).checks,
-        two.from_afar().verify(f"See {link} for kites.").checks,
+        two.verify(QUOTED + link).citations,
+        two.from_afar().verify(f"See {link} for kites.").citations,
     )
     assert (near.state, near.folder, far.state) == ("there", "b", "never_there")
 
@@ -458,7 +458,7 @@ def test_a_link_that_opens_a_note_names_its_folder_for_who_is_on_this_machine_al
 def test_a_link_that_an_example_shows_or_that_leads_to_no_note_is_no_citation(
     library: Library, shown: str
 ) -> None:
-    assert library.verify(f"Write it like this:\n\n{shown}\n").checks == ()
+    assert library.verify(f"Write it like this:\n\n{shown}\n").citations == ()
 
 
 def test_nobody_elsewhere_learns_the_names_of_directories_around_a_folder(
@@ -466,10 +466,10 @@ def test_nobody_elsewhere_learns_the_names_of_directories_around_a_folder(
 ) -> None:
     for vault in (tmp_path.parent.name, "no such directory"):
         link = f"obsidian://open?vault={vault}&file={tmp_path.name}/b/x.md"
-        checks = two.from_afar().verify(f"See {link} for it.").checks
+        checks = two.from_afar().verify(f"See {link} for it.").citations
         assert [each.state for each in checks] == ["never_there"]
 
 
 def test_cited_lines_that_run_past_the_end_are_told(library: Library) -> None:
-    (found,) = library.verify("See tea.md (lines 1-999).").checks
+    (found,) = library.verify("See tea.md (lines 1-999).").citations
     assert (found.state, found.end_line, found.reason) == ("changed", 3, "the note has 3 lines")

@@ -442,7 +442,7 @@ def test_outline_lists_documents_or_headings(library):
 def test_related_names_links_both_ways_and_what_is_similar(library):
     library.index()
     related = library.related("fruit/Pears.md")
-    assert (related.links, related.backlinks, related.similar[0][0]) == (
+    assert (related.links, related.backlinks, related.similar[0].path) == (
         (),
         ("fruit/apples.md",),
         "fruit/apples.md",

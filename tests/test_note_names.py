@@ -54,7 +54,7 @@ def test_the_same_words_mean_the_same_note_everywhere(
     library: Library, tmp_path: Path, typed: str, path: str
 ) -> None:
     typed = typed.format(root=tmp_path.as_posix())
-    (check,) = library.verify(f"It stands in [[{typed}]].").checks
+    (check,) = library.verify(f"It stands in [[{typed}]].").citations
     assert [
         library.read(typed).path,
         library.outline(typed)[0].path,
@@ -66,7 +66,7 @@ def test_the_same_words_mean_the_same_note_everywhere(
 
 @pytest.mark.parametrize("heading", ["Brewing", "brewing", "Tea > Brewing", "cold-water"])
 def test_the_same_words_mean_the_same_heading_everywhere(library: Library, heading: str) -> None:
-    (check,) = library.verify(f"It stands in [[notes/tea.md#{heading}]].").checks
+    (check,) = library.verify(f"It stands in [[notes/tea.md#{heading}]].").citations
     lines = library.read(f"notes/tea.md#{heading}")
     assert (check.state, check.start_line, check.end_line) == (
         "there",

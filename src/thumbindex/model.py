@@ -507,6 +507,13 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
+class DroppedCopy(Dropped):
+    """A chunk that a stage took out as a copy."""
+
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where a text stands."""
 
@@ -517,10 +524,9 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Disagreement:
-    """A place that says almost the same, but otherwise: in which words, and of what date it is."""
+class Disagreement(Place):
+    """A near-duplicate passage that differs: its date, and the words that differ."""
 
-    place: Place
     date: str  # ISO day of the other document; empty where unknown
     differs: str  # this passage's words against the other's
 
@@ -531,7 +537,7 @@ class Evidence:
 
     retriever: str
     rank: int  # of the chunk, from 1
-    found: int  # how many chunks it found
+    of: int  # how many chunks it found
     score: float  # on the retriever's own scale
     line: int  # where the chunk begins
     weight: float  # the retriever's share in fusion
@@ -565,7 +571,7 @@ class Effect:
 
     stage: str
     rank: int
-    size: int
+    of: int
     score: float
 
 
@@ -579,7 +585,7 @@ class Explanation:
     cosine: float | None  # of the chunk that matched; None without its vector or the query's
     edges: tuple[Edge, ...]
     effects: tuple[Effect, ...]  # of the stages since fusion that changed something
-    copies: tuple[tuple[str, Dropped], ...]  # by stage, what was taken out for it
+    copies: tuple[DroppedCopy, ...]  # what was taken out for it
     reranked: float | None  # the reranker's score
     name_kind: NameKind | None = None  # what of its document the query is, whole
     phrasings: tuple[Agreement, ...] = ()  # where the query came with others, best first
@@ -746,7 +752,7 @@ class Standpoint:
 
     stage: str
     rank: int | None
-    size: int
+    of: int
     score: float | None = None
     line: int | None = None  # where that chunk begins
 
@@ -783,8 +789,8 @@ class Why:
     chunks: int = 0  # that were looked for
     without_vector: int = 0  # of those
     cosine: float | None = None  # the best of its chunks'
-    standpoints: tuple[Standpoint, ...] = ()
-    reaches: tuple[Reach, ...] = ()
+    stages: tuple[Standpoint, ...] = ()
+    retrievers: tuple[Reach, ...] = ()
     terms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # as in `Explanation`
     notes: tuple[str, ...] = ()  # what else is to be known, in words
     answerable: bool = False
@@ -871,7 +877,7 @@ class CitationCheck:
 class Verification:
     """What became of the citations of a text, in their order."""
 
-    checks: tuple[CitationCheck, ...]
+    citations: tuple[CitationCheck, ...]
     left_out: int = 0  # citations beyond those that one call checks
     uncited: int = 0  # quotations beside which no citation stands
 
@@ -976,6 +982,14 @@ class BrokenLinks:
 
 
 @dataclass(frozen=True, slots=True)
+class Similar:
+    """A document that is near another one by meaning."""
+
+    path: str
+    score: float  # cosine
+
+
+@dataclass(frozen=True, slots=True)
 class Related:
     """What stands near a document: by links both ways, and by meaning."""
 
@@ -984,7 +998,7 @@ class Related:
     links: tuple[str, ...]  # paths that it links to
     backlinks: tuple[str, ...]  # paths that link to it
     dangling: tuple[str, ...]  # targets that lead nowhere
-    similar: tuple[tuple[str, float], ...]  # path and cosine, best first; empty without vectors
+    similar: tuple[Similar, ...]  # best first; empty without vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -1023,7 +1037,7 @@ class NotePage:
     backlinks: tuple[Backlink, ...]
     broken: tuple[BrokenLink, ...]
     # notes that are near by meaning and not linked either way, best first
-    unlinked: tuple[tuple[str, float], ...]
+    unlinked: tuple[Similar, ...]
     neighbors: tuple[str, ...]  # up to two links away, the note itself first
     edges: tuple[tuple[int, int], ...]  # between them, as positions, in the direction of the link
     neighbors_left: int  # that are not listed

@@ -152,7 +152,7 @@ def test_a_pair_never_makes_more_than_the_limit_and_is_told_where_it_is_cut(
         confidence={"minimum_relevance": 0.0},
     )
     assert [passage.path for passage in search.passages] == ["a.md", "b.md", "c.md"][:limit]
-    assert [(d.place.path, d.date, d.differs) for d in search.passages[0].disagrees] == [
+    assert [(d.path, d.date, d.differs) for d in search.passages[0].disagrees] == [
         ("b.md", "1970-01-01", "`30 day` against `90 day`")
     ]
 

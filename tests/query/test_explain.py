@@ -75,7 +75,7 @@ def test_the_link_that_led_to_a_document_is_named(explain):
 
 def test_what_was_taken_out_for_a_passage_is_named_with_the_stage(explain):
     (found,) = (found for _, found in explain("sync keeps vaults equal") if found.copies)
-    assert [(stage, gone.path, gone.line) for stage, gone in found.copies] in (
+    assert [(each.stage, each.path, each.line) for each in found.copies] in (
         [("dedup_hash", "a.md", 3)],
         [("dedup_hash", "b.md", 5)],
     )

@@ -87,7 +87,7 @@ def test_another_version_that_says_otherwise_is_a_disagreement_of_the_passage() 
     passage = passages_of(
         [candidate(0, also_in=(3,), variants=((3, "`1` against `2`"),))], CATALOG.sections(ALL)
     )[0]
-    assert [(each.place.path, each.differs) for each in passage.disagrees] == [
+    assert [(each.path, each.differs) for each in passage.disagrees] == [
         ("b.md", "`1` against `2`")
     ]
 
@@ -225,9 +225,11 @@ def test_passages_that_disagree_stand_together_where_a_sibling_came_first() -> N
         candidate(3, 0.7, disagrees=((1, "y"),)),
     ]
     passages = passages_of(children, CATALOG.sections(ALL))
-    assert [
-        (p.rank, p.path, p.start_line, [d.place.path for d in p.disagrees]) for p in passages
-    ] == [(1, "a.md", 1, ["b.md"]), (2, "b.md", 1, ["a.md"]), (3, "a.md", 7, [])]
+    assert [(p.rank, p.path, p.start_line, [d.path for d in p.disagrees]) for p in passages] == [
+        (1, "a.md", 1, ["b.md"]),
+        (2, "b.md", 1, ["a.md"]),
+        (3, "a.md", 7, []),
+    ]
 
 
 @given(st.permutations(range(4)), st.sets(st.integers(0, 3)))

@@ -122,7 +122,7 @@ def test_a_negation_is_told_as_a_contradiction(denied: Library, language: str) -
     (here,), (there,) = (
         passages[f"{language} {place}.md"].disagrees for place in ("office", "branch")
     )
-    assert (here.place.path, there.place.path) == (f"{language} branch.md", f"{language} office.md")
+    assert (here.path, there.path) == (f"{language} branch.md", f"{language} office.md")
     assert f"nothing against `{word}`" in here.differs
     assert f"`{word}` against nothing" in there.differs
 

@@ -195,10 +195,7 @@ def _named_places(
     """
     for each in search.passages:
         yield each.folder, each.path
-        yield from (
-            (place.folder, place.path)
-            for place in (*each.also_in, *(other.place for other in each.disagrees))
-        )
+        yield from ((place.folder, place.path) for place in (*each.also_in, *each.disagrees))
     for n in {*search.named, *search.of_time, *(each.document for each in search.candidates)}:
         yield documents[n].folder, documents[n].path
     yield from ((reader.folder.name, each.path) for each in search.dropped for reader in readers)

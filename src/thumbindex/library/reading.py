@@ -44,6 +44,7 @@ from thumbindex.model import (
     Passage,
     Problem,
     Related,
+    Similar,
     day_of,
     iso_day,
 )
@@ -299,7 +300,7 @@ def related_to(found: Found, limit: int) -> Related:
         tuple(paths[n] for n in linked if n in paths),
         tuple(paths[n] for n in linking if n in paths),
         tuple(dangling),
-        tuple((paths[n], round(cosine, 4)) for n, cosine in similar if n in paths),
+        tuple(Similar(paths[n], round(cosine, 4)) for n, cosine in similar if n in paths),
     )
 
 

@@ -12,7 +12,7 @@ from thumbindex.library.names import Found
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import nearest_documents, text_now
 from thumbindex.library.shown import changed_now, hidden_paths_now
-from thumbindex.model import Backlink, BrokenLink, DocumentId, Link, NotePage, Related
+from thumbindex.model import Backlink, BrokenLink, DocumentId, Link, NotePage, Related, Similar
 from thumbindex.ports import Documents
 
 MOST_BACKLINKS = 200
@@ -70,7 +70,7 @@ def note_page(
     linked = [n for n in graph.linked(own) if documents[n].path not in hidden]
     linking = [n for n in graph.linking(own) if documents[n].path not in hidden]
     similar = [
-        (documents[n].path, round(cosine, 4))
+        Similar(documents[n].path, round(cosine, 4))
         for n, cosine in near
         if documents[n].path not in hidden
     ]
@@ -92,7 +92,7 @@ def note_page(
         tuple(similar[:_NEAR]),
     )
     open_sources = [(source, link) for source, link in sources if source not in hidden]
-    unlinked = [(other, cosine) for other, cosine in similar if other not in tied]
+    unlinked = [each for each in similar if each.path not in tied]
     edges = [
         (places[n], places[other]) for n in shown for other in graph.linked(n) if other in places
     ]

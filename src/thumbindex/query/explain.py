@@ -16,6 +16,7 @@ from thumbindex.model import (
     Document,
     DocumentId,
     Dropped,
+    DroppedCopy,
     Edge,
     Effect,
     Evidence,
@@ -104,7 +105,9 @@ def _explanation(
         edges=edges(lead.document, seen, tools),
         effects=effects((lead.id, *lead.also_in), passage, seen),
         copies=tuple(
-            (stage, gone) for stage, n, gone in dropped_since(seen, tools) if n in set(standing)
+            DroppedCopy(gone.path, gone.line, gone.reason, stage)
+            for stage, n, gone in dropped_since(seen, tools)
+            if n in set(standing)
         ),
         reranked=lead.reranked,
         name_kind=lead.name_kind,
@@ -124,7 +127,7 @@ def evidence_of(chunks: Collection[ChunkId], search: Search, tools: Tools) -> tu
         Evidence(
             retriever=name,
             rank=hit.rank,
-            found=len(search.lists[name].hits),
+            of=len(search.lists[name].hits),
             score=hit.score,
             line=texts[hit.chunk].start_line if hit.chunk in texts else 1,
             weight=weights.get(name, 0.0),
@@ -315,8 +318,8 @@ def fate_of(
         chunks=len(wanted),
         without_vector=without_vector,
         cosine=best_cosine(wanted, last.vector, tools),
-        standpoints=tuple(standpoints(set(wanted), seen, tools)),
-        reaches=tuple(reaches(set(wanted), seen, tools)),
+        stages=tuple(standpoints(set(wanted), seen, tools)),
+        retrievers=tuple(reaches(set(wanted), seen, tools)),
         terms=term_fields(last, [wanted], tools)[0],
         answerable=bool(answer.answerable and answer.passages),
         confidence=answer.confidence,
@@ -589,7 +592,7 @@ _NOTHING = {"search_vector": "was not asked, for want of a model or of vectors"}
 
 def out_of_reach(found: Why) -> str:
     """Say how far each retriever was from a note that none of them found."""
-    return "; ".join(map(_how_far, found.reaches)) or "no retriever is switched on"
+    return "; ".join(map(_how_far, found.retrievers)) or "no retriever is switched on"
 
 
 def _how_far(reach: Reach) -> str:

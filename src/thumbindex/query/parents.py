@@ -386,7 +386,7 @@ def _passage(
     known = facts([catalog.documents[n] for n in documents])
     updated = day_of(document)
     disagrees = [
-        each for each in _disagreements(family, catalog) if not is_inside(each.place, passage_lines)
+        each for each in _disagreements(family, catalog) if not is_inside(each, passage_lines)
     ]
     return Passage(
         rank=rank,
@@ -433,7 +433,9 @@ def _disagreements(family: Sequence[Candidate], catalog: Catalog) -> list[Disagr
     for n, differs in (each for child in family for each in (*child.disagrees, *child.variants)):
         for place in catalog.places([n]):
             document = catalog.documents[catalog.document_of(n)]
-            found.append(Disagreement(place, iso_day(day_of(document)), differs))
+            date = iso_day(day_of(document))
+            lines = (place.start_line, place.end_line)
+            found.append(Disagreement(place.folder, place.path, *lines, date, differs))
     return found
 
 

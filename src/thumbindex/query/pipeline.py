@@ -237,8 +237,7 @@ def cut(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
     """
     shown, last = tuple(passages[:limit]), limit - 1
     is_parted = limit < len(passages) and any(
-        is_inside(each.place, place_of_passage(passages[limit]))
-        for each in passages[last].disagrees
+        is_inside(each, place_of_passage(passages[limit])) for each in passages[last].disagrees
     )
     if is_parted and limit > 1 and not passages[last - 1].disagrees:
         return (*passages[: last - 1], *(replace(passages[n], rank=n) for n in (last, limit)))

@@ -393,7 +393,7 @@ def _print_explanation(found: Explanation | None) -> None:
         )
         retrievers.add_row(
             f"  {evidence.retriever}",
-            f"{evidence.rank} of {evidence.found}",
+            f"{evidence.rank} of {evidence.of}",
             f"{evidence.score:.3f}",
             f"{evidence.weight:.2f}",
             document,
@@ -401,7 +401,7 @@ def _print_explanation(found: Explanation | None) -> None:
     output().print(retrievers)
     stages = table("  stage", "rank", "score")
     for each in found.effects:
-        stages.add_row(f"  {each.stage}", f"{each.rank} of {each.size}", f"{each.score:.3f}")
+        stages.add_row(f"  {each.stage}", f"{each.rank} of {each.of}", f"{each.score:.3f}")
     output().print(stages)
     for line in explanation_rest(found):
         print_line(f"  {line}", "dim")

@@ -8,29 +8,20 @@ from typing import Any
 
 from thumbindex.model import (
     Answer,
-    BrokenLinks,
     Cluster,
     DatabaseStatus,
-    Disagreement,
     DuplicatesFound,
-    Effect,
-    Evidence,
     Excerpt,
-    Explanation,
     FolderStatus,
     Freshness,
     IndexReport,
     IngestionCounts,
     NoteList,
-    OutlineEntry,
     Passage,
     Progress,
     Related,
-    Standpoint,
     Step,
     UnlinkedPair,
-    Verification,
-    Why,
 )
 from thumbindex.serve.wording import (
     PASSAGE_FACTS,
@@ -41,14 +32,8 @@ from thumbindex.serve.wording import (
     passage_flags,
 )
 
-_NAMES: Mapping[type, Mapping[str, str]] = {
-    Effect: {"size": "of"},
-    Evidence: {"found": "of"},
-    Standpoint: {"size": "of"},
-    Step: {"size_in": "in", "size_out": "out"},
-    Why: {"standpoints": "stages", "reaches": "retrievers"},
-}
-"""Fields that have another name in JSON than in `model`."""
+_NAMES: Mapping[type, Mapping[str, str]] = {Step: {"size_in": "in", "size_out": "out"}}
+"""Fields that have another name in JSON than in `model`: `in` is a word of Python."""
 
 _LEFT_OUT: Mapping[type, Collection[str]] = {Progress: ("pid", "seconds_left"), Step: ("moved",)}
 
@@ -123,11 +108,6 @@ def excerpt_payload(excerpt: Excerpt) -> dict[str, Any]:
     }
 
 
-def outline_payload(entries: Sequence[OutlineEntry]) -> dict[str, Any]:
-    """Return what `outline --json` prints, and the tool `outline` answers."""
-    return {"entries": [as_json(each) for each in entries]}
-
-
 def related_payload(related: Related, limit: int) -> dict[str, Any]:
     """Return what `related --json` prints, and the tool `related` answers."""
     return {
@@ -137,29 +117,13 @@ def related_payload(related: Related, limit: int) -> dict[str, Any]:
             name: list(getattr(related, name)[:limit])
             for name in ("links", "backlinks", "dangling")
         },
-        "similar": [
-            {"path": path, "score": round(score, _USUAL_DIGITS)} for path, score in related.similar
-        ],
+        "similar": as_json(related.similar),
     }
-
-
-def broken_payload(found: BrokenLinks) -> dict[str, Any]:
-    """Return what `broken --json` prints."""
-    return {"links": as_json(found.links), "unmet": as_json(found.unmet)}
 
 
 def unlinked_payload(found: Sequence[UnlinkedPair], limit: int) -> dict[str, Any]:
     """Return what `unlinked --json` prints."""
     return {"pairs": as_json(tuple(found[:limit])), "left_out": len(found[limit:])}
-
-
-def verification_payload(found: Verification) -> dict[str, Any]:
-    """Return what `verify --json` prints."""
-    return {
-        "citations": as_json(found.checks),
-        "left_out": found.left_out,
-        "uncited": found.uncited,
-    }
 
 
 def passage_payload(passage: Passage) -> dict[str, Any]:
@@ -184,11 +148,11 @@ def passage_payload(passage: Passage) -> dict[str, Any]:
         "sources": dict(passage.sources),
         "dedup": dedup_payload(passage),
         "also_in": as_json(passage.also_in),
-        "disagrees": [disagreement_payload(each) for each in passage.disagrees],
+        "disagrees": as_json(passage.disagrees),
         **{name: getattr(passage, name) for name in PASSAGE_FACTS},
     }
     if passage.explanation:
-        payload["explanation"] = explanation_payload(passage.explanation)
+        payload["explanation"] = as_json(passage.explanation)
     return payload
 
 
@@ -199,11 +163,6 @@ def _fields(record: object, names: Sequence[str]) -> dict[str, Any]:
 def dedup_payload(passage: Passage) -> dict[str, Any]:
     """Return what a result stands for: a survivor is never a duplicate itself."""
     return {"is_duplicate": False, "cluster_size": passage.cluster_size}
-
-
-def disagreement_payload(other: Disagreement) -> dict[str, Any]:
-    """Return a place that says otherwise, its date, and in which words."""
-    return {**as_json(other.place), "date": other.date, "differs": other.differs}
 
 
 def deduplication_payload(trace: Sequence[Step]) -> dict[str, Any]:
@@ -236,17 +195,6 @@ def freshness_payload(found: Freshness | None) -> dict[str, Any]:
         "untended": list(found.untended),
         **lag,
     }
-
-
-def explanation_payload(found: Explanation) -> dict[str, Any]:
-    """Return how a passage came to its place."""
-    copies = [{"stage": stage, **as_json(gone)} for stage, gone in found.copies]
-    return {**as_json(found), "copies": copies}
-
-
-def why_payload(found: Why) -> dict[str, Any]:
-    """Return what `why --json` prints."""
-    return {**as_json(found)}
 
 
 def report_payload(report: IndexReport) -> dict[str, Any]:

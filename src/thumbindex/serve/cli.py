@@ -26,8 +26,8 @@ from thumbindex.serve.as_json import (
     list_payload,
     report_payload,
     status_payload,
-    why_payload,
 )
+from thumbindex.serve.as_json import as_json as to_json
 from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
 from thumbindex.serve.duplicates import duplicates
@@ -167,7 +167,7 @@ def why_note(
             raise _swapped(library, path, asked.text) or error from error
         several = len(library.folders) > 1
     if as_json:
-        print_json(why_payload(found))
+        print_json(to_json(found))
     else:
         print_why(found, several)
     return FOUND

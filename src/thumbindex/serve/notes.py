@@ -25,14 +25,12 @@ from thumbindex.errors import (
     UsageError,
 )
 from thumbindex.model import Excerpt, Related, read_limit
+from thumbindex.serve.as_json import as_json as to_json
 from thumbindex.serve.as_json import (
-    broken_payload,
     excerpt_payload,
     list_payload,
-    outline_payload,
     related_payload,
     unlinked_payload,
-    verification_payload,
 )
 from thumbindex.serve.opening import FOUND, NOT_FOUND, WRONG_USE, Opening, reported, say_error
 from thumbindex.serve.options import (
@@ -184,7 +182,7 @@ def outline(
     with open_for(ctx, opening) as library:
         entries = up_to_date(library, lambda: library.outline(path and named_here(path, library)))
     if as_json:
-        print_json(outline_payload(entries))
+        print_json({"entries": to_json(entries)})
     else:
         for line in outline_lines(entries, len(library.folders) > 1):
             print_line(line)
@@ -259,10 +257,10 @@ def verify(
             len(library.folders) > 1,
         )
     if as_json:
-        print_json(verification_payload(found))
+        print_json(to_json(found))
     else:
         print_line(verification_head(found), "bold")
-        for check in found.checks:
+        for check in found.citations:
             print_line(check_line(check, several), WARNING if check.state in _LOST else "")
         if found.left_out:
             print_line(
@@ -270,12 +268,12 @@ def verify(
                 "a time",
                 "dim",
             )
-        if text is not None and not found.checks and _is_file(text):
+        if text is not None and not found.citations and _is_file(text):
             say_error(
                 f"That is the path of a file: `thumbindex verify --file {shlex.quote(text)}` "
                 "checks the text in it."
             )
-    if found.checks and not any(each.state in _LOST for each in found.checks):
+    if found.citations and not any(each.state in _LOST for each in found.citations):
         return FOUND
     return NOT_FOUND
 
@@ -328,7 +326,7 @@ def broken(
         found = up_to_date(library, partial(library.broken, path=path, tag=tag))
         roots = dict(library.folders)
     if as_json:
-        print_json(broken_payload(found))
+        print_json(to_json(found))
         return FOUND if found.links else NOT_FOUND
     for each in found.links:
         print_row(

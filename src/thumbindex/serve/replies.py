@@ -26,15 +26,11 @@ from thumbindex.serve.as_json import (
     as_json,
     dedup_payload,
     deduplication_payload,
-    disagreement_payload,
     excerpt_payload,
     freshness_payload,
-    outline_payload,
     passage_payload,
     related_payload,
     status_payload,
-    verification_payload,
-    why_payload,
 )
 from thumbindex.serve.background import Background, BackgroundView, never, tell_nobody
 from thumbindex.serve.budget import (
@@ -281,7 +277,7 @@ class PassageForm:
     def _warnings(self, passage: Passage) -> dict[str, Any]:
         warnings = {
             "flagged": passage_flags(passage),
-            "disagrees": [disagreement_payload(each) for each in passage.disagrees],
+            "disagrees": as_json(passage.disagrees),
         }
         return {name: value for name, value in warnings.items() if value}
 
@@ -493,7 +489,7 @@ def _reply_why(library: Library, asked: Query, arguments: Mapping[str, Any]) -> 
     shown = [first, *rows_within(lines[1:], room - size(first), size)]
     if left_out := len(lines) - len(shown):
         shown.append(f"(lines left out: {left_out}; raise `max_tokens` to see them)")
-    parts = why_payload(found)
+    parts = as_json(found)
     ordered = {name: parts[name] for name in _WHY_PARTS} | parts
     why = parts_within(ordered, room, size)
     if gone := [name for name in ordered if name not in why]:
@@ -643,7 +639,7 @@ def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     if len(shown) < len(entries) and all(each.level == 0 for each in entries):
         entries = _directories(entries, f"{directory}/" if directory not in {"", "."} else "")
         shown = rows_within(entries, room, cost)
-    structured = outline_payload(shown)
+    structured = {"entries": as_json(tuple(shown))}
     text = "\n".join(outline_lines(shown, len(library.folders) > 1))
     if left_out := len(entries) - len(shown):
         structured["left_out"] = left_out
@@ -713,7 +709,11 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
     ]
     paths = list(
         dict.fromkeys(
-            (*structured["links"], *structured["backlinks"], *(path for path, _ in related.similar))
+            (
+                *structured["links"],
+                *structured["backlinks"],
+                *(each.path for each in related.similar),
+            )
         )
     )[:limit]
     return Reply(
@@ -726,14 +726,13 @@ def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
     found = library.verify(arguments["text"])
     several, size = len(library.folders) > 1, library.count_tokens
     head = verification_head(found)
-    citations = verification_payload(found)["citations"]
     rows = [
-        (f"{number}. {check_line(check, several)}", _check_payload(check, whole))
-        for number, (check, whole) in enumerate(zip(found.checks, citations, strict=True), 1)
+        (f"{number}. {check_line(check, several)}", _check_payload(check))
+        for number, check in enumerate(found.citations, 1)
     ]
     room = library.config.serve.max_tokens - size(head) - _VERIFIED_AROUND
     shown = rows_within(rows, room, lambda row: 1 + max(size(row[0]), size(dump(row[1]))))
-    left_out = found.left_out + len(found.checks) - len(shown)
+    left_out = found.left_out + len(found.citations) - len(shown)
     rest = (
         [f"… {plural(left_out, 'citation')} left out: verify a part of the text at a time."]
         if left_out
@@ -747,11 +746,11 @@ def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
     )
 
 
-def _check_payload(check: CitationCheck, whole: Mapping[str, Any]) -> dict[str, Any]:
+def _check_payload(check: CitationCheck) -> dict[str, Any]:
     """Return what became of a citation; of one that holds, no more than that."""
     payload = {
         name: value
-        for name, value in whole.items()
+        for name, value in as_json(check).items()
         if value and (check.state != "there" or name in {"citation", "state"})
     }
     if check.quotation:

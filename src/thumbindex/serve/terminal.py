@@ -279,16 +279,16 @@ def print_why(found: Why, several: bool = False) -> None:
     from it.
     """
     print_line(fate(found, several), "bold")
-    if found.standpoints:
+    if found.stages:
         print_line("")
         rows = table("stage", "rank", "score", "line")
-        reached = until_lost(found.standpoints)
+        reached = until_lost(found.stages)
         shown = of_effect(reached)
         for each in shown:
             rank = "-" if each.rank is None else f"{each.rank}"
             rows.add_row(
                 each.stage,
-                f"{rank} of {each.size}",
+                f"{rank} of {each.of}",
                 _number(each.score),
                 "-" if each.line is None else str(each.line),
             )
@@ -301,7 +301,7 @@ def print_why(found: Why, several: bool = False) -> None:
             )
         print_line("")
         rows = table("without limits", "rank", "score", "taken", "the last one's score")
-        for reach in found.reaches:
+        for reach in found.retrievers:
             rows.add_row(
                 reach.retriever,
                 "-" if reach.rank is None else str(reach.rank),

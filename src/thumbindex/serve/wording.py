@@ -224,7 +224,7 @@ def related_groups(related: Related, limit: int) -> list[tuple[str, list[str]]]:
         ("Links to", related.links),
         ("Linked from", related.backlinks),
         ("Links that lead nowhere", related.dangling),
-        (SIMILAR, [f"{path} ({score:.2f})" for path, score in related.similar]),
+        (SIMILAR, [f"{each.path} ({each.score:.2f})" for each in related.similar]),
     )
     more = {
         title: [f"… and {len(names) - limit:,} more"] if len(names) > limit else []
@@ -403,10 +403,10 @@ def disagreement_words(passage: Passage) -> list[str]:
     """Say what disagrees with a passage, a line each."""
     sentences = []
     for other in passage.disagrees:
-        where = line_range(other.place.start_line, other.place.end_line)
+        where = line_range(other.start_line, other.end_line)
         if other.date:
             where = f"{where}, {other.date}"
-        sentences.append(f"these two disagree: {other.differs} in {other.place.path} ({where})")
+        sentences.append(f"these two disagree: {other.differs} in {other.path} ({where})")
     return sentences
 
 
@@ -591,7 +591,7 @@ def explanation_rest(found: Explanation) -> list[str]:
     cosine = f"cosine {found.cosine:.2f}" if found.cosine is not None else ""
     reranked = f"reranker {found.reranked:.2f}" if found.reranked is not None else ""
     copies = [
-        f"{stage} took out {gone.path}:{gone.line}: {gone.reason}" for stage, gone in found.copies
+        f"{each.stage} took out {each.path}:{each.line}: {each.reason}" for each in found.copies
     ]
     near = "; ".join(each for each in (cosine, reranked) if each)
     sentences = [
@@ -677,9 +677,9 @@ def why_lines(found: Why, several: bool = False) -> list[str]:
     """Say in a few lines what became of a note."""
     stages = " → ".join(
         f"{each.stage} {each.rank if each.rank is not None else '-'}"
-        for each in until_lost(found.standpoints)
+        for each in until_lost(found.stages)
     )
-    reaches = found.reaches if found.fate in {"shown", "copy", "dropped"} else ()
+    reaches = found.retrievers if found.fate in {"shown", "copy", "dropped"} else ()
     reached = "; ".join(
         (
             f"{each.retriever} rank {each.rank} (of the {each.taken} taken the last has "
@@ -726,15 +726,15 @@ _QUOTATION_SHOWN = 60
 
 def verification_head(found: Verification) -> str:
     """Count what became of the citations of a text."""
-    counts = Counter(each.state for each in found.checks)
+    counts = Counter(each.state for each in found.citations)
     states = ", ".join(
         f"{counts[state]} {state_words(state)}"
         for state in get_args(CitationState)
         if counts[state]
     )
     uncited = f" {plural(found.uncited, 'quotation')} without a citation." if found.uncited else ""
-    if found.checks:
-        return f"{plural(len(found.checks), 'citation')}: {states}.{uncited}"
+    if found.citations:
+        return f"{plural(len(found.citations), 'citation')}: {states}.{uncited}"
     return f"No citation of a note was found.{uncited}"
 
 

@@ -312,8 +312,7 @@ def _place(folder: str, path: str, first: int, last: int) -> tuple[str, str]:
 
 
 def _disagreement(other: Disagreement) -> Mapping[str, str]:
-    place = other.place
-    link, words = _place(place.folder, place.path, place.start_line, place.end_line)
+    link, words = _place(other.folder, other.path, other.start_line, other.end_line)
     return {"href": link, "place": words, "date": other.date, "differs": other.differs}
 
 

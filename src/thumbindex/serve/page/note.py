@@ -11,7 +11,7 @@ from typing import Any
 
 from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import BrokenLink, NotePage, day_of, iso_day
-from thumbindex.serve.as_json import as_json, excerpt_payload, outline_payload, related_payload
+from thumbindex.serve.as_json import as_json, excerpt_payload, related_payload
 from thumbindex.serve.links import programs
 from thumbindex.serve.page.visit import NotThereError, Screen, Visit, address, note_address
 from thumbindex.serve.wording import flagged
@@ -94,8 +94,8 @@ def show(visit: Visit) -> Screen:
         ],
         "broken_left": max(0, len(found.broken) - _LISTED),
         "unlinked": [
-            (note_address(folder, other), names[other], other, cosine)
-            for other, cosine in found.unlinked
+            (note_address(folder, each.path), names[each.path], each.path, each.score)
+            for each in found.unlinked
         ],
         "has_vectors": state is not None and state.vectors > 0,
         "map": _local_map(found, names),
@@ -106,11 +106,11 @@ def show(visit: Visit) -> Screen:
     def twin() -> dict[str, Any]:
         return {
             "read": excerpt_payload(read(lines=cited)),
-            "outline": outline_payload(library.outline(found.path, folder=folder)),
+            "outline": {"entries": as_json(library.outline(found.path, folder=folder))},
             "related": related_payload(found.related, _LISTED),
             "backlinks": as_json(found.backlinks),
             "broken": as_json(found.broken),
-            "unlinked": [{"path": other, "score": cosine} for other, cosine in found.unlinked],
+            "unlinked": as_json(found.unlinked),
         }
 
     return Screen(document.title or found.path, values, twin)
@@ -157,7 +157,7 @@ def _names(found: NotePage) -> Mapping[str, str]:
         *titles,
         *found.related.links,
         *found.neighbors,
-        *(other for other, _ in found.unlinked),
+        *(each.path for each in found.unlinked),
     }
     counts = Counter(titles.values())
     return {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import UnknownFolderError, UnknownPathError
 from thumbindex.model import Answer, Passage, Query, Step, Why
-from thumbindex.serve.as_json import answer_payload, why_payload
+from thumbindex.serve.as_json import answer_payload, as_json
 from thumbindex.serve.page.ask import (
     address_values,
     command,
@@ -123,7 +123,7 @@ def show(visit: Visit) -> Screen:
             "grade": str(grades.get((found.folder, found.path, found.heading), "")),
             "fate": fate(found, len(library.folders) > 1),
             "rest": why_rest(found),
-            "reaches": found.reaches,
+            "reaches": found.retrievers,
             "agreements": agreements(found.phrasings),
         }
     values |= about_note | {
@@ -150,7 +150,7 @@ def show(visit: Visit) -> Screen:
     if is_missing:
         return Screen(title, values, lambda: {"error": values["missing"]}, 404)
     return Screen(
-        title, values, lambda: why_payload(found) if found else answer_payload(answer, explain=True)
+        title, values, lambda: as_json(found) if found else answer_payload(answer, explain=True)
     )
 
 
@@ -228,10 +228,10 @@ def _lost(found: Why) -> Course:
     """Return the course of a note that is not in the answer: where lists had no end it is drawn as
     far down as it stood there.
     """
-    ranks = {each.retriever: each.rank for each in found.reaches if each.rank is not None}
+    ranks = {each.retriever: each.rank for each in found.retrievers if each.rank is not None}
     ranks |= {
         each.stage: each.rank
-        for each in of_effect(until_lost(found.standpoints))
+        for each in of_effect(until_lost(found.stages))
         if each.rank is not None
     }
     name = found.path.rpartition("/")[2]
