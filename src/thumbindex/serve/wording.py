@@ -380,18 +380,23 @@ def beside(passage: Passage) -> list[str]:
     """Say of a passage that stands in several places, or is disagreed with, where and in which
     words, a line each; of any other one its day.
     """
-    copies, others = copies_words(passage), disagreement_words(passage)
-    facts = ", ".join(
+    said = facts(passage)
+    return [*copies_words(passage), *([said] if said else []), *disagreement_words(passage)]
+
+
+def facts(passage: Passage) -> str:
+    """Return the day of a passage; if it stands in several places or is disagreed with, all that
+    is known of it.
+    """
+    known = ", ".join(
         f"{name.replace('_', ' ')} {value}"
         for name in PASSAGE_FACTS
         if (value := getattr(passage, name))
     )
+    if known and (passage.also_in or passage.disagrees):
+        return known
     day = passage.updated or passage.created
-    return [
-        *copies,
-        *([facts] if facts and (copies or others) else [f"dated {day}"] if day else []),
-        *others,
-    ]
+    return f"dated {day}" if day else ""
 
 
 def copies_words(passage: Passage) -> list[str]:

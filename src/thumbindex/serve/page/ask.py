@@ -30,8 +30,8 @@ from thumbindex.serve.best_lines import all_lines, best_lines
 from thumbindex.serve.links import programs
 from thumbindex.serve.page.visit import NOT_FROM_AFAR, Screen, Visit, address, note_address
 from thumbindex.serve.wording import (
-    PASSAGE_FACTS,
     confidence_words,
+    facts,
     filter_lines,
     foot,
     indexing,
@@ -283,7 +283,7 @@ def _card(
         "after": lines[shown.last + 1 :],
         "range": line_range(*span),
         "flags": passage_flags(passage),
-        "facts": _facts(passage),
+        "facts": facts(passage),
         "copies": copies,
         "copies_left": max(0, len(passage.also_in) - _COPIES_LINKED),
         "disagrees": [_disagreement(each) for each in passage.disagrees],
@@ -291,20 +291,6 @@ def _card(
         "heading": passage.heading,
         "grade": str(grades.get((passage.folder, passage.path, passage.heading), "")),
     }
-
-
-def _facts(passage: Passage) -> list[tuple[str, str]]:
-    """Return all that is known of a passage that stands in several places or is disagreed with, of
-    any other one its day.
-    """
-    if passage.also_in or passage.disagrees:
-        return [
-            (name.replace("_", " "), value)
-            for name in PASSAGE_FACTS
-            if (value := getattr(passage, name))
-        ]
-    day = passage.updated or passage.created
-    return [("dated", day)] if day else []
 
 
 def _place(folder: str, path: str, first: int, last: int) -> tuple[str, str]:
