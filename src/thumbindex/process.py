@@ -7,9 +7,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
-from io import TextIOWrapper
+from typing import NamedTuple, TextIO
 
 from thumbindex.errors import UsageError
 
@@ -20,31 +21,19 @@ def offline() -> bool:
 
 
 def environment() -> Mapping[str, str]:
-    """Return the environment as it is, of the caller where there is one: where other programs keep
-    their files depends on it.
-    """
-    asked = caller()
-    return asked.environment if asked else dict(os.environ)
+    """Return the environment as it is."""
+    return dict(os.environ)
 
 
-class Caller:
-    """A command of another process that this one answers: where it runs, its environment, and where
-    what it prints goes.
+class Caller(NamedTuple):
+    """A command of another process that this one answers: its folder, the variables of its
+    terminal, and its output.
     """
 
-    def __init__(
-        self,
-        folder: str,
-        environment: Mapping[str, str],
-        stdout: TextIOWrapper,
-        stderr: TextIOWrapper,
-    ) -> None:
-        self.folder, self.environment, self.stdout, self.stderr = (
-            folder,
-            environment,
-            stdout,
-            stderr,
-        )
+    folder: str
+    terminal: Mapping[str, str]
+    stdout: TextIO
+    stderr: TextIO
 
 
 _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
@@ -54,19 +43,16 @@ CLIENT: ContextVar[str] = ContextVar("client", default="")
 
 
 def caller() -> Caller | None:
-    """Return for which command of another process the present thread works; None where it works for
-    its own.
-    """
+    """Return the command that this thread answers; None if it works for its own process."""
     return _CALLER.get()
 
 
-def answer_for(asking: Caller, work: Callable[[], int | None]) -> int | None:
-    """Work for a command of another process: what it prints, and from where it sees paths, is that
-    command's.
-    """
+@contextmanager
+def answering(asking: Caller) -> Iterator[None]:
+    """Work for a command of another process: its folder is the current one, its output ours."""
     before = _CALLER.set(asking)
     try:
-        return work()
+        yield
     finally:
         _CALLER.reset(before)
 

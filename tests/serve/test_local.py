@@ -4,18 +4,22 @@ differs, it opens the index itself.
 
 from __future__ import annotations
 
-import os
+import json
+import logging
+import pickle
 import re
 import socket
-import struct
+import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Listener, answer_challenge, deliver_challenge
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import typer
@@ -24,25 +28,16 @@ from notes import write
 from thumbindex.library import Library
 from thumbindex.process import environment
 from thumbindex.serve import local_client
-from thumbindex.serve.background import Warnings
 from thumbindex.serve.cli import app
-from thumbindex.serve.local_client import (
-    COMMANDS,
-    LONGEST_REQUEST,
-    STDOUT,
-    TAKEN,
-    frame,
-    is_own,
-    sockets_in,
-)
-from thumbindex.serve.local_server import LocalSocket, listen
+from thumbindex.serve.local_client import COMMANDS, TAKEN, program
+from thumbindex.serve.local_server import Declined, LentLibrary, LocalSocket, listen
 from thumbindex.serve.opening import Opening
 from waiting import TRUSTED_SECONDS
 
 ASK = """
 import sys
 from thumbindex.serve import local_client
-local_client.TAKE_SECONDS, local_client.ASK_SECONDS = {seconds}, {seconds}
+local_client.TAKE_SECONDS = {seconds}
 code = local_client.ask_servers(sys.argv[1:])
 sys.exit(99 if code is None else code)
 """
@@ -109,7 +104,7 @@ def settle(library: Library) -> None:
 @pytest.fixture
 def served(runtime: Path, settled: Library, open_fake: Open) -> Iterator[LocalSocket]:
     """Listen for commands over the vault."""
-    local = LocalSocket(settled, Warnings(), open_fake)
+    local = LocalSocket(settled, open_fake)
     yield local
     local.close()
 
@@ -149,13 +144,10 @@ CASES = {
     "query as JSON": ("query", "green button", "--json"),
     "query by a tag that no note has": ("query", "green button", "--tag", "guide/setpu"),
     "query with a wrong date": ("query", "notes", "--since", "yesterday"),
-    "query with a wrong option": ("query", "notes", "--no-such-option"),
     "list": ("list",),
     "read as cited": ("read", "sync.md (lines 5-7)", "--json"),
     "outline": ("outline", "sync.md"),
     "related": ("related", "sync"),
-    "broken": ("broken",),
-    "orphans": ("orphans", "--json"),
     "why": ("why", "sync.md", "how do I begin syncing?"),
     "why of a note that is not there": ("why", "nowhere.md", "which note wins?"),
 }
@@ -210,7 +202,7 @@ def test_a_server_whose_own_directory_is_gone_answers_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ):
     (tmp_path / "gone").mkdir()
-    local = LocalSocket(settled, Warnings(), open_fake)
+    local = LocalSocket(settled, open_fake)
     with monkeypatch.context() as there:
         there.chdir(tmp_path / "gone")
         (tmp_path / "gone").rmdir()
@@ -226,12 +218,13 @@ def test_a_server_whose_own_directory_is_gone_answers_all_the_same(
         (("--wait",), {}),
         (("--wait-fresh=1",), {}),
         (("--help",), {}),
+        (("--no-such-option",), {}),
         (("--index", "/tmp/another"), {}),
         (("--config", "config.toml"), {}),
         (("--folder", "/usr"), {}),
         ((), {"TZ": "Asia/Tokyo"}),
         ((), {"HOME": "/tmp"}),
-        ((), {"LONG": "x" * 100_000, "LONGER": "x" * 100_000, "LONGEST": "x" * 100_000}),
+        (("x" * 100_000, "x" * 100_000, "x" * 100_000), {}),
     ],
 )
 def test_a_command_with_anything_of_its_own_opens_the_index_itself(
@@ -282,7 +275,7 @@ def test_a_note_that_has_just_become_private_is_in_no_answer(
 def test_a_server_of_other_code_is_not_believed(
     served: LocalSocket, ask_here: Callable[..., Printed]
 ):
-    served._program = ["before an upgrade"]
+    served._endpoint["program"] = ["before an upgrade"]
     assert ask_here("query", "green button").code == NOBODY
 
 
@@ -293,7 +286,7 @@ def test_two_folders_are_answered_together_and_each_alone(
     write(other / "tea.md", "# Tea\n\nA green button on the kettle.\n")
     with open_fake(Opening((str(vault), str(other)), tmp_path / "indexes")) as library:
         settle(library)
-        local = LocalSocket(library, Warnings(), open_fake)
+        local = LocalSocket(library, open_fake)
         for folders in ((vault, other), (other,), (vault,)):
             named = [f"--folder={each}" for each in folders]
             arguments = ("query", "green button", *named, f"--index={tmp_path / 'indexes'}")
@@ -303,164 +296,183 @@ def test_two_folders_are_answered_together_and_each_alone(
         local.close()
 
 
-# ------------------------------------------------------------------ who may ask, and whom
+# ------------------------------------------------------------------ who may ask, and what breaks
+
+
+def endpoint(local: LocalSocket) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(local.path.read_text(encoding="utf-8"))
+    return read
+
+
+def state(local: LocalSocket, **other: Any) -> None:
+    """Have clients find something else in the place of what a server states."""
+    local.path.write_text(json.dumps({**endpoint(local), **other}), encoding="utf-8")
+
+
+def test_address_and_key_are_this_users_alone(served: LocalSocket) -> None:
+    folder, places = served.path.parent, [served.path, Path(endpoint(served)["address"])]
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (folder, *places)] == [
+        0o700,
+        0o600,
+        0o600,
+    ]
 
 
 def test_nobody_listens_and_nobody_asks_where_others_may_look(
-    runtime: Path, settled: Library, served: LocalSocket, ask_here: Callable[..., Printed]
-):
-    closed = ask_here("query", "green button").code
-    Path(served.path).parent.chmod(0o750)
-    opened = ask_here("query", "green button").code
-    second = listen(settled, Warnings())
-    assert second is not None
-    assert (closed, opened, Path(second.path).parent) == (
-        0,
-        NOBODY,
-        runtime.parent / "XDG_CACHE_HOME" / "thumbindex" / "run",
-    )
-    second.close()
+    served: LocalSocket, settled: Library, ask_here: Callable[..., Printed]
+) -> None:
+    served.path.parent.chmod(0o755)
+    assert (listen(settled), ask_here("query", "green button").code) == (None, NOBODY)
 
 
-def test_a_symlink_to_a_directory_is_not_taken_for_it(runtime: Path, served: LocalSocket):
-    (runtime / "link").symlink_to(Path(served.path).parent)
-    assert sockets_in(f"{runtime}/link") == []
-    assert sockets_in(f"{runtime}/thumbindex") == [served.path]
+def test_a_symlink_to_a_directory_is_not_trusted(
+    served: LocalSocket, ask_here: Callable[..., Printed]
+) -> None:
+    folder = served.path.parent
+    folder.rename(folder.with_name("elsewhere"))
+    folder.symlink_to(folder.with_name("elsewhere"))
+    assert ask_here("query", "green button").code == NOBODY
 
 
-def test_the_directory_and_the_socket_are_this_users_alone(served: LocalSocket):
-    assert [
-        Path(served.path).parent.stat().st_mode & 0o777,
-        Path(served.path).stat().st_mode & 0o777,
-    ] == [0o700, 0o600]
+def test_who_does_not_know_the_key_is_not_answered(served: LocalSocket) -> None:
+    address = endpoint(served)["address"]
+    with pytest.raises((AuthenticationError, EOFError)):
+        Client(address, "AF_UNIX", authkey=b"guessed")
+    with Client(address, "AF_UNIX") as stranger:
+        stranger.recv_bytes()  # the challenge
+        stranger.send_bytes(b"no answer to it")
+        assert stranger.recv_bytes() == b"#FAILURE#"
+        with pytest.raises((EOFError, OSError)):
+            stranger.recv_bytes()
 
 
-class Peer:
-    """A connection of which the system says whose it is."""
-
-    def __init__(self, answer: bytes) -> None:
-        self._answer = answer
-
-    def getsockopt(self, *_: int) -> bytes:
-        """Say whose it is."""
-        return self._answer
+def test_a_server_that_does_not_know_the_key_is_not_believed(
+    served: LocalSocket, ask_here: Callable[..., Printed]
+) -> None:
+    state(served, key="00" * 32)
+    assert ask_here("query", "green button").code == NOBODY
 
 
-@pytest.mark.parametrize(("stranger", "expected"), [(0, True), (1, False)])
-@pytest.mark.parametrize("platform", ["linux", "darwin"])
-def test_another_user_at_the_other_end_is_turned_away(
-    platform: str, stranger: int, expected: bool, monkeypatch: pytest.MonkeyPatch
-):
-    user = os.geteuid() + stranger
-    monkeypatch.setattr(sys, "platform", platform)
-    if platform == "darwin":  # which has no SO_PEERCRED
-        monkeypatch.delattr(local_client.socket, "SO_PEERCRED")
-    assert (
-        is_own(
-            Peer(
-                struct.pack("3i", 1, user, 1)
-                if platform == "linux"
-                else struct.pack("2I", 0, user) + bytes(68)
-            )
-        )
-        == expected
-    )  # type: ignore[arg-type]
-
-
-def test_where_there_are_no_such_sockets_nobody_listens_and_nobody_asks(
-    runtime: Path, settled: Library, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.delattr(socket, "AF_UNIX")
-    assert listen(settled, Warnings()) is None
-    assert local_client.ask_servers(["query", "green button"]) is None
-
-
-def reply(request: bytes, path: str) -> bytes:
-    """Send bytes and return what comes back until the other end closes."""
-    found = b""
-    with socket.socket(socket.AF_UNIX) as client, suppress(ConnectionError):
-        client.settimeout(10)
-        client.connect(path)
-        client.sendall(request)
-        while part := client.recv(1000):
-            found += part
-    return found
-
-
-@pytest.mark.parametrize(
-    "request_bytes",
-    [
-        b"",
-        b"\xff" * 100,
-        frame(TAKEN, b"nothing"),
-        frame(TAKEN, b'{"environment": 1, "folder": "/"}'),
-        frame(TAKEN, b"[" * 100_000),
-        struct.pack(">BI", TAKEN, LONGEST_REQUEST + 1),
-    ],
-)
-def test_a_request_that_is_none_is_not_answered_and_the_next_one_is(
-    request_bytes: bytes, served: LocalSocket, ask_here: Callable[..., Printed]
-):
-    assert reply(request_bytes, served.path) == b""
+@pytest.mark.parametrize("sent", [b"", b"no JSON", b"{}", pickle.dumps({"arguments": ["list"]})])
+def test_a_request_that_is_none_is_declined_and_the_next_one_answered(
+    sent: bytes, served: LocalSocket, ask_here: Callable[..., Printed]
+) -> None:
+    key = bytes.fromhex(endpoint(served)["key"])
+    with Client(endpoint(served)["address"], "AF_UNIX", authkey=key) as client:
+        client.send_bytes(sent)
+        with pytest.raises((EOFError, OSError)):
+            client.recv_bytes()
     assert ask_here("query", "green button").code == 0
 
 
-def test_a_client_that_says_nothing_holds_nobody_up_for_long(
+def test_nothing_that_is_sent_is_ever_unpickled() -> None:
+    for name in ("local_client.py", "local_server.py"):
+        source = (Path(local_client.__file__).parent / name).read_text(encoding="utf-8")
+        assert not re.search(r"\.(recv|send)\(|pickle", source)
+
+
+def test_a_client_that_says_nothing_holds_nobody_up(
     served: LocalSocket, ask_here: Callable[..., Printed]
-):
-    with socket.socket(socket.AF_UNIX) as silent:
-        silent.connect(served.path)
-        began = time.monotonic()
-        assert ask_here("query", "green button", client=HASTY).code == NOBODY
-        assert time.monotonic() - began < 10
+) -> None:
+    with Client(endpoint(served)["address"], "AF_UNIX"):
         assert ask_here("query", "green button").code == 0
 
 
-@pytest.mark.parametrize(
-    "said",
-    [b"", frame(TAKEN) + frame(STDOUT, b"half")],
-)
-def test_of_an_answer_that_breaks_off_nothing_is_printed(said: bytes, runtime: Path, vault: Path):
-    (runtime / "thumbindex").mkdir(mode=0o700)
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(f"{runtime}/thumbindex/1.sock")
-        server.listen()
-        client = subprocess.Popen(
-            [sys.executable, "-c", PATIENT, "query", "tea"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+@pytest.mark.parametrize("said", [None, b"", TAKEN])
+def test_a_server_that_hangs_or_ends_costs_a_moment(
+    said: bytes | None,
+    served: LocalSocket,
+    ask_here: Callable[..., Printed],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """It says nothing, declines, or ends after it has taken the command."""
+    key = bytes.fromhex(endpoint(served)["key"])
+    other = str(served.path.with_name("o.sock"))
+    with Listener(other, "AF_UNIX") as listener:
+
+        def serve() -> None:
+            with listener.accept() as connection:
+                if said is None:
+                    connection.poll(5)
+                    time.sleep(5)
+                    return
+                deliver_challenge(connection, key)
+                answer_challenge(connection, key)
+                connection.recv_bytes()
+                connection.send_bytes(said)
+
+        threading.Thread(target=serve, daemon=True).start()
+        state(served, address=other)
+        began = time.monotonic()
+        assert ask_here("query", "green button", client=HASTY) == (NOBODY, b"", b"")
+        assert time.monotonic() - began < 3
+
+
+def test_an_answer_of_megabytes_comes_whole(
+    runtime: Path, open_fake: Open, tmp_path: Path, alone: Callable[..., Printed]
+) -> None:
+    folder = tmp_path / "large"
+    write(folder / "large.md", "# Large\n\n" + "A line of a long note.\n" * 60_000)
+    with open_fake(Opening((str(folder),), tmp_path / "indexes")) as library:
+        settle(library)
+        local = LocalSocket(library, open_fake)
+        arguments = ("read", "large.md", "--folder", str(folder), "--index")
+        arguments = (*arguments, str(tmp_path / "indexes"))
+        asked = ask(tmp_path, *arguments)
+        local.close()
+    assert asked == alone(tmp_path, *arguments)
+    assert len(asked.stdout) > 1_000_000
+
+
+def test_a_command_that_warns_runs_by_itself(
+    runtime: Path,
+    settled: Library,
+    open_fake: Open,
+    vault: Path,
+    indexes: Path,
+) -> None:
+    def open_loudly(opening: Opening) -> Library:
+        logging.lastResort.handle(  # type: ignore[union-attr]
+            logging.makeLogRecord({"levelno": logging.WARNING, "msg": "what the user has to know"})
         )
-        connection, _ = server.accept()
-        with connection:
-            connection.recv(1 << 20)
-            connection.sendall(said)
-        assert (client.communicate(), client.returncode) == ((b"", b""), NOBODY)
+        return open_fake(opening)
+
+    local = LocalSocket(settled, open_loudly)
+    found = ask(vault, "list", f"--folder={vault}", f"--index={indexes}")
+    local.close()
+    assert found == (NOBODY, b"", b"")
 
 
-def test_the_socket_of_a_server_that_was_killed_goes_with_the_next_one(
-    runtime: Path, settled: Library, vault: Path
-):
-    (runtime / "thumbindex").mkdir(mode=0o700)
+def test_what_a_killed_server_left_is_passed_over_and_goes_with_the_next_one(
+    runtime: Path, settled: Library, open_fake: Open, ask_here: Callable[..., Printed]
+) -> None:
+    folder = runtime / "thumbindex" / "run"
     with socket.socket(socket.AF_UNIX) as dead:
-        dead.bind(f"{runtime}/thumbindex/1.sock")
-    assert ask(vault, "query", "tea").code == NOBODY
-    local = listen(settled, Warnings())
-    assert local is not None
-    assert sockets_in(f"{runtime}/thumbindex") == [local.path]
+        dead.bind(str(folder / "dead.sock"))
+    (folder / "dead.json").write_text(
+        json.dumps({"address": str(folder / "dead.sock"), "key": "00", "program": program()}),
+        encoding="utf-8",
+    )
+    assert ask_here("query", "green button").code == 0
+    local = LocalSocket(settled, open_fake)
+    left = {each.name for each in folder.iterdir()}
     local.close()
-    assert sockets_in(f"{runtime}/thumbindex") == []
+    assert not {"dead.sock", "dead.json"} & left
+    assert {local.path.name} <= left
 
 
-# ------------------------------------------------------------------ what a server must not do
-
-
-def test_a_lent_library_neither_writes_nor_loads_nor_closes(
-    settled: Library, vault: Path, indexes: Path, runtime: Path, open_fake: Open
-):
-    cold = open_fake(Opening((str(vault),), indexes))
-    cold._embedder, cold._given = None, False
-    local = LocalSocket(cold, Warnings(), open_fake)
-    found = ask(vault, "query", "green button", "--folder", str(vault), "--index", str(indexes))
+def test_a_server_that_ends_leaves_nothing(
+    runtime: Path, settled: Library, open_fake: Open
+) -> None:
+    local = LocalSocket(settled, open_fake)
     local.close()
-    assert found.code == NOBODY
-    assert not cold.models_ready
+    assert list(local.path.parent.iterdir()) == []
+
+
+def test_a_lent_library_neither_writes_nor_loads_nor_closes(settled: Library) -> None:
+    lent = LentLibrary(settled)
+    lent.close()
+    assert lent.states() == settled.states()
+    for forbidden in (lent.index, lent.repair, lambda: lent.open_model("x")):
+        with pytest.raises(Declined):
+            forbidden()

@@ -88,8 +88,8 @@ class Place:
 
     def sockets(self) -> list[str]:
         """Return the sockets of servers."""
-        folder = Path(self.around["XDG_RUNTIME_DIR"], "thumbindex")
-        return sorted(str(each) for each in folder.glob("*.sock")) if folder.is_dir() else []
+        folder = Path(self.around["XDG_RUNTIME_DIR"], "thumbindex", "run")
+        return sorted(str(each) for each in folder.glob("*.json")) if folder.is_dir() else []
 
     def await_socket(self) -> None:
         """Wait until a server takes commands."""
@@ -194,7 +194,7 @@ def test_a_terminal_of_any_kind_shows_the_same(
         for kind in (place.around, place.alone)
     )
     assert asked[1:] == alone[1:]
-    assert ("TERM" in around) == (asked[0] == "itself")
+    assert asked[0] == "server"
 
 
 def test_the_protocol_has_its_output_to_itself(place: Place, server: ServerProcess):

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from thumbindex.config import FOLDER_FILE
 from thumbindex.errors import (
@@ -30,7 +30,7 @@ from thumbindex.errors import (
     UsageError,
 )
 from thumbindex.model import Changes, Progress
-from thumbindex.process import caller, collect_as_usual
+from thumbindex.process import collect_as_usual
 from thumbindex.serve.opening import Opening, is_here, open_library
 from thumbindex.text import one_line
 
@@ -418,36 +418,6 @@ def never() -> bool:
     return False
 
 
-_UNWRITTEN = -1
-"""A level below that of every handler of a log."""
-
-
-class Warnings:
-    """Counts what our log has said: a command that opened the index itself would have printed it.
-
-    Warnings of a command are dropped here: the command runs again by itself and prints them.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.of_commands = 0
-        self._make = logging.getLogRecordFactory()
-
-    def listen(self) -> None:
-        """Count from now on; what is logged goes where it went."""
-        logging.setLogRecordFactory(self._note)
-
-    def _note(self, *arguments: Any, **more: Any) -> logging.LogRecord:
-        record = self._make(*arguments, **more)
-        if record.levelno >= logging.WARNING and record.name.partition(".")[0] == "thumbindex":
-            if caller() is None:
-                self.count += 1
-            else:
-                self.of_commands += 1
-                record.levelno = _UNWRITTEN
-        return record
-
-
 class Background:
     """Starts when first needed; everything heavy is imported, opened and loaded off the way of the
     protocol.
@@ -694,9 +664,6 @@ class Background:
                 UsageError(" ".join(("No folder is served.", *self._root_notes)))
             )
             return
-        warnings = Warnings()
-        if self._takes_commands:
-            warnings.listen()
         library = self._opened()
         if library is None:
             return
@@ -731,7 +698,7 @@ class Background:
             from thumbindex.serve.local_server import listen
 
             with self._lock:
-                self._local = None if self._stopping.is_set() else listen(library, warnings)
+                self._local = None if self._stopping.is_set() else listen(library)
 
     def _opened(self) -> Library | None:
         """Open the library; a folder that is away just now may come back, of any other error

@@ -364,7 +364,7 @@ def streams(stderr: bool = False) -> dict[str, Any]:
     """
     asked = caller()
     if asked:
-        return {"file": asked.stderr if stderr else asked.stdout, "_environ": asked.environment}
+        return {"file": asked.stderr if stderr else asked.stdout, "_environ": asked.terminal}
     return {"stderr": stderr}
 
 
