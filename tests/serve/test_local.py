@@ -275,7 +275,7 @@ def test_a_note_that_has_just_become_private_is_in_no_answer(
 def test_a_server_of_other_code_is_not_believed(
     served: LocalSocket, ask_here: Callable[..., Printed]
 ):
-    served._endpoint["program"] = ["before an upgrade"]
+    state(served, program=["before an upgrade"])
     assert ask_here("query", "green button").code == NOBODY
 
 

@@ -158,7 +158,6 @@ class LocalSocket:
             may_be_asked(asked["arguments"])
             and asked["surroundings"] == self._surroundings
             and asked["place"] == [here.st_dev, here.st_ino]
-            and self._endpoint["program"] == program()
         )
 
     def _answer(self, asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
