@@ -13,14 +13,8 @@ from notes import write
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError
 from thumbindex.library import Library
 from thumbindex.model import Progress
-from thumbindex.serve.background import (
-    MODEL_SECONDS,
-    NOTED,
-    WAITS,
-    Background,
-    child_command,
-    note_line,
-)
+from thumbindex.serve.background import MODEL_SECONDS, Background
+from thumbindex.serve.indexer import NOTED, WAITS, child_command, note_line
 from thumbindex.serve.opening import Opening, open_library
 from thumbindex.serve.replies import reply_query
 from waiting import until
@@ -153,15 +147,9 @@ def test_a_query_waits_for_the_first_words_but_not_forever(vault: Path, tmp_path
 
 def test_the_child_has_the_same_options_and_imports_nothing_from_the_working_directory() -> None:
     opening = Opening(("notes", "-odd"), Path("/ix"), Path("/c.toml"), ("query.limit=3",))
-    command = child_command(opening, [Path("/ix/watch.lock")])
-    assert command[1:7] == [
-        "-P",
-        "-m",
-        "thumbindex.serve.standby",
-        "/ix/watch.lock",
-        "--",
-        "--folder=notes",
-    ]
+    command = child_command(opening, ["notes", "-odd"])
+    assert command[1:5] == ["-P", "-m", "thumbindex.serve.child", "--folder=notes"]
+    assert command[-3:] == ["--", "notes", "-odd"]
     assert opening.arguments() == [
         "--folder=notes",
         "--folder=-odd",
@@ -231,30 +219,20 @@ def test_disconnected_client_is_dropped_without_waiting_for_indexing(
     assert time.monotonic() - began < 10
 
 
-# A child that mends what is broken half a second after it was asked to, and counts how often it
-# was.
-MENDER = """
-import sys, time
-for count, line in enumerate(sys.stdin, 1):
-    with open(sys.argv[1], "a") as asked:
-        asked.write(line)
-"""
-
-
-def test_damage_is_repaired_by_the_child_and_asked_again(library: Library, tmp_path: Path) -> None:
-    asked = tmp_path / "asked"
+def test_damage_is_repaired_by_the_child_and_asked_again(library: Library) -> None:
     background = Background(
-        Opening(), lambda opening: library, command=[sys.executable, "-c", MENDER, str(asked)]
+        Opening(), lambda opening: library, command=[sys.executable, "-c", "input()"]
     )
-    background.library()
+    repair = library.opened[0].places.repair
 
     def ask() -> str:
-        if not asked.exists():
+        if not repair.exists():
             raise IndexDamagedError("A page is broken.")
+        repair.unlink()
         return "mended"
 
+    background.library()
     assert background.mended(ask) == "mended"
-    assert asked.read_text(encoding="utf-8") == "repair\n"
     background.stop()
 
 
@@ -263,7 +241,7 @@ def test_damage_that_nobody_can_repair_is_told_at_once(library: Library) -> None
         Opening(), lambda opening: library, command=[sys.executable, "-c", "pass"]
     )
     background.library()
-    assert until(lambda: background._child is None or not background._child.is_running)
+    assert until(lambda: not background.is_attended)
 
     def ask() -> None:
         raise IndexDamagedError("A page is broken.")

@@ -28,10 +28,10 @@ from thumbindex.errors import IndexDamagedError, StorageError
 from thumbindex.index.files import Places
 from thumbindex.index.locks import mark_of
 from thumbindex.index.store import Store
-from thumbindex.library import Library
+from thumbindex.library import Library, WatchLock
 from thumbindex.library.indexing import CHUNKS_A_SLICE, LARGE_BYTES, read_known
-from thumbindex.serve.background import read_progress
 from thumbindex.serve.child import IndexingLoop
+from thumbindex.serve.indexer import read_progress
 from thumbindex.serve.watch import Watch
 from waiting import until
 
@@ -75,6 +75,8 @@ class Tended:
     ) -> None:
         self.root, self.lines = root, list[str]()
         self.worker, self.reader = open_library(root, index, *overrides), open_library(root, index)
+        self.lock = WatchLock(self.worker.opened[0].places.watch)  # as its server does
+        assert self.lock.try_lock()
         self.live = IndexingLoop(self.worker, self.lines.append, make_watch)
         self.thread = threading.Thread(target=self.live.run)
         self.thread.start()
@@ -107,6 +109,7 @@ class Tended:
     def close(self) -> None:
         self.live.stop()
         self.thread.join()
+        self.lock.release()
         self.worker.close()
         self.reader.close()
 
@@ -300,7 +303,7 @@ def test_damage_that_a_reader_has_met_is_mended_and_told(tended: Tended):
     os.utime(folder.places.store, ns=(times.st_atime_ns, times.st_mtime_ns))
     with pytest.raises(IndexDamagedError):
         tended.reader.query("pears ripen off the tree")
-    tended.live.repair()
+    tended.reader.ask_repair()
     assert until(
         lambda: any("was damaged" in line and "built anew" in line for line in tended.said)
     )
@@ -383,15 +386,14 @@ def committed(places: Places) -> int:
         store.close()
 
 
-def test_the_server_can_ask_the_child_to_begin_again(
+def test_any_process_can_ask_the_child_for_a_repair(
     root: Path, tmp_path: Path, start: Callable[[], subprocess.Popen[bytes]]
 ):
     child = start()
     reader = open_library(root, tmp_path / "index")
     assert until(lambda: reader.status()[0].state.vectors == 3)
     shutil.rmtree(reader.opened[0].places.keyword)
-    assert child.stdin
-    child.stdin.write(b"repair\n")
-    child.stdin.flush()
+    assert child.poll() is None
+    reader.ask_repair()
     assert until(lambda: read_known(reader.opened[0].places).is_settled)
     reader.close()

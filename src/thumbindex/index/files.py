@@ -95,8 +95,13 @@ class Places:
 
     @property
     def watch(self) -> Path:
-        """The lock of the server's process that watches the folder."""
+        """The lock of the server that watches the folder."""
         return self.folder / "watch.lock"
+
+    @property
+    def repair(self) -> Path:
+        """An empty file that asks the process that watches the folder for a repair."""
+        return self.folder / "repair"
 
     def switch(self, edition: int) -> None:
         """Make an edition the present one. For who holds the writer's lock."""

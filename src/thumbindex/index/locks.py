@@ -94,6 +94,49 @@ def drop_lock(path: Path) -> bool:
     return True
 
 
+class WatchLock:
+    """The lock of the one server that indexes a folder: the system frees it when that ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = FileLock(path, thread_local=False)
+        self._inode = self._times = 0
+
+    def try_lock(self) -> int:
+        """Return how often this process has taken the lock if it holds it now, else 0.
+
+        A lock whose file was deleted with the index is given up: another server may have taken the
+        new one. Raises StorageError if the index folder cannot be written.
+        """
+        if self._lock.is_locked and _inode(self._path) != self._inode:
+            self._lock.release()
+        if not self._lock.is_locked:
+            try:
+                make_folder(self._path.parent)
+                self._lock.acquire(blocking=False)
+            except Timeout:
+                return 0
+            except OSError as error:
+                raise StorageError(
+                    f"The index folder {self._path.parent} cannot be written ({error.strerror}): "
+                    "choose another one with --index."
+                ) from error
+            self._inode = _inode(self._path)
+            self._times += 1
+        return self._times
+
+    def release(self) -> None:
+        """Let another server have it."""
+        self._lock.release()
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
 _LOCK, _FILE = "work.lock", "work.json"
 
 _ENTRY_SECONDS = 0.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial, wraps
@@ -27,7 +27,7 @@ from thumbindex.errors import (
     UsageError,
 )
 from thumbindex.index.editions import delete_index, mend
-from thumbindex.index.locks import LOOK_SECONDS, is_held
+from thumbindex.index.locks import WatchLock, is_held
 from thumbindex.index.writer import Writer
 from thumbindex.library.answering import (
     Turns,
@@ -124,11 +124,11 @@ if TYPE_CHECKING:
     from thumbindex.library.judged import Judgments
 
 __all__ = [
-    "LOOK_SECONDS",
     "Folder",
     "Library",
     "Note",
     "Sizes",
+    "WatchLock",
     "find_folders",
     "ingestion_total",
     "ingestion_warnings",
@@ -943,6 +943,12 @@ class Library:
         for sentence in filter(None, done):
             _LOG.warning(sentence)
         return tuple(filter(None, done))
+
+    def ask_repair(self) -> None:
+        """Ask the process that watches these folders to repair what is damaged."""
+        for each in self.opened:
+            with suppress(OSError):
+                each.places.repair.touch()
 
     def watched(self) -> tuple[str, ...]:
         """Return the names of the folders that a server watches, and whose indexes it keeps."""

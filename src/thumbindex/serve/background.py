@@ -4,21 +4,15 @@ and a follower opens what is new.
 
 from __future__ import annotations
 
-import json
 import logging
-import signal
-import subprocess
-import sys
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from thumbindex.config import FOLDER_FILE
 from thumbindex.errors import (
@@ -32,10 +26,10 @@ from thumbindex.errors import (
 from thumbindex.model import Changes, Progress
 from thumbindex.process import collect_as_usual
 from thumbindex.serve.opening import Opening, is_here, open_library
-from thumbindex.text import one_line
 
 if TYPE_CHECKING:
-    from thumbindex.library import Library
+    from thumbindex.library import Folder, Library
+    from thumbindex.serve.indexer import Indexer
     from thumbindex.serve.local_server import LocalSocket
 
 # ------------------------------------------------------------------ what is new in the indexes
@@ -143,229 +137,6 @@ def _rest(seconds: float) -> float:
     return min(max(seconds, min(_REST * seconds, _LONGEST_PAUSE)), _LONGEST_REST)
 
 
-# ------------------------------------------------------------------ the child that indexes
-
-NOTED, OVER, REPAIR = "note", "over", "repair"
-"""How a line of the child begins that says what the user should know, and that it holds no longer;
-the server's line that asks for a repair.
-"""
-
-WAITS = "changes wait"
-"""What a note of the child says of a folder whose index cannot be written."""
-
-_PROGRESS = "progress: "
-
-_STOPPED = (
-    "Indexing stopped{}; answers come from what is indexed so far. It is started again in a while."
-)
-"""With the reason, but for those who see some folders only: the reason may name another one."""
-
-_REPAIR_SECONDS = 2.0
-"""Between two requests for a repair: many queries may meet the same damage."""
-
-_RATE_SECONDS = 1.0
-"""Of work that are seen before it is said how long the rest takes."""
-
-_STALE_SECONDS = 30.0
-"""After this long without a word about it, work is taken to be over: the last step of one that
-failed is never said.
-"""
-
-
-def note_line(kind: str, folder: str, sentence: str) -> str:
-    """Write a line of the child about a folder, as `note in "notes": It is away.`"""
-    return f"{kind} in {json.dumps(folder)}: {one_line(sentence)}\n"
-
-
-def progress_line(progress: Progress) -> str:
-    """Write a line of the child about how far it is."""
-    # The server knows its child, and sees the rate itself.
-    facts = {
-        name: value
-        for name, value in asdict(progress).items()
-        if name not in {"pid", "seconds_left"}
-    }
-    return f"{_PROGRESS}{json.dumps(facts, ensure_ascii=False)}\n"
-
-
-def read_progress(line: str) -> Progress | None:
-    """Read what `progress_line` wrote; None for any other line."""
-    if not line.startswith(_PROGRESS):
-        return None
-    try:
-        return Progress(**json.loads(line.removeprefix(_PROGRESS)))
-    except (ValueError, TypeError):
-        return None  # cut off by the child's end
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Have a process that is started meanwhile hear of no Ctrl-C: it ignores it itself, and until
-    it can it would print where it was.
-    """
-    if sys.platform == "win32":
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-class Child:
-    """A child process that indexes; where it cannot be started, it says so in its notes."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        self._lines: deque[str] = deque(maxlen=20)
-        # those that still hold, in order: folder and sentence
-        self._notes: dict[tuple[str, str], None] = {}
-        # by folder and phase, with when it was said
-        self._progress: dict[tuple[str, str], tuple[float, Progress]] = {}
-        # the same of the first word about the work that is at hand
-        self._began: dict[tuple[str, str], tuple[float, Progress]] = {}
-        self._repair_asked = float("-inf")
-        self._lock = threading.Lock()
-        self._failure = ""
-        self._process: subprocess.Popen[str] | None = None
-        try:
-            with _uninterrupted():
-                self._process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    encoding="utf-8",
-                    errors="replace",
-                )
-        except OSError as error:
-            self._failure = (
-                f"Indexing cannot be started ({error}); answers come from what is indexed so far. "
-                "Run `thumbindex index`."
-            )
-            return
-        threading.Thread(
-            target=self._listen, args=(self._process.stderr,), name="child's messages", daemon=True
-        ).start()
-
-    @property
-    def is_running(self) -> bool:
-        """Tell whether it is at work or waits for some."""
-        return self._process is not None and self._process.poll() is None
-
-    def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:
-        """Return in words what is wrong with it, or what it said that still holds; with `only`,
-        what concerns these folders and names no other.
-        """
-        status = self._process.poll() if self._process is not None else None
-        if only is not None and (self._failure or status):
-            return (_STOPPED.format(""),)
-        if self._failure:
-            return (self._failure,)
-        if status:
-            if status < 0:
-                last = f"ended by signal {-status}"
-            else:
-                last = self._lines[-1] if self._lines else "it left no message"
-            return (_STOPPED.format(f" ({last})"),)
-        with self._lock:
-            return tuple(
-                sentence for folder, sentence in self._notes if only is None or folder in only
-            )
-
-    def progress(self) -> tuple[Progress, ...]:
-        """Return how far it is with what it is at; empty where it is at nothing, or another process
-        does the work.
-        """
-        if not self.is_running:
-            return ()
-        oldest = time.monotonic() - _STALE_SECONDS
-        with self._lock:
-            return tuple(
-                replace(each, seconds_left=_seconds_left(*self._began[key], said_at, each))
-                for key, (said_at, each) in self._progress.items()
-                if each.done < each.total and said_at > oldest
-            )
-
-    def repair(self) -> None:
-        """Ask it to repair what is damaged, and to index again at once."""
-        with self._lock:
-            if not self.is_running or time.monotonic() < self._repair_asked + _REPAIR_SECONDS:
-                return
-            self._repair_asked = time.monotonic()
-            with suppress(OSError, ValueError):  # it has just ended: the notes say so
-                if self._process and self._process.stdin:
-                    self._process.stdin.write(f"{REPAIR}\n")
-                    self._process.stdin.flush()
-
-    def wait(self) -> int | None:
-        """Wait for its end and return its exit status; None where it could not be started."""
-        return None if self._process is None else self._process.wait()
-
-    def stop(self) -> None:
-        """End it: what it has committed stays."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            if self._process.stdin:
-                self._process.stdin.close()
-
-    def _listen(self, messages: IO[str]) -> None:
-        with messages:
-            for line in messages:
-                if line.startswith(_PROGRESS):
-                    if progress := read_progress(line):
-                        key, now = (progress.folder, progress.phase), time.monotonic()
-                        with self._lock:
-                            said_at, last = self._progress.get(key, (float("-inf"), progress))
-                            if (
-                                key not in self._began
-                                or now > said_at + _STALE_SECONDS
-                                or (last.total, last.done) > (progress.total, progress.done)
-                            ):
-                                self._began[key] = (now, progress)
-                            self._progress[key] = (now, progress)
-                    continue
-                if line.strip():
-                    self._lines.append(line.strip())
-                with self._lock:
-                    if (note := _read_note(line, NOTED)) is not None:
-                        self._notes[note] = None
-                    if (note := _read_note(line, OVER)) is not None:
-                        self._notes.pop(note, None)
-                        # to whoever reads the server's log
-                        line = f"no longer so{line.removeprefix(OVER)}"
-                # who reads our messages may be gone; the child must not die of it
-                with suppress(OSError, ValueError):
-                    sys.stderr.write(line)
-
-
-def _seconds_left(began: float, first: Progress, said_at: float, last: Progress) -> int | None:
-    """Return how long work takes from now on at the rate that was seen; None where little of it was
-    seen.
-    """
-    done, seconds = last.done - first.done, said_at - began
-    if done <= 0 or seconds < _RATE_SECONDS:
-        return None
-    return max(1, round((last.total - last.done) * seconds / done - (time.monotonic() - said_at)))
-
-
-def _read_note(line: str, kind: str) -> tuple[str, str] | None:
-    """Read folder and sentence of such a line, or of `note: …`, which is about none; None for any
-    other line.
-    """
-    if line.startswith(f"{kind}: "):
-        return "", line.removeprefix(f"{kind}: ").strip()
-    if not line.startswith(f"{kind} in "):
-        return None
-    try:
-        folder, end = json.JSONDecoder().raw_decode(line, len(f"{kind} in "))
-    except ValueError:
-        return None
-    return str(folder), line[end:].removeprefix(":").strip()
-
-
 # ------------------------------------------------------------------ what goes on behind the answers
 
 _LOG = logging.getLogger(__name__)
@@ -395,11 +166,6 @@ counted this often.
 """
 
 _MODEL_POLL_SECONDS = 1.0
-
-_RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 0.5, 60.0
-"""Half of the first pause before a child that died is started again, which doubles up to the
-longest: a child that cannot live costs little.
-"""
 
 
 _WITHOUT_MODEL = (
@@ -435,9 +201,9 @@ class Background:
         self.listen, self.revision = self.follower.listen, self.follower.revision
         self._opening = opening
         self._open = open_it
-        self._given_command, self._command = command, list(command or ())
+        self._command = command
         self._library: Future[Library] = Future()
-        self._child: Child | None = None
+        self._indexer: Indexer | None = None
         self._model_note = ""
         self._model_until = float("inf")
         self._root_notes: tuple[str, ...] = ()
@@ -539,7 +305,7 @@ class Background:
         while time.monotonic() < until and not library.indexed:
             if interrupted():
                 return
-            if self._child is not None and not self._child.is_running:
+            if self._indexer is not None and self._indexer.is_stuck:
                 break
             for each in self.progress(only):
                 tell(each)
@@ -555,13 +321,13 @@ class Background:
 
     def unmade(self, only: Collection[str] | None = None) -> tuple[str, ...]:
         """Return why there is no index of a folder, where the child could make none."""
-        library, child = self.library(only), self._child
-        if child is None or library.indexed:
+        library, indexer = self.library(only), self._indexer
+        if indexer is None or library.indexed:
             return ()
         missing = {name for name, _ in library.folders if not library.only([name]).indexed}
-        if not child.is_running:
-            return child.notes(None if only is None else missing)
-        return tuple(each for each in child.notes(missing) if WAITS in each)
+        if not indexer.is_running:
+            return indexer.notes(None if only is None else missing)
+        return indexer.unwritable(missing)
 
     def await_model(
         self, interrupted: Callable[[], bool] = never, only: Collection[str] | None = None
@@ -601,20 +367,19 @@ class Background:
                 damaged = damaged or isinstance(error, IndexDamagedError)
                 if (
                     not damaged
-                    or self._child is None
-                    or not self.is_attended
+                    or not (self.is_attended or self.library(only).watched())
                     or time.monotonic() >= until
                     or interrupted()
                 ):
                     raise
-            self._child.repair()
+            self.library(only).ask_repair()
             time.sleep(_POLL_SECONDS)
             self.await_words(until - time.monotonic(), interrupted=interrupted, only=only)
 
     @property
     def is_attended(self) -> bool:
         """Tell whether there is a child that indexes, or is about to."""
-        return self._child is not None and self._child.is_running
+        return self._indexer is not None and self._indexer.is_running
 
     def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:
         """Return in words what went wrong behind the answers; empty while all is well.
@@ -634,14 +399,14 @@ class Background:
             for each in served
             if each.problems
         ]
-        of_child = self._child.notes(only) if self._child else ()
+        of_child = self._indexer.notes(only) if self._indexer else ()
         return tuple(note for note in (*of_roots, *of_files, *of_child, of_model) if note)
 
     def progress(self, only: Collection[str] | None = None) -> tuple[Progress, ...]:
         """Return how far the child is with what it is at; empty where it is at nothing, or another
         process does the work.
         """
-        found = self._child.progress() if self._child else ()
+        found = self._indexer.progress() if self._indexer else ()
         return tuple(each for each in found if only is None or each.folder in only)
 
     def stop(self) -> None:
@@ -649,8 +414,8 @@ class Background:
         self.follower.stop()
         self._stopping.set()
         with self._lock:
-            if self._child is not None:
-                self._child.stop()
+            if self._indexer is not None:
+                self._indexer.stop()
             if self._local is not None:
                 self._local.close()
 
@@ -669,21 +434,10 @@ class Background:
             return
         # of a database a builder takes care
         own = [each for each in library.opened if is_here(each.root)]
-        if self._given_command is None and own:
-            opening = (
-                self._opening
-                if len(own) == len(library.opened)
-                else replace(self._opening, folder=tuple(str(each.root) for each in own))
-            )
-            locks = (
-                [each.places.watch for each in own] if library.config.serve.watch.enabled else []
-            )
-            self._command = child_command(opening, locks)
-        if self._command:
-            self._child = Child(self._command)
-            threading.Thread(
-                target=self._keep_child, args=(self._child,), name="child's keeper", daemon=True
-            ).start()
+        if self._command or (self._command is None and own):
+            with self._lock:
+                if not self._stopping.is_set():
+                    self._indexer = self._started_indexer(library, own)
         self._model_until = time.monotonic() + MODEL_SECONDS
         self._library.set_result(library)
         self.follower.start(library)
@@ -700,6 +454,22 @@ class Background:
             with self._lock:
                 self._local = None if self._stopping.is_set() else listen(library)
 
+    def _started_indexer(self, library: Library, own: Sequence[Folder]) -> Indexer:
+        """Start what keeps the indexes of this machine's folders up to the disk."""
+        # Imported here: the handshake does without.
+        from thumbindex.serve.indexer import Indexer, child_command
+
+        opening, is_watched = self._opening, library.config.serve.watch.enabled
+        if len(own) < len(library.opened):
+            opening = replace(opening, folder=tuple(str(each.root) for each in own))
+        if self._command is not None:
+            given = self._command
+            indexer = Indexer(lambda _: given, ())
+        else:
+            indexer = Indexer(partial(child_command, opening), own if is_watched else ())
+        indexer.start()
+        return indexer
+
     def _opened(self) -> Library | None:
         """Open the library; a folder that is away just now may come back, of any other error
         whoever asks is told each time.
@@ -715,26 +485,6 @@ class Background:
                     return None
                 self._library = Future()
 
-    def _keep_child(self, child: Child) -> None:
-        """Start another child where one ends that nobody ended: whatever it died of, edits are to
-        be taken in again.
-        """
-        pause, began = _RESTART_SECONDS, time.monotonic()
-        while child.wait() not in (None, 0):
-            lasted = time.monotonic() - began
-            pause = (
-                _RESTART_SECONDS
-                if lasted > _LONGEST_RESTART_SECONDS
-                else min(2 * pause, _LONGEST_RESTART_SECONDS)
-            )
-            if self._stopping.wait(pause):
-                return
-            began = time.monotonic()
-            with self._lock:
-                if self._stopping.is_set():
-                    return
-                self._child = child = Child(self._command)
-
     def _load_models(self, library: Library) -> None:
         """Load the models as soon as the index says which: it keeps the one that it was made with,
         whatever `auto` is.
@@ -745,7 +495,7 @@ class Background:
                 self._model_note = ""
             except StorageError as error:  # under repair, perhaps
                 self._model_note = str(error)
-            if library.models_ready or self._child is None:
+            if library.models_ready or self._indexer is None:
                 return
             self._stopping.wait(_MODEL_POLL_SECONDS)
 
@@ -794,19 +544,3 @@ class BackgroundView:
         Raises what was met last.
         """
         return self._background.mended(ask, interrupted, self.folders)
-
-
-def child_command(opening: Opening, locks: Sequence[Path] = ()) -> list[str]:
-    """Return how to start the child that indexes what an opening describes, once one of the locks
-    is free; without locks at once.
-    """
-    # -P: the server's working directory is often a vault, whose files must never be imported.
-    return [
-        sys.executable,
-        "-P",
-        "-m",
-        "thumbindex.serve.standby",
-        *map(str, locks),
-        "--",
-        *opening.arguments(),
-    ]

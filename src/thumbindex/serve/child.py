@@ -1,6 +1,4 @@
-"""The child process that indexes for a server: elected for a folder, it keeps that folder's index
-up to date.
-"""
+"""The child process of a server: it watches folders and keeps their indexes up to date."""
 
 from __future__ import annotations
 
@@ -10,23 +8,19 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from thumbindex import process
 from thumbindex.errors import (
     IndexDamagedError,
     ModelError,
-    StorageError,
     ThumbindexError,
     UnknownFolderError,
 )
-from thumbindex.library import LOOK_SECONDS, Folder, Library, Sizes
+from thumbindex.library import Folder, Library, Sizes
 from thumbindex.model import IndexReport, Pause, Progress
 from thumbindex.process import (
     collect_as_usual,
@@ -34,14 +28,7 @@ from thumbindex.process import (
     compute_on_one_thread,
     take_short_turns,
 )
-from thumbindex.serve.background import (
-    NOTED,
-    OVER,
-    REPAIR,
-    WAITS,
-    note_line,
-    progress_line,
-)
+from thumbindex.serve.indexer import NOTED, OVER, WAITS, note_line, progress_line
 from thumbindex.serve.opening import FOUND, Opening, open_library, outcome
 from thumbindex.serve.watch import Watch
 
@@ -51,10 +38,8 @@ _PROGRESS_SECONDS = 0.5
 _PAUSE_SECONDS = 0.05
 """How soon a pause between vectors ends when words are due."""
 
-ELECTION_SECONDS = 1.0
-"""How often one that was not elected stands again: it takes over within two seconds of the end of
-the one that was.
-"""
+_LOOK_SECONDS = 0.1
+"""Between two looks for a request: a server asks for a repair by a file."""
 
 SCRUB_SECONDS = 24 * 3600.0
 """How often an index is read whole, to find what a failing disk has changed: it costs a second of a
@@ -200,11 +185,13 @@ class Turn:
 class WatchedFolder:
     """One folder, and what is due in it and when (on the monotonic clock)."""
 
-    def __init__(self, folder: Folder, watch: Watch) -> None:
+    def __init__(self, folder: Folder, watch: Watch, now: float) -> None:
         self.folder, self.watch = folder, watch
-        self.elect_at = self.look_at = self.reconcile_at = 0.0
+        self.look_at = 0.0
+        self.reconcile_at = self.vectors_at = now
+        self.scrub_at = now + FIRST_SCRUB_SECONDS
         self.rests_until = _LONG_AGO  # words that were saved meanwhile wait
-        self.vectors_at = self.scrub_at = self.merge_at = self.duplicates_at = _NEVER
+        self.merge_at = self.duplicates_at = _NEVER
         # the last run was cut short, and goes on in its turn
         self.words_left = self.rest_left = False
         self.is_quiet = False  # the last comparison found nothing to do
@@ -217,43 +204,6 @@ class WatchedFolder:
         # the search for texts that are there twice, which is left for all else that is due
         self.duplicates: Generator[None] | None = None
         self._searched = 0  # the edition of the index in which it was begun
-        self._lock = FileLock(self.folder.places.watch, thread_local=False)
-        self._inode = 0
-
-    @property
-    def elected(self) -> bool:
-        """Tell whether this process is the one that tends the folder."""
-        return self._lock.is_locked
-
-    def stand(self, now: float) -> None:
-        """Stand for election; give the office up where its lock was deleted with the index: another
-        one may have been elected since.
-        """
-        path = self.folder.places.watch
-        if self.elected and self._inode != _inode(path):
-            self.leave_duplicates()
-            self._lock.release()
-        if self.elected or now < self.elect_at:
-            return
-        self.elect_at = now + ELECTION_SECONDS
-        try:
-            for folder in (path.parent.parent, path.parent):  # each for its owner alone
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock.acquire(timeout=LOOK_SECONDS)
-        except Timeout:
-            return
-        except OSError as error:
-            raise StorageError(
-                f"The index folder {path.parent} cannot be written ({error.strerror}): choose "
-                "another one with --index."
-            ) from error
-        self._inode = _inode(path)
-        self.look_at, self.reconcile_at, self.vectors_at, self.scrub_at = (
-            0.0,
-            now,
-            now,
-            now + FIRST_SCRUB_SECONDS,
-        )
 
     def leave_duplicates(self) -> None:
         """Leave the search for duplicates where it is; the next one looks again at what is not
@@ -272,11 +222,10 @@ class WatchedFolder:
             self.leave_duplicates()
             self._searched = edition
 
-    def resign(self) -> None:
-        """Stop watching and let another one be elected."""
+    def close(self) -> None:
+        """Stop watching."""
         self.leave_duplicates()
         self.watch.close()
-        self._lock.release()
 
     def words_at(self) -> float:
         """Return when the folder is to be compared with the disk; never while it is gone."""
@@ -297,8 +246,6 @@ class WatchedFolder:
         """Return when there is something to do again, where large files may be read from a time
         on.
         """
-        if not self.elected:
-            return self.elect_at
         others = (
             (large_at, self.rest_due(), self.merge_at, self.scrub_at) if self.watch.is_there else ()
         )
@@ -312,13 +259,6 @@ class WatchedFolder:
             and self.vectors_at == self.duplicates_at == _NEVER
         )
         return is_done and self.watch.quiet.due() is None
-
-
-def _inode(path: Path) -> int:
-    try:
-        return path.stat().st_ino
-    except OSError:
-        return 0
 
 
 class IndexingLoop:
@@ -336,20 +276,23 @@ class IndexingLoop:
         make_watch: Callable[..., Watch] = Watch,
         *,
         clock: Callable[[], float] = time.monotonic,
+        only: Collection[str] = (),
     ) -> None:
         self._library, self._say, self._clock = library, say, clock
         self._settings = library.config.serve.watch
         self._wake = threading.Event()
-        self._stopped = self._repair_asked = False
+        self._stopped = False
         self._working = True
         self._progress = ProgressLines(say)
         self._large_files = ThreadPoolExecutor(1, "large files")
         self._folders = list[WatchedFolder]()
         for each in library.opened:
+            if only and each.name not in only:
+                continue
             watch = make_watch(
                 each.root, each.places.folder, self._settings, each.config.corpus, self._wake.set
             )
-            self._folders.append(WatchedFolder(each, watch))
+            self._folders.append(WatchedFolder(each, watch, clock()))
 
     def run(self) -> None:
         """Tend the folders until `stop`."""
@@ -357,44 +300,35 @@ class IndexingLoop:
             while not self._stopped:
                 pause = self.step()
                 self._working = pause == 0.0
-                self._wake.wait(pause)
+                self._wake.wait(min(pause, _LOOK_SECONDS))
                 self._wake.clear()
                 self._working = True
         finally:
             self._stopped = True
             self._large_files.shutdown()
             for each in self._folders:
-                each.resign()
+                each.close()
 
     def stop(self) -> None:
         """End `run`, from another thread."""
         self._stopped = True
         self._wake.set()
 
-    def repair(self) -> None:
-        """Repair what is damaged, whoever is elected, and compare every folder with its index at
-        once, from another thread.
-        """
-        self._repair_asked = True
-        self._wake.set()
-
     @property
     def is_idle(self) -> bool:
         """Tell whether all that was found on disk is indexed, with vectors and compared."""
-        return not self._working and all(
-            each.elected and each.is_settled() for each in self._folders
-        )
+        return not self._working and all(each.is_settled() for each in self._folders)
 
     def step(self) -> float:
         """Do the one thing that is due first; return for how many seconds there is nothing more to
         do.
         """
-        if self._repair_asked:
-            self._repair_asked = False
-            self._repair()
+        for each in self._folders:
+            if _is_repair_asked(each):
+                self._repair(each)
         self._attend()
         now = self._clock()
-        tended = [each for each in self._folders if each.elected and each.watch.is_there]
+        tended = [each for each in self._folders if each.watch.is_there]
         jobs: Sequence[tuple[Callable[[WatchedFolder], float], Callable[[WatchedFolder], None]]]
         jobs = (
             (WatchedFolder.words_at, self._keep_words),
@@ -412,22 +346,18 @@ class IndexingLoop:
             0.0,
             min(
                 (each.next_at(self._large_due(each)) for each in self._folders),
-                default=now + ELECTION_SECONDS,
+                default=now + _LOOK_SECONDS,
             )
             - now,
         )
 
     def _attend(self) -> None:
-        """Do what is quick for each folder: stand for election, look whether it is there, take in
-        the end of a large file.
+        """Do what is quick for each folder: look whether it is there, take in the end of a large
+        file.
         """
         now = self._clock()
         for each in self._folders:
-            try:
-                each.stand(now)
-            except StorageError as error:
-                self._note(each, "words", f"{each.folder.name}: {WAITS} ({error})")
-            if each.elected and now >= each.look_at:
+            if now >= each.look_at:
                 self._look(each)
             self._finish_large(each)
 
@@ -459,7 +389,7 @@ class IndexingLoop:
         turn = Turn(
             is_due,
             most=_WORDS_SECONDS,
-            is_urgent=lambda: self._stopped or self._repair_asked,
+            is_urgent=self._is_urgent,
             clock=self._clock,
         )
         each.words_left = False
@@ -561,15 +491,12 @@ class IndexingLoop:
         except (ThumbindexError, OSError) as error:
             self._postpone(each, error)
 
-    def _repair(self) -> None:
-        """Repair what somebody has found damaged; its words are read anew at once, by this process
-        where nobody else would soon.
-        """
-        for each in self._folders:
-            self._scrub(each)
-            each.reconcile_at = self._clock()
-            if each.notes.get("mended") and not each.elected:
-                self._keep_words(each)
+    def _repair(self, each: WatchedFolder) -> None:
+        """Repair what a reader has found damaged, and read its words anew at once."""
+        self._scrub(each)
+        with suppress(OSError):
+            each.folder.places.repair.unlink(missing_ok=True)
+        each.reconcile_at = self._clock()
 
     def _scrub(self, each: WatchedFolder) -> None:
         """Read the index whole, and repair it where that is due."""
@@ -649,9 +576,12 @@ class IndexingLoop:
         """
         self._attend()
         now = self._clock()
-        due = (each for each in self._folders if each.elected and each.words_at() <= now)
+        due = (each for each in self._folders if each.words_at() <= now)
         is_due = any(now >= not_before or (each is not of and not each.words_left) for each in due)
-        return self._stopped or self._repair_asked or is_due
+        return is_due or self._is_urgent()
+
+    def _is_urgent(self) -> bool:
+        return self._stopped or any(map(_is_repair_asked, self._folders))
 
     def _is_another_due(self, of: WatchedFolder, not_before: float) -> bool:
         """Tell whether to leave vectors of a folder, or its duplicates, for words, for large files
@@ -667,7 +597,7 @@ class IndexingLoop:
         others = (
             each
             for each in self._folders
-            if each is not of and each.elected and each.watch.is_there and each.rest_due() <= now
+            if each is not of and each.watch.is_there and each.rest_due() <= now
         )
         return any(now >= not_before or not each.rest_left for each in others)
 
@@ -681,8 +611,12 @@ class IndexingLoop:
                 self._say(note_line(NOTED, each.folder.name, sentence))
 
 
+def _is_repair_asked(each: WatchedFolder) -> bool:
+    return each.folder.places.repair.exists()
+
+
 def index_for_server(arguments: Sequence[str]) -> int:
-    """Index what `Opening.arguments` wrote, as `work_for_server` does; return the exit code.
+    """Index what `child_command` wrote, as `work_for_server` does; return the exit code.
 
     No user's command: no parser of options is imported.
     """
@@ -692,19 +626,21 @@ def index_for_server(arguments: Sequence[str]) -> int:
         # as the server reads it; Windows writes pipes in the encoding of its region
         sys.stderr.reconfigure(encoding="utf-8")
 
+    names_at = arguments.index("--")
+    opening, names = Opening.from_arguments(arguments[:names_at]), arguments[names_at + 1 :]
+
     def work() -> int:
-        work_for_server(lambda: open_library(Opening.from_arguments(arguments)))
+        work_for_server(lambda: open_library(opening), names)
         return FOUND
 
     return outcome(work)
 
 
-def work_for_server(open_it: Callable[[], Library]) -> None:
+def work_for_server(open_it: Callable[[], Library], only: Collection[str] = ()) -> None:
     """Keep the indexes up to the disk until the server at the other end of standard input is gone;
     without `serve.watch` only once.
     """
-    loops: list[IndexingLoop] = []  # the loop, as soon as there is one
-    threading.Thread(target=_obey_server, args=(loops,), name="server watch", daemon=True).start()
+    threading.Thread(target=_leave_with_server, name="server watch", daemon=True).start()
     # Opened only now: a server that is killed while that goes on must not leave its child behind.
     library = open_it()
     collect_as_usual()
@@ -713,8 +649,7 @@ def work_for_server(open_it: Callable[[], Library]) -> None:
         signal.signal(number, lambda number, _: os._exit(128 + number))
     take_short_turns()
     if library.config.serve.watch.enabled:
-        loops.append(IndexingLoop(library, _say))
-        loops[0].run()
+        IndexingLoop(library, _say, only=only).run()
     else:
         library.index(words_only=True)
         library.index()
@@ -726,15 +661,18 @@ def _say(line: str) -> None:
         sys.stderr.flush()
 
 
-def _obey_server(loops: Sequence[IndexingLoop]) -> None:
-    """Repair when the server says so; leave when it is gone."""
+def _leave_with_server() -> None:
+    """End this process when the server at the other end of standard input is gone."""
     # Even a killed server closes its end. What is committed stays; a commit under way is rolled
     # back by SQLite.
     # Read by descriptor: the lock of a buffered reader would stop the interpreter's own way out.
-    rest = b""
-    while received := os.read(0, 4096):
-        *lines, rest = (rest + received).split(b"\n")
-        if REPAIR.encode() in (line.strip() for line in lines):
-            for loop in loops:
-                loop.repair()
+    while os.read(0, 4096):
+        pass
     os._exit(0)
+
+
+if __name__ == "__main__":
+    # Ctrl-C in a terminal reaches the server's child as well: the server ends it, by closing its
+    # input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(index_for_server(sys.argv[1:]))

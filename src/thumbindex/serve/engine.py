@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thumbindex.errors import StorageError, UnknownFolderError, UsageError
-from thumbindex.serve.background import Child, child_command
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, reported, say_error
 from thumbindex.serve.options import JsonOption, open_for, takes_opening_or_engine
 from thumbindex.serve.terminal import ProgressDisplay, print_json, print_line
@@ -147,8 +146,11 @@ def _follow(library: Library, opening: Opening, url: str, as_json: bool) -> None
     if is_watched:
         with show:
             library.index(progress=show, after_others=True, words_only=True)
-    command = child_command(opening, [each.places.watch for each in folders] if is_watched else [])
-    child = Child(command)
+    # Imported here, as `library.engine` is: no other command needs it.
+    from thumbindex.serve.indexer import Indexer, child_command
+
+    indexer = Indexer(partial(child_command, opening), folders if is_watched else ())
+    indexer.start()
     builder = Builder(folders, url, as_json, tell=show)
     said: tuple[str, ...] = ()
     try:
@@ -156,16 +158,14 @@ def _follow(library: Library, opening: Opening, url: str, as_json: bool) -> None
             builder.look()
         while True:
             pause = builder.look()
-            if not child.is_running and is_watched:
-                child, pause = Child(command), RETRY_SECONDS
-            notes = child.notes()
+            notes = indexer.notes()
             for note in notes if notes != said else ():
                 say_error(note)
             said = notes
             time.sleep(pause)
     finally:
         builder.close()
-        child.stop()
+        indexer.stop()
 
 
 class Builder:
