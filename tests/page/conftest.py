@@ -5,7 +5,6 @@ Nothing is reached but this machine.
 
 import os
 import shutil
-import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -20,6 +19,7 @@ from fakes import FakeEmbedder
 from sites import listening, with_http
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
+from thumbindex.index.locks import at_work
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
 from thumbindex.serve.http.app import Site
@@ -139,16 +139,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             yield found
 
 
-INDEXING = """
-import json, sys, time
-news = json.dumps({"folder": "vault", "phase": "words", "done": 300, "total": 1000})
-while True:
-    print("progress:", news, file=sys.stderr, flush=True)
-    time.sleep(0.1)
-"""
-"""A child that has begun to index, and is at it for ever."""
-
-
 def cannot_be_read(opening: Opening) -> Library:
     raise StorageError("The index cannot be read: the disk does not answer.")
 
@@ -162,11 +152,7 @@ def rare(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
     cannot be read.
     """
     config, place, urls = served.library.config, tmp_path_factory.mktemp("rare"), dict[str, str]()
-    child = Background(
-        Opening(), lambda opening: opened["indexing"], command=[sys.executable, "-c", INDEXING]
-    )
-    backgrounds = {"indexing": child, "broken": Background(Opening(), cannot_be_read, command=[])}
-    opened: dict[str, Library] = {}
+    broken = Background(Opening(), cannot_be_read, command=[])
     with ExitStack() as stack:
         for name in RARE:
             root = place / name / "vault"
@@ -182,13 +168,15 @@ def rare(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
                 embedder=FakeEmbedder(),
                 wait_for_models=False,
             )
-            opened[name] = stack.enter_context(library)
+            stack.enter_context(library)
+            if name == "indexing":
+                tell = stack.enter_context(at_work(library.opened[0].places.folder))
+                tell("words", 300, 1000)
             if name == "empty":
                 library.index()
             urls[name] = stack.enter_context(
-                serving(library, root, config, backgrounds.get(name))
+                serving(library, root, config, broken if name == "broken" else None)
             ).url
-        child.start()
         yield urls
 
 

@@ -11,10 +11,11 @@ import pytest
 from fakes import FakeEmbedder
 from notes import write
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError
+from thumbindex.index.locks import at_work
 from thumbindex.library import Library
 from thumbindex.model import Progress
 from thumbindex.serve.background import MODEL_SECONDS, Background
-from thumbindex.serve.indexer import NOTED, WAITS, child_command, note_line
+from thumbindex.serve.indexer import Note, child_command, waits
 from thumbindex.serve.opening import Opening, open_library
 from thumbindex.serve.replies import reply_query
 from waiting import until
@@ -51,7 +52,8 @@ def test_a_child_that_cannot_be_started_is_named_and_the_server_goes_on(
 
 def noting(folder: str, then: str) -> list[str]:
     """Return a child that says why it cannot write an index."""
-    said = note_line(NOTED, folder, f"{folder}: {WAITS} (The index folder cannot be written.)")
+    reason = StorageError("The index folder cannot be written.")
+    said = Note(folder, "words", waits(folder, reason)).line()
     return [
         sys.executable,
         "-c",
@@ -85,7 +87,7 @@ def test_an_answer_says_of_which_folder_there_is_no_index_and_why(
         background.library(), {"query": "begin syncing your vault"}, unmade=background.unmade()
     )
     assert "sync.md" in answer.text
-    assert f"other: {WAITS} (The index folder cannot be written.)" in answer.text
+    assert "other: changes wait (The index folder cannot be written.)" in answer.text
     background.stop()
 
 
@@ -182,32 +184,37 @@ def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(
         assert (library.status()[0].state.documents, library.status()[0].state.pending) == (3, 0)
 
 
-TALKER = """
-import json, sys
-for done in (100, 300):
-    news = {"folder": "vault", "phase": "words", "done": done, "total": 1000}
-    print("progress:", json.dumps(news), file=sys.stderr)
-news = {"folder": "vault", "phase": "read", "done": 5, "total": 5}
-print("progress:", json.dumps(news), file=sys.stderr)
-print("progress: cut o", file=sys.stderr)
-print("note: Something is up.", file=sys.stderr, flush=True)
-sys.stdin.readline()
-"""
+NOTES = (
+    Note("vault", "watch", "Something is up."),
+    Note("vault", "vectors", "A model is\nmissing."),
+    Note("vault", "watch", ""),
+)
 
 
-def test_a_child_tells_how_far_it_is_and_the_log_stays_readable(
+def test_the_notes_of_a_child_hold_until_it_takes_them_back_and_the_log_is_readable(
     library: Library, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    said = "".join(note.line() for note in NOTES)
+    talker = f"import sys; sys.stderr.write({said!r}); sys.stderr.flush(); input()"
     background = Background(
-        Opening(), lambda opening: library, command=[sys.executable, "-c", TALKER]
+        Opening(), lambda opening: library, command=[sys.executable, "-c", talker]
     )
     background.start()
-    assert until(lambda: background.notes() == ("Something is up.",))
-    assert background.progress() == (Progress("vault", "words", 300, 1000),)
-    time.sleep(0.1)
+    assert until(lambda: background.notes() == ("A model is\nmissing.",))
     background.stop()
+    assert capsys.readouterr().err == (
+        "note: Something is up.\nnote: A model is missing.\nnote: no longer so: Something is up.\n"
+    )
+
+
+def test_it_is_told_how_far_the_run_of_any_process_is(library: Library) -> None:
+    background = Background(Opening(), lambda opening: library, command=[])
+    background.library()
+    with at_work(library.opened[0].places.folder) as tell:
+        tell("words", 300, 1000)
+        assert background.progress() == (Progress("vault", "words", 300, 1000, os.getpid()),)
     assert background.progress() == ()
-    assert capsys.readouterr().err == "note: Something is up.\n"
+    background.stop()
 
 
 def test_disconnected_client_is_dropped_without_waiting_for_indexing(

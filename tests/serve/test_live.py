@@ -31,7 +31,7 @@ from thumbindex.index.store import Store
 from thumbindex.library import Library, WatchLock
 from thumbindex.library.indexing import CHUNKS_A_SLICE, LARGE_BYTES, read_known
 from thumbindex.serve.child import IndexingLoop
-from thumbindex.serve.indexer import read_progress
+from thumbindex.serve.indexer import Note
 from thumbindex.serve.watch import Watch
 from waiting import until
 
@@ -73,11 +73,11 @@ class Tended:
     def __init__(
         self, root: Path, index: Path, make_watch: Callable[..., Watch] = Watch, *overrides: str
     ) -> None:
-        self.root, self.lines = root, list[str]()
+        self.root, self.notes = root, list[Note]()
         self.worker, self.reader = open_library(root, index, *overrides), open_library(root, index)
         self.lock = WatchLock(self.worker.opened[0].places.watch)  # as its server does
         assert self.lock.try_lock()
-        self.live = IndexingLoop(self.worker, self.lines.append, make_watch)
+        self.live = IndexingLoop(self.worker, self.notes.append, make_watch)
         self.thread = threading.Thread(target=self.live.run)
         self.thread.start()
         assert until(self.is_settled)
@@ -88,7 +88,7 @@ class Tended:
 
     @property
     def said(self) -> list[str]:
-        return [line for line in self.lines if not read_progress(line)]
+        return [note.sentence for note in self.notes]
 
     @property
     def generation(self) -> int:
@@ -219,9 +219,7 @@ def test_nothing_is_deleted_because_the_root_is_gone_and_what_changed_meanwhile_
     tended: Tended,
 ):
     tended.root.rename(tended.root.with_name("elsewhere"))
-    assert until(
-        lambda: any(line.startswith('note in "vault": The folder') for line in tended.said)
-    )
+    assert until(lambda: any(said.startswith("The folder") for said in tended.said))
     assert (tended.paths(), tended.found("ripen off the tree")) == (sorted(NOTES), "fruit/Pears.md")
     write(
         tended.root.with_name("elsewhere") / "apples.md",
@@ -229,7 +227,7 @@ def test_nothing_is_deleted_because_the_root_is_gone_and_what_changed_meanwhile_
     )
     tended.root.with_name("elsewhere").rename(tended.root)
     assert until(lambda: tended.found("cider is pressed") == "apples.md")
-    assert tended.said[-1].startswith('over in "vault": The folder')
+    assert tended.notes[-1] == Note("vault", "folder", "")
 
 
 def test_nothing_is_deleted_because_a_drive_is_not_mounted_when_the_server_starts(
@@ -239,11 +237,11 @@ def test_nothing_is_deleted_because_a_drive_is_not_mounted_when_the_server_start
         library.index()
     root.rename(root.with_name("elsewhere"))
     root.mkdir()
-    said = list[str]()
+    said = list[Note]()
     live = IndexingLoop(open_library(root, tmp_path / "index"), said.append)
     thread = threading.Thread(target=live.run)
     thread.start()
-    assert until(lambda: any("is empty" in line for line in said))
+    assert until(lambda: any("is empty" in note.sentence for note in said))
     with open_library(root, tmp_path / "index") as reader:
         assert [entry.path for entry in reader.outline()] == sorted(NOTES)
     live.stop()

@@ -1,11 +1,8 @@
-"""Vectors take their share of the processor and no more, and say how far they are without flooding
-anyone.
-"""
+"""Vectors take their share of the processor and no more."""
 
 from __future__ import annotations
 
-from thumbindex.model import Progress
-from thumbindex.serve.child import ProgressLines, Share, Turn
+from thumbindex.serve.child import Share, Turn
 
 
 class Clock:
@@ -38,19 +35,3 @@ def test_a_pause_ends_when_words_are_due():
     turn = Turn(lambda: next(asked), share)
     clock.work(wall=0, used=1_000_000)
     assert (turn(), turn.was_cut_short) == (True, True)
-
-
-def test_progress_is_told_at_most_twice_a_second_and_its_end_where_its_middle_was():
-    clock, said = Clock(), list[str]()
-    told = ProgressLines(said.append, lambda: clock.now)
-    for done in range(1, 101):
-        told(Progress("notes", "words", done, 100))
-        clock.work(wall=0.02, used=0)
-    told(Progress("notes", "vectors", 1, 1))
-    assert [line.split('"done": ')[1].split(",")[0] for line in said] == [
-        "1",
-        "26",
-        "51",
-        "76",
-        "100",
-    ]

@@ -60,6 +60,7 @@ from thumbindex.library.freshness import (
     checked_wait,
     count_words,
     indexed_by,
+    progress_of,
     wait_until_fresh,
 )
 from thumbindex.library.indexing import (
@@ -957,6 +958,11 @@ class Library:
             for reader in self._readers
             if not reader.is_published and is_held(reader.folder.places.watch)
         )
+
+    def progress(self) -> tuple[Progress, ...]:
+        """Return how far the folders are that some process is indexing now."""
+        found = (progress_of(each) for each in self.opened)
+        return tuple(each for each in found if each and each.done < each.total)
 
     def being_indexed(self) -> Mapping[str, int]:
         """Return the names of the folders that another process indexes just now, each with that

@@ -83,7 +83,9 @@ def progress_of(folder: Folder) -> Progress | None:
     does.
     """
     work = work_in(folder.places.folder)
-    return Progress(folder.name, work.phase, work.done, work.total, work.pid) if work else None
+    if work is None:
+        return None
+    return Progress(folder.name, work.phase, work.done, work.total, work.pid, work.seconds_left)
 
 
 def indexed_by(place: Path) -> int:

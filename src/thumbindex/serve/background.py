@@ -403,11 +403,11 @@ class Background:
         return tuple(note for note in (*of_roots, *of_files, *of_child, of_model) if note)
 
     def progress(self, only: Collection[str] | None = None) -> tuple[Progress, ...]:
-        """Return how far the child is with what it is at; empty where it is at nothing, or another
-        process does the work.
-        """
-        found = self._indexer.progress() if self._indexer else ()
-        return tuple(each for each in found if only is None or each.folder in only)
+        """Return how far the folders are that are being indexed, by whichever process."""
+        library = self.library_if_open()
+        if library is None:
+            return ()
+        return (library if only is None else library.only(only)).progress()
 
     def stop(self) -> None:
         """End the child and the follower."""

@@ -21,19 +21,16 @@ from thumbindex.errors import (
     UnknownFolderError,
 )
 from thumbindex.library import Folder, Library, Sizes
-from thumbindex.model import IndexReport, Pause, Progress
+from thumbindex.model import IndexReport, Pause
 from thumbindex.process import (
     collect_as_usual,
     collect_rarely,
     compute_on_one_thread,
     take_short_turns,
 )
-from thumbindex.serve.indexer import NOTED, OVER, WAITS, note_line, progress_line
+from thumbindex.serve.indexer import Note, NoteKind, waits
 from thumbindex.serve.opening import FOUND, Opening, open_library, outcome
 from thumbindex.serve.watch import Watch
-
-_PROGRESS_SECONDS = 0.5
-"""Between two lines about progress."""
 
 _PAUSE_SECONDS = 0.05
 """How soon a pause between vectors ends when words are due."""
@@ -82,30 +79,6 @@ take the processor from them.
 """
 
 _LONG_AGO, _NEVER = float("-inf"), float("inf")
-
-
-class ProgressLines:
-    """Says how far a run is, at most every half second, and its end where its middle was said."""
-
-    def __init__(
-        self, say: Callable[[str], object], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._say, self._clock = say, clock
-        self._last = float("-inf")
-        self._unfinished = ("", "")
-        self._lock = threading.Lock()
-
-    def __call__(self, progress: Progress) -> None:
-        """Take note of how far it is."""
-        with self._lock:
-            now, phase, is_end = (
-                self._clock(),
-                (progress.folder, progress.phase),
-                progress.done == progress.total,
-            )
-            if now - self._last >= _PROGRESS_SECONDS or (is_end and phase == self._unfinished):
-                self._last, self._unfinished = now, ("", "") if is_end else phase
-                self._say(progress_line(progress))
 
 
 class Share:
@@ -195,7 +168,7 @@ class WatchedFolder:
         # the last run was cut short, and goes on in its turn
         self.words_left = self.rest_left = False
         self.is_quiet = False  # the last comparison found nothing to do
-        self.notes: dict[str, str] = {}  # by what they are about
+        self.notes: dict[NoteKind, str] = {}
         # a run over large files, which tells whether it was cut short
         self.large: Future[bool] | None = None
         # there are large files to read, or other texts of theirs since the run began
@@ -272,7 +245,7 @@ class IndexingLoop:
     def __init__(
         self,
         library: Library,
-        say: Callable[[str], object],
+        say: Callable[[Note], object],
         make_watch: Callable[..., Watch] = Watch,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -283,7 +256,6 @@ class IndexingLoop:
         self._wake = threading.Event()
         self._stopped = False
         self._working = True
-        self._progress = ProgressLines(say)
         self._large_files = ThreadPoolExecutor(1, "large files")
         self._folders = list[WatchedFolder]()
         for each in library.opened:
@@ -427,9 +399,7 @@ class IndexingLoop:
         )
         each.rest_left = False
         try:
-            mended = self._library.embed(
-                [each.folder.name], interrupted=turn, progress=self._progress
-            )
+            mended = self._library.embed([each.folder.name], interrupted=turn)
         except ModelError as error:
             self._note(each, "vectors", f"{error} Until then keywords alone are searched.")
             each.vectors_at = self._clock() + self._settings.reconcile_seconds
@@ -512,7 +482,7 @@ class IndexingLoop:
     def _tell_mended(self, each: WatchedFolder, mended: Sequence[str]) -> None:
         if mended:
             each.leave_duplicates()
-            self._note(each, "mended", " ".join(mended))
+            self._note(each, "repaired", " ".join(mended))
             each.reconcile_at = self._clock()
 
     def _index(
@@ -525,7 +495,6 @@ class IndexingLoop:
             folder=names,
             interrupted=interrupted,
             sizes=sizes,
-            progress=self._progress,
         )
 
     def _large_due(self, each: WatchedFolder) -> float:
@@ -563,7 +532,7 @@ class IndexingLoop:
         each.look_at = self._clock()
         each.reconcile_at = self._clock() + self._settings.poll_seconds
         if not isinstance(error, UnknownFolderError):
-            self._note(each, "words", f"{each.folder.name}: {WAITS} ({error})")
+            self._note(each, "words", waits(each.folder.name, error))
         elif each.folder.root.is_dir():
             self._note(each, "empty", str(error))
 
@@ -601,14 +570,10 @@ class IndexingLoop:
         )
         return any(now >= not_before or not each.rest_left for each in others)
 
-    def _note(self, each: WatchedFolder, about: str, sentence: str) -> None:
-        before = each.notes.get(about, "")
-        if sentence != before:
-            each.notes[about] = sentence
-            if before:
-                self._say(note_line(OVER, each.folder.name, before))
-            if sentence:
-                self._say(note_line(NOTED, each.folder.name, sentence))
+    def _note(self, each: WatchedFolder, kind: NoteKind, sentence: str) -> None:
+        if sentence != each.notes.get(kind, ""):
+            each.notes[kind] = sentence
+            self._say(Note(each.folder.name, kind, sentence))
 
 
 def _is_repair_asked(each: WatchedFolder) -> bool:
@@ -655,9 +620,9 @@ def work_for_server(open_it: Callable[[], Library], only: Collection[str] = ()) 
         library.index()
 
 
-def _say(line: str) -> None:
+def _say(note: Note) -> None:
     with suppress(OSError):  # the server is about to be gone
-        sys.stderr.write(line)
+        sys.stderr.write(note.line())
         sys.stderr.flush()
 
 

@@ -11,23 +11,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
-from typing import IO
+from dataclasses import asdict, dataclass
+from typing import IO, Literal
 
 from thumbindex.errors import StorageError
 from thumbindex.library import Folder, WatchLock
-from thumbindex.model import Progress
 from thumbindex.serve.opening import Opening
 from thumbindex.text import one_line
 
-NOTED, OVER = "note", "over"
-"""How a line of the child begins that says what the user should know, and that it holds no longer.
-"""
-
-WAITS = "changes wait"
-"""What a note of the child says of a folder whose index cannot be written."""
-
-_PROGRESS = "progress: "
+NoteKind = Literal["words", "folder", "watch", "empty", "vectors", "repaired"]
+"""What a note of the child is about; "words" says why an index cannot be written."""
 
 _STOPPED = (
     "Indexing stopped{}; answers come from what is indexed so far. It is started again in a while."
@@ -42,39 +35,31 @@ seconds of the other's end.
 _RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 1.0, 60.0
 """First and longest pause between two starts of a child that dies: it doubles each time."""
 
-_RATE_SECONDS = 1.0
-"""Of work that are seen before it is said how long the rest takes."""
 
-_STALE_SECONDS = 30.0
-"""After this long without a word about it, work is taken to be over: the last step of one that
-failed is never said.
-"""
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence of the child for the user; an empty one takes back the last one of its kind."""
 
+    folder: str
+    kind: NoteKind
+    sentence: str
 
-def note_line(kind: str, folder: str, sentence: str) -> str:
-    """Write a line of the child about a folder, as `note in "notes": It is away.`"""
-    return f"{kind} in {json.dumps(folder)}: {one_line(sentence)}\n"
-
-
-def progress_line(progress: Progress) -> str:
-    """Write a line of the child about how far it is."""
-    # The server knows its child, and sees the rate itself.
-    facts = {
-        name: value
-        for name, value in asdict(progress).items()
-        if name not in {"pid", "seconds_left"}
-    }
-    return f"{_PROGRESS}{json.dumps(facts, ensure_ascii=False)}\n"
+    def line(self) -> str:
+        """Return the line of JSON that the child writes."""
+        return f"{json.dumps(asdict(self))}\n"
 
 
-def read_progress(line: str) -> Progress | None:
-    """Read what `progress_line` wrote; None for any other line."""
-    if not line.startswith(_PROGRESS):
-        return None
+def read_note(line: str) -> Note | None:
+    """Read what `Note.line` wrote; None for any other line."""
     try:
-        return Progress(**json.loads(line.removeprefix(_PROGRESS)))
+        return Note(**json.loads(line))
     except (ValueError, TypeError):
-        return None  # cut off by the child's end
+        return None
+
+
+def waits(folder: str, error: Exception) -> str:
+    """Return the sentence of a note about words that cannot be written."""
+    return f"{folder}: changes wait ({error})"
 
 
 @contextmanager
@@ -97,12 +82,7 @@ class Child:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._lines: deque[str] = deque(maxlen=20)
-        # those that still hold, in order: folder and sentence
-        self._notes: dict[tuple[str, str], None] = {}
-        # by folder and phase, with when it was said
-        self._progress: dict[tuple[str, str], tuple[float, Progress]] = {}
-        # the same of the first word about the work that is at hand
-        self._began: dict[tuple[str, str], tuple[float, Progress]] = {}
+        self._notes: dict[tuple[str, NoteKind], Note] = {}  # those that still hold, in order
         self._lock = threading.Lock()
         self._failure = ""
         self._process: subprocess.Popen[str] | None = None
@@ -153,23 +133,16 @@ class Child:
                 last = self._lines[-1] if self._lines else "it left no message"
             return (_STOPPED.format(f" ({last})"),)
         with self._lock:
-            return tuple(
-                sentence for folder, sentence in self._notes if only is None or folder in only
-            )
+            notes = tuple(self._notes.values())
+        return tuple(note.sentence for note in notes if only is None or note.folder in only)
 
-    def progress(self) -> tuple[Progress, ...]:
-        """Return how far it is with what it is at; empty where it is at nothing, or another process
-        does the work.
-        """
-        if not self.is_running:
-            return ()
-        oldest = time.monotonic() - _STALE_SECONDS
+    def unwritable(self, only: Collection[str]) -> tuple[str, ...]:
+        """Return why the indexes of these folders cannot be written."""
         with self._lock:
-            return tuple(
-                replace(each, seconds_left=_seconds_left(*self._began[key], said_at, each))
-                for key, (said_at, each) in self._progress.items()
-                if each.done < each.total and said_at > oldest
-            )
+            notes = tuple(self._notes.values())
+        return tuple(
+            note.sentence for note in notes if note.kind == "words" and note.folder in only
+        )
 
     def stop(self) -> None:
         """End it: what it has committed stays."""
@@ -182,56 +155,18 @@ class Child:
     def _listen(self, messages: IO[str]) -> None:
         with messages:
             for line in messages:
-                if line.startswith(_PROGRESS):
-                    if progress := read_progress(line):
-                        key, now = (progress.folder, progress.phase), time.monotonic()
-                        with self._lock:
-                            said_at, last = self._progress.get(key, (float("-inf"), progress))
-                            if (
-                                key not in self._began
-                                or now > said_at + _STALE_SECONDS
-                                or (last.total, last.done) > (progress.total, progress.done)
-                            ):
-                                self._began[key] = (now, progress)
-                            self._progress[key] = (now, progress)
-                    continue
+                if note := read_note(line):
+                    with self._lock:
+                        before = self._notes.pop((note.folder, note.kind), None)
+                        if note.sentence:
+                            self._notes[note.folder, note.kind] = note
+                    said = note.sentence or f"no longer so: {before.sentence if before else ''}"
+                    line = f"note: {one_line(said)}\n"
                 if line.strip():
                     self._lines.append(line.strip())
-                with self._lock:
-                    if (note := _read_note(line, NOTED)) is not None:
-                        self._notes[note] = None
-                    if (note := _read_note(line, OVER)) is not None:
-                        self._notes.pop(note, None)
-                        # to whoever reads the server's log
-                        line = f"no longer so{line.removeprefix(OVER)}"
                 # who reads our messages may be gone; the child must not die of it
                 with suppress(OSError, ValueError):
                     sys.stderr.write(line)
-
-
-def _seconds_left(began: float, first: Progress, said_at: float, last: Progress) -> int | None:
-    """Return how long work takes from now on at the rate that was seen; None where little of it was
-    seen.
-    """
-    done, seconds = last.done - first.done, said_at - began
-    if done <= 0 or seconds < _RATE_SECONDS:
-        return None
-    return max(1, round((last.total - last.done) * seconds / done - (time.monotonic() - said_at)))
-
-
-def _read_note(line: str, kind: str) -> tuple[str, str] | None:
-    """Read folder and sentence of such a line, or of `note: …`, which is about none; None for any
-    other line.
-    """
-    if line.startswith(f"{kind}: "):
-        return "", line.removeprefix(f"{kind}: ").strip()
-    if not line.startswith(f"{kind} in "):
-        return None
-    try:
-        folder, end = json.JSONDecoder().raw_decode(line, len(f"{kind} in "))
-    except ValueError:
-        return None
-    return str(folder), line[end:].removeprefix(":").strip()
 
 
 class Indexer:
@@ -275,16 +210,18 @@ class Indexer:
         """Return what is wrong in words; with `only`, what concerns these folders and names no
         other.
         """
-        refused = (note for name, note in self._refused.items() if only is None or name in only)
-        return (*refused, *(self._child.notes(only) if self._child else ()))
+        of_child = self._child.notes(only) if self._child else ()
+        return (*self._refusals(only), *of_child)
 
     def unwritable(self, only: Collection[str]) -> tuple[str, ...]:
         """Return why the indexes of these folders cannot be written."""
-        return tuple(each for each in self.notes(only) if WAITS in each)
+        of_child = self._child.unwritable(only) if self._child else ()
+        return (*self._refusals(only), *of_child)
 
-    def progress(self) -> tuple[Progress, ...]:
-        """Return how far the child is."""
-        return self._child.progress() if self._child else ()
+    def _refusals(self, only: Collection[str] | None) -> tuple[str, ...]:
+        return tuple(
+            sentence for name, sentence in self._refused.items() if only is None or name in only
+        )
 
     def stop(self) -> None:
         """End the child, then let another server have the folders."""
@@ -321,7 +258,7 @@ class Indexer:
                 if taken := lock.try_lock():
                     held[name] = taken
             except StorageError as error:
-                refused[name] = f"{name}: {WAITS} ({error})"
+                refused[name] = waits(name, error)
         self._refused = refused
         return held
 

@@ -7,6 +7,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,17 @@ from mcp.shared.exceptions import MCPError
 from fakes import FakeEmbedder
 from thumbindex.config import load_config, resolve_folders
 from thumbindex.errors import ConfigError, UnknownFolderError
+from thumbindex.index.locks import at_work
 from thumbindex.library import Library
 from thumbindex.library.engine import publish_folders
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import Rights, admission, checked_rights, nested
 from thumbindex.serve.http.app import Site
 from thumbindex.serve.http.tokens import add_token
+from thumbindex.serve.indexer import Note
 from thumbindex.serve.opening import Opening
 from thumbindex.settings import Config
+from waiting import until
 
 FOLDERS = [("handbook", Path("/h")), ("salaries", Path("/s"))]
 
@@ -195,32 +199,23 @@ def test_a_name_that_is_not_seen_takes_as_long_as_one_that_is_not_there(library:
 def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(
     library: Library, place: Path
 ) -> None:
-    said = [
-        'note in "salaries": Zirconium is away.',
-        'note in "handbook": A book is away.',
-        "note: Of everything.",
-    ]
-    said += [
-        f'progress: {{"folder": "{folder}", "phase": "words", "done": 1, "total": 9}}'
-        for folder in ("salaries", "handbook")
-    ]
-    script = (
-        f"import sys\nprint({chr(10).join(said)!r}, file=sys.stderr, flush=True)\n"
-        "sys.stdin.readline()"
-    )
     import sys
 
+    said = Note("salaries", "folder", "Zirconium is away.").line()
+    said += Note("handbook", "folder", "A book is away.").line()
+    script = f"import sys; sys.stderr.write({said!r}); sys.stderr.flush(); input()"
     background = Background(
         Opening(), lambda opening: library, command=[sys.executable, "-c", script]
     )
     sight = BackgroundView(background, frozenset({"handbook"}))
     sight.start()
-    end = time.monotonic() + 10
-    while len(background.progress()) < 2 and time.monotonic() < end:
-        time.sleep(0.01)
-    assert set(background.notes()) >= {"Zirconium is away.", "A book is away.", "Of everything."}
+    assert until(lambda: set(background.notes()) == {"Zirconium is away.", "A book is away."})
     assert sight.notes() == ("A book is away.",)
-    assert [each.folder for each in sight.progress()] == ["handbook"]
+    with ExitStack() as runs:
+        for folder in library.opened:
+            runs.enter_context(at_work(folder.places.folder))("words", 1, 9)
+        assert len(background.progress()) > 1
+        assert [each.folder for each in sight.progress()] == ["handbook"]
     background.stop()
     assert not [note for note in sight.notes() if "irconium" in note]
 
