@@ -17,10 +17,10 @@ from thumbindex.library.duplicates import (
     Repeat,
     boost_of,
     counted,
-    in_words,
     ingest,
-    total,
-    warnings,
+    ingestion_total,
+    ingestion_warnings,
+    ingestion_words,
 )
 from thumbindex.model import BlockKind, Chunk, IngestionCounts
 from thumbindex.ports import Vector
@@ -197,13 +197,13 @@ def test_the_counts_are_told_by_type_and_in_one_line():
         IngestionCounts("", 100, 2, 2, 0.2, 0.25),
         IngestionCounts("guide", 50, 50, 0, 0.0, 0.0),
     )
-    assert in_words(total(counts)) == (
+    assert ingestion_words(ingestion_total(counts)) == (
         "52 of 150 chunks only repeat others of their notes and are left out of the search"
     )
 
 
 def test_what_is_more_than_healthy_is_told():
     assert [
-        len(warnings(IngestionCounts("", 100, repeats, 1, most, most)))
+        len(ingestion_warnings(IngestionCounts("", 100, repeats, 1, most, most)))
         for repeats, most in ((50, 0.6), (51, 0.6), (50, 0.61), (51, 0.61))
     ] == [0, 1, 1, 2]
