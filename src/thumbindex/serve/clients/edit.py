@@ -279,7 +279,7 @@ def take_object(text: str, keys: Keys) -> str:
     start, _, end = _members(plain, _span(plain, keys[:-1])[0])[str(keys[-1])]
     before, after = len(bare[:start].rstrip()), bare[end:].lstrip()
     begin = len(text[:start].rstrip(" \t"))
-    if re.match(r"[ \t]*,?[ \t]*\r?\n", text[end:]):  # nothing else is on these lines
+    if re.match(r"[ \t]*+,?[ \t]*+\r?\n", text[end:]):  # nothing else is on these lines
         begin = len(text[:begin].removesuffix("\n").removesuffix("\r"))
     kept = text[:begin]
     if after.startswith(","):
