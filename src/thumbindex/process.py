@@ -95,6 +95,12 @@ def compute_on_one_thread() -> None:
         os.environ.setdefault(name, "1")
 
 
+def give_way() -> None:
+    """Lower the priority of this thread; where the system has none a thread, of the process."""
+    if sys.platform != "win32":
+        os.nice(10)
+
+
 def raise_file_limit(files: int) -> int:
     """Let this process open so many files if the system allows it; return how many it may."""
     if sys.platform == "win32":

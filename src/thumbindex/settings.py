@@ -463,12 +463,6 @@ class WatchSettings:
         least=0.1,
         most=86_400,
     )
-    share: float = setting(
-        0.5,
-        "share of all processor cores that vectors may take while a server runs, 0.05 to 1",
-        least=0.05,
-        most=1,
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,6 @@ pytestmark = pytest.mark.skipif(
 
 OVERRIDES = (
     "encode.embed.model=all-MiniLM-L6-v2",
-    "serve.watch.share=1",
     "serve.watch.reconcile_seconds=1",
 )
 

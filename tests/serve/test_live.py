@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -30,7 +31,7 @@ from thumbindex.index.locks import mark_of
 from thumbindex.index.store import Store
 from thumbindex.library import Library, WatchLock
 from thumbindex.library.indexing import CHUNKS_A_SLICE, LARGE_BYTES, read_known
-from thumbindex.serve.child import IndexingLoop
+from thumbindex.serve.child import IndexingLoop, Job
 from thumbindex.serve.indexer import Note
 from thumbindex.serve.watch import Watch
 from waiting import until
@@ -95,10 +96,17 @@ class Tended:
         return self.reader.status()[0].state.generation
 
     def is_settled(self) -> bool:
-        return self.thread.is_alive() and self.live.is_idle
+        """Tell whether nothing is due before all files are compared again."""
+        soon = time.monotonic() + 0.3
+        jobs = (Job.WORDS, Job.LARGE, Job.VECTORS, Job.DUPLICATES)
+        was_idle = self.live._job is None
+        (folder,) = self.live._folders
+        is_due = any(folder.due_at(job) < soon for job in jobs)
+        return self.thread.is_alive() and was_idle and not is_due and self.live._job is None
 
     def is_taking_in(self) -> bool:
-        return self.live._folders[0].large is not None
+        is_left = self.live._folders[0].due[Job.LARGE] < time.monotonic()
+        return is_left or self.live._job is Job.LARGE
 
     def found(self, text: str) -> str:
         return next((passage.path for passage in self.reader.query(f'"{text}"').passages), "")

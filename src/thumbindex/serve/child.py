@@ -1,4 +1,8 @@
-"""The child process of a server: it watches folders and keeps their indexes up to date."""
+"""The child process of a server: it watches folders and keeps their indexes up to date.
+
+All there is to do is a list of jobs. The most urgent one that is due comes first; of several
+folders that wait for the same job, the one that was served longest ago.
+"""
 
 from __future__ import annotations
 
@@ -8,239 +12,86 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from enum import IntEnum
 
-from thumbindex import process
-from thumbindex.errors import (
-    IndexDamagedError,
-    ModelError,
-    ThumbindexError,
-    UnknownFolderError,
-)
+from thumbindex.errors import IndexDamagedError, ModelError, ThumbindexError, UnknownFolderError
 from thumbindex.library import Folder, Library, Sizes
-from thumbindex.model import IndexReport, Pause
+from thumbindex.model import IndexReport
 from thumbindex.process import (
     collect_as_usual,
     collect_rarely,
     compute_on_one_thread,
+    give_way,
     take_short_turns,
 )
 from thumbindex.serve.indexer import Note, NoteKind, waits
 from thumbindex.serve.opening import FOUND, Opening, open_library, outcome
 from thumbindex.serve.watch import Watch
 
-_PAUSE_SECONDS = 0.05
-"""How soon a pause between vectors ends when words are due."""
-
-_LOOK_SECONDS = 0.1
-"""Between two looks for a request: a server asks for a repair by a file."""
-
-SCRUB_SECONDS = 24 * 3600.0
-"""How often an index is read whole, to find what a failing disk has changed: it costs a second of a
-core for each 20,000 chunks.
-"""
-
-FIRST_SCRUB_SECONDS = 60.0
-"""When it is read whole for the first time: a server that has just begun has other things to do."""
+SLICE_SECONDS = 2.0
+"""How long a job goes on while another folder waits for the same job."""
 
 MERGE_SECONDS = 5.0
 """After an edit it must be quiet for so long before segments are merged: the next edit should not
 wait behind that.
 """
 
-_WORDS_SECONDS = 4.0
-"""For so long words are taken in before newer ones come first: where each save cut short the run
-before it, older texts would never come.
+FIRST_SCRUB_SECONDS, SCRUB_SECONDS = 60.0, 24 * 3600.0
+"""When an index is first read whole, and how often, to find what a failing disk has changed: it
+costs a second of a core for each 20,000 chunks.
 """
 
-_REST_SECONDS = 1.0
-"""After a run that came to its end words rest for as long as it took, so long at most: a folder
-that changes all the time leaves time to others, to its own vectors, and to the servers that open
-what it commits.
-"""
-
-_VECTORS_SECONDS = 2.0
-"""For so long vectors of one folder are made, or its duplicates looked for, before another one, cut
-short before, goes on: beginning anew costs a look at all that is missing.
-"""
-
-_LARGE_SECONDS, _AFTER_LARGE_SECONDS = 30.0, 10.0
-"""For so long words of large files are read while vectors of their folder wait, and then these are
-made for so long where more large files wait: both at once hold each other up, and words of an edit
-wait for vectors that take ten times as long.
-"""
-
-READ_SECONDS = 0.2
-"""Between a text's words and its vectors: whoever asks opens the words meanwhile, and vectors would
-take the processor from them.
-"""
+_LOOK_SECONDS = 0.1
+"""Between two looks for a request: a server asks for a repair by a file."""
 
 _LONG_AGO, _NEVER = float("-inf"), float("inf")
 
 
-class Share:
-    """Says how long to pause so that this process takes no more than its share of all cores; each
-    batch is paid for after it.
-    """
+class Job(IntEnum):
+    """What there is to do in a folder, the most urgent first."""
 
-    def __init__(
-        self,
-        share: float,
-        cores: int = 0,  # all that there are
-        clock: Callable[[], float] = time.monotonic,
-        used: Callable[[], float] = time.process_time,
-    ) -> None:
-        self._allowed = share * (cores or process.cores())
-        self._is_bound = share < 1
-        self._clock, self._used = clock, used
-        self._began, self._before = clock(), used()
-
-    def owed(self) -> float:
-        """Return for how many seconds to pause now; 0.0 where less than the share was taken since
-        `begin`.
-        """
-        if not self._is_bound:
-            return 0.0
-        return max(
-            0.0, (self._used() - self._before) / self._allowed - (self._clock() - self._began)
-        )
-
-    def begin(self) -> None:
-        """Count from now on: what was not taken is not saved up."""
-        self._began, self._before = self._clock(), self._used()
+    REPAIR = 1  # a reader has met damage
+    WORDS = 2
+    LARGE = 3  # words of large files
+    VECTORS = 4
+    DUPLICATES = 5
+    MERGE = 6  # segments of the keyword index
+    SCRUB = 7  # look for damage
 
 
-class Turn:
-    """Asked between two batches: pauses where more than a share of the processor was taken, tells
-    when to stop, and remembers that it did.
-
-    Where asked so, a run goes on for as long as its beginning took, `most` seconds at most: a huge
-    folder that is left for each note which is saved in another one would do nothing but begin. What
-    is urgent does not wait for that.
-    """
-
-    def __init__(
-        self,
-        is_due: Callable[[], bool],
-        share: Share | None = None,
-        *,
-        most: float = 0.0,
-        is_urgent: Callable[[], bool] = lambda: False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.was_cut_short = False
-        self._is_due, self._share, self._most, self._is_urgent, self._clock = (
-            is_due,
-            share,
-            most,
-            is_urgent,
-            clock,
-        )
-        self._began, self._not_before = clock(), 0.0
-
-    def __call__(self) -> bool:
-        """Tell whether to stop."""
-        now = self._clock()
-        self._not_before = self._not_before or now + min(now - self._began, self._most)
-        while self._share and not self._is_due() and (owed := self._share.owed()):
-            time.sleep(min(owed, _PAUSE_SECONDS))
-        if self._share:
-            self._share.begin()
-        self.was_cut_short = self._is_due() and (
-            self._clock() >= self._not_before or self._is_urgent()
-        )
-        return self.was_cut_short
+_LEISURELY = (Job.VECTORS, Job.DUPLICATES, Job.MERGE, Job.SCRUB)
+"""Done on a thread of low priority, while the loop waits for it: on Linux it is the thread's alone.
+"""
 
 
 class WatchedFolder:
-    """One folder, and what is due in it and when (on the monotonic clock)."""
+    """A folder, and when its jobs are due (on the monotonic clock)."""
 
     def __init__(self, folder: Folder, watch: Watch, now: float) -> None:
-        self.folder, self.watch = folder, watch
-        self.look_at = 0.0
-        self.reconcile_at = self.vectors_at = now
-        self.scrub_at = now + FIRST_SCRUB_SECONDS
-        self.rests_until = _LONG_AGO  # words that were saved meanwhile wait
-        self.merge_at = self.duplicates_at = _NEVER
-        # the last run was cut short, and goes on in its turn
-        self.words_left = self.rest_left = False
+        self.folder, self.watch, self.name = folder, watch, folder.name
+        self.due = dict.fromkeys(Job, _NEVER)
+        self.due |= {Job.WORDS: now, Job.VECTORS: now, Job.SCRUB: now + FIRST_SCRUB_SECONDS}
+        self.served_at = dict.fromkeys(Job, _LONG_AGO)
+        self.look_at = now
         self.is_quiet = False  # the last comparison found nothing to do
         self.notes: dict[NoteKind, str] = {}
-        # a run over large files, which tells whether it was cut short
-        self.large: Future[bool] | None = None
-        # there are large files to read, or other texts of theirs since the run began
-        self.more_large = False
-        self.large_at = _LONG_AGO  # when the last such run ended
-        # the search for texts that are there twice, which is left for all else that is due
-        self.duplicates: Generator[None] | None = None
-        self._searched = 0  # the edition of the index in which it was begun
 
-    def leave_duplicates(self) -> None:
-        """Leave the search for duplicates where it is; the next one looks again at what is not
-        kept.
-        """
-        if self.duplicates is not None:
-            self.duplicates.close()
-            self.duplicates = None
-
-    def leave_old_edition(self) -> None:
-        """Leave a search for duplicates in an index that was built anew meanwhile, with the files
-        that it has open.
-        """
-        edition = self.folder.places.present
-        if edition != self._searched:
-            self.leave_duplicates()
-            self._searched = edition
-
-    def close(self) -> None:
-        """Stop watching."""
-        self.leave_duplicates()
-        self.watch.close()
-
-    def words_at(self) -> float:
-        """Return when the folder is to be compared with the disk; never while it is gone."""
+    def due_at(self, job: Job) -> float:
+        """Return when a job is due; never while the folder is gone."""
         if not self.watch.is_there:
             return _NEVER
-        due = self.watch.quiet.due()
-        if due is None:
-            return self.reconcile_at
-        return min(self.reconcile_at, max(due, self.rests_until))
-
-    def rest_due(self) -> float:
-        """Return when vectors are to be made, or duplicates to be looked for; never while large
-        files are read.
-        """
-        return min(self.vectors_at, self.duplicates_at) if self.large is None else _NEVER
-
-    def next_at(self, large_at: float) -> float:
-        """Return when there is something to do again, where large files may be read from a time
-        on.
-        """
-        others = (
-            (large_at, self.rest_due(), self.merge_at, self.scrub_at) if self.watch.is_there else ()
-        )
-        return min(self.look_at, self.words_at(), *others)
-
-    def is_settled(self) -> bool:
-        """Tell whether nothing is due or under way but the next comparison."""
-        is_done = (
-            self.large is None
-            and not self.more_large
-            and self.vectors_at == self.duplicates_at == _NEVER
-        )
-        return is_done and self.watch.quiet.due() is None
+        if job is Job.REPAIR:
+            return _LONG_AGO if self.folder.places.repair.exists() else _NEVER
+        if job is Job.WORDS and (quiet := self.watch.quiet.due()) is not None:
+            return min(quiet, self.due[job])
+        return self.due[job]
 
 
 class IndexingLoop:
-    """Keeps the indexes of folders up to the disk until it is stopped.
-
-    Words come at once, those of large files on a thread of their own, vectors when no words are
-    due, and then what is there twice. A folder with much to do is left after its present batch when
-    another one has just become due, and those that were left take turns.
-    """
+    """Keeps the indexes of folders up to the disk until it is stopped."""
 
     def __init__(
         self,
@@ -255,8 +106,6 @@ class IndexingLoop:
         self._settings = library.config.serve.watch
         self._wake = threading.Event()
         self._stopped = False
-        self._working = True
-        self._large_files = ThreadPoolExecutor(1, "large files")
         self._folders = list[WatchedFolder]()
         for each in library.opened:
             if only and each.name not in only:
@@ -265,319 +114,184 @@ class IndexingLoop:
                 each.root, each.places.folder, self._settings, each.config.corpus, self._wake.set
             )
             self._folders.append(WatchedFolder(each, watch, clock()))
+        self._work: dict[Job, Callable[[WatchedFolder], None]] = {
+            Job.REPAIR: self._repair,
+            Job.WORDS: self._keep_words,
+            Job.LARGE: self._keep_large,
+            Job.VECTORS: self._keep_vectors,
+            Job.DUPLICATES: self._find_duplicates,
+            Job.MERGE: self._merge,
+            Job.SCRUB: self._scrub,
+        }
+        self._leisurely = ThreadPoolExecutor(1, "leisurely", initializer=give_way)
+        self._job: Job | None = None  # the present one
+        self._slice_ends: float | None = None
+        self._is_cut_short = False
 
     def run(self) -> None:
-        """Tend the folders until `stop`."""
+        """Do what is due until `stop`."""
         try:
             while not self._stopped:
                 pause = self.step()
-                self._working = pause == 0.0
                 self._wake.wait(min(pause, _LOOK_SECONDS))
                 self._wake.clear()
-                self._working = True
         finally:
-            self._stopped = True
-            self._large_files.shutdown()
+            self._leisurely.shutdown()
             for each in self._folders:
-                each.close()
+                each.watch.close()
 
     def stop(self) -> None:
         """End `run`, from another thread."""
         self._stopped = True
         self._wake.set()
 
-    @property
-    def is_idle(self) -> bool:
-        """Tell whether all that was found on disk is indexed, with vectors and compared."""
-        return not self._working and all(each.is_settled() for each in self._folders)
-
     def step(self) -> float:
-        """Do the one thing that is due first; return for how many seconds there is nothing more to
-        do.
-        """
-        for each in self._folders:
-            if _is_repair_asked(each):
-                self._repair(each)
-        self._attend()
-        now = self._clock()
-        tended = [each for each in self._folders if each.watch.is_there]
-        jobs: Sequence[tuple[Callable[[WatchedFolder], float], Callable[[WatchedFolder], None]]]
-        jobs = (
-            (WatchedFolder.words_at, self._keep_words),
-            (self._large_due, self._begin_large),
-            (WatchedFolder.rest_due, self._do_rest),
-            (lambda each: each.merge_at, self._merge_at_rest),
-            (lambda each: each.scrub_at, self._scrub),
-        )
-        for due_at, work in jobs:
-            first = min(tended, key=due_at, default=None)
-            if first is not None and due_at(first) <= now:
-                work(first)
+        """Do the most urgent job that is due; return for how many seconds none is."""
+        self._look()
+        for job in Job:
+            if waiting := self._waiting(job):
+                self._do(job, min(waiting, key=lambda each: each.served_at[job]))
                 return 0.0
-        return max(
-            0.0,
-            min(
-                (each.next_at(self._large_due(each)) for each in self._folders),
-                default=now + _LOOK_SECONDS,
-            )
-            - now,
-        )
-
-    def _attend(self) -> None:
-        """Do what is quick for each folder: look whether it is there, take in the end of a large
-        file.
-        """
         now = self._clock()
-        for each in self._folders:
-            if now >= each.look_at:
-                self._look(each)
-            self._finish_large(each)
+        due = [each.due_at(job) for each in self._folders for job in Job]
+        return max(0.0, min(due, default=_NEVER) - now)
 
-    def _look(self, each: WatchedFolder) -> None:
-        each.watch.look()
-        each.look_at = self._clock() + self._settings.poll_seconds
-        name, failure = each.folder.name, each.watch.failure
-        gone = (
-            f"The folder {each.folder.root} is gone: nothing is deleted, answers come from what "
-            "was indexed. It is taken up again when it is back."
-        )
-        unwatched = (
-            f"{name}: changes are looked for every {self._settings.poll_seconds:g} s, since the "
-            f"folder cannot be watched ({failure}); "
-            "where that is a limit of the system, raise it (Linux: sysctl "
-            "fs.inotify.max_user_watches)."
-        )
-        self._note(each, "folder", "" if each.watch.is_there else gone)
-        self._note(each, "watch", unwatched if failure else "")
+    def _waiting(self, job: Job) -> list[WatchedFolder]:
+        now = self._clock()
+        return [each for each in self._folders if each.due_at(job) <= now]
 
-    def _keep_words(self, each: WatchedFolder) -> None:
-        reconciled = each.reconcile_at <= self._clock()
-        if reconciled:
-            # from now on: what is due already would cut this very run short
-            each.reconcile_at = self._clock() + self._settings.reconcile_seconds
-        each.watch.quiet.clear()
-        began = self._clock()
-        is_due = partial(self._are_words_due, each, began + _WORDS_SECONDS)
-        turn = Turn(
-            is_due,
-            most=_WORDS_SECONDS,
-            is_urgent=self._is_urgent,
-            clock=self._clock,
-        )
-        each.words_left = False
+    def _do(self, job: Job, each: WatchedFolder) -> None:
+        self._job, self._slice_ends, self._is_cut_short = job, None, False
+        each.due[job], each.served_at[job] = _NEVER, self._clock()
         try:
-            each.leave_old_edition()
-            report = self._index(each, "small", turn)
+            if job in _LEISURELY:
+                self._leisurely.submit(self._work[job], each).result()
+            else:
+                self._work[job](each)
         except (ThumbindexError, OSError) as error:
-            self._postpone(each, error)
+            self._postpone(job, each, error)
         else:
-            each.rests_until = self._clock() + min(self._clock() - began, _REST_SECONDS)
-            self._note(each, "words", "")
-            self._note(each, "empty", "")
-            self._tell_mended(each, report.mended)
-            each.look_at = (
-                self._clock() + self._settings.poll_seconds if each.watch.failure else each.look_at
-            )
-            each.words_left = bool(report.left) and turn.was_cut_short
-            if each.words_left:
-                each.reconcile_at = self._clock()
-            elif report.left:
-                each.more_large = True
-            each.is_quiet = not (report.added or report.changed or report.removed)
-            each.merge_at = self._clock() + MERGE_SECONDS
-            if reconciled or (
-                (report.added or report.changed or report.removed) and not each.notes.get("vectors")
-            ):
-                each.vectors_at = min(each.vectors_at, self._clock() + READ_SECONDS)
+            if self._is_cut_short:
+                each.due[job] = self._clock()
+        self._job = None
 
-    def _keep_vectors(self, each: WatchedFolder) -> None:
-        """Embed until all is done, or words are due somewhere, or vectors of another folder."""
-        turn = Turn(
-            partial(self._is_another_due, each, self._clock() + _VECTORS_SECONDS),
-            Share(self._settings.share),
-            clock=self._clock,
-        )
-        each.rest_left = False
-        try:
-            mended = self._library.embed([each.folder.name], interrupted=turn)
-        except ModelError as error:
-            self._note(each, "vectors", f"{error} Until then keywords alone are searched.")
-            each.vectors_at = self._clock() + self._settings.reconcile_seconds
-        except (ThumbindexError, OSError) as error:
-            self._postpone(each, error)
-            each.vectors_at = each.reconcile_at
-        else:
-            self._note(each, "vectors", "")
-            self._tell_mended(each, mended)
-            each.rest_left = turn.was_cut_short
-            each.vectors_at = self._clock() if turn.was_cut_short else _NEVER
-            if not turn.was_cut_short:
-                self._merge(each, "moment")
-                each.duplicates_at = self._clock()
+    def _interrupted(self) -> bool:
+        """Return True if the present job is to stop for another one; asked between two batches."""
+        assert self._job
+        self._look()
+        now = self._clock()
+        self._slice_ends = self._slice_ends or now + SLICE_SECONDS
+        is_over = now >= self._slice_ends and bool(self._waiting(self._job))
+        is_urgent = any(self._waiting(job) for job in Job if job < self._job)
+        self._is_cut_short = self._stopped or is_over or is_urgent
+        return self._is_cut_short
 
-    def _do_rest(self, each: WatchedFolder) -> None:
-        """Make vectors, or look for duplicates among the texts that have theirs."""
-        (self._keep_vectors if each.vectors_at <= self._clock() else self._find_duplicates)(each)
-
-    def _find_duplicates(self, each: WatchedFolder) -> None:
-        """Find texts that are there twice, until anything else is due; what has come meanwhile is
-        looked at when this search is done.
-        """
-        until = self._clock() + _VECTORS_SECONDS
-        turn = Turn(
-            lambda: self._is_another_due(each, until) or each.vectors_at <= self._clock(),
-            Share(self._settings.share),
-            clock=self._clock,
-        )
-        each.duplicates_at = _NEVER
-        try:
-            each.leave_old_edition()
-            has_found = each.duplicates is not None
-            each.duplicates = each.duplicates or self._library.find_duplicates([each.folder.name])
-            for _ in each.duplicates:
-                has_found = True
-                if turn():
-                    break
-        except IndexDamagedError:
-            self._scrub(each)
-        except (ThumbindexError, OSError) as error:
-            each.leave_duplicates()
-            self._postpone(each, error)
-            each.duplicates_at = each.reconcile_at
-        else:
-            if not turn.was_cut_short:
-                each.leave_duplicates()
-            each.rest_left = turn.was_cut_short
-            each.duplicates_at = self._clock() if has_found else _NEVER
-
-    def _merge_at_rest(self, each: WatchedFolder) -> None:
-        each.merge_at = _NEVER
-        self._merge(each, "leisure" if each.is_quiet else "while")
-
-    def _merge(self, each: WatchedFolder, pause: Pause) -> None:
-        """Merge the keyword index's segments, as many as the time allows."""
-        try:
-            self._library.merge([each.folder.name], pause=pause)
-        except (ThumbindexError, OSError) as error:
-            self._postpone(each, error)
-
-    def _repair(self, each: WatchedFolder) -> None:
-        """Repair what a reader has found damaged, and read its words anew at once."""
-        self._scrub(each)
-        with suppress(OSError):
-            each.folder.places.repair.unlink(missing_ok=True)
-        each.reconcile_at = self._clock()
-
-    def _scrub(self, each: WatchedFolder) -> None:
-        """Read the index whole, and repair it where that is due."""
-        each.scrub_at = self._clock() + SCRUB_SECONDS
-        each.leave_duplicates()
-        try:
-            mended = self._library.repair([each.folder.name])
-        except (ThumbindexError, OSError) as error:
-            self._postpone(each, error)
-        else:
-            self._tell_mended(each, mended)
-
-    def _tell_mended(self, each: WatchedFolder, mended: Sequence[str]) -> None:
-        if mended:
-            each.leave_duplicates()
-            self._note(each, "repaired", " ".join(mended))
-            each.reconcile_at = self._clock()
-
-    def _index(
-        self, each: WatchedFolder, sizes: Sizes, interrupted: Callable[[], bool]
-    ) -> IndexReport:
-        """Take in the words of small files, or of large ones."""
-        names = [each.folder.name]
-        return self._library.index(
-            words_only=True,
-            folder=names,
-            interrupted=interrupted,
-            sizes=sizes,
-        )
-
-    def _large_due(self, each: WatchedFolder) -> float:
-        """Return when large files of a folder are to be read: those of one folder at a time."""
-        if not each.more_large or any(other.large is not None for other in self._folders):
-            return _NEVER
-        return each.large_at + (0.0 if each.vectors_at == _NEVER else _AFTER_LARGE_SECONDS)
-
-    def _begin_large(self, each: WatchedFolder) -> None:
-        each.more_large = False
-        each.large = self._large_files.submit(self._keep_large, each)
-        each.large.add_done_callback(lambda _: self._wake.set())
-
-    def _keep_large(self, each: WatchedFolder) -> bool:
-        """Take in the words of large files for a while; tell whether that was cut short."""
-        until = self._clock() + _LARGE_SECONDS
-        turn = Turn(lambda: self._stopped or self._clock() >= until, clock=self._clock)
-        self._index(each, "large", turn)
-        return turn.was_cut_short
-
-    def _finish_large(self, each: WatchedFolder) -> None:
-        if each.large is None or not each.large.done():
-            return
-        taken, each.large = each.large, None
-        each.large_at = self._clock()
-        try:
-            each.more_large |= taken.result()
-        except (ThumbindexError, OSError) as error:
-            self._postpone(each, error)
-        else:
-            each.vectors_at = self._clock()
-
-    def _postpone(self, each: WatchedFolder, error: ThumbindexError | OSError) -> None:
-        """Try again in a while; a folder that went in the middle is noted by the next look."""
+    def _postpone(self, job: Job, each: WatchedFolder, error: ThumbindexError | OSError) -> None:
+        """Try again in a while; the next look notes a folder that is gone."""
         each.look_at = self._clock()
-        each.reconcile_at = self._clock() + self._settings.poll_seconds
+        each.due[job] = each.due[Job.WORDS] = self._clock() + self._settings.poll_seconds
         if not isinstance(error, UnknownFolderError):
-            self._note(each, "words", waits(each.folder.name, error))
+            self._note(each, "words", waits(each.name, error))
         elif each.folder.root.is_dir():
             self._note(each, "empty", str(error))
 
-    def _are_words_due(self, of: WatchedFolder | None = None, not_before: float = 0.0) -> bool:
-        """Tell whether to leave vectors, or older words, for later; asked between two batches, so
-        that nothing quick waits for all of them.
+    # -------------------------------------------------------------- jobs
 
-        While words of a folder are taken in, newer ones of its own, and of others that were cut
-        short as well, are not due before a time.
-        """
-        self._attend()
-        now = self._clock()
-        due = (each for each in self._folders if each.words_at() <= now)
-        is_due = any(now >= not_before or (each is not of and not each.words_left) for each in due)
-        return is_due or self._is_urgent()
+    def _look(self) -> None:
+        """Look now and then whether the folders are there and can be watched."""
+        for each in self._folders:
+            if self._clock() < each.look_at:
+                continue
+            each.watch.look()
+            seconds, failure = self._settings.poll_seconds, each.watch.failure
+            each.look_at = self._clock() + seconds
+            gone = (
+                f"The folder {each.folder.root} is gone: nothing is deleted, answers come from "
+                "what was indexed. It is taken up again when it is back."
+            )
+            unwatched = (
+                f"{each.name}: changes are looked for every {seconds:g} s, since the folder "
+                f"cannot be watched ({failure}); where that is a limit of the system, raise it "
+                "(Linux: sysctl fs.inotify.max_user_watches)."
+            )
+            self._note(each, "folder", "" if each.watch.is_there else gone)
+            self._note(each, "watch", unwatched if failure else "")
 
-    def _is_urgent(self) -> bool:
-        return self._stopped or any(map(_is_repair_asked, self._folders))
+    def _keep_words(self, each: WatchedFolder) -> None:
+        """Compare the folder with its index, and take in what differs."""
+        each.watch.quiet.clear()
+        # from now on: a comparison that is due already would cut this one short
+        each.due[Job.WORDS] = self._clock() + self._settings.reconcile_seconds
+        report = self._index(each, "small")
+        self._note(each, "words", "")
+        self._note(each, "empty", "")
+        self._tell_repaired(each, report.mended)
+        if report.left and not self._is_cut_short:
+            each.due[Job.LARGE] = self._clock()
+        each.is_quiet = not (report.added or report.changed or report.removed)
+        each.due[Job.MERGE] = self._clock() + MERGE_SECONDS
+        if not each.is_quiet and not each.notes.get("vectors"):
+            each.due[Job.VECTORS] = self._clock()
 
-    def _is_another_due(self, of: WatchedFolder, not_before: float) -> bool:
-        """Tell whether to leave vectors of a folder, or its duplicates, for words, for large files
-        of its own, or from a time on for another folder.
+    def _keep_large(self, each: WatchedFolder) -> None:
+        self._index(each, "large")
+        each.due[Job.VECTORS] = self._clock()
 
-        For another one that was not cut short itself it is left at once.
-        """
-        if self._are_words_due():
-            return True
-        now = self._clock()
-        if self._large_due(of) <= now:
-            return True
-        others = (
-            each
-            for each in self._folders
-            if each is not of and each.watch.is_there and each.rest_due() <= now
+    def _index(self, each: WatchedFolder, sizes: Sizes) -> IndexReport:
+        return self._library.index(
+            words_only=True, folder=[each.name], sizes=sizes, interrupted=self._interrupted
         )
-        return any(now >= not_before or not each.rest_left for each in others)
+
+    def _keep_vectors(self, each: WatchedFolder) -> None:
+        """Make vectors; look again once in a while for commits' dates, and for a model."""
+        try:
+            repaired = self._library.embed([each.name], interrupted=self._interrupted)
+        except ModelError as error:
+            self._note(each, "vectors", f"{error} Until then keywords alone are searched.")
+        else:
+            self._note(each, "vectors", "")
+            self._tell_repaired(each, repaired)
+            if not self._is_cut_short:
+                each.due[Job.DUPLICATES] = self._clock()
+        each.due[Job.VECTORS] = self._clock() + self._settings.reconcile_seconds
+
+    def _find_duplicates(self, each: WatchedFolder) -> None:
+        try:
+            with closing(self._library.find_duplicates([each.name])) as steps:
+                for _ in steps:
+                    if self._interrupted():
+                        break
+        except IndexDamagedError:
+            each.due[Job.SCRUB] = self._clock()
+
+    def _merge(self, each: WatchedFolder) -> None:
+        self._library.merge([each.name], pause="leisure" if each.is_quiet else "while")
+
+    def _repair(self, each: WatchedFolder) -> None:
+        try:
+            self._scrub(each)
+        finally:
+            with suppress(OSError):
+                each.folder.places.repair.unlink(missing_ok=True)
+        each.due[Job.WORDS] = self._clock()
+
+    def _scrub(self, each: WatchedFolder) -> None:
+        """Read the index whole, and repair it if it is damaged."""
+        each.due[Job.SCRUB] = self._clock() + SCRUB_SECONDS
+        self._tell_repaired(each, self._library.repair([each.name]))
+
+    def _tell_repaired(self, each: WatchedFolder, repaired: Sequence[str]) -> None:
+        if repaired:
+            self._note(each, "repaired", " ".join(repaired))
+            each.due[Job.WORDS] = self._clock()
 
     def _note(self, each: WatchedFolder, kind: NoteKind, sentence: str) -> None:
         if sentence != each.notes.get(kind, ""):
             each.notes[kind] = sentence
-            self._say(Note(each.folder.name, kind, sentence))
+            self._say(Note(each.name, kind, sentence))
 
 
-def _is_repair_asked(each: WatchedFolder) -> bool:
-    return each.folder.places.repair.exists()
+# ------------------------------------------------------------------ the process
 
 
 def index_for_server(arguments: Sequence[str]) -> int:
@@ -590,7 +304,6 @@ def index_for_server(arguments: Sequence[str]) -> int:
     if isinstance(sys.stderr, io.TextIOWrapper):
         # as the server reads it; Windows writes pipes in the encoding of its region
         sys.stderr.reconfigure(encoding="utf-8")
-
     names_at = arguments.index("--")
     opening, names = Opening.from_arguments(arguments[:names_at]), arguments[names_at + 1 :]
 
@@ -609,9 +322,8 @@ def work_for_server(open_it: Callable[[], Library], only: Collection[str] = ()) 
     # Opened only now: a server that is killed while that goes on must not leave its child behind.
     library = open_it()
     collect_as_usual()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        # as for the end of the server: nothing has to be tidied up
-        signal.signal(number, lambda number, _: os._exit(128 + number))
+    # as for the end of the server: nothing has to be tidied up
+    signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     take_short_turns()
     if library.config.serve.watch.enabled:
         IndexingLoop(library, _say, only=only).run()
