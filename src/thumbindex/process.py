@@ -7,8 +7,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import NamedTuple, TextIO
 
@@ -36,7 +35,8 @@ class Caller(NamedTuple):
     stderr: TextIO
 
 
-_CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
+CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
+"""The command whose request is being answered; None outside a server's thread for one."""
 
 CLIENT: ContextVar[str] = ContextVar("client", default="")
 """The HTTP client whose request is being answered; empty outside a server."""
@@ -44,17 +44,7 @@ CLIENT: ContextVar[str] = ContextVar("client", default="")
 
 def caller() -> Caller | None:
     """Return the command that this thread answers; None if it works for its own process."""
-    return _CALLER.get()
-
-
-@contextmanager
-def answering(asking: Caller) -> Iterator[None]:
-    """Work for a command of another process: its folder is the current one, its output ours."""
-    before = _CALLER.set(asking)
-    try:
-        yield
-    finally:
-        _CALLER.reset(before)
+    return CALLER.get()
 
 
 def current_folder() -> str:

@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Listener, answer_challenge, deliver_challenge
 from pathlib import Path
@@ -25,12 +26,14 @@ import pytest
 import typer
 
 from notes import write
+from thumbindex.errors import IndexDamagedError
 from thumbindex.library import Library
+from thumbindex.model import Answer
 from thumbindex.process import environment
 from thumbindex.serve import local_client
 from thumbindex.serve.cli import app
-from thumbindex.serve.local_client import COMMANDS, TAKEN, program
-from thumbindex.serve.local_server import Declined, LentLibrary, LocalSocket, listen
+from thumbindex.serve.local_client import COMMANDS, TAKEN, fingerprint
+from thumbindex.serve.local_server import LocalSocket, listen
 from thumbindex.serve.opening import Opening
 from waiting import TRUSTED_SECONDS
 
@@ -224,6 +227,7 @@ def test_a_server_whose_own_directory_is_gone_answers_all_the_same(
         (("--folder", "/usr"), {}),
         ((), {"TZ": "Asia/Tokyo"}),
         ((), {"HOME": "/tmp"}),
+        ((), {"PYTHONIOENCODING": "latin-1"}),
         (("x" * 100_000, "x" * 100_000, "x" * 100_000), {}),
     ],
 )
@@ -275,7 +279,7 @@ def test_a_note_that_has_just_become_private_is_in_no_answer(
 def test_a_server_of_other_code_is_not_believed(
     served: LocalSocket, ask_here: Callable[..., Printed]
 ):
-    state(served, program=["before an upgrade"])
+    state(served, fingerprint=["before an upgrade"])
     assert ask_here("query", "green button").code == NOBODY
 
 
@@ -304,13 +308,18 @@ def endpoint(local: LocalSocket) -> dict[str, Any]:
     return read
 
 
+def address(local: LocalSocket) -> Path:
+    """Return where a server listens."""
+    return local.path.with_suffix(".sock")
+
+
 def state(local: LocalSocket, **other: Any) -> None:
     """Have clients find something else in the place of what a server states."""
     local.path.write_text(json.dumps({**endpoint(local), **other}), encoding="utf-8")
 
 
 def test_address_and_key_are_this_users_alone(served: LocalSocket) -> None:
-    folder, places = served.path.parent, [served.path, Path(endpoint(served)["address"])]
+    folder, places = served.path.parent, [served.path, address(served)]
     assert [stat.S_IMODE(each.stat().st_mode) for each in (folder, *places)] == [
         0o700,
         0o600,
@@ -335,10 +344,9 @@ def test_a_symlink_to_a_directory_is_not_trusted(
 
 
 def test_who_does_not_know_the_key_is_not_answered(served: LocalSocket) -> None:
-    address = endpoint(served)["address"]
     with pytest.raises((AuthenticationError, EOFError)):
-        Client(address, "AF_UNIX", authkey=b"guessed")
-    with Client(address, "AF_UNIX") as stranger:
+        Client(str(address(served)), "AF_UNIX", authkey=b"guessed")
+    with Client(str(address(served)), "AF_UNIX") as stranger:
         stranger.recv_bytes()  # the challenge
         stranger.send_bytes(b"no answer to it")
         assert stranger.recv_bytes() == b"#FAILURE#"
@@ -358,7 +366,7 @@ def test_a_request_that_is_none_is_declined_and_the_next_one_answered(
     sent: bytes, served: LocalSocket, ask_here: Callable[..., Printed]
 ) -> None:
     key = bytes.fromhex(endpoint(served)["key"])
-    with Client(endpoint(served)["address"], "AF_UNIX", authkey=key) as client:
+    with Client(str(address(served)), "AF_UNIX", authkey=key) as client:
         client.send_bytes(sent)
         with pytest.raises((EOFError, OSError)):
             client.recv_bytes()
@@ -374,7 +382,7 @@ def test_nothing_that_is_sent_is_ever_unpickled() -> None:
 def test_a_client_that_says_nothing_holds_nobody_up(
     served: LocalSocket, ask_here: Callable[..., Printed]
 ) -> None:
-    with Client(endpoint(served)["address"], "AF_UNIX"):
+    with Client(str(address(served)), "AF_UNIX"):
         assert ask_here("query", "green button").code == 0
 
 
@@ -387,8 +395,10 @@ def test_a_server_that_hangs_or_ends_costs_a_moment(
 ) -> None:
     """It says nothing, declines, or ends after it has taken the command."""
     key = bytes.fromhex(endpoint(served)["key"])
-    other = str(served.path.with_name("o.sock"))
-    with Listener(other, "AF_UNIX") as listener:
+    stated = served.path.read_text(encoding="utf-8")
+    served.close()
+    served.path.write_text(stated, encoding="utf-8")
+    with Listener(str(address(served)), "AF_UNIX") as listener:
 
         def serve() -> None:
             with listener.accept() as connection:
@@ -402,7 +412,6 @@ def test_a_server_that_hangs_or_ends_costs_a_moment(
                 connection.send_bytes(said)
 
         threading.Thread(target=serve, daemon=True).start()
-        state(served, address=other)
         began = time.monotonic()
         assert ask_here("query", "green button", client=HASTY) == (NOBODY, b"", b"")
         assert time.monotonic() - began < 3
@@ -443,22 +452,19 @@ def test_a_command_that_warns_runs_by_itself(
     assert found == (NOBODY, b"", b"")
 
 
-def test_what_a_killed_server_left_is_passed_over_and_goes_with_the_next_one(
-    runtime: Path, settled: Library, open_fake: Open, ask_here: Callable[..., Printed]
+def test_what_a_killed_server_left_is_passed_over_and_goes(
+    runtime: Path, served: LocalSocket, ask_here: Callable[..., Printed]
 ) -> None:
     folder = runtime / "thumbindex" / "run"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(folder / "dead.sock"))
     (folder / "dead.json").write_text(
-        json.dumps({"address": str(folder / "dead.sock"), "key": "00", "program": program()}),
-        encoding="utf-8",
+        json.dumps({"key": "00", "fingerprint": fingerprint()}), encoding="utf-8"
     )
+    served.path.rename(served.path.with_name("later.json"))
+    address(served).rename(served.path.with_name("later.sock"))
     assert ask_here("query", "green button").code == 0
-    local = LocalSocket(settled, open_fake)
-    left = {each.name for each in folder.iterdir()}
-    local.close()
-    assert not {"dead.sock", "dead.json"} & left
-    assert {local.path.name} <= left
+    assert {each.name for each in folder.iterdir()} == {"later.json", "later.sock"}
 
 
 def test_a_server_that_ends_leaves_nothing(
@@ -469,10 +475,42 @@ def test_a_server_that_ends_leaves_nothing(
     assert list(local.path.parent.iterdir()) == []
 
 
-def test_a_lent_library_neither_writes_nor_loads_nor_closes(settled: Library) -> None:
-    lent = LentLibrary(settled)
-    lent.close()
-    assert lent.states() == settled.states()
-    for forbidden in (lent.index, lent.repair, lambda: lent.open_model("x")):
-        with pytest.raises(Declined):
-            forbidden()
+def test_words_without_vectors_are_the_commands_own_to_answer_from(
+    runtime: Path, open_fake: Open, tmp_path: Path
+) -> None:
+    write(tmp_path / "tea" / "tea.md", "# Tea\n\nA green button on the kettle.\n")
+    options = (f"--folder={tmp_path / 'tea'}", f"--index={tmp_path / 'indexes'}")
+    with open_fake(Opening((str(tmp_path / "tea"),), tmp_path / "indexes")) as library:
+        time.sleep(TRUSTED_SECONDS)
+        for _ in range(2):
+            library.index(words_only=True)
+        local = LocalSocket(library, open_fake)
+        without = ask(tmp_path, "query", "green button", *options)
+        settle(library)
+        with_them = ask(tmp_path, "query", "green button", *options)
+        local.close()
+    assert (without.code, with_them.code) == (NOBODY, 0)
+
+
+class Damaged(Library):
+    """A library that finds damage, and must not repair it."""
+
+    def query(self, *_: Any, **__: Any) -> Answer:
+        """Find damage."""
+        raise IndexDamagedError("damaged")
+
+    def repair(self, *_: Any, **__: Any) -> tuple[str, ...]:
+        """Fail the test."""
+        pytest.fail("a server repaired an index for a command")
+
+
+def test_a_server_repairs_nothing_for_a_command(
+    runtime: Path, settled: Library, open_fake: Open, vault: Path, indexes: Path
+) -> None:
+    damaged = copy(settled)
+    damaged.__class__ = Damaged
+    local = LocalSocket(damaged, open_fake)
+    place = (f"--folder={vault}", f"--index={indexes}")
+    codes = [ask(vault, *asked, *place).code for asked in (("list",), ("query", "green button"))]
+    local.close()
+    assert codes == [0, NOBODY]

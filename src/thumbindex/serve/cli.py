@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +21,7 @@ from thumbindex.errors import (
     UsageError,
 )
 from thumbindex.model import Answer, Filters, Query
+from thumbindex.process import caller
 from thumbindex.serve.answers import first_of_notes, print_answer, print_files
 from thumbindex.serve.as_json import (
     answer_payload,
@@ -548,7 +550,7 @@ app.command(
 app.command("token", examples=("token alice", "token alice --token-file team.tokens"))(token)
 
 
-def _to_forget(ctx: typer.Context, opening: Opening) -> Library:
+def _to_forget(ctx: typer.Context, opening: Opening) -> AbstractContextManager[Library]:
     """Open what is to be forgotten; the index of a folder that is gone is found by the folder's old
     path or name.
     """
@@ -567,6 +569,8 @@ def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
     try:
         return up_to_date(library, ask, ready)
     except IndexDamagedError:
+        if caller():  # the command mends it itself
+            raise
         library.repair()
         return up_to_date(library, ask, ready)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -161,7 +161,7 @@ def _load_sets(paths: Sequence[Path]) -> list[QuerySet]:
 def _sources(
     sets: Sequence[QuerySet],
     opening: Opening,
-    open_it: Callable[[Opening], Library],
+    open_it: Callable[[Opening], AbstractContextManager[Library]],
 ) -> Iterator[tuple[QuerySource, ...]]:
     """Open what the sets are asked of, each library once, indexed and with its models: the folder
     of a set's name, else all folders together.

@@ -1,16 +1,19 @@
-# ruff: noqa: PTH100, PTH109, PTH111, PTH112, PTH116, PTH120, PTH123, PTH208 - pathlib takes
-# longer to import than all that is done here
+# ruff: noqa: PTH100, PTH108, PTH109, PTH111, PTH112, PTH116, PTH120, PTH123, PTH208 - pathlib
+# takes longer to import than all that is done here
 """Ask a running server of the same user for the answer to a command, before heavy imports."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Client
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any
 
 from thumbindex.process import environment
@@ -36,7 +39,7 @@ SURROUNDINGS = (
 )
 """Variables that decide which files are read, or which day it is: the server's must be the same."""
 
-TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "LINES")
+TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE")
 """Variables that decide how a terminal is written to."""
 
 TAKE_SECONDS = 0.2
@@ -45,34 +48,34 @@ TAKE_SECONDS = 0.2
 ANSWER_SECONDS = 10.0
 """Opening the index instead takes one to three seconds."""
 
-LONGEST_REQUEST = 256 * 1024
-"""Bytes of a request."""
-
-LONGEST_ANSWER = 1 << 28
-"""Bytes of an answer."""
-
-FAILURE = 3
-"""The exit code of a command that failed, as in `serve/opening.py`."""
-
 TAKEN = b"taken"
 """A server's first message about a command that it works on."""
 
 
 def ask_servers(arguments: Sequence[str]) -> int | None:
     """Print a server's answer to a command and return its exit code; None if none answers."""
-    if not may_be_asked(arguments) or sys.stdout is None or sys.stderr is None:
+    streams = (sys.stdout, sys.stderr)
+    if (
+        sys.platform == "win32"
+        or not may_be_asked(arguments)
+        or any(each is None or each.encoding != "utf-8" for each in streams)
+    ):
         return None
+    around = environment()
     try:
-        request = json.dumps(_request(arguments)).encode()
+        request = {
+            "arguments": list(arguments),
+            "folder": os.getcwd(),
+            "terminal": {name: around[name] for name in TERMINAL if name in around}
+            | {"COLUMNS": str(shutil.get_terminal_size().columns)},
+            "are_terminals": [each.isatty() for each in streams],
+        }
     except OSError:  # there is no current directory
         return None
-    if len(request) > LONGEST_REQUEST:
-        return None
-    found = list(endpoints())
-    this = program() if found else []
-    answers = (_Question(each, request).answer() for each in found if each.get("program") == this)
-    answer = next((each for each in answers if each), None)
-    return None if answer is None else _print(answer)
+    for stem, key in _servers():
+        if answer := _answer(stem, key, json.dumps(request).encode()):
+            return _print(answer)
+    return None
 
 
 def may_be_asked(arguments: Sequence[str]) -> bool:
@@ -84,142 +87,87 @@ def may_be_asked(arguments: Sequence[str]) -> bool:
     )
 
 
-def endpoint_folder(around: Mapping[str, str]) -> str:
-    """Return the directory in which the servers of this user state where they listen."""
-    if sys.platform == "win32":
-        return f"{around.get('LOCALAPPDATA', '')}/thumbindex/run"
-    cache = "~/Library/Caches" if sys.platform == "darwin" else "~/.cache"
-    of_system = f"/run/user/{os.geteuid()}"  # a client may start a server without the variable
-    choices = (
-        around.get("XDG_RUNTIME_DIR", ""),
-        of_system if os.path.isdir(of_system) else "",
-        around.get("XDG_CACHE_HOME", ""),
-    )
-    base = next((each for each in choices if each.startswith("/")), os.path.expanduser(cache))
+def socket_folder() -> str:
+    """Return the directory of the sockets of this user's servers."""
+    # a client may start a server without the variable
+    runtime = environment().get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
+    base = runtime if os.path.isdir(runtime) else os.path.expanduser("~/.cache")
     return f"{base}/thumbindex/run"
 
 
 def is_private(folder: str) -> bool:
-    """Tell whether a directory is this user's own, closed to others, and no symlink.
-
-    On Windows the user's profile, in which it lies, is closed to others.
-    """
+    """Tell whether a directory is this user's own, closed to others, and no symlink."""
     try:
         found = os.lstat(folder)
     except OSError:
         return False
-    if sys.platform == "win32":
-        return stat.S_ISDIR(found.st_mode)
-    is_own = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
+    is_own = found.st_uid == os.geteuid() and not found.st_mode & 0o077
     return stat.S_ISDIR(found.st_mode) and is_own
 
 
-def endpoints() -> Iterator[Mapping[str, Any]]:
-    """Yield the address, key and program of each server of this user."""
-    folder = endpoint_folder(environment())
-    try:
-        names = sorted(os.listdir(folder)) if is_private(folder) else []
-    except OSError:
-        names = []
-    for name in names:
-        if name.endswith(".json"):
-            try:
-                with open(f"{folder}/{name}", encoding="utf-8") as file:
-                    yield json.load(file)
-            except (OSError, ValueError):
-                continue  # the server has just ended
-
-
-def program() -> list[object]:
-    """Return a fingerprint of the running code: interpreter, place, newest file, and packages
-    installed beside it.
+def fingerprint() -> list[object]:
+    """Return what is the same in two processes that answer alike: interpreter, package, and the
+    variables that decide what is read.
     """
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    newest = max(os.stat(each).st_mtime_ns for each in _files(root))
-    return [sys.version, root, newest, os.stat(os.path.dirname(root)).st_mtime_ns]
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    installed = [os.stat(each).st_mtime_ns for each in (package, os.path.dirname(package))]
+    around = environment()
+    return [sys.version, package, installed, [around.get(name) for name in SURROUNDINGS]]
 
 
-def _files(folder: str) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        for each in entries:
-            if not each.is_dir():
-                yield each.path
-            elif each.name != "__pycache__":
-                yield from _files(each.path)
+def _servers() -> Iterator[tuple[str, bytes]]:
+    """Yield the path of the socket, without its suffix, and the key of each server like this
+    process.
+    """
+    folder = socket_folder()
+    for name in sorted(os.listdir(folder)) if is_private(folder) else []:
+        if name.endswith(".json"):
+            # the server has just ended, or begins
+            with suppress(OSError, ValueError), open(f"{folder}/{name}", encoding="utf-8") as file:
+                stated = json.load(file)
+                if stated["fingerprint"] == fingerprint():
+                    yield f"{folder}/{name.removesuffix('.json')}", bytes.fromhex(stated["key"])
 
 
-def connect(endpoint: Mapping[str, Any], key: bytes | None) -> Any:
-    """Connect to a server; with a key, each end proves to the other that it knows it."""
-    address, family = endpoint["address"], "AF_PIPE" if sys.platform == "win32" else "AF_UNIX"
-    return Client(address, family, authkey=key)
+def _answer(stem: str, key: bytes, request: bytes) -> Mapping[str, Any] | None:
+    """Return a server's answer; None if it declines or is too slow."""
+    messages = SimpleQueue[bytes]()
+    # a server that hangs may keep the thread
+    Thread(target=_ask, args=(stem, key, request, messages), daemon=True).start()
+    try:
+        if messages.get(timeout=TAKE_SECONDS) == TAKEN:
+            answer: Mapping[str, Any] | None = json.loads(messages.get(timeout=ANSWER_SECONDS))
+            return answer
+    except (Empty, ValueError):
+        pass
+    return None
 
 
-class _Question:
-    """A command put to a server by a thread, which a server that hangs may keep."""
-
-    def __init__(self, endpoint: Mapping[str, Any], request: bytes) -> None:
-        self._endpoint, self._request = endpoint, request
-        self._taken, self._over = threading.Event(), threading.Event()
-        self._answer: Mapping[str, Any] | None = None
-
-    def answer(self) -> Mapping[str, Any] | None:
-        """Return the answer; None if the server declines or is too slow."""
-        threading.Thread(target=self._ask, daemon=True).start()
-        if self._taken.wait(TAKE_SECONDS):
-            self._over.wait(ANSWER_SECONDS)
-        return self._answer
-
-    def _ask(self) -> None:
+def _ask(stem: str, key: bytes, request: bytes, messages: SimpleQueue[bytes]) -> None:
+    """Pass on a server's two messages about a command; an empty one if there are no more."""
+    with suppress(Exception):  # whatever is wrong with a server, the command runs by itself
         try:
-            with connect(self._endpoint, bytes.fromhex(self._endpoint["key"])) as connection:
-                connection.send_bytes(self._request)
-                if connection.recv_bytes(len(TAKEN)) == TAKEN:
-                    self._taken.set()
-                    self._answer = json.loads(connection.recv_bytes(LONGEST_ANSWER))
-        except Exception:  # whatever is wrong with a server, the command runs by itself
-            self._answer = None
-        self._over.set()
-        self._taken.set()
+            with Client(f"{stem}.sock", "AF_UNIX", authkey=key) as connection:
+                connection.send_bytes(request)
+                messages.put(connection.recv_bytes())
+                messages.put(connection.recv_bytes())
+        except (ConnectionRefusedError, FileNotFoundError):  # it was killed
+            os.unlink(f"{stem}.json")
+            os.unlink(f"{stem}.sock")
+    messages.put(b"")
 
 
-def _request(arguments: Sequence[str]) -> Mapping[str, Any]:
-    around, folder = environment(), os.getcwd()
-    here = os.stat(folder)
-    return {
-        "arguments": list(arguments),
-        "folder": folder,
-        "place": [here.st_dev, here.st_ino],
-        "surroundings": {name: around[name] for name in SURROUNDINGS if name in around},
-        "terminal": {
-            **_size(),
-            **{name: around[name] for name in TERMINAL if name in around},
-        },
-        "streams": [[each.encoding, each.isatty()] for each in (sys.stdout, sys.stderr)],
-    }
-
-
-def _size() -> Mapping[str, str]:
-    for stream in (0, 1, 2):
-        try:
-            columns, lines = os.get_terminal_size(stream)
-            return {"COLUMNS": str(columns or 80), "LINES": str(lines or 25)}
-        except OSError:
-            continue
-    return {"COLUMNS": "80", "LINES": "25"}
-
-
-def _print(answer: Mapping[str, Any]) -> int:
+def _print(answer: Mapping[str, Any]) -> int | None:
     """Print an answer and return its exit code; a reader that leaves has had enough."""
     try:
         for number, text in answer["printed"]:
-            stream = sys.stdout if number == 1 else sys.stderr
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+            stream: Any = (sys.stdout, sys.stderr)[number]
+            stream.reconfigure(errors="backslashreplace")
             stream.write(text)
             stream.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
-        sys.stderr.write(f"The answer cannot be written: {error.strerror}.\n")
-        return FAILURE
+    except OSError:  # the command says itself what is wrong
+        return None
     return int(answer["code"])

@@ -25,6 +25,7 @@ from thumbindex.errors import (
     UsageError,
 )
 from thumbindex.model import Excerpt, Related, read_limit
+from thumbindex.process import caller
 from thumbindex.serve.as_json import as_json as to_json
 from thumbindex.serve.as_json import (
     excerpt_payload,
@@ -428,6 +429,8 @@ def named_here(given: str, library: Library) -> str:
 
 def index_words(library: Library, vectors: bool = False) -> None:
     """Bring the words up to date, or say why what was indexed before has to do."""
+    if caller():  # a server lends what is up to date
+        return
     try:
         with ProgressDisplay() as show:
             library.index(words_only=not vectors, progress=show, after_others=vectors)

@@ -255,7 +255,7 @@ def reported(command: Callable[..., int]) -> Callable[..., None]:
 
 def outcome(command: Callable[[], int]) -> int:
     """Return a command's exit code, with an error reported in one line on stderr."""
-    if caller() is None and logging.lastResort:  # what prints the log where nothing else does
+    if logging.lastResort:  # what prints the log where nothing else does
         logging.lastResort.setFormatter(_OneLine())
     for stream in (sys.stdout, sys.stderr) if caller() is None else ():
         if isinstance(stream, io.TextIOWrapper):

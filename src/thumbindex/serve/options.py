@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -102,7 +103,7 @@ def _taking(command: Callable[..., Any], options: dict[str, Any]) -> Callable[..
     return run
 
 
-def open_for(ctx: typer.Context, opening: Opening) -> Library:
+def open_for(ctx: typer.Context, opening: Opening) -> AbstractContextManager[Library]:
     """Open the folders that are named, else the one around the current directory, and say which
     that is.
     """
@@ -119,11 +120,11 @@ def chosen_here(opening: Opening) -> Opening:
     return chosen
 
 
-def open_named(ctx: typer.Context, opening: Opening) -> Library:
+def open_named(ctx: typer.Context, opening: Opening) -> AbstractContextManager[Library]:
     """Open just what an opening names, with what the caller of the program brought along (a test
     brings models of its own).
     """
-    opener: Callable[[Opening], Library] = ctx.obj or open_library
+    opener: Callable[[Opening], AbstractContextManager[Library]] = ctx.obj or open_library
     return opener(opening)
 
 
