@@ -10,7 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -160,11 +161,6 @@ _POLL_SECONDS = 0.1
 
 _SHORT_POLL_SECONDS = 0.02
 
-_COUNT_SECONDS = 1.0
-"""While one waits for the first words and nobody tells how far they are, the folders' files are
-counted this often.
-"""
-
 _MODEL_POLL_SECONDS = 1.0
 
 
@@ -184,6 +180,20 @@ def never() -> bool:
     return False
 
 
+@dataclass
+class _State:
+    """What a background and its views have in common, and what changes."""
+
+    opening: Opening
+    library: Future[Library] = field(default_factory=Future)
+    indexer: Indexer | None = None
+    local: LocalSocket | None = None
+    root_notes: tuple[str, ...] = ()
+    model_note: str = ""
+    model_until: float = float("inf")
+    is_started: bool = False
+
+
 class Background:
     """Starts when first needed; everything heavy is imported, opened and loaded off the way of the
     protocol.
@@ -198,34 +208,45 @@ class Background:
         takes_commands: bool = False,
     ) -> None:
         self.follower = Follower()
-        self.listen, self.revision = self.follower.listen, self.follower.revision
-        self._opening = opening
+        self._state = _State(opening)
+        self._only: Collection[str] | None = None  # the folders that may be seen; None for all
         self._open = open_it
         self._command = command
-        self._library: Future[Library] = Future()
-        self._indexer: Indexer | None = None
-        self._model_note = ""
-        self._model_until = float("inf")
-        self._root_notes: tuple[str, ...] = ()
         self.takes_roots, self._takes_commands = takes_roots, takes_commands
-        self._local: LocalSocket | None = None
         self._settled = threading.Event()  # which folders are served
         if not takes_roots:
             self._settled.set()
-        self._started = False
         self._stopping = threading.Event()
         self._lock = threading.Lock()
+
+    def only(self, folders: Collection[str]) -> Background:
+        """Return what the holder of a token sees: some of the folders, as if there were no
+        others.
+        """
+        view = copy(self)
+        view._only = folders
+        return view
 
     @property
     def names(self) -> tuple[str, ...]:
         """Name the folders that are served, as far as that is known."""
+        if self._only is not None:
+            return tuple(sorted(self._only))
         library = self.library_if_open()
         return tuple(name for name, _ in library.folders) if library else ()
+
+    def listen(self, listener: Listener) -> Callable[[], object]:
+        """Call a listener on each change from now on; return how to end that."""
+        return self.follower.listen(listener, self._only)
+
+    def revision(self) -> str:
+        """Return what differs after each change, and in each process."""
+        return self.follower.revision(self._only)
 
     @property
     def opening(self) -> Opening:
         """What is served, as a command of its own would open it."""
-        return self._opening
+        return self._state.opening
 
     @property
     def is_settled(self) -> bool:
@@ -243,16 +264,16 @@ class Background:
             if self._settled.is_set():
                 return
             if folder:
-                self._opening = replace(self._opening, folder=tuple(folder))
-            self._root_notes = tuple(notes)
+                self._state.opening = replace(self._state.opening, folder=tuple(folder))
+            self._state.root_notes = tuple(notes)
             self._settled.set()
 
     def start(self) -> None:
         """Begin; a second call does nothing."""
         with self._lock:
-            if self._started:
+            if self._state.is_started:
                 return
-            self._started = True
+            self._state.is_started = True
         threading.Thread(target=self._run, name="background", daemon=True).start()
 
     def start_soon(self, seconds: float = 0.5) -> None:
@@ -261,15 +282,15 @@ class Background:
         timer.daemon = True
         timer.start()
 
-    def library(self, only: Collection[str] | None = None) -> Library:
-        """Return the library, open, with `only` over these folders; raises what opening it raised,
-        then without the names in it.
+    def library(self) -> Library:
+        """Return the library, open; raises what opening it raised, for who sees some of the folders
+        without the names in it.
         """
         self.start()
-        if only is None:
-            return self._library.result()
+        if self._only is None:
+            return self._state.library.result()
         try:
-            return self._library.result().only(only)
+            return self._state.library.result().only(self._only)
         except ThumbindexError as error:
             _LOG.warning("The folders cannot be opened: %s", error)
             raise StorageError(
@@ -285,64 +306,59 @@ class Background:
 
     def library_if_open(self) -> Library | None:
         """Return the library; None where it is not open (yet)."""
-        opened = self._library
-        return opened.result() if opened.done() and not opened.exception() else None
+        opened = self._state.library
+        if not opened.done() or opened.exception():
+            return None
+        return opened.result() if self._only is None else opened.result().only(self._only)
 
     def await_words(
         self,
         seconds: float = WORDS_SECONDS,
         tell: Callable[[Progress], None] = tell_nobody,
         interrupted: Callable[[], bool] = never,
-        only: Collection[str] | None = None,
     ) -> None:
         """Wait until there are words to search, the child has ended, the time is up or
         `interrupted` says so; tell how far they are.
 
-        With `only`, these folders' words are waited for and told of.
+        Raises StorageError if there is no index and none can be made.
         """
-        library = self.library(only)
-        until, count_at = time.monotonic() + seconds, time.monotonic() + _COUNT_SECONDS
-        while time.monotonic() < until and not library.indexed:
+        library, until = self.library(), time.monotonic() + seconds
+        while not (library.indexed or self._is_stuck) and time.monotonic() < until:
             if interrupted():
                 return
-            if self._indexer is not None and self._indexer.is_stuck:
-                break
-            for each in self.progress(only):
+            for each in self.progress():
                 tell(each)
-            if not self.progress(only) and time.monotonic() >= count_at:
-                for each in library.words_known():
-                    tell(each)
-                count_at = time.monotonic() + _COUNT_SECONDS
             time.sleep(_POLL_SECONDS)
-        if (unmade := self.unmade(only)) and not any(
-            state.documents for state in library.states().values()
-        ):
+        unmade = self.unmade()
+        if unmade and not any(state.documents for state in library.states().values()):
             raise StorageError(" ".join(unmade))
 
-    def unmade(self, only: Collection[str] | None = None) -> tuple[str, ...]:
+    @property
+    def _is_stuck(self) -> bool:
+        indexer = self._state.indexer
+        return indexer is not None and indexer.is_stuck
+
+    def unmade(self) -> tuple[str, ...]:
         """Return why there is no index of a folder, where the child could make none."""
-        library, indexer = self.library(only), self._indexer
+        library, indexer = self.library(), self._state.indexer
         if indexer is None or library.indexed:
             return ()
         missing = {name for name, _ in library.folders if not library.only([name]).indexed}
         if not indexer.is_running:
-            return indexer.notes(None if only is None else missing)
+            return indexer.notes(None if self._only is None else missing)
         return indexer.unwritable(missing)
 
-    def await_model(
-        self, interrupted: Callable[[], bool] = never, only: Collection[str] | None = None
-    ) -> None:
+    def await_model(self, interrupted: Callable[[], bool] = never) -> None:
         """Wait for the model where there are vectors to search, until it is clear that there is
         none or the time for it is up.
         """
-        self.library(only)
-        # asked for anew each time: with `only` it keeps the models that were there when it was
-        # asked for
+        self.library()
+        # asked for again each time: a view keeps the models that were there when it was asked for
         while (
-            time.monotonic() < self._model_until
-            and not self._model_note
+            time.monotonic() < self._state.model_until
+            and not self._state.model_note
             and not interrupted()
-            and self.library(only).awaits_model
+            and self.library().awaits_model
         ):
             time.sleep(_SHORT_POLL_SECONDS)
 
@@ -350,7 +366,6 @@ class Background:
         self,
         ask: Callable[[], _Result],
         interrupted: Callable[[], bool] = never,
-        only: Collection[str] | None = None,
     ) -> _Result:
         """Ask; where that meets damage, have the child repair it and ask again, as long as one
         waits for words.
@@ -367,66 +382,61 @@ class Background:
                 damaged = damaged or isinstance(error, IndexDamagedError)
                 if (
                     not damaged
-                    or not (self.is_attended or self.library(only).watched())
+                    or not (self.is_attended or self.library().watched())
                     or time.monotonic() >= until
                     or interrupted()
                 ):
                     raise
-            self.library(only).ask_repair()
+            self.library().ask_repair()
             time.sleep(_POLL_SECONDS)
-            self.await_words(until - time.monotonic(), interrupted=interrupted, only=only)
+            self.await_words(until - time.monotonic(), interrupted=interrupted)
 
     @property
     def is_attended(self) -> bool:
         """Tell whether there is a child that indexes, or is about to."""
-        return self._indexer is not None and self._indexer.is_running
+        return self._state.indexer is not None and self._state.indexer.is_running
 
-    def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """Return in words what went wrong behind the answers; empty while all is well.
 
-        With `only`, no other folder is named or told of.
+        A view names and tells of no other folder.
         """
-        of_model = self._model_note if only is None or not self._model_note else _WITHOUT_MODEL
-        of_roots = self._root_notes if only is None else ()
+        state, sees_all = self._state, self._only is None
+        of_model = state.model_note if sees_all or not state.model_note else _WITHOUT_MODEL
+        of_roots = state.root_notes if sees_all else ()
         library = self.library_if_open()
-        opened = library.opened if library else ()
-        served = [each for each in opened if only is None or each.name in only]
-        of_files = [
-            (
-                f"The folder {each.name} is served without its own file {FOLDER_FILE}: `status` "
-                "says why."
-            )
-            for each in served
+        of_files = tuple(
+            f"The folder {each.name} is served without its own file {FOLDER_FILE}: `status` says "
+            "why."
+            for each in (library.opened if library else ())
             if each.problems
-        ]
-        of_child = self._indexer.notes(only) if self._indexer else ()
+        )
+        of_child = state.indexer.notes(self._only) if state.indexer else ()
         return tuple(note for note in (*of_roots, *of_files, *of_child, of_model) if note)
 
-    def progress(self, only: Collection[str] | None = None) -> tuple[Progress, ...]:
+    def progress(self) -> tuple[Progress, ...]:
         """Return how far the folders are that are being indexed, by whichever process."""
         library = self.library_if_open()
-        if library is None:
-            return ()
-        return (library if only is None else library.only(only)).progress()
+        return library.progress() if library else ()
 
     def stop(self) -> None:
         """End the child and the follower."""
         self.follower.stop()
         self._stopping.set()
         with self._lock:
-            if self._indexer is not None:
-                self._indexer.stop()
-            if self._local is not None:
-                self._local.close()
+            if self._state.indexer is not None:
+                self._state.indexer.stop()
+            if self._state.local is not None:
+                self._state.local.close()
 
     def _run(self) -> None:
         # a client that shakes hands and then says nothing more gets the current folder
         self._settled.wait(2 * ROOTS_SECONDS)
         self.settle()
-        if self._root_notes and not self._opening.folder:
+        if self._state.root_notes and not self._state.opening.folder:
             # The current folder is often the very one that was refused.
-            self._library.set_exception(
-                UsageError(" ".join(("No folder is served.", *self._root_notes)))
+            self._state.library.set_exception(
+                UsageError(" ".join(("No folder is served.", *self._state.root_notes)))
             )
             return
         library = self._opened()
@@ -437,29 +447,29 @@ class Background:
         if self._command or (self._command is None and own):
             with self._lock:
                 if not self._stopping.is_set():
-                    self._indexer = self._started_indexer(library, own)
-        self._model_until = time.monotonic() + MODEL_SECONDS
-        self._library.set_result(library)
+                    self._state.indexer = self._started_indexer(library, own)
+        self._state.model_until = time.monotonic() + MODEL_SECONDS
+        self._state.library.set_result(library)
         self.follower.start(library)
         try:
             self._load_models(library)
         except ModelError as error:
-            self._model_note = f"{error} Answers go on without it."
+            self._state.model_note = f"{error} Answers go on without it."
         except ThumbindexError as error:
-            self._model_note = str(error)
+            self._state.model_note = str(error)
         if self._takes_commands and library.config.serve.local and library.models_ready:
             # Imported here: the handshake does without.
             from thumbindex.serve.local_server import listen
 
             with self._lock:
-                self._local = None if self._stopping.is_set() else listen(library)
+                self._state.local = None if self._stopping.is_set() else listen(library)
 
     def _started_indexer(self, library: Library, own: Sequence[Folder]) -> Indexer:
         """Start what keeps the indexes of this machine's folders up to the disk."""
         # Imported here: the handshake does without.
         from thumbindex.serve.indexer import Indexer, child_command
 
-        opening, is_watched = self._opening, library.config.serve.watch.enabled
+        opening, is_watched = self._state.opening, library.config.serve.watch.enabled
         if len(own) < len(library.opened):
             opening = replace(opening, folder=tuple(str(each.root) for each in own))
         if self._command is not None:
@@ -476,14 +486,14 @@ class Background:
         """
         while True:
             try:
-                return self._open(self._opening)
+                return self._open(self._state.opening)
             except BaseException as error:
-                self._library.set_exception(error)
+                self._state.library.set_exception(error)
                 if not isinstance(error, UnknownFolderError) or self._stopping.wait(
                     _MODEL_POLL_SECONDS
                 ):
                     return None
-                self._library = Future()
+                self._state.library = Future()
 
     def _load_models(self, library: Library) -> None:
         """Load the models as soon as the index says which: it keeps the one that it was made with,
@@ -492,55 +502,9 @@ class Background:
         while not self._stopping.is_set():
             try:
                 library.load_models()
-                self._model_note = ""
+                self._state.model_note = ""
             except StorageError as error:  # under repair, perhaps
-                self._model_note = str(error)
-            if library.models_ready or self._indexer is None:
+                self._state.model_note = str(error)
+            if library.models_ready or self._state.indexer is None:
                 return
             self._stopping.wait(_MODEL_POLL_SECONDS)
-
-
-class BackgroundView:
-    """What the holder of a token sees of a background: some of its folders, as if there were no
-    others.
-    """
-
-    takes_roots = False  # folders are the server's: it is not on the client's machine
-    is_settled = True
-
-    def __init__(self, background: Background, folders: frozenset[str]) -> None:
-        self.folders, self.names = folders, tuple(sorted(folders))
-        self._background = background
-        self.opening = background.opening
-        self.start, self.start_soon = background.start, background.start_soon
-        self.library = partial(background.library, folders)
-        self.await_words, self.await_model = (
-            partial(background.await_words, only=folders),
-            partial(background.await_model, only=folders),
-        )
-        self.listen, self.revision = (
-            partial(background.listen, only=folders),
-            partial(background.revision, folders),
-        )
-        self.notes, self.progress = (
-            partial(background.notes, folders),
-            partial(background.progress, folders),
-        )
-        self.unmade = partial(background.unmade, folders)
-
-    def settle(self, folder: Sequence[str] = (), notes: Sequence[str] = ()) -> None:
-        """Do nothing: which folders are served is known."""
-
-    @property
-    def is_attended(self) -> bool:
-        """Tell whether there is a child that indexes, or is about to."""
-        return self._background.is_attended
-
-    def mended(
-        self, ask: Callable[[], _Result], interrupted: Callable[[], bool] = never
-    ) -> _Result:
-        """Ask; where that meets damage, have it repaired and ask again.
-
-        Raises what was met last.
-        """
-        return self._background.mended(ask, interrupted, self.folders)

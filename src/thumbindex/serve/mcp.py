@@ -23,7 +23,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from thumbindex.errors import ThumbindexError, UnknownPathError, UsageError
 from thumbindex.model import Progress
-from thumbindex.serve.background import ROOTS_SECONDS, Background, BackgroundView
+from thumbindex.serve.background import ROOTS_SECONDS, Background
 from thumbindex.serve.greeting import instructions
 from thumbindex.serve.opening import MayName, unforeseen
 from thumbindex.serve.replies import (
@@ -235,7 +235,7 @@ class NotesServer(Server[Subscribers]):
 
 
 def build_server(
-    background: Background | BackgroundView,
+    background: Background,
     folders: Sequence[tuple[str, Path]],
     may_name: MayName | None = None,
     about: Mapping[str, str] | None = None,
@@ -288,7 +288,7 @@ def build_server(
 class _Requests:
     """Takes the protocol's requests; what they ask of the library runs in worker threads."""
 
-    def __init__(self, background: Background | BackgroundView, is_near: bool) -> None:
+    def __init__(self, background: Background, is_near: bool) -> None:
         self._background = background
         self._is_near = is_near
         self._tools: Mapping[str, Callable[[Mapping[str, Any], Waiting], Reply]] = {

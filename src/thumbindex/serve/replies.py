@@ -32,7 +32,7 @@ from thumbindex.serve.as_json import (
     related_payload,
     status_payload,
 )
-from thumbindex.serve.background import Background, BackgroundView, never, tell_nobody
+from thumbindex.serve.background import Background, never, tell_nobody
 from thumbindex.serve.budget import (
     Shown,
     Size,
@@ -501,7 +501,7 @@ def _reply_why(library: Library, asked: Query, arguments: Mapping[str, Any]) -> 
 
 
 def ask(
-    background: Background | BackgroundView,
+    background: Background,
     arguments: Mapping[str, Any],
     tell: Callable[[Progress], None] = tell_nobody,
     interrupted: Callable[[], bool] = never,

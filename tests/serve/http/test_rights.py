@@ -21,7 +21,7 @@ from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.index.locks import at_work
 from thumbindex.library import Library
 from thumbindex.library.engine import publish_folders
-from thumbindex.serve.background import Background, BackgroundView
+from thumbindex.serve.background import Background
 from thumbindex.serve.http.access import Rights, admission, checked_rights, nested
 from thumbindex.serve.http.app import Site
 from thumbindex.serve.http.tokens import add_token
@@ -179,9 +179,8 @@ def test_a_name_that_is_not_seen_takes_as_long_as_one_that_is_not_there(library:
     """Who asks for a folder, or a note, that is hidden learns nothing from the time it takes: the
     same way is gone.
     """
-    sight = BackgroundView(
-        Background(Opening(), lambda opening: library, command=[]), frozenset({"handbook"})
-    ).library()
+    background = Background(Opening(), lambda opening: library, command=[])
+    sight = background.only({"handbook"}).library()
 
     def seconds(name: str) -> float:
         began = time.perf_counter()
@@ -207,7 +206,7 @@ def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(
     background = Background(
         Opening(), lambda opening: library, command=[sys.executable, "-c", script]
     )
-    sight = BackgroundView(background, frozenset({"handbook"}))
+    sight = background.only({"handbook"})
     sight.start()
     assert until(lambda: set(background.notes()) == {"Zirconium is away.", "A book is away."})
     assert sight.notes() == ("A book is away.",)
@@ -239,7 +238,7 @@ def test_what_is_wrong_with_a_folders_own_file_is_told_to_those_who_see_the_fold
     assert [("salaries" in note, "thumbindex.toml" in note) for note in background.notes()[:1]] == [
         (True, True)
     ]
-    assert BackgroundView(background, frozenset({"handbook"})).notes() == ()
+    assert background.only({"handbook"}).notes() == ()
     background.stop()
 
 
@@ -247,7 +246,7 @@ def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it(
     def fail(opening: Opening) -> Library:
         raise ConfigError("/secret/salaries/thumbindex.toml: unknown key.")
 
-    sight = BackgroundView(Background(Opening(), fail, command=[]), frozenset({"handbook"}))
+    sight = Background(Opening(), fail, command=[]).only({"handbook"})
     with pytest.raises(Exception, match="cannot be opened just now") as caught:
         sight.library()
     assert "salaries" not in str(caught.value)

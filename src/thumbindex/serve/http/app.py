@@ -54,7 +54,7 @@ from thumbindex.process import (
     raise_file_limit,
     take_short_turns,
 )
-from thumbindex.serve.background import Background, BackgroundView
+from thumbindex.serve.background import Background
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, admission, names_of, nested
 from thumbindex.serve.http.limits import (
     CHECK_SECONDS,
@@ -415,9 +415,7 @@ class Site:
         """Return the protocol's sessions over some folders: their server knows of no others."""
         http, folders = self._settings, [each for each in self._folders if each[0] in names]
         behind = (
-            self._background
-            if len(folders) == len(self._folders)
-            else BackgroundView(self._background, names)
+            self._background if len(folders) == len(self._folders) else self._background.only(names)
         )
         server = build_server(behind, folders, self._may_name, self._about, is_near=False)
         server.middleware.append(Calls(self.metrics, http.request_seconds))

@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from thumbindex.errors import ThumbindexError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Changes
-from thumbindex.serve.background import Background, BackgroundView
+from thumbindex.serve.background import Background
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, names_of
 from thumbindex.serve.page import ask, judge, links, note, review, state, why
 from thumbindex.serve.page.session import (
@@ -241,7 +241,7 @@ class Doors:
 class Asked:
     """A request before the library is open."""
 
-    background: Background | BackgroundView
+    background: Background
     query: Mapping[str, tuple[str, ...]]
     rest: str
     may_write: bool
@@ -365,7 +365,7 @@ class Page:
         # By what the server was started with, never by what is open: before it is open that is
         # nothing, for everybody.
         sees_all = names == {name for name, _ in self._folders}
-        background = self._background if sees_all else BackgroundView(self._background, names)
+        background = self._background if sees_all else self._background.only(names)
         may_write = self._doors.may_write(request.scope, self._settings)
         return Asked(
             background, query, rest, may_write, self._doors.is_near, request.headers.get(PART, "")
@@ -543,7 +543,7 @@ _ONLY_LOOKING = (
 )
 
 
-async def _events(background: Background | BackgroundView) -> AsyncIterator[str]:
+async def _events(background: Background) -> AsyncIterator[str]:
     """Yield an event after notes have changed, and for each step of indexing and loading: a screen
     is loaded anew then, of what its visitor sees.
 
@@ -580,7 +580,7 @@ async def _events(background: Background | BackgroundView) -> AsyncIterator[str]
         end()
 
 
-def _doing(background: Background | BackgroundView) -> list[Any]:
+def _doing(background: Background) -> list[Any]:
     return [[each.folder, each.phase, each.done, each.total] for each in background.progress()]
 
 

@@ -18,7 +18,7 @@ from thumbindex.text import replace_surrogates
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
-    from thumbindex.serve.background import Background, BackgroundView
+    from thumbindex.serve.background import Background
 
 
 NOT_FROM_AFAR = (
@@ -41,7 +41,7 @@ class NotAllowedError(UsageError):
 class Visit:
     """One request: who asks over which folders, and what the address and a form say."""
 
-    background: Background | BackgroundView
+    background: Background
     library: Library  # open, over the folders that the visitor sees and no others
     # the address's, or a form's, values by name
     query: Mapping[str, Sequence[str]] = field(default_factory=dict)
