@@ -41,6 +41,7 @@ ASK = """
 import sys
 from thumbindex.serve import local_client
 local_client.TAKE_SECONDS = {seconds}
+local_client.ANSWER_SECONDS = max({seconds}, local_client.ANSWER_SECONDS)
 code = local_client.ask_servers(sys.argv[1:])
 sys.exit(99 if code is None else code)
 """
@@ -281,6 +282,14 @@ def test_a_server_of_other_code_is_not_believed(
 ):
     state(served, fingerprint=["before an upgrade"])
     assert ask_here("query", "green button").code == NOBODY
+
+
+@pytest.mark.parametrize("stated", ["", "[]", '{"address": "a", "key": "00", "program": []}'])
+def test_what_another_version_states_is_passed_over(
+    stated: str, served: LocalSocket, ask_here: Callable[..., Printed]
+):
+    served.path.with_name("a.json").write_text(stated, encoding="utf-8")
+    assert ask_here("query", "green button").code == 0
 
 
 def test_two_folders_are_answered_together_and_each_alone(

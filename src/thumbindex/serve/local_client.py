@@ -45,7 +45,7 @@ TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE")
 TAKE_SECONDS = 0.2
 """A server says within this time that it takes a command, or the command runs by itself."""
 
-ANSWER_SECONDS = 10.0
+ANSWER_SECONDS = 5.0
 """Opening the index instead takes one to three seconds."""
 
 TAKEN = b"taken"
@@ -63,6 +63,7 @@ def ask_servers(arguments: Sequence[str]) -> int | None:
         return None
     around = environment()
     try:
+        servers = list(_servers())
         request = {
             "arguments": list(arguments),
             "folder": os.getcwd(),
@@ -70,9 +71,9 @@ def ask_servers(arguments: Sequence[str]) -> int | None:
             | {"COLUMNS": str(shutil.get_terminal_size().columns)},
             "are_terminals": [each.isatty() for each in streams],
         }
-    except OSError:  # there is no current directory
+    except OSError:  # nobody listens, or there is no current directory
         return None
-    for stem, key in _servers():
+    for stem, key in servers:
         if answer := _answer(stem, key, json.dumps(request).encode()):
             return _print(answer)
     return None
@@ -97,10 +98,7 @@ def socket_folder() -> str:
 
 def is_private(folder: str) -> bool:
     """Tell whether a directory is this user's own, closed to others, and no symlink."""
-    try:
-        found = os.lstat(folder)
-    except OSError:
-        return False
+    found = os.lstat(folder)
     is_own = found.st_uid == os.geteuid() and not found.st_mode & 0o077
     return stat.S_ISDIR(found.st_mode) and is_own
 
@@ -122,8 +120,8 @@ def _servers() -> Iterator[tuple[str, bytes]]:
     folder = socket_folder()
     for name in sorted(os.listdir(folder)) if is_private(folder) else []:
         if name.endswith(".json"):
-            # the server has just ended, or begins
-            with suppress(OSError, ValueError), open(f"{folder}/{name}", encoding="utf-8") as file:
+            # the server has just ended, or begins, or runs another version
+            with suppress(Exception), open(f"{folder}/{name}", encoding="utf-8") as file:
                 stated = json.load(file)
                 if stated["fingerprint"] == fingerprint():
                     yield f"{folder}/{name.removesuffix('.json')}", bytes.fromhex(stated["key"])
