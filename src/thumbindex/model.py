@@ -64,7 +64,7 @@ class NameKind(StrEnum):
 # ------------------------------------------------------------------ what is in the folder
 
 
-Pause = Literal["moment", "while", "leisure"]
+Pause = Literal["while", "leisure"]
 """For how long nobody is expected to want anything of an index: less than the quiet time after a
 save, a few seconds, until something changes.
 """

@@ -63,8 +63,11 @@ and those from which on a commit merges some.
 MERGED_AT_ONCE = 8
 """Segments that a commit merges at least, so that the next ones need not."""
 
-ROWS: dict[Pause, int] = {"moment": 4_000, "while": 16_000, "leisure": 100_000}
-"""Rows that are merged at most: a thousand take 0.03 s."""
+ROWS_BY_A_COMMIT = 4_000
+"""Maximum rows that a commit merges, where fewer are enough: a thousand take 0.03 s."""
+
+ROWS: dict[Pause, int] = {"while": 16_000, "leisure": 100_000}
+"""Maximum rows of a merge between two commits."""
 
 
 class TermColumns:
@@ -532,7 +535,7 @@ def _too_many(segments: list[Any]) -> list[Any]:
     """
     if len(segments) < MOST_SEGMENTS:
         return []
-    rows, total = ROWS["moment"], sum(segment.doc_count() for segment in segments)
+    rows, total = ROWS_BY_A_COMMIT, sum(segment.doc_count() for segment in segments)
     while len(_smallest(segments, rows)) < MERGED_AT_ONCE and rows < total:
         rows *= 2
     return _smallest(segments, rows)

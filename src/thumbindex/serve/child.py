@@ -63,8 +63,7 @@ class Job(IntEnum):
 
 
 _LEISURELY = (Job.VECTORS, Job.DUPLICATES, Job.MERGE, Job.SCRUB)
-"""Done on a thread of low priority, while the loop waits for it: on Linux it is the thread's alone.
-"""
+"""Done on a thread of low priority while the loop waits: on Linux words keep the normal one."""
 
 
 class WatchedFolder:

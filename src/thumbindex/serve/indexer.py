@@ -132,17 +132,21 @@ class Child:
             else:
                 last = self._lines[-1] if self._lines else "it left no message"
             return (_STOPPED.format(f" ({last})"),)
-        with self._lock:
-            notes = tuple(self._notes.values())
-        return tuple(note.sentence for note in notes if only is None or note.folder in only)
+        return tuple(
+            note.sentence for note in self._holding() if only is None or note.folder in only
+        )
 
     def unwritable(self, only: Collection[str]) -> tuple[str, ...]:
         """Return why the indexes of these folders cannot be written."""
-        with self._lock:
-            notes = tuple(self._notes.values())
         return tuple(
-            note.sentence for note in notes if note.kind == "words" and note.folder in only
+            note.sentence
+            for note in self._holding()
+            if note.kind == "words" and note.folder in only
         )
+
+    def _holding(self) -> tuple[Note, ...]:
+        with self._lock:
+            return tuple(self._notes.values())
 
     def stop(self) -> None:
         """End it: what it has committed stays."""
