@@ -211,7 +211,7 @@ def test_a_folder_inside_a_work_tree_and_a_clone_have_git_s_days(
     write(vault / "-notes/b.md", "Pears.")
     commit("2026-01-31")
     with opened(vault / "-notes") as library:
-        assert (days(library), [each.problems for each in library.status()]) == (
+        assert (days(library), [each.skipped for each in library.status()]) == (
             {"b.md": "2026-01-31"},
             [()],
         )
@@ -260,11 +260,11 @@ def test_days_stay_known_where_git_fails_and_the_next_commit_is_read(
             "the days of the commits are unknown: git is not on the PATH; the next commit is "
             "tried again"
         )
-        assert library.status()[0].problems == (Problem(".git", None, says),)
+        assert library.status()[0].skipped == (Problem(".git", None, says),)
         write(vault / "c.md", "Apples.")
         commit("2026-03-01")
         assert days(library) == {"a.md": "2026-01-31", "b.md": "2026-02-28", "c.md": "2026-03-01"}
-        assert library.status()[0].problems == ()
+        assert library.status()[0].skipped == ()
 
 
 @needs_git
@@ -320,7 +320,7 @@ def test_where_git_cannot_be_believed_days_are_unknown(
         os.mkfifo(own / "HEAD")
     with opened() as library:
         assert days(library) == {"a.md": ""}
-        assert [each.path for each in library.status()[0].problems] == (
+        assert [each.path for each in library.status()[0].skipped] == (
             [] if kind in ("unborn", "orphan") else [".git"]
         )
 

@@ -94,7 +94,7 @@ def found(library: Library, query: str = "apples") -> set[str]:
 
 def told(library: Library) -> dict[str, list[str]]:
     return {
-        each.folder: [f"{problem.path}: {problem.reason}" for problem in each.problems]
+        each.folder: [f"{problem.path}: {problem.reason}" for problem in each.skipped]
         for each in library.status()
     }
 

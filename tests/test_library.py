@@ -150,7 +150,7 @@ def test_after_an_edit_each_chunk_has_one_vector(library, vault):
     library.index()
     write(vault / "code.md", "# Code\n\nSomething else entirely.\n")
     library.index()
-    state = library.status()[0].state
+    state = library.status()[0].index
     assert (state.vectors, len(dump(library)["vectors"])) == (state.chunks, state.chunks)
 
 
@@ -196,7 +196,7 @@ def test_a_damaged_store_is_named_and_built_anew_and_no_text_is_embedded_again(v
             0,
             True,
         )
-        assert (library.status()[0].problems, store.exists()) == ((), False)
+        assert (library.status()[0].skipped, store.exists()) == ((), False)
 
 
 # -------------------------------------------------------- any edits end in what a fresh build gives
@@ -465,7 +465,7 @@ def test_an_index_keeps_the_model_that_it_was_made_with_where_none_is_named(
         )
         with Library.open([vault], index=tmp_path / "index", config=config) as library:
             library.index()
-            return library.status()[0].state.model
+            return library.status()[0].index.model
 
     model = shutil.copytree(BUNDLED_FOLDER, tmp_path / "mine")
     assert index_with(f"encode.embed.model={model}") == str(model)

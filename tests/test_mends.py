@@ -27,7 +27,7 @@ from thumbindex.library.indexing import (
     index_words,
     keep_unlisted,
 )
-from thumbindex.model import Changes, Problem, Progress
+from thumbindex.model import Changes, LinkCounts, Problem, Progress
 
 
 def opened(
@@ -51,7 +51,7 @@ def test_links_are_resolved_however_many_batches_a_run_has(tmp_path):
         (folder,) = library.opened
         for run in (Run(first_bytes=1), Run(first_bytes=1, rebuild=True)):
             report = index_words(folder, run)
-        assert (report.links_resolved, report.links_dangling) == (5, 0)
+        assert report.links == LinkCounts(5, 0)
 
 
 def test_a_moved_note_comes_before_newer_ones_since_its_old_place_goes_with_the_first(tmp_path):
@@ -110,7 +110,7 @@ def test_every_index_is_listed_and_can_be_forgotten_when_its_folder_is_gone_or_i
     library.opened[0].places.at().store.write_bytes(b"damaged" * 999)
     config = load_config(user_file=tmp_path / "none")
     everywhere = Library.everywhere(index=tmp_path / "index", config=config)
-    assert sorted(bool(status.problems) for status in everywhere.status()) == [False, True]
+    assert sorted(bool(status.skipped) for status in everywhere.status()) == [False, True]
     Library.everywhere(index=tmp_path / "index", config=config, only=[tmp_path / "one"]).forget()
     assert len(Library.everywhere(index=tmp_path / "index", config=config).status()) == 1
 
@@ -254,7 +254,7 @@ def test_what_a_small_run_reports_while_a_large_one_goes_on_stays_reported(tmp_p
                 library.index(words_only=True, sizes="small")
 
         library.index(words_only=True, sizes="large", progress=come_between)
-        assert [problem.path for problem in library.status()[0].problems] == ["gone.md"]
+        assert [problem.path for problem in library.status()[0].skipped] == ["gone.md"]
 
 
 def test_a_note_that_becomes_a_symlink_to_another_one_is_not_found_any_more(tmp_path):
@@ -265,7 +265,7 @@ def test_a_note_that_becomes_a_symlink_to_another_one_is_not_found_any_more(tmp_
         (tmp_path / "vault/b.md").unlink()
         (tmp_path / "vault/b.md").symlink_to(tmp_path / "vault/a.md")
         assert library.index().removed == 1
-        assert [problem.path for problem in library.status()[0].problems] == ["b.md -> a.md"]
+        assert [problem.path for problem in library.status()[0].skipped] == ["b.md -> a.md"]
 
 
 def test_a_word_of_a_note_that_is_deleted_is_suggested_no_more(tmp_path):

@@ -177,7 +177,7 @@ def test_a_private_note_is_not_there_on_any_surface_neither_new_nor_rewritten(
         report.added,
         report.unchanged,
         report.skipped,
-        library.status()[0].state.documents,
+        library.status()[0].index.documents,
     ) == (0, 2, (), 2)
     assert (told(library, note.name), all_told(library)) == (before, all_before)
     write(note, OPEN_TEXT)
@@ -455,7 +455,7 @@ def test_a_private_glob_keeps_out_what_a_symlink_leads_to(
         [
             library.outline(),
             library.query(SECRET).passages,
-            library.status()[0].state.documents,
+            library.status()[0].index.documents,
             report.skipped,
         ]
     )

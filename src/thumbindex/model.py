@@ -714,6 +714,17 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkCounts:
+    """How many links of a folder lead to a note, and how many lead nowhere."""
+
+    resolved: int = 0
+    dangling: int = 0
+
+    def __add__(self, other: LinkCounts) -> LinkCounts:
+        return LinkCounts(self.resolved + other.resolved, self.dangling + other.dangling)
+
+
+@dataclass(frozen=True, slots=True)
 class IndexReport:
     """What a run of indexing did."""
 
@@ -722,8 +733,7 @@ class IndexReport:
     removed: int
     unchanged: int
     skipped: tuple[Problem, ...]
-    links_resolved: int
-    links_dangling: int
+    links: LinkCounts
     chunks: int
     embedded: int  # texts that the model embedded
     reused: int  # vectors of earlier runs that these texts have
@@ -1094,10 +1104,9 @@ class FolderStatus:
     location: str  # absolute path of its index
     indexed: bool  # False where there is no index yet
     size_bytes: int
-    state: IndexState
-    problems: tuple[Problem, ...]
-    links_resolved: int
-    links_dangling: int
+    index: IndexState
+    skipped: tuple[Problem, ...]
+    links: LinkCounts
     writing: bool  # a process brings it up to the disk
     updated: str  # ISO time of the last commit, empty where there is none
     failure: str = ""  # in a word or two why it cannot be read; a problem says more
@@ -1152,7 +1161,10 @@ class Judged:
 class Standing:
     """One place where a text of a cluster stands."""
 
-    place: Place
+    folder: str
+    path: str
+    start_line: int
+    end_line: int
     heading_path: tuple[str, ...]
     text: str  # source Markdown at those lines
     digest: str  # hex, of the text
@@ -1170,7 +1182,7 @@ class Cluster:
     rule: str  # why
     differs: str  # in what they contradict each other
     cosine: float  # the least of any two, 0 where it is not known
-    standings: tuple[Standing, ...]  # newest first
+    texts: tuple[Standing, ...]  # newest first
     pairs: tuple[tuple[str, str], ...] = ()  # digests of each two texts that were found to be alike
     verdict: Verdict | None = None  # what the owner says
     note: str = ""

@@ -108,7 +108,7 @@ def measure_index(subject: Subject) -> Iterator[Row]:
         words_only = subject.given.words_only
         library.index(words_only=words_only)
         again = [timed(partial(library.index, words_only=words_only)) for _ in rounds(subject)]
-        state = library.status()[0].state
+        state = library.status()[0].index
         yield Row("index", "documents", "", [state.documents])
         yield Row("index", "chunks", "", [state.chunks])
     yield Row("index", "again, nothing changed", "ms", [1000 * seconds for seconds in again])

@@ -112,8 +112,8 @@ def test_citations_are_verified_as_on_the_disk(shared: Shared) -> None:
 
 def test_status_tells_what_is_published_and_no_password(shared: Shared) -> None:
     mine, yours = shared.served.status(), shared.disk.status()
-    assert [(each.folder, each.state, each.problems, each.flagged) for each in mine] == [
-        (each.folder, each.state, each.problems, each.flagged) for each in yours
+    assert [(each.folder, each.index, each.skipped, each.flagged) for each in mine] == [
+        (each.folder, each.index, each.skipped, each.flagged) for each in yours
     ]
     assert [(each.indexed, each.writing) for each in mine] == [(True, False)] * 2
     assert "password" not in mine[0].root

@@ -46,10 +46,10 @@ def test_who_sees_one_folder_hears_what_a_server_says_that_has_no_other(
     with in_database(shared.url, tmp_path, "garden") as alone:
         found = answers(some, questions, explain=True)
         assert found == answers(alone, questions, explain=True)
-        assert (some.outline(), some.folders, some.status()[0].state) == (
+        assert (some.outline(), some.folders, some.status()[0].index) == (
             alone.outline(),
             alone.folders,
-            alone.status()[0].state,
+            alone.status()[0].index,
         )
     said = [told(some.query(SECRET, explain=True)), some.outline(), some.listing()]
     assert "tools" not in str([*said, some.duplicates(grey=True)])

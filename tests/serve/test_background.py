@@ -181,7 +181,7 @@ def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(
     ) as child:
         assert (child.wait(30), child.stderr and child.stderr.read()) == (0, "")
     with open_library(Opening((str(vault),), tmp_path / "index")) as library:
-        assert (library.status()[0].state.documents, library.status()[0].state.pending) == (3, 0)
+        assert (library.status()[0].index.documents, library.status()[0].index.pending) == (3, 0)
 
 
 NOTES = (

@@ -15,7 +15,7 @@ import pytest
 from thumbindex.config import load_config
 from thumbindex.errors import ModelError, StorageError
 from thumbindex.library import Library
-from thumbindex.model import IndexReport
+from thumbindex.model import IndexReport, LinkCounts
 from thumbindex.serve.child import MERGE_SECONDS, SLICE_SECONDS, IndexingLoop
 from thumbindex.serve.indexer import Note
 from thumbindex.serve.watch import Quiet
@@ -53,7 +53,7 @@ class Work:
         left = self._do(job, folder[0], interrupted)
         if job == "words":
             left = left or self.left["large", folder[0]]
-        return IndexReport(int(changed), 0, 0, 0, (), 0, 0, 0, 0, 0, 0, 0.0, 0, left)
+        return IndexReport(int(changed), 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0, 0.0, 0, left)
 
     def embed(self, folder: list[str], *, interrupted: Any, **_: object) -> tuple[str, ...]:
         self._do("vectors", folder[0], interrupted)

@@ -93,7 +93,7 @@ class Tended:
 
     @property
     def generation(self) -> int:
-        return self.reader.status()[0].state.generation
+        return self.reader.status()[0].index.generation
 
     def is_settled(self) -> bool:
         """Tell whether nothing is due before all files are compared again."""
@@ -142,7 +142,7 @@ def tended(root: Path, tmp_path: Path) -> Iterator[Tended]:
 def test_a_saved_note_is_found_by_its_words_and_gets_its_vectors(tended: Tended):
     write(tended.root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
     assert until(lambda: tended.found("cider is pressed") == "apples.md")
-    assert until(lambda: tended.reader.status()[0].state.pending == 0)
+    assert until(lambda: tended.reader.status()[0].index.pending == 0)
 
 
 def test_a_save_through_another_file_is_an_edit(tended: Tended):
@@ -362,7 +362,7 @@ def test_a_child_ended_while_it_commits_leaves_the_commit_whole_or_not_there(
             f"# {number}\n\n" + f"Wind number {number} and weather. " * 20,
         )
     child, reader = start(), open_library(root, tmp_path / "index")
-    assert until(lambda: reader.status()[0].state.vectors == 3)
+    assert until(lambda: reader.status()[0].index.vectors == 3)
     places = reader.opened[0].places
     assert until(lambda: not mark_of(places.lock).exists())
     (tmp_path / "many").rename(root / "many")  # one group
@@ -397,7 +397,7 @@ def test_any_process_can_ask_the_child_for_a_repair(
 ):
     child = start()
     reader = open_library(root, tmp_path / "index")
-    assert until(lambda: reader.status()[0].state.vectors == 3)
+    assert until(lambda: reader.status()[0].index.vectors == 3)
     shutil.rmtree(reader.opened[0].places.keyword)
     assert child.poll() is None
     reader.ask_repair()

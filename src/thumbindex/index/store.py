@@ -29,6 +29,7 @@ from thumbindex.model import (
     FileState,
     FileTimes,
     Link,
+    LinkCounts,
     LinkKind,
     ParsedDocument,
     Problem,
@@ -154,10 +155,10 @@ class Store(Database):
             )[0]
             return documents, chunks, self.count_embedded()
 
-    def link_counts(self) -> tuple[int, int]:
+    def link_counts(self) -> LinkCounts:
         """Count the links that lead to a document and those that dangle."""
         row = self.fetch("SELECT count(resolved), count(*) - count(resolved) FROM links")[0]
-        return row[0], row[1]
+        return LinkCounts(*row)
 
     def verify(self) -> None:
         """Read all texts, and raise IndexDamagedError where the file does not hold together or a

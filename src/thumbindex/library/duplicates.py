@@ -650,9 +650,11 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
         standings = {}
         for row in standing:
             chunk, document = chunks[row], read[documents[row]]
-            place = Place(name, document.path, chunk.start_line, chunk.end_line)
             standings[row] = Standing(
-                place,
+                name,
+                document.path,
+                chunk.start_line,
+                chunk.end_line,
                 chunk.heading_path,
                 chunk.text,
                 digests[row],
@@ -665,8 +667,8 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
         clusters,
         key=lambda each: (
             each.zone != "same",
-            each.standings[0].place.path,
-            each.standings[0].place.start_line,
+            each.texts[0].path,
+            each.texts[0].start_line,
             each.id,
         ),
     )
@@ -730,7 +732,7 @@ def _cluster_of(
     rows = {row for link in links for row in link.rows}
     newest_first = sorted(
         (standings[row] for row in rows),
-        key=lambda each: (each.date, each.place.path, each.place.start_line),
+        key=lambda each: (each.date, each.path, each.start_line),
         reverse=True,
     )
     differences = [
@@ -752,7 +754,7 @@ def _cluster_of(
 
 def _is_of_two_days(link: _Link, standings: Mapping[int, Standing]) -> bool:
     return any(
-        are_of_two_days(standings[a].place.path, standings[b].place.path)
+        are_of_two_days(standings[a].path, standings[b].path)
         for a, b in combinations(sorted(link.rows), 2)
     )
 
@@ -762,10 +764,10 @@ def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
     places with itself too, and where they stand.
     """
     first: dict[str, str] = {}
-    for each in cluster.standings:
-        first.setdefault(each.digest, f"{each.place.path}:{each.place.start_line}")
+    for each in cluster.texts:
+        first.setdefault(each.digest, f"{each.path}:{each.start_line}")
     each_two = combinations(sorted(first), 2) if len(first) <= _EACH_TWO else ()
-    places = Counter(each.digest for each in cluster.standings)
+    places = Counter(each.digest for each in cluster.texts)
     itself = (
         (digest, digest) for digest, count in places.items() if count > 1 and cluster.zone == "same"
     )
@@ -797,9 +799,9 @@ def all_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicatesFound:
     for each in every:
         # its texts come once in an answer
         if each.verdict == "same" or (each.zone == "same" and each.verdict is None):
-            merged.update(standing.place for standing in each.standings)
+            merged.update(map(_place, each.texts))
         elif each.zone == "grey" and each.verdict is None:
-            flagged.update(standing.place for standing in each.standings)
+            flagged.update(map(_place, each.texts))
     return DuplicatesFound(
         tuple(each for each in every if grey or each.zone == "same" or each.verdict),
         tuple(lapsed),
@@ -807,6 +809,10 @@ def all_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicatesFound:
         len(merged),
         len(flagged - merged),
     )
+
+
+def _place(text: Standing) -> Place:
+    return Place(text.folder, text.path, text.start_line, text.end_line)
 
 
 class Decisions:

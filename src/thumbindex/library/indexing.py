@@ -53,7 +53,15 @@ from thumbindex.index.writer import (
 from thumbindex.library.duplicates import find_duplicates
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
-from thumbindex.model import Changes, FileState, IndexReport, ParsedDocument, Problem, Progress
+from thumbindex.model import (
+    Changes,
+    FileState,
+    IndexReport,
+    LinkCounts,
+    ParsedDocument,
+    Problem,
+    Progress,
+)
 from thumbindex.settings import Config
 from thumbindex.text import plural
 
@@ -272,7 +280,7 @@ class Listing:
     gone: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
 
 
-_NOTHING = IndexReport(0, 0, 0, 0, (), 0, 0, 0, 0, 0, 0, 0.0, 0)
+_NOTHING = IndexReport(0, 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0, 0.0, 0)
 
 
 def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedder) -> IndexReport:
@@ -882,7 +890,6 @@ def cutting(folder: Folder) -> str:
 
 def _report(folder: Folder, changes: Changes, kept: Kept, seconds: float) -> IndexReport:
     with closing(Store(folder.places.store, read_only=True)) as store:
-        resolved, dangling = store.link_counts()
         private = {state.path for state in kept.private}
         not_kept = kept.left.union(problem.path for problem in kept.failed) | private
         return IndexReport(
@@ -891,8 +898,7 @@ def _report(folder: Folder, changes: Changes, kept: Kept, seconds: float) -> Ind
             removed=len(changes.removed) + len(private.intersection(changes.changed)),
             unchanged=changes.unchanged,
             skipped=(*folder.problems, *store.problems()),
-            links_resolved=resolved,
-            links_dangling=dangling,
+            links=store.link_counts(),
             chunks=store.count_chunks(),
             embedded=0,
             reused=0,

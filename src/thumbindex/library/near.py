@@ -113,8 +113,8 @@ def _copies(reader: Reader) -> set[frozenset[str]]:
     """Return the pairs of notes that have a text in common."""
     clusters = all_duplicates([reader], grey=False).clusters
     return {
-        frozenset((a.place.path, b.place.path))
+        frozenset((a.path, b.path))
         for cluster in clusters
-        for a in cluster.standings[:_MOST_PLACES]
-        for b in cluster.standings[:NEAREST]
+        for a in cluster.texts[:_MOST_PLACES]
+        for b in cluster.texts[:NEAREST]
     }

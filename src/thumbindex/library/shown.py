@@ -226,20 +226,14 @@ def without_hidden_texts(found: DuplicatesFound, readers: Sequence[Reader]) -> D
     place is left is none.
     """
     hidden = hidden_now(
-        (
-            (each.place.folder, each.place.path)
-            for cluster in found.clusters
-            for each in cluster.standings
-        ),
+        ((each.folder, each.path) for cluster in found.clusters for each in cluster.texts),
         readers,
     )
     if not hidden:
         return found
     left = []
     for cluster in found.clusters:
-        texts = tuple(
-            text for text in cluster.standings if (text.place.folder, text.place.path) not in hidden
-        )
+        texts = tuple(text for text in cluster.texts if (text.folder, text.path) not in hidden)
         if len(texts) > 1:
-            left.append(replace(cluster, standings=texts))
+            left.append(replace(cluster, texts=texts))
     return replace(found, clusters=tuple(left))

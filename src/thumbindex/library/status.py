@@ -31,7 +31,14 @@ from thumbindex.library.folders import Folder
 from thumbindex.library.freshness import SILENT_SECONDS, progress_of
 from thumbindex.library.indexing import problem_of_dates
 from thumbindex.library.reader import Reader
-from thumbindex.model import FolderStatus, IndexState, IngestionCounts, Problem, flags_of
+from thumbindex.model import (
+    FolderStatus,
+    IndexState,
+    IngestionCounts,
+    LinkCounts,
+    Problem,
+    flags_of,
+)
 
 if TYPE_CHECKING:
     from thumbindex.library.engine import PublishedFolders
@@ -125,7 +132,7 @@ def _published_status(reader: Reader, database: PublishedFolders) -> FolderStatu
         0,
         state,
         store.problems(),
-        *store.link_counts(),
+        store.link_counts(),
         writing=state.pending > 0 and now - published < SILENT_SECONDS,
         updated=datetime.fromtimestamp(published).astimezone().isoformat(timespec="seconds"),
         ingestion=counted(store.duplicates.ingested_by_type()) if state.vectors else (),
@@ -149,13 +156,19 @@ def status_of(reader: Reader) -> FolderStatus:
             0,
             _NOTHING,
             (),
-            0,
-            0,
+            LinkCounts(),
             writing=False,
             updated="",
         )
     folder, places = reader.folder, reader.folder.places
-    state, problems, links, failure, size, updated = _NOTHING, folder.problems, (0, 0), "", 0, ""
+    state, problems, links, failure, size, updated = (
+        _NOTHING,
+        folder.problems,
+        LinkCounts(),
+        "",
+        0,
+        "",
+    )
     ingestion: tuple[IngestionCounts, ...] = ()
     flagged: tuple[Problem, ...] = ()
     is_stale = False
@@ -183,7 +196,7 @@ def status_of(reader: Reader) -> FolderStatus:
             state, problems, links = (
                 _NOTHING,
                 (*folder.problems, Problem(str(places.store), None, str(error))),
-                (0, 0),
+                LinkCounts(),
             )
             failure = _FAILURES.get(type(error), "unreadable")
     progress = progress_of(folder)
@@ -196,7 +209,7 @@ def status_of(reader: Reader) -> FolderStatus:
         size,
         state,
         problems,
-        *links,
+        links,
         writing,
         updated,
         failure,

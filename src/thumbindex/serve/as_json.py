@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from thumbindex.model import (
@@ -20,6 +20,7 @@ from thumbindex.model import (
     Passage,
     Progress,
     Related,
+    Standing,
     Step,
     UnlinkedPair,
 )
@@ -35,7 +36,13 @@ from thumbindex.serve.wording import (
 _NAMES: Mapping[type, Mapping[str, str]] = {Step: {"size_in": "in", "size_out": "out"}}
 """Fields that have another name in JSON than in `model`: `in` is a word of Python."""
 
-_LEFT_OUT: Mapping[type, Collection[str]] = {Progress: ("pid", "seconds_left"), Step: ("moved",)}
+_LEFT_OUT: Mapping[type, Collection[str]] = {
+    Progress: ("pid", "seconds_left"),
+    Step: ("moved",),
+    FolderStatus: ("away", "database"),
+    Cluster: ("pairs",),
+    Standing: ("folder", "owner"),
+}
 
 _DIGITS: Mapping[type, int | None] = {Step: 6, IngestionCounts: None}
 """Decimals of numbers; None leaves them as they are."""
@@ -110,15 +117,8 @@ def excerpt_payload(excerpt: Excerpt) -> dict[str, Any]:
 
 def related_payload(related: Related, limit: int) -> dict[str, Any]:
     """Return what `related --json` prints, and the tool `related` answers."""
-    return {
-        "folder": related.folder,
-        "path": related.path,
-        **{
-            name: list(getattr(related, name)[:limit])
-            for name in ("links", "backlinks", "dangling")
-        },
-        "similar": as_json(related.similar),
-    }
+    links = {name: getattr(related, name)[:limit] for name in ("links", "backlinks", "dangling")}
+    return {**as_json(replace(related, **links))}
 
 
 def unlinked_payload(found: Sequence[UnlinkedPair], limit: int) -> dict[str, Any]:
@@ -199,18 +199,9 @@ def freshness_payload(found: Freshness | None) -> dict[str, Any]:
 
 def report_payload(report: IndexReport) -> dict[str, Any]:
     """Return what `index --json` prints."""
-    return {
-        "documents": {
-            name: getattr(report, name) for name in ("added", "changed", "removed", "unchanged")
-        },
-        "skipped": as_json(report.skipped),
-        "links": {"resolved": report.links_resolved, "dangling": report.links_dangling},
-        "chunks": report.chunks,
-        "embedded": report.embedded,
-        "reused": report.reused,
-        "seconds": round(report.seconds, 3),
-        "generation": report.generation,
-    }
+    documents = _fields(report, ("added", "changed", "removed", "unchanged"))
+    names = ("skipped", "links", "chunks", "embedded", "reused", "seconds", "generation")
+    return {"documents": documents, **_fields(report, names)}
 
 
 def duplicates_payload(found: DuplicatesFound) -> dict[str, Any]:
@@ -225,22 +216,7 @@ def duplicates_payload(found: DuplicatesFound) -> dict[str, Any]:
         for folder, decision in found.lapsed
     ]
     share = (found.merged + found.flagged) / found.chunks if found.chunks else 0.0
-    return {
-        "clusters": [cluster_payload(each) for each in found.clusters],
-        "lapsed": lapsed,
-        "chunks": found.chunks,
-        "merged": found.merged,
-        "flagged": found.flagged,
-        "share": round(share, 4),
-    }
-
-
-def cluster_payload(cluster: Cluster) -> dict[str, Any]:
-    """Return one cluster."""
-    about = ("id", "folder", "zone", "rule", "differs", "cosine", "verdict", "note")
-    place, text = ("path", "start_line", "end_line"), ("heading_path", "date", "digest", "text")
-    texts = [_fields(each.place, place) | _fields(each, text) for each in cluster.standings]
-    return {**_fields(cluster, about), "texts": texts}
+    return {**as_json(found), "lapsed": lapsed, "share": round(share, _USUAL_DIGITS)}
 
 
 def status_payload(folders: Sequence[FolderStatus]) -> dict[str, Any]:
@@ -249,24 +225,8 @@ def status_payload(folders: Sequence[FolderStatus]) -> dict[str, Any]:
 
 
 def _folder(status: FolderStatus) -> dict[str, Any]:
-    return {
-        **{
-            name: getattr(status, name)
-            for name in ("folder", "root", "location", "indexed", "size_bytes")
-        },
-        "index": as_json(status.state),
-        "links": {"resolved": status.links_resolved, "dangling": status.links_dangling},
-        "skipped": as_json(status.problems),
-        "failure": status.failure,
-        "writing": status.writing,
-        "unfinished": status.unfinished,
-        "progress": as_json(status.progress) if status.progress else None,
-        "updated": status.updated,
-        "ingestion": as_json(status.ingestion),
-        "flagged": as_json(status.flagged),
-        "flagged_count": status.flagged_count,
-        **({"database": _database(status.database)} if status.database else {}),
-    }
+    database = {"database": _database(status.database)} if status.database else {}
+    return {**as_json(status), **database}
 
 
 def _database(status: DatabaseStatus) -> dict[str, Any]:

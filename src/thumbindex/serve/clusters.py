@@ -61,7 +61,7 @@ def in_order(clusters: Sequence[Cluster]) -> list[Cluster]:
         key=lambda each: (
             not each.differs,
             each.zone == "same",
-            -len(each.standings),
+            -len(each.texts),
             -each.cosine,
             each.id,
         ),

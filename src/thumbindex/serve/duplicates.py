@@ -17,7 +17,7 @@ from rich.text import Text
 
 from thumbindex.errors import ModelError, UsageError
 from thumbindex.model import Cluster, DuplicatesFound, Verdict
-from thumbindex.serve.as_json import cluster_payload, duplicates_payload
+from thumbindex.serve.as_json import as_json, duplicates_payload
 from thumbindex.serve.clusters import differing_pieces
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_models, reported, say_error
 from thumbindex.serve.options import JsonOption, open_for, takes_opening, takes_opening_or_engine
@@ -63,7 +63,7 @@ def print_found(found: DuplicatesFound, grey: bool) -> None:
 def print_cluster(cluster: Cluster) -> None:
     """Print one cluster: its texts side by side, differing words marked, and where each stands."""
     print_summary(cluster)
-    texts = list({each.digest: each for each in cluster.standings}.values())
+    texts = list({each.digest: each for each in cluster.texts}.values())
     if len(texts) == 1:
         print_text(_shortened(texts[0].text))
     for other in texts[1:]:
@@ -89,11 +89,10 @@ def print_summary(cluster: Cluster) -> None:
     print_line(f"{cluster.id}  {cluster.zone}: {cluster.rule}{decided}", "bold")
     if cluster.differs:
         print_line(f"  these disagree: {cluster.differs}", "yellow")
-    for each in cluster.standings:
-        place = each.place
+    for each in cluster.texts:
         print_line(
             f"  {each.date or 'no date':10}  "
-            f"{place.path}:{place.start_line}-{place.end_line}  "
+            f"{each.path}:{each.start_line}-{each.end_line}  "
             f"{' > '.join(each.heading_path)}",
             "dim",
         )
@@ -333,9 +332,9 @@ def _bring_up_to_date(library: Library) -> None:
         say_error(f"{error} Listing what was found before.")
 
 
-def _show(cluster: Cluster, as_json: bool) -> None:
-    if as_json:
-        print_json(cluster_payload(cluster))
+def _show(cluster: Cluster, in_json: bool) -> None:
+    if in_json:
+        print_json(as_json(cluster))
     else:
         print_summary(cluster)
 

@@ -221,7 +221,7 @@ def _indexed(opening: Opening, roots: Mapping[str, Path]) -> dict[Path, FolderSt
 
 
 def _facts(name: str, root: Path, config: Config, status: FolderStatus | None) -> dict[str, Any]:
-    documents = status.state.documents if status else None
+    documents = status.index.documents if status else None
     return {
         "name": name,
         "path": str(root),
@@ -236,7 +236,7 @@ def _facts(name: str, root: Path, config: Config, status: FolderStatus | None) -
 def _state(status: FolderStatus | None) -> str:
     if status is None:
         return "not indexed yet"
-    return f"{plural(status.state.documents, 'note')} in its index"
+    return f"{plural(status.index.documents, 'note')} in its index"
 
 
 # ------------------------------------------------------------------ what is written

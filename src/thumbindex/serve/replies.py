@@ -771,15 +771,15 @@ def reply_status(
         each.pop("database", None)  # that is for who runs the server: counts are of all who ask it
     lines = [
         one_line(
-            f"{each.folder} ({each.root}): {stood_on(each.state)}; model "
-            f"{each.state.model or 'none yet'}"
+            f"{each.folder} ({each.root}): {stood_on(each.index)}; model "
+            f"{each.index.model or 'none yet'}"
         )
         for each in folders
     ]
     lines += [
         one_line(f"{problem.path}: {problem.reason}")
         for each in folders
-        for problem in each.problems[:_PROBLEMS_LISTED]
+        for problem in each.skipped[:_PROBLEMS_LISTED]
     ]
     for status in folders:
         if status.flagged_count:

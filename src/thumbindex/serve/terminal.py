@@ -160,9 +160,9 @@ def print_report(report: IndexReport, broken: str) -> None:
         f"documents: {report.added:,} added, {report.changed:,} changed, {report.removed:,} "
         f"removed, {report.unchanged:,} unchanged"
     )
-    named = f": `{broken}` names them" if report.links_dangling else ""
+    named = f": `{broken}` names them" if report.links.dangling else ""
     print_line(
-        f"links: {report.links_resolved:,} resolved, {report.links_dangling:,} broken{named}"
+        f"links: {report.links.resolved:,} resolved, {report.links.dangling:,} broken{named}"
     )
     made = ""
     if report.embedded or report.reused:
@@ -200,7 +200,7 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
         right=("documents", "chunks", "vectors", "size"),
     )
     for each in folders:
-        state = each.state
+        state = each.index
         size = f"{each.size_bytes / 1e6:,.1f} MB"
         rows.add_row(
             each.folder,

@@ -327,7 +327,7 @@ def hold_hidden(notes: int) -> str:
 def condition_of(status: FolderStatus) -> str:
     """Say in a few words how the index of a folder is."""
     pending = (
-        f"{plural(status.state.pending, 'chunk')} without vectors" if status.state.pending else ""
+        f"{plural(status.index.pending, 'chunk')} without vectors" if status.index.pending else ""
     )
     if status.progress:
         return (
@@ -356,7 +356,7 @@ def warnings_of(status: FolderStatus) -> list[str]:
             "the last run of indexing was cut off, and files are missing: "
             f"`thumbindex index --folder {root}` goes on from there"
         )
-    lines += problem_lines(status.problems)
+    lines += problem_lines(status.skipped)
     if status.flagged_count:
         lines.append(f"{hold_hidden(status.flagged_count)}: look there before a model does")
         lines += problem_lines(status.flagged)

@@ -201,4 +201,4 @@ def test_a_private_note_leaves_the_index_even_where_what_was_judged_cannot_be_re
     )
     vault.index()
     assert [each.path for each in vault.outline()] == ["other.md"]
-    assert vault.status()[0].state.documents == 1
+    assert vault.status()[0].index.documents == 1

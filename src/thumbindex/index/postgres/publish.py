@@ -1199,7 +1199,7 @@ def _facts(opened: Opened, store: Store, lengths: SegmentLengths) -> dict[str, A
     within = None if repeated is None else catalog.everything() - repeated
     step = 1 + (len(catalog) if within is None else len(within)) // SAMPLE
     rows = catalog.chunk_rows[np.array(catalog.every(step, within), dtype=np.int64)].tolist()
-    resolved, dangling = store.link_counts()
+    links = store.link_counts()
     days = catalog.days
     decisions = [
         [
@@ -1234,7 +1234,7 @@ def _facts(opened: Opened, store: Store, lengths: SegmentLengths) -> dict[str, A
         "repeats": 0 if repeated is None else len(repeated),
         "decisions": decisions,
         "sample": {"step": step, "rows": rows, "but_repeats": repeated is not None},
-        "links_resolved": resolved,
-        "links_dangling": dangling,
+        "links_resolved": links.resolved,
+        "links_dangling": links.dangling,
         "ingestion": ingestion,
     }

@@ -19,6 +19,7 @@ from thumbindex.model import (
     FileState,
     FileTimes,
     Link,
+    LinkCounts,
     LinkKind,
     Problem,
     Section,
@@ -64,10 +65,10 @@ class PublishedStore:
         """Count the chunks."""
         return self._view.state.chunks
 
-    def link_counts(self) -> tuple[int, int]:
+    def link_counts(self) -> LinkCounts:
         """Count the links that lead to a document and those that dangle."""
         facts = self._view.state.facts
-        return int(facts["links_resolved"]), int(facts["links_dangling"])
+        return LinkCounts(int(facts["links_resolved"]), int(facts["links_dangling"]))
 
     # -------------------------------------------------------------- documents
 

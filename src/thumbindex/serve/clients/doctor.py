@@ -138,7 +138,7 @@ def check_folder(status: FolderStatus, whole: Callable[[], bool]) -> Check:
             failure = "" if whole() else "damaged"
         except StorageError as error:
             failure = str(error)
-    state, places = status.state, tuple(warnings_of(status))
+    state, places = status.index, tuple(warnings_of(status))
     if failure:
         todo = f"Run `{again}`: it repairs, vectors are kept."
         if failure == "of a later version":
@@ -418,7 +418,7 @@ def _examine_folders(
                 for folder, status in zip(library.opened, library.status(), strict=True):
                     yield check_folder(status, partial(is_whole, folder))
                     roots.append(folder.root)
-                    models |= {status.state.model} - {""}
+                    models |= {status.index.model} - {""}
                 unmatched &= set(library.unmatched_private_globs())
             there += each.folder
         except ThumbindexError as error:

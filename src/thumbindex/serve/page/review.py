@@ -12,7 +12,7 @@ from typing import Any
 
 from thumbindex.errors import UsageError
 from thumbindex.model import Cluster, DuplicatesFound, Standing, Verdict
-from thumbindex.serve.as_json import cluster_payload, duplicates_payload
+from thumbindex.serve.as_json import as_json, duplicates_payload
 from thumbindex.serve.clusters import differing_pieces, in_order, is_long, is_open
 from thumbindex.serve.page.visit import (
     Done,
@@ -54,7 +54,7 @@ def show(visit: Visit) -> Screen:
     after = [each for each in listed[at + 1 :] if each is not cluster] or before
     counts = {each: sum(_is_of(one, each) for one in every) for each in KINDS}
     last = next((each for each in every if each.id == visit.text("last")), None)
-    texts = list({each.digest: each for each in cluster.standings}.values()) if cluster else []
+    texts = list({each.digest: each for each in cluster.texts}.values()) if cluster else []
     against = visit.number("against", 2, 2, 10_000)
     here = {"show": "" if kind == "open" else kind, "folder": folder}
     others: list[tuple[int, bool, str]] = []
@@ -79,7 +79,7 @@ def show(visit: Visit) -> Screen:
         "total": len(every),
         "sides": _sides(cluster, texts, min(against, max(2, len(texts)))) if cluster else (),
         "others": others,
-        "left_out": max(0, len(cluster.standings) - _PLACES) if cluster else 0,
+        "left_out": max(0, len(cluster.texts) - _PLACES) if cluster else 0,
         "following": address("review", **here | {"at": after[0].id}) if after else "",
         "following_id": after[0].id if after else "",
         "last": last,
@@ -104,7 +104,7 @@ def show(visit: Visit) -> Screen:
             "kinds": counts,
             "decided": values["decided"],
             "to_decide": values["to_decide"],
-            "cluster": cluster_payload(cluster) if cluster else None,
+            "cluster": as_json(cluster) if cluster else None,
             "position": at + 1 if cluster else 0,
             "following": values["following_id"],
             **duplicates_payload(part),
@@ -137,13 +137,11 @@ def _sides(cluster: Cluster, texts: Sequence[Standing], against: int) -> list[di
     """Return the two texts that are compared, each with the places where it stands."""
     chosen = [texts[0], texts[against - 1]] if len(texts) > 1 else [texts[0]]
     shown = [each.text.strip("\n")[:_LONGEST_TEXT] for each in chosen]
-    days = [
-        max(one.date for one in cluster.standings if one.digest == each.digest) for each in chosen
-    ]
+    days = [max(one.date for one in cluster.texts if one.digest == each.digest) for each in chosen]
     pieces = differing_pieces(*shown) if len(shown) > 1 else ([(shown[0], False)],)
     sides = []
     for n, each in enumerate(chosen):
-        places = [_place(one) for one in cluster.standings if one.digest == each.digest]
+        places = [_place(one) for one in cluster.texts if one.digest == each.digest]
         side = {
             "number": 1 if n == 0 else against,
             "pieces": pieces[n],
@@ -157,15 +155,14 @@ def _sides(cluster: Cluster, texts: Sequence[Standing], against: int) -> list[di
 
 
 def _place(standing: Standing) -> dict[str, str]:
-    place = standing.place
-    span = (place.start_line, place.end_line)
+    span = (standing.start_line, standing.end_line)
     return {
-        "href": note_address(place.folder, place.path, span),
-        "words": f"{place.path} ({line_range(*span)})",
+        "href": note_address(standing.folder, standing.path, span),
+        "words": f"{standing.path} ({line_range(*span)})",
         "headings": " › ".join(standing.heading_path),
         "date": standing.date,
         "owner": standing.owner,
-        "folder": place.folder,
+        "folder": standing.folder,
     }
 
 
@@ -176,7 +173,7 @@ def decide(visit: Visit) -> Done:
     """Decide of a cluster, and go on to the next one that is open."""
     verdict: Verdict = "same" if visit.choice("verdict", ("same", "apart")) == "same" else "apart"
     decided = visit.library.decisions().decide(_id(visit), verdict, visit.text("note"))
-    return Done(_going_on(visit, decided), cluster_payload(decided))
+    return Done(_going_on(visit, decided), as_json(decided))
 
 
 def undo(visit: Visit) -> Done:
@@ -184,7 +181,7 @@ def undo(visit: Visit) -> Done:
     cluster = visit.library.decisions().decide(_id(visit), None)
     return Done(
         address("review", show=_kind(visit), at=cluster.id, folder=visit.texts("folder")),
-        cluster_payload(cluster),
+        as_json(cluster),
     )
 
 

@@ -24,7 +24,7 @@ def show(visit: Visit) -> Screen:
     statuses = [each if visit.is_near else _from_afar(each) for each in library.status()]
     progress = visit.background.progress()
     looked = {each.folder: each for each in library.words_known()} if visit.has("look") else {}
-    has_problems = any(status.problems or status.flagged for status in statuses)
+    has_problems = any(status.skipped or status.flagged for status in statuses)
     entries = library.outline() if has_problems else ()
     flagged = {(each.folder, each.path) for each in entries}
     folders = []
@@ -49,7 +49,7 @@ def _from_afar(status: FolderStatus) -> FolderStatus:
     """
     own = tuple(
         each
-        for each in status.problems
+        for each in status.skipped
         if not is_absolute(each.path) and status.root not in each.reason
     )
     hidden = tuple(
@@ -58,10 +58,10 @@ def _from_afar(status: FolderStatus) -> FolderStatus:
             path="the index",
             reason="It cannot be read: whoever runs this server finds the reason in its log.",
         )
-        for each in status.problems
+        for each in status.skipped
         if each not in own
     )
-    return replace(status, root="", location="", problems=(*own, *hidden), database=None)
+    return replace(status, root="", location="", skipped=(*own, *hidden), database=None)
 
 
 def is_absolute(path: str) -> bool:
@@ -76,7 +76,7 @@ def _folder(
     known: set[tuple[str, str]],
     visit: Visit,
 ) -> Mapping[str, Any]:
-    state = status.state
+    state = status.index
     condition, words = _condition(status, progress, looked, visit)
     flagged = status.flagged[:_LISTED]
     return {
@@ -87,8 +87,8 @@ def _folder(
         "age": _age(status.updated),
         "size": f"{status.size_bytes / 1e6:,.1f} MB",
         "vectors_share": state.vectors / state.chunks if state.chunks else 0.0,
-        "problems": [_problem(status.folder, each, known) for each in status.problems[:_LISTED]],
-        "problems_left": max(0, len(status.problems) - _LISTED),
+        "problems": [_problem(status.folder, each, known) for each in status.skipped[:_LISTED]],
+        "problems_left": max(0, len(status.skipped) - _LISTED),
         "flagged": [_problem(status.folder, each, known) for each in flagged],
         "flagged_left": max(0, status.flagged_count - len({each.path for each in flagged})),
     }
@@ -132,8 +132,8 @@ def _condition(
             "long as it runs."
         )
         return "doubt", words
-    if status.state.pending:
-        words = f"All words can be found; {status.state.pending:,} passages have no vector yet."
+    if status.index.pending:
+        words = f"All words can be found; {status.index.pending:,} passages have no vector yet."
         return "doubt", words
     if looked:
         return "good", "Fresh: all that was on disk is indexed."
