@@ -223,6 +223,14 @@ def test_a_repair_that_is_asked_for_comes_first_and_once(loop: Loop) -> None:
     assert (done.count(("repair", "one")), repair.exists()) == (1, False)
 
 
+def test_a_request_for_a_repair_that_cannot_be_deleted_does_not_keep_the_child_busy(
+    loop: Loop,
+) -> None:
+    repair = loop.folders["one"].folder.places.repair
+    (repair / "kept").mkdir(parents=True)
+    assert 1 <= loop.run(10).count(("repair", "one")) <= 3
+
+
 def test_segments_are_merged_when_a_folder_has_been_quiet(loop: Loop) -> None:
     loop.save("one")
     assert ("merge", "one") not in loop.run(MERGE_SECONDS - 1)

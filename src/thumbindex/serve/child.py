@@ -72,7 +72,8 @@ class WatchedFolder:
     def __init__(self, folder: Folder, watch: Watch, now: float) -> None:
         self.folder, self.watch, self.name = folder, watch, folder.name
         self.due = dict.fromkeys(Job, _NEVER)
-        self.due |= {Job.WORDS: now, Job.VECTORS: now, Job.SCRUB: now + FIRST_SCRUB_SECONDS}
+        self.due |= dict.fromkeys((Job.REPAIR, Job.WORDS, Job.VECTORS), now)
+        self.due[Job.SCRUB] = now + FIRST_SCRUB_SECONDS
         self.served_at = dict.fromkeys(Job, _LONG_AGO)
         self.look_at = now
         self.is_quiet = False  # the last comparison found nothing to do
@@ -82,8 +83,8 @@ class WatchedFolder:
         """Return when a job is due; never while the folder is gone."""
         if not self.watch.is_there:
             return _NEVER
-        if job is Job.REPAIR:
-            return _LONG_AGO if self.folder.places.repair.exists() else _NEVER
+        if job is Job.REPAIR and not self.folder.places.repair.exists():
+            return _NEVER
         if job is Job.WORDS and (quiet := self.watch.quiet.due()) is not None:
             return min(quiet, self.due[job])
         return self.due[job]
@@ -272,6 +273,7 @@ class IndexingLoop:
         finally:
             with suppress(OSError):
                 each.folder.places.repair.unlink(missing_ok=True)
+        each.due[Job.REPAIR] = self._clock() + self._settings.poll_seconds
         each.due[Job.WORDS] = self._clock()
 
     def _scrub(self, each: WatchedFolder) -> None:
