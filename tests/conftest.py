@@ -95,8 +95,8 @@ def model_cache():
 
 
 @pytest.fixture(scope="session")
-def real_embedder(model_cache):
-    settings = EmbedSettings(model=BUNDLED, runtime="onnx", workers=2, cache=str(model_cache))
+def real_embedder():
+    settings = EmbedSettings(model=BUNDLED, runtime="onnx", workers=2)
     return open_embedder(settings, offline=True)
 
 

@@ -64,7 +64,6 @@ place = Path(sys.argv[1])
 model = (
     "encode.embed.model=all-MiniLM-L6-v2",
     "encode.embed.runtime=onnx",
-    f"encode.embed.cache={sys.argv[2]}",
     "encode.embed.workers=1",
 )
 config = load_config(user_file=place / "none", overrides=model)
@@ -75,9 +74,7 @@ with Library.open([place / "notes"], index=place / "index", config=config) as li
 """
 
 
-def test_nothing_goes_out_once_the_model_is_there(
-    tmp_path: Path, model_cache: Path, real_embedder: object
-) -> None:
+def test_nothing_goes_out_once_the_model_is_there(tmp_path: Path, real_embedder: object) -> None:
     # without HF_HUB_OFFLINE: that nobody asked for silence must make no difference
     environment = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
     done = subprocess.run(
@@ -88,7 +85,6 @@ def test_nothing_goes_out_once_the_model_is_there(
             "-c",
             OFFLINE,
             str(tmp_path),
-            str(model_cache),
         ],
         env=environment,
         capture_output=True,

@@ -455,13 +455,11 @@ def test_related_names_links_both_ways_and_what_is_similar(library):
 
 
 @pytest.mark.slow
-def test_an_index_keeps_the_model_that_it_was_made_with_where_none_is_named(
-    vault, tmp_path, model_cache
-):
+def test_an_index_keeps_the_model_that_it_was_made_with_where_none_is_named(vault, tmp_path):
     def index_with(*overrides: str) -> str:
         config = load_config(
             user_file=tmp_path / "none",
-            overrides=(*overrides, f"encode.embed.cache={model_cache}"),
+            overrides=overrides,
         )
         with Library.open([vault], index=tmp_path / "index", config=config) as library:
             library.index()

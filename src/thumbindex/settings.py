@@ -135,9 +135,6 @@ class EmbedSettings:
         most=64,
     )
     batch: int = 128  # texts embedded between two commits
-    cache: str = setting(
-        "", "folder for the digests of model files; empty is the platform's cache folder"
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,13 +69,13 @@ def test_more_workers_give_the_same_vectors(card):
     assert np.array_equal(one, three)
 
 
-def test_opening_imports_no_torch_and_prints_nothing(model_cache):
-    script = f"""
+def test_opening_imports_no_torch_and_prints_nothing():
+    script = """
 import sys
 from thumbindex.encode.embed import open_embedder
 from thumbindex.settings import EmbedSettings
-open_embedder(EmbedSettings(cache={str(model_cache)!r}), offline=True).embed_query("vault")
-heavy = {{"torch", "transformers", "sentence_transformers", "onnx"}}
+open_embedder(EmbedSettings(), offline=True).embed_query("vault")
+heavy = {"torch", "transformers", "sentence_transformers", "onnx"}
 raise SystemExit(str(sorted(heavy & set(sys.modules))))
 """
     done = subprocess.run(
@@ -88,7 +88,7 @@ def test_a_model_without_an_onnx_file_is_refused_where_onnxruntime_is_asked_for(
     folder = tmp_path / "model"
     shutil.copytree(BUNDLED_FOLDER, folder, ignore=shutil.ignore_patterns("*.onnx*"))
     (folder / "model.safetensors").write_bytes(b"weights")
-    settings = EmbedSettings(model=str(folder), runtime="onnx", cache=str(tmp_path / "cache"))
+    settings = EmbedSettings(model=str(folder), runtime="onnx")
     with pytest.raises(
         ModelError, match=r"ships `onnx/model\.onnx`, .*in torch \(extra `models`\)"
     ):
@@ -96,18 +96,18 @@ def test_a_model_without_an_onnx_file_is_refused_where_onnxruntime_is_asked_for(
 
 
 @pytest.mark.long
-def test_a_model_without_an_onnx_file_runs_in_torch(tiny_bert, model_cache):
-    settings = EmbedSettings(model=str(tiny_bert), cache=str(model_cache))
+def test_a_model_without_an_onnx_file_runs_in_torch(tiny_bert):
+    settings = EmbedSettings(model=str(tiny_bert))
     assert isinstance(open_embedder(settings, offline=True), TorchEmbedder)
 
 
 @pytest.mark.slow
-def test_an_interrupt_ends_embedding_at_once(model_cache):
-    script = f"""
+def test_an_interrupt_ends_embedding_at_once():
+    script = """
 import sys
 from thumbindex.encode.embed import open_embedder
 from thumbindex.settings import EmbedSettings
-embedder = open_embedder(EmbedSettings(workers=2, cache={str(model_cache)!r}), offline=True)
+embedder = open_embedder(EmbedSettings(workers=2), offline=True)
 print("ready", flush=True)
 embedder.embed_passages(["words of a vault " * 20] * 300_000)
 """

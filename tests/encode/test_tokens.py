@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from thumbindex.encode.embed import BYTES_A_TOKEN, open_tokenizer, token_counter
 from thumbindex.encode.models import BUNDLED_HASHES, bundled_folder, cache_folder
 
-COUNT = token_counter(cache_folder(""))
+COUNT = token_counter(cache_folder())
 
 
 @pytest.fixture(scope="module")

@@ -45,18 +45,13 @@ class Vault:
 
     root: Path
     index: Path
-    models: Path
-
-    @property
-    def overrides(self) -> tuple[str, ...]:
-        return (*OVERRIDES, f"encode.embed.cache={self.models}")
 
     @property
     def options(self) -> list[str]:
         return [
             f"--folder={self.root}",
             f"--index={self.index}",
-            *(f"--set={each}" for each in self.overrides),
+            *(f"--set={each}" for each in OVERRIDES),
         ]
 
     @property
@@ -68,7 +63,7 @@ class Vault:
         return Library.open(
             [self.root],
             index=self.index,
-            config=load_config(user_file=self.root / "none", overrides=self.overrides),
+            config=load_config(user_file=self.root / "none", overrides=OVERRIDES),
         )
 
     def is_finished(self) -> bool:
@@ -91,19 +86,19 @@ class Vault:
 
 
 @pytest.fixture(scope="module")
-def right(model_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
+def right(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
     """Return what an undisturbed build makes of the notes with the real model."""
     folder = tmp_path_factory.mktemp("undisturbed")
     write_notes(folder / "vault", old_notes())
-    with Vault(folder / "vault", folder / "index", model_cache).library() as library:
+    with Vault(folder / "vault", folder / "index").library() as library:
         library.index()
         return dump(library)
 
 
 @pytest.fixture
-def vault(model_cache: Path, scratch: Path) -> Vault:
+def vault(scratch: Path) -> Vault:
     write_notes(scratch / "vault", old_notes())
-    return Vault(scratch / "vault", scratch / "index", model_cache)
+    return Vault(scratch / "vault", scratch / "index")
 
 
 def children(server: ServerProcess) -> list[int]:

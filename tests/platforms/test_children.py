@@ -22,12 +22,12 @@ NOTE = "Äpfel.md"
 
 
 @pytest.fixture
-def options(tmp_path: Path, model_cache: Path) -> list[str]:
+def options(tmp_path: Path) -> list[str]:
     (tmp_path / "vault").mkdir()
     (tmp_path / "vault" / NOTE).write_text(
         "# Äpfel\n\nPlenty of apples grow on trees.\n", encoding="utf-8"
     )
-    model = ("encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={model_cache}")
+    model = ("encode.embed.model=all-MiniLM-L6-v2",)
     return [
         f"--folder={tmp_path / 'vault'}",
         f"--index={tmp_path / 'index'}",

@@ -12,7 +12,7 @@ import pytest
 
 from postgres.server import TestServer
 from postgres.vault import told
-from study.corpora import MODELS, SHARED, needs_corpora, unpack
+from study.corpora import SHARED, needs_corpora, unpack
 from thumbindex.config import load_config
 from thumbindex.index.postgres.publish import index_vectors
 from thumbindex.library import Library
@@ -37,7 +37,7 @@ def libraries(
     """
     place, name = tmp_path_factory.mktemp("corpora"), postgres.database(migrated=True)
     root = unpack("obsidian-help", place)
-    overrides = ["encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={MODELS}"]
+    overrides = ["encode.embed.model=all-MiniLM-L6-v2"]
     config = load_config(user_file=place / "none", overrides=overrides)
     url = postgres.address(name)
     with Library.open([root], index=place / "index", config=config) as disk:

@@ -26,7 +26,7 @@ from thumbindex.model import (
 from thumbindex.serve.replies import Frame, PassageForm, count_reply, within
 from thumbindex.serve.tools import check_arguments
 
-COUNT = token_counter(cache_folder(""))
+COUNT = token_counter(cache_folder())
 
 LINE = st.sampled_from(
     [

@@ -22,9 +22,9 @@ Start = Callable[[], ServerProcess]
 
 
 @pytest.fixture
-def start(tmp_path: Path, model_cache: Path) -> Iterator[Start]:
+def start(tmp_path: Path) -> Iterator[Start]:
     write(tmp_path / "vault" / "first.md", "# First\n\nPlenty of apples grow on trees.\n")
-    overrides = ("encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={model_cache}")
+    overrides = ("encode.embed.model=all-MiniLM-L6-v2",)
     options = [
         f"--folder={tmp_path / 'vault'}",
         f"--index={tmp_path / 'index'}",

@@ -10,7 +10,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "eval"
-MODELS = ROOT / ".cache" / "models"
 
 needs_corpora = pytest.mark.skipif(
     not SHARED.is_dir(), reason="the evaluation sets are not beside the repository"

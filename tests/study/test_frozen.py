@@ -18,7 +18,7 @@ import pytest
 # As a program, too, this finds the shared modules one folder up.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from study.corpora import MODELS, SHARED, needs_corpora, unpack
+from study.corpora import SHARED, needs_corpora, unpack
 from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.study.evaluate import evaluate
@@ -56,7 +56,7 @@ def measure(corpus: str, folder: Path) -> dict[str, float]:
     """Index a corpus with the bundled model, no user's configuration, and ask."""
     config = load_config(
         user_file=folder / "none",
-        overrides=["encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={MODELS}"],
+        overrides=["encode.embed.model=all-MiniLM-L6-v2"],
     )
     queries = read_queries(corpus)
     root = unpack(corpus, folder, CORPORA[corpus][1])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.ablate import Confidences, below, confidences, load_unanswerable
-from study.corpora import MODELS, SHARED, needs_corpora, unpack
+from study.corpora import SHARED, needs_corpora, unpack
 from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.study.queries import load_queries
@@ -27,7 +27,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     folder = tmp_path_factory.mktemp("rates")
     config = load_config(
         user_file=folder / "none",
-        overrides=["encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={MODELS}"],
+        overrides=["encode.embed.model=all-MiniLM-L6-v2"],
     )
     with Library.open([unpack(CORPUS, folder)], index=folder / "index", config=config) as library:
         library.index(words_only=True)

@@ -140,14 +140,13 @@ def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False)
 
     `lean` is for who embeds questions alone, and stays.
     """
-    cache = cache_folder(settings.cache)
     # the bundled model stays in onnxruntime, for its weights for torch would have to be fetched
     torch = settings.runtime == "torch" or (
         settings.runtime == "auto" and settings.model not in BUNDLED_NAMES and gpu_is_there()
     )
     if settings.runtime == "torch":
         require_extra('`encode.embed.runtime = "torch"`')
-    card = find_model(settings.model, offline=offline, cache=cache, torch=torch)
+    card = find_model(settings.model, offline=offline, cache=cache_folder(), torch=torch)
     if settings.runtime == "torch" or (settings.runtime == "auto" and card.graph is None):
         return TorchEmbedder(card)
     return OnnxEmbedder(card, settings.workers or default_workers(), lean)

@@ -377,12 +377,8 @@ TAKE_BUNDLED = f"use the model that is installed with `--set encode.embed.model=
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
-def cache_folder(setting: str) -> Path:
-    """Return the folder for what is derived from models: the one that is set, else the
-    platform's.
-    """
-    if setting:
-        return Path(setting).expanduser()
+def cache_folder() -> Path:
+    """Return the folder for the digests of model files."""
     return platformdirs.user_cache_path("thumbindex", appauthor=False)
 
 

@@ -698,7 +698,7 @@ class Library:
 
     @cached_property
     def _token_counter(self) -> Callable[[str], int]:
-        return token_counter(cache_folder(self.config.encode.embed.cache))
+        return token_counter(cache_folder())
 
     @at_one_moment
     def note_tokens(self, passages: Sequence[Passage]) -> dict[tuple[str, str], int]:
