@@ -1150,7 +1150,6 @@ class Judged:
     query: str
     kind: str  # of query, as it was classified
     places: tuple[JudgedPlace, ...]
-    nothing: bool  # no note answers it
     made: str  # ISO time of the last judgment
 
 

@@ -76,7 +76,7 @@ def _undo(library: Library, _: FakeEmbedder) -> None:
 
 def _judge(library: Library, _: FakeEmbedder) -> None:
     made = Judged(
-        "apple cellar", "words", (JudgedPlace("a/note 0.md", "", 2),), False, "2026-01-01T00:00:00"
+        "apple cellar", "words", (JudgedPlace("a/note 0.md", "", 2),), "2026-01-01T00:00:00"
     )
     change_judged(library.opened[0].places, lambda kept: [*kept, made])
 

@@ -69,9 +69,7 @@ def _judged(row: dict[str, Any]) -> Judged:
         JudgedPlace(str(each["path"]), str(each["heading"]), int(each["grade"]))
         for each in row["places"]
     )
-    return Judged(
-        str(row["query"]), str(row["kind"]), judged, bool(row["nothing"]), str(row["made"])
-    )
+    return Judged(str(row["query"]), str(row["kind"]), judged, str(row["made"]))
 
 
 def change_judged(
@@ -84,9 +82,7 @@ def change_judged(
     if not places.folder.is_dir():
         raise UsageError("There is no index yet: what is judged is kept beside it.")
     with _alone(places):
-        kept = tuple(
-            each for each in change(list(_read(places.judged))) if each.places or each.nothing
-        )
+        kept = tuple(each for each in change(list(_read(places.judged))) if each.places)
         if len(kept) > MOST_QUESTIONS:
             raise UsageError(
                 f"{MOST_QUESTIONS:,} questions are judged: take some out before others are added."
@@ -121,7 +117,7 @@ def set_lines(judged: Sequence[Judged]) -> list[str]:
     """Return the questions that some note answers, as `eval` reads them."""
     lines = []
     for question in judged:
-        if relevant := [_label(place) for place in answers_of(question)]:
+        if relevant := [_label(place) for place in question.places if place.grade > 0]:
             row = {
                 "id": query_id(question.query),
                 "query": question.query,
@@ -135,13 +131,6 @@ def set_lines(judged: Sequence[Judged]) -> list[str]:
 def _label(place: JudgedPlace) -> dict[str, Any]:
     heading = {"heading": place.heading} if place.heading else {}
     return {"path": place.path, **heading, "grade": place.grade}
-
-
-def answers_of(judged: Judged) -> tuple[JudgedPlace, ...]:
-    """Return the passages that answer a question or help; none where no note holds the answer,
-    whatever was judged of them before.
-    """
-    return () if judged.nothing else tuple(one for one in judged.places if one.grade > 0)
 
 
 def forget_judged(places: Places, paths: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Judgments of answers: by question, which notes answer it, help or do not; or that none does."""
+"""Judgments of answers: by question, which notes answer it, help or do not."""
 
 from __future__ import annotations
 
@@ -67,25 +67,11 @@ class Judgments:
             now = replace(
                 before,
                 places=rest if grade is None else (*rest, place),
-                nothing=before.nothing and not grade,
                 made=_now(),
             )
             return [*others, now]
 
         return _of(change_judged(reader.folder.places, change), query, kind)
-
-    def judge_nothing(
-        self, query: str, *, folder: str, kind: str = "", holds_nothing: bool = True
-    ) -> Judged:
-        """Keep that no note answers a question, over what was judged of its passages, or take that
-        back: then they count again.
-        """
-
-        def change(judged: list[Judged]) -> list[Judged]:
-            before, others = _parted(judged, query, kind)
-            return [*others, replace(before, nothing=holds_nothing, made=_now())]
-
-        return _of(change_judged(self._in(folder).folder.places, change), query, kind)
 
     def take_out(self, query: str, *, folder: str) -> None:
         """Take a question out, with all that was judged of it."""
@@ -113,7 +99,7 @@ def _shown(reader: Reader) -> tuple[Judged, ...]:
         replace(each, places=tuple(one for one in each.places if one.path in known - hidden))
         for each in found
     )
-    return tuple(each for each in shown if each.places or each.nothing)
+    return tuple(each for each in shown if each.places)
 
 
 def _parted(judged: Sequence[Judged], query: str, kind: str) -> tuple[Judged, list[Judged]]:
@@ -130,7 +116,7 @@ def _parted(judged: Sequence[Judged], query: str, kind: str) -> tuple[Judged, li
 def _of(judged: Sequence[Judged], query: str, kind: str) -> Judged:
     id_ = query_id(query)
     return next(
-        (each for each in judged if query_id(each.query) == id_), Judged(query, kind, (), False, "")
+        (each for each in judged if query_id(each.query) == id_), Judged(query, kind, (), "")
     )
 
 

@@ -68,10 +68,6 @@ FORMS = {
         {"query": "apples", "folder": "vault", "path": "{}", "grade": "2"},
         {"query": "apples", "folder": "{}", "path": "a.md", "grade": "2"},
     ),
-    "/judge/nothing": (
-        {"query": "apples", "folder": "vault", "grade": "take_back", "back": "{}"},
-        {"query": "apples", "folder": "{}"},
-    ),
     "/review/decide": ({"id": "{}", "verdict": "same"},),
     "/review/import": ({"decisions": "{}"},),
 }

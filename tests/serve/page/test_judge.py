@@ -1,5 +1,6 @@
 """Judge: a thumb is kept as a labeled question, for those who may judge, of notes they may see."""
 
+import json
 import shlex
 import threading
 
@@ -106,19 +107,15 @@ def test_what_is_not_there_cannot_be_judged(page):
     assert mark(page, "2", folder="nobody").status_code == 404
 
 
-def test_taking_back_that_the_notes_do_not_hold_it_brings_back_what_was_judged_before(page, vault):
+def test_the_mark_of_an_earlier_version_that_no_note_answers_costs_no_judgment(page, vault):
     mark(page, "2")
-    assert (
-        page.post("/judge/nothing", {"query": "which button?"}, Accept="application/json").json()[
-            "nothing"
-        ]
-        is True
-    )
-    page.post("/judge/nothing", {"query": "which button?", "grade": "take_back"})
-    (query,) = load_queries(vault.opened[0].places.judged_set)
-    assert [each.path for each in query.relevant] == ["sync.md"]
-    page.post("/judge/nothing", {"query": "which button?"})
-    assert mark(page, "1").json()["nothing"] is False
+    path = vault.opened[0].places.judged
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    kept["judged"][0]["nothing"] = True
+    path.write_text(json.dumps(kept), encoding="utf-8")
+    mark(page, "1", path="other.md", heading="")
+    (judged,) = read_judged(vault.opened[0].places)
+    assert [each.grade for each in judged.places] == [2, 1]
 
 
 def test_a_damaged_file_is_told_and_never_written_over_and_answers_still_come(page, vault):

@@ -155,14 +155,11 @@ def show(visit: Visit) -> Screen:
     answer, busy = library.marked(found), visit.background.progress()
     judged, damage = judged_of(visit, asked.text)
     places = grades_of(judged)
-    searched = asked.filters.folder or tuple(name for name, _ in library.folders)
     lines = [*filter_lines(answer.filters, answer.unmet, answer.undated)]
     if not busy and (without := without_vectors(answer.index)):
         lines.append(without)
     said = {
         "problems": [*visit.warnings(), *damage],
-        "searched": searched,
-        "holds_nothing": all(name in judged and judged[name].nothing for name in searched),
         "answer": answer,
         "recent": (),
         "notes": answer.index.documents,

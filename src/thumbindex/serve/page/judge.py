@@ -43,10 +43,7 @@ def show(visit: Visit) -> Screen:
     shared: dict[str, Any] = {
         "folder": folder,
         "page": page,
-        "questions": sum(
-            not each.nothing and any(place.grade for place in each.places) for each in own
-        ),
-        "nothings": sum(each.nothing for each in own),
+        "questions": sum(any(place.grade for place in each.places) for each in own),
         "command": _command(visit, folder),
     }
     values = {
@@ -69,7 +66,6 @@ def _entry(folder: str, judged: Judged) -> Mapping[str, Any]:
         "query": judged.query,
         "ask": address("ask", q=judged.query),
         "kind": judged.kind,
-        "nothing": judged.nothing,
         "made": judged.made[:16].replace("T", " "),
         "places": [_judged_place(folder, each) for each in judged.places],
     }
@@ -120,26 +116,7 @@ def mark(visit: Visit) -> Done:
             "query": kept.query,
             "places": as_json(kept.places),
             "grade": grade,
-            "nothing": kept.nothing,
         },
-    )
-
-
-def nothing(visit: Visit) -> Done:
-    """Keep that the notes do not hold an answer, in each folder that was asked, or take that
-    back.
-    """
-    query, folders = (
-        visit.text("query", LONGEST_QUERY),
-        visit.texts("folder") or tuple(name for name, _ in visit.library.folders),
-    )
-    holds_nothing = visit.choice("grade", ("nothing", "take_back")) == "nothing"
-    for folder in folders:
-        visit.library.judgments().judge_nothing(
-            query, folder=folder, kind=_kind(visit), holds_nothing=holds_nothing
-        )
-    return Done(
-        _back(visit, folders[0] if folders else ""), {"query": query, "nothing": holds_nothing}
     )
 
 

@@ -73,7 +73,6 @@ FORMS: Mapping[tuple[str, str], Callable[[Visit], Done]] = {
     ("review", "undo"): review.undo,
     ("review", "import"): review.take_in,
     ("judge", "mark"): judge.mark,
-    ("judge", "nothing"): judge.nothing,
     ("judge", "out"): judge.take_out,
 }
 """By screen and name, what a form does."""

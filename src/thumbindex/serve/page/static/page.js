@@ -220,7 +220,6 @@ document.addEventListener("submit", async (event) => {
     button.value = isOn ? "take_back" : button.dataset.grade;
   };
   for (const each of form.querySelectorAll("button")) show(each, each === pressed && !wasOn);
-  for (const each of document.querySelectorAll("button[data-grade=nothing]")) show(each, kept.nothing);
   announce(wasOn ? "Taken back" : `Kept: ${pressed.textContent.trim()}`);
 });
 
