@@ -46,15 +46,6 @@ class Embedded:
     is_whole: bool = True  # nothing was left for the next call
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What is to be embedded in one folder, and by what."""
-
-    embedder: Embedder
-    pending: Pending
-    had: int  # chunks that have a vector
-
-
 class Taken(NamedTuple):
     """What became of one batch."""
 
@@ -72,30 +63,6 @@ def embed_folder(
     """Embed what is pending, newest files first; a model is opened only when something is.
 
     `interrupted` leaves the rest for the next call.
-    """
-    task = begin_embedding(folder, open_embedder)
-    if isinstance(task, Embedded):
-        return task
-    done = asked = truncated = 0
-    while left := task.pending[done:]:
-        group = left[: folder.config.encode.embed.batch]
-        taken = embed_group(
-            folder, task.embedder, group, last=len(group) == len(left), interrupted=interrupted
-        )
-        done, asked, truncated = (
-            done + taken.texts,
-            asked + taken.asked,
-            truncated + taken.truncated,
-        )
-        tell(Progress(folder.name, "vectors", done, len(task.pending)))
-        if taken.texts < len(group) or (done < len(task.pending) and interrupted()):
-            return Embedded(asked, task.had, truncated, is_whole=False)
-    return Embedded(asked + _finish(folder, task.embedder), task.had, truncated)
-
-
-def begin_embedding(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
-    """Decide on the model and find what has no vector of it; where nothing is left to do, say so
-    without opening one.
     """
     settings = folder.config.encode.embed
     setting = f"{settings.model} {settings.runtime}"
@@ -129,7 +96,32 @@ def begin_embedding(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embed
             model_setting=setting,
         )
         lacking = lacking if is_same else writer.store.lacking()
-        return Task(embedder, each_once(lacking), writer.store.count_chunks() - len(lacking))
+        had = writer.store.count_chunks() - len(lacking)
+    return _embed_pending(folder, embedder, each_once(lacking), had, tell, interrupted)
+
+
+def _embed_pending(
+    folder: Folder,
+    embedder: Embedder,
+    pending: Pending,
+    had: int,
+    tell: Callable[[Progress], None],
+    interrupted: Callable[[], bool],
+) -> Embedded:
+    """Embed a batch a commit. `had` is the number of chunks that have a vector already."""
+    done = asked = truncated = 0
+    while left := pending[done:]:
+        group = left[: folder.config.encode.embed.batch]
+        taken = embed_group(
+            folder, embedder, group, last=len(group) == len(left), interrupted=interrupted
+        )
+        done += taken.texts
+        asked += taken.asked
+        truncated += taken.truncated
+        tell(Progress(folder.name, "vectors", done, len(pending)))
+        if taken.texts < len(group) or (done < len(pending) and interrupted()):
+            return Embedded(asked, had, truncated, is_whole=False)
+    return Embedded(asked + _finish(folder, embedder), had, truncated)
 
 
 def embed_group(
