@@ -13,10 +13,12 @@ from filelock import FileLock
 
 from folders import open_library, write
 from thumbindex.errors import UsageError
+from thumbindex.index.asks import ask as ask_indexer
+from thumbindex.index.asks import asks_in
 from thumbindex.index.locks import at_work, locked
-from thumbindex.index.store import Store
 from thumbindex.library import Library
 from thumbindex.library.freshness import UNTENDED_SECONDS, is_tended
+from thumbindex.library.indexing import FIRST_BYTES
 from thumbindex.model import Answer, Changes, Freshness, Progress
 
 FRESH = Freshness()
@@ -60,15 +62,22 @@ def test_an_index_that_shows_the_disk_is_fresh_at_once(reader: Library) -> None:
     assert time.monotonic() - began < 10
 
 
-def test_what_nobody_indexes_is_named_when_the_time_is_up(reader: Library, vault: Path) -> None:
+def test_a_folder_that_nobody_indexes_is_indexed_by_the_question(
+    reader: Library, vault: Path
+) -> None:
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
-    write(vault / "apples.md", "# Apples\n\nApples are red.\n")
     (vault / "pears.md").unlink()
-    answer = ask(reader)
-    assert answer.freshness == Freshness(
-        (("vault", "apples.md"), ("vault", "pears.md"), ("vault", "plums.md"))
-    )
-    assert not answer.freshness.fresh
+    answer = ask(reader, "plums pears", 30)
+    assert answer.freshness == FRESH
+    assert "plums.md" in paths(answer)
+    assert "pears.md" not in paths(answer)
+
+
+def test_a_server_leaves_indexing_to_its_child(reader: Library, vault: Path) -> None:
+    write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
+    answer = reader.query("plums", wait_fresh=0.15, attended=lambda: True)
+    assert answer.freshness == Freshness(behind=("vault",))
+    assert "plums.md" not in paths(answer)
 
 
 def test_an_answer_waits_for_whoever_indexes_and_then_knows_it(
@@ -77,26 +86,34 @@ def test_an_answer_waits_for_whoever_indexes_and_then_knows_it(
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
     later = threading.Timer(0.3, lambda: writer.index(words_only=True))
     later.start()
-    answer = ask(reader, seconds=30)
+    answer = reader.query("plums", wait_fresh=30, attended=lambda: True)
     later.join()
     assert answer.freshness == FRESH
     assert "plums.md" in paths(answer)
 
 
-def test_a_file_that_has_changed_again_does_not_hold_up_what_is_indexed(
+def test_a_run_that_began_before_the_question_does_not_answer_it(
     reader: Library, writer: Library, vault: Path
 ) -> None:
+    def ask_in_the_middle(progress: Progress) -> None:
+        asks.append(ask_indexer(reader.opened[0].places.folder))
+
+    asks: list[Path] = []
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
+    writer.index(words_only=True, progress=ask_in_the_middle)
+    assert asks[0].exists()
+    writer.index(words_only=True)
+    assert not any(path.exists() for path in asks)
 
-    def index_and_edit(progress: Progress) -> None:
-        if not (vault / "later.md").exists():
-            writer.index(words_only=True)
-            write(vault / "later.md", "# Later\n\nOf this nobody asked.\n")
-            write(vault / "plums.md", "# Plums\n\nPlums are blue and this is not indexed.\n")
 
-    # the time of the first text is old enough to be kept: what was indexed is known by it
-    os.utime(vault / "plums.md", ns=(10**18, 10**18))
-    assert reader.query("plums", wait_fresh=10, progress=index_and_edit).freshness == FRESH
+def test_a_run_that_was_cut_short_answers_nobody(
+    reader: Library, writer: Library, vault: Path
+) -> None:
+    for number in range(3 * FIRST_BYTES // 100_000):
+        write(vault / f"{number}.md", "plums have stones " * 6_000)
+    path = ask_indexer(reader.opened[0].places.folder)
+    assert writer.index(words_only=True, interrupted=lambda: True).left
+    assert path.exists()
 
 
 @pytest.mark.skipif(os.name == "nt" or os.getuid() == 0, reason="nothing is unreadable here")
@@ -118,44 +135,23 @@ def test_a_folder_that_is_gone_is_named_and_not_waited_for(reader: Library, vaul
     assert "apples.md" in paths(answer)
 
 
-def test_words_that_are_read_and_cannot_be_searched_yet_are_waited_for(reader: Library) -> None:
-    store = Store(reader.opened[0].places.store)
-    with store.transaction():
-        store.set_meta("words", str(store.generation + 1))
-    store.close()
-    assert ask(reader, "apples").freshness == Freshness(behind=("vault",))
-
-
-def test_only_the_folders_that_are_asked_are_waited_for(vault: Path, tmp_path: Path) -> None:
-    write(tmp_path / "other" / "plums.md", "# Plums\n\nPlums have stones.\n")
-    with open_library(vault, tmp_path / "other") as library:
-        library.index()
-        write(tmp_path / "other" / "more.md", "# More\n")
-        assert library.query("apples", folder=["vault"], wait_fresh=0.15).freshness == FRESH
-        assert library.query("apples", wait_fresh=0.15).freshness == Freshness(
-            (("other", "more.md"),)
-        )
-
-
-def test_without_an_index_every_file_is_missing_and_without_files_nothing(
-    vault: Path, tmp_path: Path
-) -> None:
+def test_an_empty_folder_without_an_index_is_fresh(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with (
-        open_library(vault) as library,
-        open_library(tmp_path / "empty") as empty,
-    ):
-        assert ask(library).freshness == Freshness((("vault", "apples.md"), ("vault", "pears.md")))
+    with open_library(tmp_path / "empty") as empty:
         assert ask(empty, seconds=30).freshness == FRESH
 
 
 def test_whoever_has_gone_is_not_waited_for(reader: Library, vault: Path) -> None:
     write(vault / "plums.md", "# Plums\n")
-    told: list[Progress] = []
     began = time.monotonic()
-    reader.query("plums", wait_fresh=60, progress=told.append, interrupted=lambda: len(told) > 2)
+    reader.query(
+        "plums",
+        wait_fresh=60,
+        interrupted=lambda: time.monotonic() > began + 0.2,
+        attended=lambda: True,
+    )
     assert time.monotonic() - began < 10
-    assert told[0] == Progress("vault", "words", 0, 1)
+    assert asks_in(reader.opened[0].places.folder) == []
 
 
 @pytest.mark.parametrize("seconds", [-1, 60.5, float("nan")])
@@ -196,7 +192,7 @@ def test_what_nobody_writes_or_is_about_to_write_is_not_waited_for_to_the_end(
     answer = reader.query(
         "plums", wait_fresh=60, attended=lambda: time.monotonic() - began < UNTENDED_SECONDS + 0.5
     )
-    assert answer.freshness == Freshness((("vault", "plums.md"),), untended=("vault",))
+    assert answer.freshness == Freshness(behind=("vault",), untended=("vault",))
     assert UNTENDED_SECONDS + 0.5 <= time.monotonic() - began < UNTENDED_SECONDS + 10
 
 

@@ -670,13 +670,11 @@ class IndexState:
 class Freshness:
     """Whether an answer knows all that was on disk when it was asked for."""
 
-    # folder and path of what came, changed or went and is not indexed so yet
-    unindexed: tuple[tuple[str, str], ...] = ()
+    # folders with files that came, changed or went and may not be indexed so yet
+    behind: tuple[str, ...] = ()
     # folders that are not there: what the index holds of them is what was read last
     gone: tuple[str, ...] = ()
-    # folders of which the last words are read but cannot be searched yet
-    behind: tuple[str, ...] = ()
-    # of the folders that lack something those that no process keeps up to the disk
+    # those of the folders that are behind which no process indexes
     untended: tuple[str, ...] = ()
     # how far the server of a database that answered is behind what was published; 0 where that is
     # little
@@ -685,7 +683,7 @@ class Freshness:
     @property
     def fresh(self) -> bool:
         """Tell whether nothing is missing."""
-        return not (self.unindexed or self.gone or self.behind)
+        return not (self.behind or self.gone)
 
 
 @dataclass(frozen=True, slots=True)

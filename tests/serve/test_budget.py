@@ -78,7 +78,7 @@ def test_text_and_structured_content_each_stay_within_the_budget(
 
 
 def test_a_frame_of_any_length_stays_within_the_smallest_budget() -> None:
-    lost = Freshness(unindexed=tuple(("f", f"{'long/' * 100}{n}.md") for n in range(100)))
+    lost = Freshness(behind=tuple(f"{'long ' * 100}{n}" for n in range(100)))
     found = replace(
         answer(["x"]),
         corrected="word " * 2000,

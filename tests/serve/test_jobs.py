@@ -14,6 +14,7 @@ import pytest
 
 from thumbindex.config import load_config
 from thumbindex.errors import ModelError, StorageError
+from thumbindex.index.asks import ask
 from thumbindex.library import Library
 from thumbindex.model import IndexReport, LinkCounts
 from thumbindex.serve.child import MERGE_SECONDS, SLICE_SECONDS, IndexingLoop
@@ -237,3 +238,30 @@ def test_segments_are_merged_when_a_folder_has_been_quiet(loop: Loop) -> None:
     loop.save("one")
     assert ("merge", "one") not in loop.run(MERGE_SECONDS - 1)
     assert ("merge", "one") in loop.run(2)
+
+
+def test_a_reader_that_asks_is_heard_at_once(loop: Loop) -> None:
+    place = loop.folders["one"].folder.places.folder
+    asked = ask(place)
+    loop.work.after.append(asked.unlink)  # as `Library.index` does
+    loop.work.left["words", "one"] = 1  # which the watch has not heard of
+    assert ("words", "one") in loop.run(0.2)
+    assert loop.run() == []
+
+
+def test_what_cannot_be_indexed_is_not_tried_without_pause_for_a_reader(loop: Loop) -> None:
+    ask(loop.folders["one"].folder.places.folder)
+    tries, index = list[int](), loop.work.index
+    loop.work.index = lambda **asked: tries.append(0) or index(**asked)  # type: ignore
+    loop.work.failures["words", "one"] = StorageError("The disk is full.")
+    loop.run(1)
+    assert len(tries) == 1
+
+
+def test_a_reader_waits_for_large_files_without_a_comparison_after_each(loop: Loop) -> None:
+    asked = ask(loop.folders["one"].folder.places.folder)
+    loop.save("one")
+    loop.save("one", "large", 9)
+    loop.work.after.extend([lambda: None] * 9)
+    loop.work.after.append(asked.unlink)
+    assert [job for job, _ in loop.run(0.1)][:10] == ["words", *["large"] * 9]

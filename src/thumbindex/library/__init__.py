@@ -26,6 +26,8 @@ from thumbindex.errors import (
     UnknownFolderError,
     UsageError,
 )
+from thumbindex.index.asks import answer as answer_asks
+from thumbindex.index.asks import asks_in
 from thumbindex.index.editions import delete_index, mend
 from thumbindex.index.locks import WatchLock, is_held
 from thumbindex.index.writer import Writer
@@ -463,7 +465,7 @@ class Library:
         explain: bool = False,
         progress: Callable[[Progress], None] | None = None,
         interrupted: Callable[[], bool] = lambda: False,
-        attended: Callable[[], bool] = lambda: False,
+        attended: Callable[[], bool] | None = None,
         **asked: Unpack[Asking],
     ) -> Answer:
         """Answer from what is indexed now; indexes nothing.
@@ -474,27 +476,26 @@ class Library:
         and `until` narrow it. Documents at the paths `without` are left out, and so is what is
         found through them.
 
-        With `wait_fresh` (seconds, at most 60) whoever indexes is waited for until the words of all
-        that is on disk now can be searched; the answer comes when the time is up or `interrupted`
-        says so, too, and its `freshness` tells what is missing. Where nobody has indexed for three
-        seconds, and `attended` does not say that somebody is about to, it comes then. Without it, a
-        question of which `interrupted` says so when its turn has come is not searched for, and the
-        answer is empty. With `explain` each passage says how it came to its place.
+        With `wait_fresh` (seconds, at most 60) the answer comes once the words of all that is on
+        disk now can be searched, and at the latest when the time is up or `interrupted` returns
+        True; its `freshness` names the folders that are behind. A process that indexes a folder is
+        waited for. A folder without one is indexed here and now, but not if `attended` is given: it
+        returns True if somebody is about to index. Without `wait_fresh`, a question of an asker who
+        has gone (`interrupted`) is not searched for, and its answer is empty. With `explain` each
+        passage says how it came to its place.
         """
         query = self._asked(text, asked)
         wait = checked_wait(wait_fresh)
-        freshness = (
-            wait_until_fresh(
+        freshness = None
+        if wait:
+            freshness = wait_until_fresh(
                 self._named(query.filters.folder),
                 wait,
                 progress or (lambda _: None),
                 interrupted,
-                attended,
+                attended or (lambda: False),
+                None if attended else self._index_words_until,
             )
-            if wait
-            else None
-        )
-        if freshness:
             self.refresh()
         self._models_for_query()
         with self._turns:
@@ -867,6 +868,7 @@ class Library:
         show = progress or (lambda _: None)
         for each in folders if after_others else ():
             await_others(each, show, interrupted, words_only=words_only)
+        asks = [path for each in folders for path in asks_in(each.places.folder)]
         with announced(folders, show) as tell:
             run = Run(words_only, rebuild, verify, tell, interrupted, sizes)
             mended = self.repair(folder) if verify else ()
@@ -877,7 +879,12 @@ class Library:
                 if not done:
                     raise
                 report = self._index_repaired(folders, run)
+        if not report.left and sizes != "large":  # which takes nothing away that has gone
+            answer_asks(asks)
         return replace(report, mended=(*mended, *report.mended))
+
+    def _index_words_until(self, folder: str, is_over: Callable[[], bool]) -> None:
+        self.index(words_only=True, folder=[folder], interrupted=is_over)
 
     def _index_repaired(self, folders: Sequence[Folder], run: Run) -> IndexReport:
         try:

@@ -16,6 +16,7 @@ from thumbindex.config import (
     resolve_folders,
     with_folder_file,
 )
+from thumbindex.index.asks import asks_in
 from thumbindex.index.editions import indexed_root
 from thumbindex.index.files import (
     Places,
@@ -51,6 +52,11 @@ class Folder:
         """Return what is wrong with the folder's own file, as it is told of any other file."""
         path, _, reason = self.config.problem.partition(": ")
         return (Problem(path, None, reason),) if path else ()
+
+    @property
+    def is_asked(self) -> bool:
+        """Return True if a reader asks for what is on disk now."""
+        return bool(asks_in(self.places.folder))
 
 
 def with_present_privacy(folder: Folder) -> Folder:

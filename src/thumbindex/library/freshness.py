@@ -1,38 +1,25 @@
-"""Is what is on disk indexed?
-
-Compare the two, wait for it, and tell what changed since the last time.
-"""
+"""Is what is on disk indexed? Wait for it, and tell what changed since the last time."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from thumbindex.corpus.read import read_bytes, read_digest
-from thumbindex.corpus.walk import NOT_KEPT, facts_of, find_changes, walk
-from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
+from thumbindex.corpus.walk import walk
+from thumbindex.errors import StorageError, ThumbindexError, UnknownFolderError, UsageError
+from thumbindex.index.asks import answer, ask
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.locks import Work, at_work, is_held, is_writing, work_in
-from thumbindex.index.stamp import read_stamp
-from thumbindex.index.store import Store
 from thumbindex.index.writer import Withheld, read_withheld
 from thumbindex.library.folders import Folder
-from thumbindex.library.indexing import (
-    Listing,
-    hold_back,
-    is_private_now,
-    keep_unlisted,
-    refuse_empty,
-    split_private,
-)
+from thumbindex.library.indexing import holds_nothing
 from thumbindex.library.reader import Reader
-from thumbindex.model import Changes, FileState, Freshness, Problem, Progress
+from thumbindex.model import Changes, FileState, Freshness, Progress
 
 if TYPE_CHECKING:
     from thumbindex.library.engine import PublishedFolders
@@ -222,19 +209,12 @@ LONGEST_WAIT = 60.0
 _POLL_SECONDS = 0.05
 
 UNTENDED_SECONDS = 3.0
-"""So long nobody is seen to write before it is said that nobody does: where a server has ended,
+"""So long nobody is seen to write before it is said that nobody does: if a server has ended,
 another one takes over within two.
 """
 
 _LOOK_SECONDS = 1.0
-"""While nothing is committed the disk is looked at again this often: a file that was put back as it
-was needs no commit.
-"""
-
-Differences = dict[str, FileState | None]
-"""Each path that the index does not show as it is on disk, with its facts there; None where it is
-gone.
-"""
+"""Between two looks at whether somebody indexes."""
 
 
 def wait_until_fresh(
@@ -242,39 +222,46 @@ def wait_until_fresh(
     seconds: float,
     tell: Callable[[Progress], None],
     interrupted: Callable[[], bool],
-    attended: Callable[[], bool] = lambda: False,
+    attended: Callable[[], bool],
+    index: Callable[[str, Callable[[], bool]], object] | None,
 ) -> Freshness:
     """Wait until the words of all that is on disk now are indexed, the time is up or `interrupted`
-    says so; tell what is missing then.
+    returns True.
 
-    What nobody writes is not waited for; `attended` says that somebody is about to, who cannot be
-    seen yet.
+    A folder that nobody indexes is indexed by `index`, which takes its name and when to stop, or is
+    not waited for. `attended` returns True if somebody is about to index who cannot be seen yet.
     """
     until = time.monotonic() + seconds
-    awaited = [
-        AwaitedPublication(reader.folder.name, reader.database)
-        if reader.database
-        else Awaited(reader)
-        for reader in readers
-    ]
-    while waiting := [each for each in awaited if not each.is_shown()]:
-        for each in waiting:
-            tell(each.progress())
-        if (
-            interrupted()
-            or time.monotonic() >= until
-            or not (attended() or any(each.is_tended() for each in waiting))
-        ):
-            break
-        time.sleep(_POLL_SECONDS)
-    lacking = [each for each in awaited if each.missing or not each.is_shown()]
-    unindexed = tuple((each.name, path) for each in awaited for path in sorted(each.missing))
-    gone = tuple(each.name for each in awaited if each.is_gone)
-    behind = tuple(each.name for each in lacking if not each.missing)
-    untended = tuple(each.name for each in lacking if not (attended() or each.is_tended()))
-    lags = (reader.database.lag() for reader in readers if reader.database and lacking)
-    lag = max(lags, default=0.0)
-    return Freshness(unindexed, gone, behind, untended, lag)
+
+    def is_over() -> bool:
+        return interrupted() or time.monotonic() >= until
+
+    with ExitStack() as asked:
+        awaited = [
+            AwaitedPublication(reader.folder.name, reader.database)
+            if reader.database
+            else asked.enter_context(closing(AwaitedWords(reader)))
+            for reader in readers
+        ]
+        for reader in readers:
+            if index and not (reader.database or is_tended(reader.folder)):
+                with suppress(ThumbindexError):  # the answer says what is behind
+                    index(reader.folder.name, is_over)
+        while waiting := [each for each in awaited if not each.is_shown()]:
+            for progress in filter(None, (each.progress() for each in waiting)):
+                tell(progress)
+            if is_over() or not (attended() or any(each.is_tended() for each in waiting)):
+                break
+            time.sleep(_POLL_SECONDS)
+        behind = [each for each in awaited if not each.is_shown()]
+    untended = [each.name for each in behind if not (attended() or each.is_tended())]
+    lags = (reader.database.lag() for reader in readers if reader.database and behind)
+    return Freshness(
+        tuple(each.name for each in behind),
+        tuple(each.name for each in awaited if each.is_gone),
+        tuple(untended),
+        max(lags, default=0.0),
+    )
 
 
 def checked_wait(seconds: float) -> float:
@@ -308,7 +295,6 @@ class AwaitedPublication:
     """A folder in a database, of which the word of its builder is awaited that all is published."""
 
     is_gone = False
-    missing: Mapping[str, FileState | None] = MappingProxyType({})
 
     def __init__(self, name: str, database: PublishedFolders) -> None:
         self.name, self._database = name, database
@@ -339,155 +325,45 @@ class AwaitedPublication:
         return self._now - self._confirmed_at < SILENT_SECONDS + self._database.lag()
 
 
-class Awaited:
-    """What differed between one folder and its index at one moment, and how much of it is indexed
-    since.
-    """
+class AwaitedWords:
+    """A folder whose indexer is asked to take in what is on disk now."""
 
     def __init__(self, reader: Reader) -> None:
         self.name = reader.folder.name
-        self.is_gone = False
-        self.missing: Differences = {}
-        self._reader = reader
-        self._store: Store | None = None  # the one that was compared
-        self._words: int | None = None  # the generation whose words are to be shown
-        self._generation, self._compared_at, self._pause = -1, 0.0, 0.0
-        self._tended_at, self._asked_at = time.monotonic(), 0.0
-        self._begin()
-        self._total = len(self.missing)
+        self._folder = reader.folder
+        # so looks the place of a drive that is not mounted
+        is_empty = holds_nothing(self._folder.root) and bool(_manifest(reader))
+        self.is_gone = is_empty or not self._folder.root.is_dir()
+        self._tended_at = self._looked_at = time.monotonic()
+        self._ask: Path | None = None
+        with suppress(StorageError):  # on a medium that cannot be written nobody indexes, either
+            self._ask = None if self.is_gone else ask(self._folder.places.folder)
 
-    def progress(self) -> Progress:
-        """Tell how many of the paths are indexed; where all are, of how many chunks the words are
-        indexed: a large file has many.
-        """
-        if (
-            not self.missing
-            and self._store
-            and (stamp := read_stamp(self._reader.folder.places.keyword))
-            and stamp.behind
-        ):
-            with suppress(StorageError):  # it is just being put in the place of another
-                chunks = self._store.count_chunks()
-                return Progress(self.name, "chunks", chunks - stamp.behind, chunks)
-        return Progress(self.name, "words", self._total - len(self.missing), self._total)
+    def progress(self) -> Progress | None:
+        """Return how far whoever indexes the folder is with words; None if nobody is at it."""
+        progress = progress_of(self._folder)
+        return progress if progress and progress.phase in {"words", "chunks"} else None
 
     def is_shown(self) -> bool:
-        """Tell whether all of it can be searched; nothing is waited for in a folder that is
-        gone.
-        """
-        try:
-            if _store(self._reader) is not self._store:
-                # the index was built anew: it counts from the beginning, and holds nothing of what
-                # the last one did
-                self._begin()
-            elif self.missing and self._is_due():
-                self._compare(self._still_missing)
-            return self.is_gone or (not self.missing and self._is_searchable())
-        except IndexDamagedError:
-            raise  # there is somebody to repair it
-        except StorageError:
-            return False  # it is just being put in the place of another
+        """Return True if all of it can be searched by its words, or it is gone."""
+        self.is_gone = self.is_gone or not self._folder.root.is_dir()
+        return self.is_gone or (self._ask is not None and not self._ask.exists())
 
     def is_tended(self) -> bool:
-        """Tell whether a process writes the index, or did so a moment ago: another one may be about
-        to take over.
+        """Return True if a process indexed the folder within the last seconds: another one may be
+        about to take over.
         """
         now = time.monotonic()
-        if now - self._asked_at >= _LOOK_SECONDS:
-            self._asked_at = now
-            if is_tended(self._reader.folder):
+        if now - self._looked_at >= _LOOK_SECONDS:
+            self._looked_at = now
+            if is_tended(self._folder):
                 self._tended_at = now
         return now - self._tended_at < UNTENDED_SECONDS
 
-    def _begin(self) -> None:
-        self._store, self._words = _store(self._reader), None
-        self._compare(lambda: find_differences(self._reader))
-
-    def _is_due(self) -> bool:
-        # Comparing may take long in a large folder: at most half of the time is spent on it.
-        since = time.monotonic() - self._compared_at
-        return since >= self._pause and (
-            since >= _LOOK_SECONDS or self._generation != _generation(self._reader)
-        )
-
-    def _compare(self, look: Callable[[], Differences]) -> None:
-        began, self._generation = time.monotonic(), _generation(self._reader)
-        try:
-            self.missing = look()
-        except UnknownFolderError:
-            self.is_gone, self.missing = True, {}
-        self._compared_at = time.monotonic()
-        self._pause = self._compared_at - began
-
-    def _still_missing(self) -> Differences:
-        """Return what is indexed neither as it was then nor as it is now."""
-        indexed = _manifest(self._reader)
-        missing = {
-            path: state
-            for path, state in self.missing.items()
-            if not _shows(indexed.get(path), state)
-        }
-        if not missing:
-            return {}
-        return {
-            path: missing[path] for path in missing.keys() & find_differences(self._reader).keys()
-        }
-
-    def _is_searchable(self) -> bool:
-        if not self._reader.indexed:
-            return True  # there is no file that could be indexed
-        if self._words is None:
-            self._words = int(self._reader.store.meta("words", "0"))
-        stamp = read_stamp(self._reader.folder.places.keyword)
-        return stamp is not None and stamp.generation >= self._words and not stamp.behind
-
-
-def find_differences(reader: Reader) -> Differences:
-    """Compare the folder with the index; what cannot be read is no difference.
-
-    Raises UnknownFolderError where the folder is gone.
-    """
-    folder, settings = reader.folder, reader.folder.config.corpus
-    now = time.time_ns()
-    states, problems = walk(folder.root, settings)
-    indexed = _manifest(reader)
-    private = _withheld(reader).of(state.path for state in states)
-    comparison = find_changes(
-        {**indexed, **private},
-        states,
-        lambda path: read_digest(folder.root, path, settings),
-        now_ns=now,
-    )
-    listed = keep_unlisted(split_private(comparison, private)[0], Listing(problems, {}))
-    changes = hold_back(folder, listed).changes
-    if changes.removed:
-        refuse_empty(folder.root, len(indexed))
-    digests = {state.path: state.digest for state in comparison.states}
-    facts = {state.path: replace(state, digest=digests[state.path]) for state in states}
-    problems_before = reader.store.problems() if reader.indexed else ()
-    reported = {problem.path for problem in problems_before} - indexed.keys()
-    unreadable = {
-        path
-        for path in reported.intersection(changes.added)
-        if isinstance(read_bytes(folder.root, path, settings), Problem)
-    }
-    hidden = {path for path in (*changes.added, *changes.changed) if is_private_now(folder, path)}
-    found: Differences = {
-        path: facts[path]
-        for path in (*changes.added, *changes.changed)
-        if path not in unreadable | hidden
-    }
-    return found | dict.fromkeys((*changes.removed, *hidden.intersection(changes.changed)))
-
-
-def _shows(recorded: FileState | None, wanted: FileState | None) -> bool:
-    if recorded is None or wanted is None:
-        return recorded is wanted
-    # written just before it was indexed
-    kept = wanted if recorded.mtime_ns != NOT_KEPT else replace(wanted, mtime_ns=NOT_KEPT)
-    return facts_of(recorded) == facts_of(kept) or (
-        bool(wanted.digest) and wanted.digest == recorded.digest
-    )
+    def close(self) -> None:
+        """Ask no more."""
+        if self._ask is not None:
+            answer([self._ask])
 
 
 def _manifest(reader: Reader) -> Mapping[str, FileState]:
@@ -496,11 +372,3 @@ def _manifest(reader: Reader) -> Mapping[str, FileState]:
 
 def _withheld(reader: Reader) -> Withheld:
     return read_withheld(reader.store) if reader.indexed else Withheld()
-
-
-def _store(reader: Reader) -> Store | None:
-    return reader.store if reader.indexed else None
-
-
-def _generation(reader: Reader) -> int:
-    return reader.store.generation if reader.indexed else -1

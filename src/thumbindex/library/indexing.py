@@ -905,5 +905,5 @@ def _report(folder: Folder, changes: Changes, kept: Kept, seconds: float) -> Ind
             truncated=0,
             seconds=round(seconds, 3),
             generation=store.generation,
-            left=len(kept.left) + kept.behind,
+            left=len(kept.left) + kept.behind + kept.passed_over,
         )

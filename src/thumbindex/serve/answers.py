@@ -98,7 +98,7 @@ def print_answer(
     `roots` has each folder's path by its name, `indexing` is the command that makes vectors of
     these folders.
     """
-    console, several = output(), len(roots) > 1
+    console = output()
     width = min(console.width, _WIDEST) if console.is_terminal else _PIPED_WIDTH
     _print_head(answer, narrowed)
     if full:
@@ -121,7 +121,7 @@ def print_answer(
             _print_explanation(passage.explanation)
     if explain:
         print_trace(answer.trace)
-    _print_foot(answer, several, has_model, full or explain, indexing)
+    _print_foot(answer, has_model, full or explain, indexing)
 
 
 def first_of_notes(answer: Answer) -> Answer:
@@ -165,14 +165,14 @@ def _print_head(answer: Answer, narrowed: Sequence[str]) -> None:
     print_line("")
 
 
-def _print_foot(answer: Answer, several: bool, has_model: bool, whole: bool, indexing: str) -> None:
+def _print_foot(answer: Answer, has_model: bool, whole: bool, indexing: str) -> None:
     """Say what the answer stood on, where that was asked for; what it lacks in any case."""
     if whole and answer.answerable and answer.confidence_level == "low":
         print_line(
             "A score compares the passages of one answer with each other; how far to trust "
             "them is what confidence says."
         )
-    if lacking := up_to_date(answer.freshness, several):
+    if lacking := up_to_date(answer.freshness):
         print_line(lacking, WARNING)
     model: ModelState = "loaded" if has_model else "none"
     if whole or answer.freshness or without_model(answer, model):

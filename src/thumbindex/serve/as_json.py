@@ -49,9 +49,6 @@ _DIGITS: Mapping[type, int | None] = {Step: 6, IngestionCounts: None}
 
 _USUAL_DIGITS = 4
 
-_UNINDEXED_LISTED = 20
-"""Files that are not indexed yet, as far as they are listed: all are counted."""
-
 
 def as_json(value: Any, digits: int | None = _USUAL_DIGITS) -> Any:
     """Return a record of `model` as JSON has it, with all that is in it: tuples as lists, numbers
@@ -179,22 +176,13 @@ def deduplication_payload(trace: Sequence[Step]) -> dict[str, Any]:
 
 
 def freshness_payload(found: Freshness | None) -> dict[str, Any]:
-    """Return whether an answer knows what is on disk; nothing where that was not asked."""
+    """Return whether an answer knows what is on disk; nothing if that was not asked."""
     if found is None:
         return {}
-    listed = [
-        {"folder": folder, "path": path} for folder, path in found.unindexed[:_UNINDEXED_LISTED]
-    ]
-    unindexed = {"unindexed": listed, "unindexed_count": len(found.unindexed)}
-    lag = {"lag_seconds": found.lag_seconds} if found.lag_seconds else {}
-    return {
-        "fresh": found.fresh,
-        **unindexed,
-        "behind": list(found.behind),
-        "gone": list(found.gone),
-        "untended": list(found.untended),
-        **lag,
-    }
+    payload = {"fresh": found.fresh, **as_json(found)}
+    if not found.lag_seconds:
+        del payload["lag_seconds"]
+    return payload
 
 
 def report_payload(report: IndexReport) -> dict[str, Any]:

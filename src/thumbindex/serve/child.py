@@ -45,7 +45,10 @@ costs a second of a core for each 20,000 chunks.
 """
 
 _LOOK_SECONDS = 0.1
-"""Between two looks for a request: a server asks for a repair by a file."""
+"""Between two looks for a request: readers ask by a file for what is on disk, or for a repair."""
+
+ASK_SECONDS = 0.5
+"""Between two comparisons for readers who ask."""
 
 _LONG_AGO, _NEVER = float("-inf"), float("inf")
 
@@ -76,6 +79,7 @@ class WatchedFolder:
         self.due[Job.SCRUB] = now + FIRST_SCRUB_SECONDS
         self.served_at = dict.fromkeys(Job, _LONG_AGO)
         self.look_at = now
+        self.asks_at = _LONG_AGO  # when readers' asks are heard again
         self.is_quiet = False  # the last comparison found nothing to do
         self.notes: dict[NoteKind, str] = {}
 
@@ -85,8 +89,10 @@ class WatchedFolder:
             return _NEVER
         if job is Job.REPAIR and not self.folder.places.repair.exists():
             return _NEVER
-        if job is Job.WORDS and (quiet := self.watch.quiet.due()) is not None:
-            return min(quiet, self.due[job])
+        if job is Job.WORDS:
+            asks_at = self.asks_at if self.folder.is_asked else _NEVER
+            saved_at = self.watch.quiet.due()
+            return min(self.due[job], asks_at, _NEVER if saved_at is None else saved_at)
         return self.due[job]
 
 
@@ -189,7 +195,8 @@ class IndexingLoop:
     def _postpone(self, job: Job, each: WatchedFolder, error: ThumbindexError | OSError) -> None:
         """Try again in a while; the next look notes a folder that is gone."""
         each.look_at = self._clock()
-        each.due[job] = each.due[Job.WORDS] = self._clock() + self._settings.poll_seconds
+        again_at = self._clock() + self._settings.poll_seconds
+        each.due[job] = each.due[Job.WORDS] = each.asks_at = again_at
         if not isinstance(error, UnknownFolderError):
             self._note(each, "words", waits(each.name, error))
         elif each.folder.root.is_dir():
@@ -226,8 +233,11 @@ class IndexingLoop:
         self._note(each, "words", "")
         self._note(each, "empty", "")
         self._tell_repaired(each, report.mended)
+        # an ask of another user's may stay, which nobody else can delete
+        each.asks_at = self._clock() + ASK_SECONDS if each.folder.is_asked else _LONG_AGO
         if report.left and not self._is_cut_short:
             each.due[Job.LARGE] = self._clock()
+            each.asks_at = _NEVER  # until these are read, too
         each.is_quiet = not (report.added or report.changed or report.removed)
         each.due[Job.MERGE] = self._clock() + MERGE_SECONDS
         if not each.is_quiet and not each.notes.get("vectors"):
@@ -235,6 +245,8 @@ class IndexingLoop:
 
     def _keep_large(self, each: WatchedFolder) -> None:
         self._index(each, "large")
+        if not self._is_cut_short:
+            each.asks_at = _LONG_AGO
         each.due[Job.VECTORS] = self._clock()
 
     def _index(self, each: WatchedFolder, sizes: Sizes) -> IndexReport:

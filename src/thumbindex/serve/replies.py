@@ -401,9 +401,7 @@ def reply_query(
     )
     several = len(library.folders) > 1
     narrowed = [f"`{name}`" for name in dict(asked.filters.given()) if name != "folder"]
-    lacking = (
-        up_to_date(answer.freshness, several) if answer.freshness else not_there(library.away())
-    )
+    lacking = up_to_date(answer.freshness) if answer.freshness else not_there(library.away())
     lacking = " ".join(filter(None, (lacking, *unmade)))
     roots, links = dict(library.folders), library.config.serve.links if library.is_near else "none"
     form = PassageForm(

@@ -59,9 +59,6 @@ def unmatched_glob(glob: str) -> str:
 
 _PROBLEMS_SHOWN = 20
 
-_PATHS_SHOWN = 5
-"""Files that a sentence names; the rest is counted."""
-
 SIMILAR = "Most similar"
 """What stands above the notes that are near by meaning."""
 
@@ -500,24 +497,17 @@ def ask_again(answer: Answer, progress: Sequence[Progress]) -> tuple[str, int | 
     return f"About {spoken} until {until}: ask again then.", seconds
 
 
-def up_to_date(found: Freshness | None, several: bool = False) -> str:
-    """Say what an answer lacks of what is on disk; empty where it lacks nothing or nobody asked."""
+def up_to_date(found: Freshness | None) -> str:
+    """Say what an answer may lack of what is on disk; empty if nothing, or if nobody asked."""
     if found is None:
         return ""
-    paths = [f"{folder}: {path}" if several else path for folder, path in found.unindexed]
     sentences = []
-    if paths:
-        files = f"{len(paths):,} changed files on disk are"
-        if len(paths) == 1:
-            files = "1 changed file on disk is"
-        more = f" and {len(paths) - _PATHS_SHOWN:,} more" if len(paths) > _PATHS_SHOWN else ""
-        sentences.append(f"{files} not indexed yet: {', '.join(paths[:_PATHS_SHOWN])}{more}.")
     if found.behind:
-        sentences.append(f"The last words of {', '.join(found.behind)} cannot be searched yet.")
+        sentences.append(f"The last changes in {', '.join(found.behind)} may not be indexed yet.")
     if found.untended:
         sentences.append(
-            f"No process keeps {', '.join(found.untended)} up to the disk: `thumbindex index` "
-            "does it once, a server as long as it runs."
+            f"No process keeps {', '.join(found.untended)} up to date: `thumbindex index` does it "
+            "once, a server as long as it runs."
         )
     sentences += [lagging(found.lag_seconds), not_there(found.gone)]
     return " ".join(each for each in sentences if each)

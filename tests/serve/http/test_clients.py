@@ -14,6 +14,7 @@ import pytest
 from filelock import FileLock
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from thumbindex.index.locks import at_work
 from thumbindex.library import Library
 
 pytestmark = pytest.mark.anyio
@@ -157,21 +158,20 @@ WAIT = {"query": "tickets", "wait_fresh": 60}
 
 
 @pytest.mark.slow
-async def test_progress_reaches_a_client_that_waits(serve: Callable[..., Any], place: Path) -> None:
+async def test_progress_reaches_a_client_that_waits(
+    serve: Callable[..., Any], library: Library
+) -> None:
     heard: list[str] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         heard.append(message or "")
 
-    (place / "handbook" / "unread.md").write_text("# Unread\n", encoding="utf-8")
-    try:
-        with serve() as running:
-            async with running.client("bob", "legacy") as client:
-                await client.call_tool("query", WAIT, progress_callback=hear)
-    finally:
-        (place / "handbook" / "unread.md").unlink()
-    assert heard
-    assert heard[0] == "indexed 0 of 1 file"
+    handbook = next(each.places.folder for each in library.opened if each.name == "handbook")
+    with serve() as running, at_work(handbook) as indexed:
+        indexed("words", 0, 7)
+        async with running.client("bob", "legacy") as client:
+            await client.call_tool("query", {**WAIT, "wait_fresh": 1}, progress_callback=hear)
+    assert heard == ["indexed 0 of 7 files"]
 
 
 @pytest.mark.slow
