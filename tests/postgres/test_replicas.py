@@ -192,7 +192,7 @@ def test_servers_read_from_the_standby_and_answer_as_the_primary_does(site: Site
         in_database(site.url(first, second), site.place) as standby,
         in_database(site.url(first), site.place) as primary,
     ):
-        mine, other = standby.database(), primary.database()
+        mine, other = standby.database.status(), primary.database.status()
         assert mine is not None
         assert other is not None
         assert ((mine.server, mine.standby), (other.server, other.standby)) == (

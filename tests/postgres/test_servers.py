@@ -223,7 +223,7 @@ def test_a_question_that_runs_ends_in_the_generation_in_which_it_began(
     disk: Library, builder: Publishing, url: str, garden: Path, tmp_path: Path
 ) -> None:
     with in_database(url, tmp_path, "garden") as served:
-        with served.moment():
+        with served.database.moment():
             before = told(served.query("cellar"))
             (garden / "index.md").write_text(
                 "# Garden\n\nThe cellar is a new one.\n", encoding="utf-8"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial, wraps
@@ -96,7 +96,6 @@ from thumbindex.model import (
     Answer,
     Asking,
     BrokenLinks,
-    DatabaseStatus,
     Document,
     DuplicatesFound,
     Excerpt,
@@ -293,22 +292,17 @@ class Library:
         other.is_near = False
         return other
 
-    def moment(self) -> AbstractContextManager[None]:
-        """Have what is read meanwhile of folders in a database be of one moment; folders on this
-        machine need no such thing.
-        """
-        return self._database.moment() if self._database else nullcontext()
-
     def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
-        """Ask, at such a moment; where the database is lost meanwhile, all of it again at a new
-        one, for a few seconds.
+        """Ask with all that is read of a database of one moment. If it is lost meanwhile, ask all
+        of it again at a new one, for a few seconds.
 
         Raises EngineError.
         """
-        return self._database.in_one_moment(ask) if self._database else ask()
+        return self.database.in_one_moment(ask) if self.database else ask()
 
     @property
-    def _database(self) -> PublishedFolders | None:
+    def database(self) -> PublishedFolders | None:
+        """The database that folders are published to; None where all lie on this machine."""
         return next((each.database for each in self._readers if each.database), None)
 
     @property
@@ -748,30 +742,12 @@ class Library:
     @at_one_moment
     def status(self) -> tuple[FolderStatus, ...]:
         """Return the state of each folder's index."""
-        found, database = [(reader, status_of(reader)) for reader in self._readers], self.database()
+        found = [(reader, status_of(reader)) for reader in self._readers]
+        database = self.database.status() if self.database else None
         return tuple(
             replace(status, database=database) if reader.is_published else status
             for reader, status in found
         )
-
-    def database(self) -> DatabaseStatus | None:
-        """Tell which server answers of the database that folders are published to, and how; None
-        where all folders lie on this machine.
-
-        The database is asked once, and that it does not answer is told, too.
-        """
-        return self._database.status() if self._database else None
-
-    def last_known_database(self) -> DatabaseStatus | None:
-        """Tell what was counted of that database, as if no server answered: nothing is asked."""
-        return self._database.engine.status() if self._database else None
-
-    @property
-    def lag(self) -> float:
-        """How many seconds what is read is behind what was published, where that is much and was
-        heard of lately; nothing is asked.
-        """
-        return self._database.lag() if self._database else 0.0
 
     @at_one_moment
     def states(self) -> Mapping[str, IndexState]:

@@ -217,7 +217,7 @@ class PublishedFolders:
         session: Session | None = getattr(self._here, "session", None)
         if session is None:
             raise RuntimeError(
-                "A published folder is read outside of a moment: see Library.moment."
+                "A published folder is read outside of a moment: see Library.in_one_moment."
             )
         return session
 

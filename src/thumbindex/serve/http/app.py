@@ -565,9 +565,10 @@ class Site:
         library = self._background.library_if_open()
         if library is not None and not self._background.is_ready:
             with anyio.move_on_after(AWAY_SECONDS):
-                await run_sync(library.database, abandon_on_cancel=True)
+                await run_sync(_database_of, library, abandon_on_cancel=True)
         is_ready = self._background.is_ready
-        said = lagging(library.lag) if library is not None and is_ready else ""
+        database = library.database if library is not None and is_ready else None
+        said = lagging(database.lag()) if database else ""
         return JSONResponse(
             {"status": "ready" if is_ready else "starting", **({"note": said} if said else {})},
             status_code=200 if is_ready else 503,
@@ -586,7 +587,7 @@ class Site:
         library = self._background.library_if_open()
         held = Held()
         if library is not None:
-            held = Held(database=library.last_known_database())
+            held = Held(database=library.database.engine.status() if library.database else None)
             with anyio.move_on_after(AWAY_SECONDS):
                 held = await run_sync(_held, library, abandon_on_cancel=True)
         return Response(
@@ -607,8 +608,12 @@ class Held(NamedTuple):
     database: DatabaseStatus | None = None
 
 
+def _database_of(library: Library) -> DatabaseStatus | None:
+    return library.database.status() if library.database else None
+
+
 def _held(library: Library) -> Held:
-    database = library.database()
+    database = _database_of(library)
     if database is not None and not database.server:
         return Held(database=database)
     try:
