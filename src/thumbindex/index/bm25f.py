@@ -192,14 +192,14 @@ class Scorer:
         best = _best(scores if mask is None else np.where(mask, scores, 0), limit)
         return (best, [float(scores[n]) for n in best]), *self.coverage(best)
 
-    def documents(self, mask: Mask | None, limit: int = MOST_DOCUMENTS) -> list[tuple[int, float]]:
+    def documents(self, mask: Mask | None) -> list[tuple[int, float]]:
         """Return the best documents with their scores."""
         scores = self._document_scores
         if mask is not None:
             allowed = np.zeros(len(scores), dtype=np.bool_)
             allowed[self._of[mask]] = True
             scores = np.where(allowed, scores, 0)
-        return [(n, float(scores[n])) for n in _best(scores, limit)]
+        return [(n, float(scores[n])) for n in _best(scores, MOST_DOCUMENTS)]
 
     def _shares(self) -> Floats:
         return self._covered / self._asked if self._asked else self._covered

@@ -104,11 +104,11 @@ class DuplicateTables:
 
     # -------------------------------------------------------------- pairs across documents
 
-    def alike(self, after: int = 0) -> list[Alike]:
+    def alike(self) -> list[Alike]:
         """Return the pairs of chunks of two documents that are one text twice or for the owner to
         decide, sorted.
         """
-        return sorted(row[1:] for row in self.alike_since(after))
+        return sorted(row[1:] for row in self.alike_since(0))
 
     def alike_since(self, after: int) -> list[tuple[int, int, int, float, str, str, str]]:
         """Return the pairs whose own row ids come after one, these first."""

@@ -11,7 +11,7 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath, PureWindowsPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -64,7 +64,7 @@ _EVERY_SECONDS = 10.0
 class ProgressDisplay:
     """Shows how far a run is; call it with each Progress, inside a `with`."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self) -> None:
         self._console = Console(**streams(stderr=True), soft_wrap=True, highlight=False)
         columns = (
             TextColumn("{task.description}", markup=False),
@@ -79,7 +79,6 @@ class ProgressDisplay:
         )
         self._tasks: dict[str, TaskID] = {}
         self._printed: dict[str, float] = {}
-        self._clock = clock
 
     def __enter__(self) -> ProgressDisplay:
         return self
@@ -98,8 +97,8 @@ class ProgressDisplay:
         folder = one_line(progress.folder)
         name = f"{folder}: {progress.phase}"
         if progress.phase == "waiting":
-            if self._clock() - self._printed.get(name, -_EVERY_SECONDS) >= _EVERY_SECONDS:
-                self._printed[name] = self._clock()
+            if time.monotonic() - self._printed.get(name, -_EVERY_SECONDS) >= _EVERY_SECONDS:
+                self._printed[name] = time.monotonic()
                 whom = "another process that is writing"
                 if progress.pid:
                     far = (
@@ -121,7 +120,7 @@ class ProgressDisplay:
                 )
             self._bars.update(self._tasks[name], completed=progress.done, total=progress.total)
         elif progress.total:
-            now = self._clock()
+            now = time.monotonic()
             if (
                 progress.done == progress.total
                 or now - self._printed.get(name, now - _EVERY_SECONDS) >= _EVERY_SECONDS

@@ -37,7 +37,6 @@ def show(visit: Visit) -> Screen:
         "notes": visit.warnings(),
         "looked": bool(looked),
         "look": address("state", look="1"),
-        "busy": bool(progress),
         "command": shlex.join(["thumbindex", "status", *visit.options()]),
     }
     return Screen("State", values, lambda: status_payload(statuses))

@@ -75,9 +75,9 @@ class Visit:
         written = self.text(name)
         return read_whole_number(name, written, least, most) if written else default
 
-    def lines(self, name: str = "lines") -> tuple[int, int] | None:
+    def lines(self) -> tuple[int, int] | None:
         """Return the first and last line of `12-40`. Raises UsageError."""
-        written = self.text(name)
+        written = self.text("lines")
         return read_lines(written) if written else None
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
