@@ -406,17 +406,15 @@ class MemoryKeywordIndex:
             n for n in self._catalog.every(1, within) if _holds_phrases(self._chunks[n], terms)
         ]
         hits = []
-        for n, (score, matched, share) in _scores(self._chunks, terms, weights).items():
+        for n, (score, share) in _scores(self._chunks, terms, weights).items():
             if n in allowed and score > 0:
                 full = score * (1 - weights.coverage + weights.coverage * share)
-                hits.append(
-                    Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), 0, full, matched, share)
-                )
+                hits.append(Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), 0, full, share))
         best = sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:limit]
         of = {self._catalog.document_of(ChunkId(n)) for n in allowed}
         scores = {
             DocumentId(n): score
-            for n, (score, _, _) in _scores(self._documents, terms, weights).items()
+            for n, (score, _) in _scores(self._documents, terms, weights).items()
             if n in of and score > 0
         }
         return RankedList(
@@ -612,9 +610,9 @@ def _holds_phrases(fields: Mapping[str, list[str]], terms: Sequence[Term]) -> bo
 
 def _scores(
     units: Sequence[Mapping[str, list[str]]], terms: Sequence[Term], weights: KeywordWeights
-) -> dict[int, tuple[float, tuple[str, ...], float]]:
-    """Return score, matched terms and the share of the idf by unit."""
-    found: dict[int, tuple[float, tuple[str, ...], float]] = {}
+) -> dict[int, tuple[float, float]]:
+    """Return score and the share of the idf by unit."""
+    found: dict[int, tuple[float, float]] = {}
     asked = 0.0
 
     def form_of(text: str) -> list[str]:
@@ -632,13 +630,12 @@ def _scores(
             idf = term.weight * log(1 + (len(units) - frequency + 0.5) / (frequency + 0.5))
             asked += idf
             for n in (n for n, count in enumerate(counts) if count):
-                score, matched, share = found.get(n, (0.0, (), 0.0))
+                score, share = found.get(n, (0.0, 0.0))
                 found[n] = (
                     score + idf * counts[n] / (counts[n] + 1),
-                    (*matched, term.text),
                     share + idf,
                 )
-    return {n: (score, matched, share / asked) for n, (score, matched, share) in found.items()}
+    return {n: (score, share / asked) for n, (score, share) in found.items()}
 
 
 def _weighted_counts(

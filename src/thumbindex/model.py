@@ -445,8 +445,7 @@ class Hit:
     document: DocumentId
     rank: int
     score: float
-    matched: tuple[str, ...] = ()  # the query's terms that it holds
-    coverage: float = 0.0  # share of the query's idf that those terms carry, 0 to 1
+    coverage: float = 0.0  # share of the query's idf that the terms in it carry, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,6 @@ def flat(ranked: RankedList, both: Both | None = None) -> tuple[list[Any], list[
             document(hit.document),
             hit.rank,
             hit.score,
-            hit.matched,
             hit.coverage,
         )
         for hit in ranked.hits

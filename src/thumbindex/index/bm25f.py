@@ -118,9 +118,8 @@ class Scorer:
         self._document_scores = np.zeros(documents, dtype=np.float32)
         self._covered = np.zeros(len(document_ids), dtype=np.float32)
         self._asked = 0.0
-        self._held: list[tuple[str, npt.NDArray[np.bool_]]] = []
 
-    def add(self, name: str, weight: float, columns: Mapping[str, Column]) -> None:
+    def add(self, weight: float, columns: Mapping[str, Column]) -> None:
         """Add a term with its columns by field."""
         chunk, document = np.zeros_like(self._chunk_scores), np.zeros_like(self._document_scores)
         # documents' fields first: what they add up to stands on each of the chunks
@@ -138,7 +137,6 @@ class Scorer:
         self._document_scores += weight * document_rarity * _saturated(document, self._weights.k1)
         self._covered += weight * rarity * (chunk > 0)
         self._asked += weight * rarity
-        self._held.append((name, chunk > 0))
 
     def _merge(
         self, lengths: Lengths, column: Column, boost: float, chunk: Floats, document: Floats
@@ -175,22 +173,20 @@ class Scorer:
         """Return each document's own score."""
         return self._document_scores
 
-    def coverage(self, chunks: Sequence[int]) -> tuple[list[float], list[tuple[str, ...]]]:
-        """Return the idf share that each of some chunks covers, and the terms it holds."""
+    def coverage(self, chunks: Sequence[int]) -> list[float]:
+        """Return the idf share that each of some chunks covers."""
         share = self._shares()
-        return [float(share[n]) for n in chunks], [
-            tuple(name for name, held in self._held if held[n]) for n in chunks
-        ]
+        return [float(share[n]) for n in chunks]
 
     def best_chunks(
         self, limit: int, mask: Mask | None
-    ) -> tuple[tuple[list[int], list[float]], list[float], list[tuple[str, ...]]]:
-        """Return positions and scores of the best chunks (ties by position), the idf share that
-        each covers, and the terms it holds.
+    ) -> tuple[list[int], list[float], list[float]]:
+        """Return positions and scores of the best chunks (ties by position), and the idf share that
+        each covers.
         """
         scores = self.chunk_scores()
         best = _best(scores if mask is None else np.where(mask, scores, 0), limit)
-        return (best, [float(scores[n]) for n in best]), *self.coverage(best)
+        return best, [float(scores[n]) for n in best], self.coverage(best)
 
     def documents(self, mask: Mask | None) -> list[tuple[int, float]]:
         """Return the best documents with their scores."""

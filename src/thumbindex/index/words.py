@@ -253,17 +253,15 @@ class WhooshKeywordIndex:
                 self._length,
             )
             for term, columns in self._terms.of_terms(terms, weights.fields):
-                scorer.add(term.text, term.weight, columns)
+                scorer.add(term.weight, columns)
             for term in terms:
                 if term.phrase:
                     held = self._holding_phrase(term.text)
                     mask = held if mask is None else held & mask
-        chunks, coverage, matched = scorer.best_chunks(limit, mask)
+        best = scorer.best_chunks(limit, mask)
         hits = tuple(
-            Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, score, terms_, share)
-            for rank, (n, score, share, terms_) in enumerate(
-                zip(*chunks, coverage, matched, strict=True), 1
-            )
+            Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, score, share)
+            for rank, (n, score, share) in enumerate(zip(*best, strict=True), 1)
         )
         return RankedList(hits, {DocumentId(n): score for n, score in scorer.documents(mask)})
 

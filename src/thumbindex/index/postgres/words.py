@@ -272,7 +272,7 @@ class PostgresKeywordIndex:
             touched.document_ids, len(touched.documents), totals, weights, lengths.__getitem__
         )
         for term, columns in asked:
-            scorer.add(term.text, term.weight, columns)
+            scorer.add(term.weight, columns)
         chosen = None if within is None else selection_of(within)
         mask = None if chosen is None else is_among(touched.chunks, chosen.rows) ^ chosen.but
         for phrase in phrases:
@@ -326,18 +326,16 @@ class PostgresKeywordIndex:
         best = self._best(scores, limit, of, touched.chunks)
         places, _ = self._placed(of[best])
         ordinals = touched.chunks[best] - of[best] - 1
-        coverage, matched = scorer.coverage(best.tolist())
         rows = zip(
             places.tolist(),
             ordinals.tolist(),
             scores[best].tolist(),
-            matched,
-            coverage,
+            scorer.coverage(best.tolist()),
             strict=True,
         )
         return tuple(
-            Hit(chunk_id(place, ordinal), DocumentId(place), rank, score, names, share)
-            for rank, (place, ordinal, score, names, share) in enumerate(rows, 1)
+            Hit(chunk_id(place, ordinal), DocumentId(place), rank, score, share)
+            for rank, (place, ordinal, score, share) in enumerate(rows, 1)
         )
 
     def _documents(
