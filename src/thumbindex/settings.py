@@ -8,7 +8,7 @@ measure them (docs/evaluation.md).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 LEAST_BUDGET = 500
@@ -426,14 +426,6 @@ class QuerySettings:
     def runs(self, stage: str) -> bool:
         """Tell whether a stage is not left out."""
         return stage not in self.skip
-
-    def with_stages(self, *stages: str) -> QuerySettings:
-        """Return the settings with these stages in the run."""
-        return replace(self, skip=tuple(each for each in self.skip if each not in stages))
-
-    def without_stages(self, *stages: str) -> QuerySettings:
-        """Return the settings with these stages left out."""
-        return replace(self, skip=(*self.skip, *(each for each in stages if each not in self.skip)))
 
 
 # ------------------------------------------------------------------ serve

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from stages import with_stages, without_stages
 from thumbindex.config import load_config, settings
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
@@ -43,19 +44,19 @@ def variants(query: QuerySettings) -> Variants:
     found: dict[str, QuerySettings] = {}
     for stage in STAGE_NAMES:
         if query.runs(stage):
-            found[f"without {stage}"] = query.without_stages(stage)
+            found[f"without {stage}"] = without_stages(query, stage)
         else:
-            found[f"with {stage}"] = query.with_stages(stage)
+            found[f"with {stage}"] = with_stages(query, stage)
     retrievers = [stage for stage in STAGE_NAMES if stage.startswith("search_")]
     for one in retrievers:
-        found[f"{one} alone"] = query.without_stages(*retrievers).with_stages(one)
+        found[f"{one} alone"] = with_stages(without_stages(query, *retrievers), one)
     for key, choices in _choices().items():
         stage, _, name = key.partition(".")
         table = getattr(query, stage)
         for choice in choices:
             if choice != getattr(table, name):
                 changed = replace(query, **{stage: replace(table, **{name: choice})})
-                found[f"{key}={choice}"] = changed.with_stages(stage)
+                found[f"{key}={choice}"] = with_stages(changed, stage)
     return found
 
 
@@ -205,7 +206,7 @@ def asked(arguments: argparse.Namespace) -> Iterator[list[QuerySource]]:
     A set called NAME.KIND.jsonl is asked of the folder NAME, if there is one.
     """
     config = load_config(overrides=arguments.set)
-    wide = replace(config, query=config.query.with_stages("expand"))
+    wide = replace(config, query=with_stages(config.query, "expand"))
     with Library.open(arguments.folder, index=arguments.index, config=wide) as library:
         with ProgressDisplay() as show:
             library.index(progress=show, after_others=True)

@@ -20,6 +20,7 @@ import pytest
 from dump import dump
 from fakes import FakeEmbedder
 from servers import LineProcess
+from stages import without_stages
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
 from thumbindex.index.files import VECTORS
@@ -102,7 +103,7 @@ def open_library(root: Path, index: Path, embedder: FakeEmbedder | None = None) 
     config = replace(
         config,
         encode=replace(config.encode, embed=replace(config.encode.embed, batch=8)),
-        query=config.query.without_stages("recency"),
+        query=without_stages(config.query, "recency"),
     )
     return Library.open([root], index=index, config=config, embedder=embedder or FakeEmbedder())
 

@@ -24,6 +24,7 @@ from postgres.vault import (
     on_disk,
     publishing,
 )
+from stages import without_stages
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.index.postgres.publish import index_vectors, sweep_folders
 from thumbindex.library import Library
@@ -47,7 +48,7 @@ def test_words_alone_answer_the_same(shared: Shared) -> None:
     for library in (shared.served, shared.disk):
         with_vectors = library.config
         library.config = replace(
-            with_vectors, query=with_vectors.query.without_stages("search_vector")
+            with_vectors, query=without_stages(with_vectors.query, "search_vector")
         )
         found.append(answers(library, QUESTIONS[::2]))
         library.config = with_vectors

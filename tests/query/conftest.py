@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fakes import memory_snapshot
+from stages import with_stages, without_stages
 from thumbindex.index.selection import MaskSelection
 from thumbindex.model import Candidate, ChunkId, ParsedDocument, Query, Step, Verdict
 from thumbindex.ports import Embedder, NoDuplicates, Reranker, Salience, Selection, Snapshot
@@ -21,7 +22,7 @@ from thumbindex.settings import QuerySettings
 
 def settings_with(off: str = "", on: str = "", **tables: dict[str, Any]) -> QuerySettings:
     """Return the defaults with some stages left out or in, and some tables' fields set."""
-    settings = QuerySettings().with_stages(*on.split()).without_stages(*off.split())
+    settings = without_stages(with_stages(QuerySettings(), *on.split()), *off.split())
     for name, keys in tables.items():
         settings = replace(settings, **{name: replace(getattr(settings, name), **keys)})
     return settings

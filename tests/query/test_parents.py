@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import document, memory_snapshot
+from stages import without_stages
 from thumbindex.model import Candidate, ChunkId, DocumentId, Passage, Place, Query, Section
 from thumbindex.ports import Catalog
 from thumbindex.query.parents import as_families, as_passages, in_larger, parents
@@ -130,7 +131,7 @@ def test_a_section_that_says_what_a_better_one_says_comes_with_that_one_whatever
 ):
     texts = [f"# One 1\n\n{REWORDED}\n", f"# Two 2\n\n{REWORDED.replace('every', 'each')}\n"]
     assert shown(QuerySettings(), *texts) == [("0.md", ["1.md"])]
-    assert shown(QuerySettings().without_stages("dedup_ngram"), *texts) == [
+    assert shown(without_stages(QuerySettings(), "dedup_ngram"), *texts) == [
         ("0.md", []),
         ("1.md", []),
     ]
