@@ -18,6 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+# The shared modules of the tests lie one folder up.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from stages import with_stages, without_stages
 from thumbindex.config import load_config, settings
 from thumbindex.errors import ThumbindexError
