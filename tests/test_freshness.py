@@ -106,6 +106,18 @@ def test_a_run_that_began_before_the_question_does_not_answer_it(
     assert not any(path.exists() for path in asks)
 
 
+def test_an_index_that_is_forgotten_meanwhile_is_behind(
+    reader: Library, writer: Library, vault: Path
+) -> None:
+    def forget() -> bool:
+        writer.forget()
+        return False
+
+    write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
+    answer = reader.query("plums", wait_fresh=0.5, interrupted=forget, attended=lambda: True)
+    assert answer.freshness == Freshness(behind=("vault",))
+
+
 def test_a_run_that_was_cut_short_answers_nobody(
     reader: Library, writer: Library, vault: Path
 ) -> None:

@@ -14,7 +14,8 @@ from uuid import uuid4
 
 from thumbindex.index.files import make_folder, writing
 
-_FOLDER = "asks"
+ASKS = "asks"
+"""The folder of these files in an index's folder."""
 
 
 def ask(folder: Path) -> Path:
@@ -22,7 +23,7 @@ def ask(folder: Path) -> Path:
 
     Raises StorageError if the index's folder cannot be written.
     """
-    path = folder / _FOLDER / uuid4().hex
+    path = folder / ASKS / uuid4().hex
     with writing(folder):
         make_folder(path.parent)
         path.touch()
@@ -32,7 +33,7 @@ def ask(folder: Path) -> Path:
 def asks_in(folder: Path) -> list[Path]:
     """Return what is asked of an index's folder and not answered yet."""
     try:
-        return [folder / _FOLDER / name for name in os.listdir(folder / _FOLDER)]  # noqa: PTH208
+        return [folder / ASKS / name for name in os.listdir(folder / ASKS)]  # noqa: PTH208
     except OSError:
         return []
 

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexTooNewError, StorageError
+from thumbindex.index.asks import ASKS
 from thumbindex.index.files import VECTORS, Places, delete_database, sync_folder, writing
 from thumbindex.index.locks import drop_lock, is_held, locked, mark_of, work_files
 from thumbindex.index.stamp import (
@@ -261,7 +262,10 @@ def delete_index(places: Places) -> None:
         for path in sorted(
             places.folder.iterdir(), key=lambda each: (each.is_file(), each == present.made)
         ):
-            if path.is_dir():
+            if path.name == ASKS:
+                with suppress(OSError):  # a deleted file would tell its reader that it is answered
+                    path.rmdir()
+            elif path.is_dir():
                 shutil.rmtree(path)
             elif path in kept:
                 continue
