@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from folders import open_library, write
-from thumbindex.index.locks import Work, at_work
+from thumbindex.index.locks import Work, at_work, locked
 from thumbindex.library import Library
 from thumbindex.library.freshness import await_others
-from thumbindex.model import Progress
+from thumbindex.model import Freshness, Progress
 
 OTHER = 4_194_305  # no process has this number
 
@@ -76,6 +76,31 @@ def test_the_run_of_another_process_is_waited_for_and_its_progress_told(library:
         report = library.index(progress=told.append, after_others=True)
     assert told[0] == Progress("vault", "waiting", 5, 9, OTHER)
     assert (report.unchanged, report.embedded) == (1, 0)
+
+
+def test_a_question_about_the_disk_waits_for_words_of_another_process_not_for_its_vectors(
+    library: Library,
+) -> None:
+    library.index()
+    write(library.opened[0].root / "plums.md", "# Plums\n\nPlums have stones.\n")
+    with at_work(place(library)):
+        pretend(place(library), Work(OTHER, 1, "words", 5, 9))
+        behind = library.query("plums", wait_fresh=0.3)
+        pretend(place(library), Work(OTHER, 1, "vectors", 5, 9))
+        fresh = library.query("plums", wait_fresh=30)
+    assert behind.freshness == Freshness(behind=("vault",))
+    assert fresh.freshness == Freshness()
+    assert [passage.path for passage in fresh.passages][:1] == ["plums.md"]
+
+
+def test_a_question_about_the_disk_waits_no_longer_than_it_may_for_a_writer(
+    library: Library,
+) -> None:
+    library.index()
+    write(library.opened[0].root / "plums.md", "# Plums\n")
+    with locked(library.opened[0].places.lock):
+        answer = library.query("plums", wait_fresh=0.3)
+    assert answer.freshness == Freshness(behind=("vault",))
 
 
 @pytest.mark.parametrize(

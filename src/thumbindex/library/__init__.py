@@ -472,11 +472,11 @@ class Library:
 
         With `wait_fresh` (seconds, at most 60) the answer comes once the words of all that is on
         disk now can be searched, and at the latest when the time is up or `interrupted` returns
-        True; its `freshness` names the folders that are behind. A process that indexes a folder is
-        waited for. A folder without one is indexed here and now, but not if `attended` is given: it
-        returns True if somebody is about to index. Without `wait_fresh`, a question of an asker who
-        has gone (`interrupted`) is not searched for, and its answer is empty. With `explain` each
-        passage says how it came to its place.
+        True; its `freshness` names the folders that are behind. A server that watches a folder, or
+        another process's run over its words, is waited for. A folder that no server watches is then
+        indexed here, but not if `attended` is given: it returns True if somebody is about to index.
+        Without `wait_fresh`, a question of an asker who has gone (`interrupted`) is not searched
+        for, and its answer is empty. With `explain` each passage says how it came to its place.
         """
         query = self._asked(text, asked)
         wait = checked_wait(wait_fresh)

@@ -228,8 +228,9 @@ def wait_until_fresh(
     """Wait until the words of all that is on disk now are indexed, the time is up or `interrupted`
     returns True.
 
-    A folder that nobody indexes is indexed by `index`, which takes its name and when to stop, or is
-    not waited for. `attended` returns True if somebody is about to index who cannot be seen yet.
+    A folder that no server watches is indexed by `index`, which takes its name and when to stop,
+    once the words of another process's run are done. Without `index`, a folder that nobody indexes
+    is not waited for. `attended` returns True if somebody is about to index who cannot be seen yet.
     """
     until = time.monotonic() + seconds
 
@@ -244,9 +245,11 @@ def wait_until_fresh(
             for reader in readers
         ]
         for reader in readers:
-            if index and not (reader.database or is_tended(reader.folder)):
-                with suppress(ThumbindexError):  # the answer says what is behind
-                    index(reader.folder.name, is_over)
+            if index and not (reader.database or is_held(reader.folder.places.watch)):
+                _await_turn(reader.folder, tell, is_over)
+                if not is_over():
+                    with suppress(ThumbindexError):  # the answer says what is behind
+                        index(reader.folder.name, is_over)
         while waiting := [each for each in awaited if not each.is_shown()]:
             for progress in filter(None, (each.progress() for each in waiting)):
                 tell(progress)
@@ -262,6 +265,13 @@ def wait_until_fresh(
         tuple(untended),
         max(lags, default=0.0),
     )
+
+
+def _await_turn(folder: Folder, tell: Tell, is_over: Callable[[], bool]) -> None:
+    """Wait until no other process indexes words, or holds the writer's lock."""
+    await_others(folder, tell, is_over, words_only=True)
+    while is_writing(folder.places.lock) and not is_over():
+        time.sleep(_POLL_SECONDS)
 
 
 def checked_wait(seconds: float) -> float:
