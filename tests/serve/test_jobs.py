@@ -47,6 +47,7 @@ class Work:
         self.done = list[tuple[str, str]]()
         self.after = deque[Callable[[], object]]()  # what happens after a batch
         self.failures: dict[tuple[str, str], Exception] = {}
+        self.duplicate_steps = 0
 
     def index(self, *, folder: list[str], sizes: str, interrupted: Any, **_: object) -> IndexReport:
         job = "large" if sizes == "large" else "words"
@@ -61,8 +62,10 @@ class Work:
         return ()
 
     def find_duplicates(self, folder: list[str]) -> Generator[None]:
+        for _ in range(self.duplicate_steps):
+            self.now += BATCH_SECONDS
+            yield
         self.done.append(("duplicates", folder[0]))
-        yield
 
     def merge(self, folder: list[str], **_: object) -> None:
         self.done.append(("merge", folder[0]))
@@ -150,6 +153,15 @@ def test_words_come_before_large_files_before_vectors_before_duplicates(loop: Lo
         loop.work.left["vectors", name] = 1
     done = [job for job, _ in loop.run(2 * MERGE_SECONDS)]
     assert [job for job, _ in groupby(done)] == ["words", "large", "vectors", "duplicates", "merge"]
+
+
+def test_a_search_for_duplicates_of_one_folder_ends_before_that_of_another(loop: Loop) -> None:
+    loop.work.duplicate_steps = int(3 * SLICE_SECONDS / BATCH_SECONDS)
+    for name in ("one", "two"):
+        loop.work.left["vectors", name] = 1
+        loop.save(name)
+    searches = [name for job, name in loop.run() if job == "duplicates"]
+    assert sorted(searches) == ["one", "two"]
 
 
 @pytest.mark.parametrize("job", ["words", "large", "vectors"])

@@ -187,7 +187,9 @@ class IndexingLoop:
         self._look()
         now = self._clock()
         self._slice_ends = self._slice_ends or now + SLICE_SECONDS
-        is_over = now >= self._slice_ends and bool(self._waiting(self._job))
+        # a search for duplicates that is cut short begins again: two folders would never get theirs
+        is_whole = self._job is Job.DUPLICATES
+        is_over = not is_whole and now >= self._slice_ends and bool(self._waiting(self._job))
         is_urgent = any(self._waiting(job) for job in Job if job < self._job)
         self._is_cut_short = self._stopped or is_over or is_urgent
         return self._is_cut_short
