@@ -233,14 +233,9 @@ def _longest_part(line: ShownLines, start: int, fits: Fits) -> ShownLines:
     passage, low, step = line.passage, start, 64
     while low + step < line.stop and fits(ShownLines(passage, start, low + step)):
         low, step = low + step, step * 2
-    high = min(low + step, line.stop)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(ShownLines(passage, start, middle)):
-            low = middle
-        else:
-            high = middle - 1
-    return ShownLines(passage, start, low)
+    stops = range(low + 1, min(low + step, line.stop) + 1)
+    too_long = bisect_left(stops, True, key=lambda stop: not fits(ShownLines(passage, start, stop)))
+    return ShownLines(passage, start, low + too_long)
 
 
 def _sentence_start(text: str, line_start: int, at: int) -> int:

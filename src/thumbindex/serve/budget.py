@@ -7,6 +7,7 @@ alone. Rows and parts come in their order until it ends.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
@@ -233,14 +234,9 @@ def cut_line(line: str, room: int, size: Size) -> str:
     """Return a line, or as much of it as fits with an ellipsis."""
     if len(line) <= _TOKEN_CHARACTERS * room and size(line) <= room:
         return line
-    low, high = 0, min(len(line), _TOKEN_CHARACTERS * max(room, 0))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if size(line[:middle] + ELLIPSIS) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return line[:low] + ELLIPSIS
+    lengths = range(1, min(len(line), _TOKEN_CHARACTERS * max(room, 0)) + 1)
+    fitting = bisect_right(lengths, room, key=lambda length: size(line[:length] + ELLIPSIS))
+    return line[:fitting] + ELLIPSIS
 
 
 def line_sizer(size: Size) -> Size:
