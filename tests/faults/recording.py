@@ -48,6 +48,14 @@ def why_not() -> str:
     return f"strace may not look into processes here: {said}" if tried.returncode else ""
 
 
+def trace_lines(trace: Path) -> list[str]:
+    """Return one line per call. Where another thread ends during a call, strace breaks the line of
+    that call in two.
+    """
+    text = re.sub(r" <unfinished \.\.\.>\n", "", trace.read_text(encoding="ascii"))
+    return text.splitlines()
+
+
 # ------------------------------------------------------------------ operations
 
 
@@ -196,13 +204,14 @@ class Recording:
     def read(self, lines: Sequence[str]) -> list[Operation]:
         """Read lines; return all operations."""
         for line in lines:
-            if match := _LINE.match(line):
-                self._call(
-                    match["name"],
-                    _split(match["arguments"]),
-                    int(match["result"], 0),
-                    match["place"] or "",
-                )
+            match = _LINE.match(line)
+            assert match, f"not a whole call: {line}"
+            self._call(
+                match["name"],
+                _split(match["arguments"]),
+                int(match["result"], 0),
+                match["place"] or "",
+            )
         return self.operations
 
     def _call(self, name: str, arguments: list[str], result: int, place: str) -> None:

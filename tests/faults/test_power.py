@@ -34,6 +34,7 @@ from faults.recording import (
     Write,
     in_hexadecimal,
     strace,
+    trace_lines,
     why_not,
 )
 from faults.vault import Child, answers, open_library, vectors_in, write_notes
@@ -156,7 +157,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
             )
     finally:
         child.close()
-    lines = (scratch / "trace").read_text(encoding="ascii").splitlines()
+    lines = trace_lines(scratch / "trace")
     return {
         name: judged(kind, scratch / name, *befores[name], lines) for name, kind in KINDS.items()
     }
