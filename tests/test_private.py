@@ -30,7 +30,7 @@ from thumbindex.index.store import digests
 from thumbindex.index.vector_store import packed
 from thumbindex.index.writer import Batch, Writer, keep_withheld, read_withheld
 from thumbindex.library import Library, read_notes
-from thumbindex.library.names import find_at
+from thumbindex.library.names import Notes
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import outline_headings, read_excerpt
 from thumbindex.model import Progress
@@ -292,7 +292,7 @@ def test_a_note_that_becomes_private_between_being_found_and_being_read_is_refus
     write(note, OPEN_TEXT)
     library.index(words_only=True)
     with closing(Reader(library.opened[0])) as reader:
-        found = find_at(note.name, [reader])
+        found = Notes([reader]).find_exact(note.name)
         write(note, BY_KEY)
         for ask in (lambda: read_excerpt(found, None, None), lambda: outline_headings(found)):
             with pytest.raises(UnknownPathError, match=r"^No document 'hidden.md' in the index\."):

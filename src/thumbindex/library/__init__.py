@@ -74,7 +74,7 @@ from thumbindex.library.indexing import (
     is_up_to_date,
     open_directories,
 )
-from thumbindex.library.names import Found, begun_by, documents_in, find_at, find_note
+from thumbindex.library.names import Notes, begun_by
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import (
     Note,
@@ -586,7 +586,8 @@ class Library:
         """
         if heading is not None and lines is not None:
             raise UsageError("`heading` and `lines` exclude each other: give one of them.")
-        found = find_at(path, self._within(folder)) if exact else self._note(path, folder)
+        notes = self._notes(folder)
+        found = notes.find_exact(path) if exact else notes.find(path)
         if heading is None and lines is None:
             heading, lines = None if found.lines else found.fragment, found.lines
         return read_excerpt(found, heading, lines)
@@ -614,14 +615,14 @@ class Library:
         self, path: str | None = None, *, folder: str | None = None
     ) -> tuple[OutlineEntry, ...]:
         """Return a document's headings, the documents of a directory, or every document."""
-        readers = self._within(folder)
+        notes = self._notes(folder)
         if path is None or path.strip("/") in {"", "."}:
-            return outline_documents(open_documents(readers))
-        found = outline_documents(documents_in(path, readers, self.is_near))
-        return found or outline_headings(self._note(path, folder))
+            return outline_documents(open_documents(notes.readers))
+        found = outline_documents(notes.documents_in(path))
+        return found or outline_headings(notes.find(path))
 
-    def _note(self, path: str, folder: str | None) -> Found:
-        return find_note(path, self._within(folder), self.is_near)
+    def _notes(self, folder: str | None) -> Notes:
+        return Notes(self._within(folder), self.is_near)
 
     def browse(
         self,
@@ -646,7 +647,7 @@ class Library:
     @at_one_moment
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> Related:
         """Return what links to a document, what it links to, and what is most like it."""
-        return related_to(self._note(path, folder), limit)
+        return related_to(self._notes(folder).find(path), limit)
 
     @at_one_moment
     def page(
@@ -667,7 +668,7 @@ class Library:
         # with a parser and an escaper of HTML, that nobody else needs
         from thumbindex.library.rendering import note_page
 
-        found = find_at(path, self._within(folder))
+        found = self._notes(folder).find_exact(path)
         if heading:
             excerpt = read_excerpt(found, heading, None)
             lines = excerpt.start_line, excerpt.end_line

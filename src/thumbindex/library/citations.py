@@ -26,12 +26,9 @@ from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.library.names import (
     NAMESAKES,
     Found,
-    chains_of,
+    Notes,
     lines_under,
-    meant_headings,
-    notes_called,
     sections_now,
-    with_digests,
 )
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import text_now
@@ -161,13 +158,18 @@ class Names:
     def __init__(self, readers: Sequence[Reader], is_near: bool = True) -> None:
         self._readers, self._is_near = readers, is_near
         self._found = dict[tuple[str, str], list[Found]]()
-        self.folders = {reader.folder.name for reader in readers}
+        self.folders = {reader.folder.name: Notes([reader], is_near) for reader in readers}
+        self.notes = Notes(readers, is_near)
 
     def find(self, name: str, folder: str = "") -> Sequence[Found]:
-        """Return the notes that a name may mean, the best first, the first few."""
+        """Return the notes that a name may mean, the best first, the first few; the one whose path
+        it is means no other.
+        """
         if (name, folder) not in self._found:
-            own = [each for each in self._readers if not folder or each.folder.name == folder]
-            found = chain.from_iterable(notes_called(name, own, self._is_near))
+            called = self.folders.get(folder, self.notes).called(name)
+            best = next(called, [])
+            is_exact = any(each.document.path == name for each in best)
+            found = best if is_exact else chain(best, *called)
             by_place = {(each.document.folder, each.document.path): each for each in found}
             self._found[name, folder] = list(by_place.values())[:NAMESAKES]
         return self._found[name, folder]
@@ -505,10 +507,7 @@ class _Note:
         nearest to the lines, of several.
         """
         first = cited.lines[0] if cited.lines else 0
-        found = [
-            lines_under(self.headings, n, self.total)
-            for n in meant_headings(cited.heading, chains_of(self.headings))
-        ]
+        found = lines_under(cited.heading, self.headings, self.total)
         title = bare_name(self.found.document.title)
         if not found and title and title == bare_name(cited.heading):
             return (1, self.total)
@@ -583,14 +582,11 @@ class _Check:
         self._room, self._searches = _MOST_READ, _MOST_SEARCHES
 
     @cached_property
-    def _with_digest(self) -> dict[str, tuple[Found, Section]]:
+    def _with_digest(self) -> dict[str, Found]:
         """The passages that have the digests which are cited, wherever they stand: the indexes are
         looked through once.
         """
-        return {
-            text_digest(section.text): (found, section)
-            for found, section in with_digests(self._digests, self._readers)
-        }
+        return dict(self._names.notes.with_digests(self._digests))
 
     def check(self, cited: Cited, quotation: str = "") -> CitationCheck:
         """Say what became of what a citation is given for."""
@@ -678,12 +674,9 @@ class _Check:
                 return _found("moved", note, lines, "to other lines")
             return _found("there", note, lines)
         if moved := self._with_digest.get(cited.digest):
-            there = self._note(moved[0])
-            if not there:
-                return None
-            return _found(
-                "moved", there, (moved[1].start_line, moved[1].end_line), "to another note"
-            )
+            there = self._note(moved)
+            if there and moved.lines:
+                return _found("moved", there, moved.lines, "to another note")
         return None
 
     # -------------------------------------------------------------- with one
@@ -761,7 +754,7 @@ class _Check:
         if note:
             seen.add((note.found.document.folder, note.found.document.path))
         moved = self._with_digest.get(cited.digest) if cited.digest else None
-        if moved and (there := self._note(moved[0])):
+        if moved and (there := self._note(moved)):
             seen.add((there.found.document.folder, there.found.document.path))
             yield there
         words = max(parts, key=len)

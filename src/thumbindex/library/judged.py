@@ -8,7 +8,7 @@ from datetime import datetime
 
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.index.judged import change_judged, read_judged, set_lines
-from thumbindex.library.names import find_at
+from thumbindex.library.names import Notes
 from thumbindex.library.reader import Reader
 from thumbindex.library.shown import hidden_paths_now
 from thumbindex.model import Judged, JudgedPlace
@@ -56,7 +56,7 @@ class Judgments:
         if grade is not None and grade not in GRADES:
             raise UsageError(f"A grade is 0, 1 or 2, not {grade}.")
         if grade is not None:
-            find_at(path, [reader])
+            Notes([reader]).find_exact(path)
         place = JudgedPlace(path, heading, grade or 0)
 
         def change(judged: list[Judged]) -> list[Judged]:

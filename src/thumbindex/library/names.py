@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain, groupby, islice
 from pathlib import Path
 
@@ -70,52 +70,252 @@ class Found:
     kind: NameKind = NameKind.PATH
 
 
-# ------------------------------------------------------------------ one note
+class Notes:
+    """The notes of some folders, in the snapshots of one moment, by what is typed for them.
 
-
-def find_note(written: str, readers: Sequence[Reader], is_near: bool = True) -> Found:
-    """Return the note that is meant by a path or a name, as answers write it or as one types it.
-
-    `notes: Ideas/x.md`, `x.md#Heading (lines 11-14)`, `## 1. x.md` and `x.md:11` are paths as
-    answers write them. A name is a file's (`x`, `Ideas/x`), a title, an alias or a link, each with
-    headings behind it or not: `x#Heading`, `Title > Heading > Heading below`. An id and an address
-    lead to the passage with their digest, wherever that stands now. Absolute paths count for a
-    caller who `is_near`: on this machine.
-
-    Raises UnknownPathError for no note, UsageError for several.
+    Absolute paths count for a caller who `is_near`: on this machine. A note that may not be shown
+    now is never found.
     """
-    if address := read_address(written.strip(f"{_QUOTES} \t\n")):
-        return _at_address(address, readers)
-    if found := note_at(written, readers, is_near):
-        return found
-    for name, heading, lines in _readings(written):
-        if alike := next(notes_called(name, readers, is_near), []):
-            one = _only(alike, name, readers)
-            return replace(one, fragment=heading or one.fragment, lines=lines)
-    if own_id := _ID.fullmatch(_unadorned(written)):
-        return _with_id(own_id[1], readers)
-    raise unknown(written, readers)
+
+    def __init__(self, readers: Sequence[Reader], is_near: bool = True) -> None:
+        self.readers, self._is_near = readers, is_near
+
+    @cached_property
+    def snapshots(self) -> Mapping[Reader, Snapshot]:
+        """The snapshot of each folder that is indexed."""
+        return {each: each.snapshot() for each in self.readers if each.indexed}
+
+    # -------------------------------------------------------------- one note
+
+    def find(self, written: str) -> Found:
+        """Return the note that is meant by a path or a name, as answers write it or as one types
+        it.
+
+        `notes: Ideas/x.md`, `x.md#Heading (lines 11-14)`, `## 1. x.md` and `x.md:11` are paths as
+        answers write them. A name is a file's (`x`, `Ideas/x`), a title, an alias or a link, each
+        with headings behind it or not: `x#Heading`, `Title > Heading > Heading below`. An id and an
+        address lead to the passage with their digest, wherever that stands now.
+
+        Raises UnknownPathError for no note, UsageError for several.
+        """
+        if address := read_address(written.strip(f"{_QUOTES} \t\n")):
+            return self._at_address(address)
+        if found := self.find_path(written):
+            return found
+        for name, heading, lines in _readings(written):
+            if alike := next(self.called(name), []):
+                one = self._only(alike, name)
+                return replace(one, fragment=heading or one.fragment, lines=lines)
+        if own_id := _ID.fullmatch(_unadorned(written)):
+            return self._with_id(own_id[1])
+        raise self._unknown(written)
+
+    def find_path(self, written: str) -> Found | None:
+        """Return the note whose path is written, as `find` does; no name counts."""
+        for path, heading, lines in ((written, None, None), *_readings(written)):
+            for places in ([(each, path) for each in self.readers], *self.places(path)):
+                if alike := self._at(places):
+                    return replace(self._only(alike, path), fragment=heading, lines=lines)
+        return None
+
+    def find_exact(self, path: str) -> Found:
+        """Return the note at a path (`path#heading` too) that has to be exact.
+
+        Raises UnknownPathError for no note, UsageError for several.
+        """
+        file, _, heading = path.partition("#")
+        for exact, fragment in ((path, None), (file, heading or None)):
+            if alike := self._at([(each, exact) for each in self.readers]):
+                return replace(self._only(alike, exact), fragment=fragment)
+        raise self._unknown(path)
+
+    def _only(self, alike: Sequence[Found], name: str) -> Found:
+        """Return the one note that is meant. Raises UsageError for several, and names them."""
+        if len(alike) > 1:
+            paths = [each.document.path for each in alike]
+            if len(self.readers) > 1:
+                paths = [f"{each.document.folder}: {each.document.path}" for each in alike]
+            more = " and more" if len(alike) > NAMES_TOLD else ""
+            raise UsageError(
+                f"{name!r} is the name of several documents: "
+                f"{', '.join(map(one_line, paths[:NAMES_TOLD]))}{more}. Give the path of one."
+            )
+        return alike[0]
+
+    # -------------------------------------------------------------- the notes of a name
+
+    def called(self, name: str) -> Iterator[list[Found]]:
+        """Yield the notes at a path or with a name, the best first, those together that bear it
+        equally well.
+        """
+        yield from filter(None, [self._at([(each, name) for each in self.readers])])
+        for reader, path in chain.from_iterable(self.places(name)):
+            yield from filter(None, [self._at([(reader, path)])])
+            yield from self._bearing(path, [reader])
+        yield from self._bearing(name, self.readers)
+
+    def places(self, path: str) -> Iterator[list[tuple[Reader, str]]]:
+        """Yield the folders that a path leads into, each with the rest of the path, the likeliest
+        first: one that names a folder (`notes: a.md`), is absolute, or begins above a folder as a
+        terminal shows it.
+        """
+        folder, _, rest = path.partition(": ")
+        yield [(each, rest) for each in self.readers if rest and each.folder.name == folder]
+        if not self._is_near or "\0" in path:
+            return
+        if not Path(path).is_absolute():
+            yield [place for each in self.readers for place in _below_its_end(path, each)]
+            return
+        there = Path(os.path.normpath(path))
+        for each in dict.fromkeys((there, Path(os.path.realpath(there.parent)) / there.name)):
+            inside = [
+                (reader, each.relative_to(reader.folder.root).as_posix())
+                for reader in self.readers
+                if each.is_relative_to(reader.folder.root)
+            ]
+            # of a folder within another one, that
+            yield sorted(inside, key=lambda place: len(place[1]))[:1]
+
+    def _at(self, places: Iterable[tuple[Reader, str]]) -> list[Found]:
+        """Return the notes at some paths."""
+        found = []
+        for reader, path in places:
+            snapshot = self.snapshots.get(reader)
+            n = snapshot.catalog.at(path) if snapshot else None
+            if snapshot and n is not None:
+                found.append(Found(reader, snapshot, n, snapshot.catalog.documents[n]))
+        return _open(found)
+
+    def _bearing(self, name: str, readers: Sequence[Reader]) -> Iterator[list[Found]]:
+        """Yield the notes that bear a name, those together that bear it equally well."""
+        claims = [
+            (claim, reader, n)
+            for reader in readers
+            if reader in self.snapshots and name.strip()
+            for n, claim in documents_named(name, self.snapshots[reader].catalog).items()
+        ]
+        claims.sort(key=lambda each: each[0][:3])
+        for _, alike in groupby(claims, key=lambda each: each[0][:3]):
+            found = []
+            for claim, reader, n in alike:
+                snapshot = self.snapshots[reader]
+                document = snapshot.catalog.documents[n]
+                heading = claim.heading or None
+                found.append(Found(reader, snapshot, n, document, heading, kind=claim.kind))
+            if shown_now := _open(found):
+                yield shown_now
+
+    # -------------------------------------------------------------- by a digest
+
+    def _with_id(self, digest: str) -> Found:
+        """Return the section whose text has a digest; of several notes the newest, as answers
+        do.
+        """
+        found = [passage for _, passage in self.with_digests({digest})]
+        if not found:
+            raise UnknownPathError(
+                f"No passage has the id {digest} now: its text has changed, or there is none. Ask "
+                "`query` again, or give its path."
+            )
+        return max(
+            found, key=lambda each: (day_of(each.document) or date.min, each.document.edited)
+        )
+
+    def _at_address(self, address: Address) -> Found:
+        """Return what an address names: its passage where that stands now, in its note or another
+        one, else its note.
+        """
+        own = [(each, address.path) for each in self.readers if each.folder.name == address.folder]
+        note = next(iter(self._at(own)), None)
+        found = None
+        if address.digest:
+            here = _passages_now(note) if note else ()
+            passages = chain(here, self.with_digests({address.digest}))
+            found = next((each for digest, each in passages if digest == address.digest), note)
+        found = found or note
+        if found is None:
+            raise self._unknown(address.path)
+        return replace(found, fragment=address.heading or None)
+
+    def with_digests(self, digests: Collection[str]) -> Iterator[tuple[str, Found]]:
+        """Yield the passages whose texts have some digests, and that still have them, each with its
+        digest: every section of the indexes is looked at once.
+        """
+        for reader in self.snapshots:
+            for path in sorted(reader.store.paths_with_digests(digests)):
+                for note in self._at([(reader, path)]):
+                    yield from (each for each in _passages_now(note) if each[0] in digests)
+
+    # -------------------------------------------------------------- several notes
+
+    def documents_in(self, directory: str) -> Iterator[Document]:
+        """Yield the documents in a directory, and below it, that may be shown now."""
+        places = [(each, directory) for each in self.readers]
+        places += chain.from_iterable(self.places(directory))
+        within = [(each.folder.name, path.strip("/").removeprefix("./")) for each, path in places]
+        return shown(
+            (
+                document
+                for document in every_document(self.readers)
+                if any(
+                    document.folder == folder
+                    and (path in {"", "."} or document.path.startswith(f"{path}/"))
+                    for folder, path in within
+                )
+            ),
+            self.readers,
+        )
+
+    # -------------------------------------------------------------- none
+
+    def _unknown(self, written: str) -> UnknownPathError:
+        """Return what says that no note is meant, and which names come near."""
+        if next(Notes(self.readers, is_near=False).documents_in(written), None):
+            return UnknownPathError(
+                f"{written!r} is a directory: `outline` lists the documents in it."
+            )
+        file = split_citation(_unadorned(written))[0].partition("#")[0] or written
+        if left_out := next(self._left_out(file), None):
+            return UnknownPathError(
+                one_line(f"{left_out.path} is not in the index: {left_out.reason}.")
+            )
+        return not_in_index(written, self._nearest(file))
+
+    def _left_out(self, name: str) -> Iterator[Problem]:
+        """Yield what was reported about files of a name that are no documents, and not private: too
+        large, or not to be read.
+        """
+        end = f"/{one_line(name)}".casefold()
+        for reader, snapshot in self.snapshots.items():
+            for each in reader.store.problems():
+                path = f"/{each.path}".casefold()
+                is_meant = path.endswith(end) or path.rpartition(".")[0].endswith(end)
+                if not is_meant or snapshot.catalog.at(each.path) is not None:
+                    continue
+                if reader.is_published or not is_private_now(reader.folder, each.path):
+                    yield each
+
+    def _nearest(self, path: str) -> list[str]:
+        """Return the first paths whose file names look most like that of a path."""
+        by_stem: dict[str, list[Document]] = defaultdict(list)
+        for each in every_document(self.readers):
+            by_stem[_stem(each.path)].append(each)
+        close = get_close_matches(_stem(path), by_stem, n=_LOOKED_AT)
+        near = shown((each for stem in close for each in by_stem[stem]), self.readers)
+        return list(islice(dict.fromkeys(each.path for each in near), NAMES_TOLD))
 
 
-def note_at(written: str, readers: Sequence[Reader], is_near: bool = True) -> Found | None:
-    """Return the note whose path is written, as find_note does; no name counts."""
-    for path, heading, lines in ((written, None, None), *_readings(written)):
-        for places in ([(each, path) for each in readers], *places_of(path, readers, is_near)):
-            if alike := _at(places):
-                return replace(_only(alike, path, readers), fragment=heading, lines=lines)
-    return None
+def not_in_index(written: str, nearest: Sequence[str] = ()) -> UnknownPathError:
+    """Return what says that there is no such note, for whoever asks."""
+    hint = (
+        f"Nearest: {', '.join(map(one_line, nearest))}."
+        if nearest
+        else "`outline` without a path lists all documents."
+    )
+    return UnknownPathError(f"No document {written!r} in the index. {hint}")
 
 
-def find_at(path: str, readers: Sequence[Reader]) -> Found:
-    """Return the note at a path (`path#heading` too) that has to be exact.
-
-    Raises UnknownPathError for no note, UsageError for several.
-    """
-    file, _, heading = path.partition("#")
-    for exact, fragment in ((path, None), (file, heading or None)):
-        if alike := _at([(each, exact) for each in readers]):
-            return replace(_only(alike, exact, readers), fragment=fragment)
-    raise unknown(path, readers)
+# ------------------------------------------------------------------ what is typed
 
 
 def _readings(written: str) -> Iterator[tuple[str, str | None, tuple[int, int] | None]]:
@@ -138,62 +338,6 @@ def _unadorned(written: str) -> str:
     return (found[1] if found else written).strip(f"{_QUOTES} \t\n")
 
 
-def _only(alike: Sequence[Found], name: str, readers: Sequence[Reader]) -> Found:
-    """Return the one note that is meant. Raises UsageError for several, and names them."""
-    if len(alike) > 1:
-        paths = [each.document.path for each in alike]
-        if len(readers) > 1:
-            paths = [f"{each.document.folder}: {each.document.path}" for each in alike]
-        more = " and more" if len(alike) > NAMES_TOLD else ""
-        raise UsageError(
-            f"{name!r} is the name of several documents: "
-            f"{', '.join(map(one_line, paths[:NAMES_TOLD]))}{more}. Give the path of one."
-        )
-    return alike[0]
-
-
-# ------------------------------------------------------------------ the notes of a name
-
-
-def notes_called(
-    name: str, readers: Sequence[Reader], is_near: bool = True
-) -> Iterator[list[Found]]:
-    """Yield the notes at a path or with a name, the best first, those together that bear it equally
-    well; none that may not be shown now.
-    """
-    yield from filter(None, [_at([(each, name) for each in readers])])
-    for places in places_of(name, readers, is_near):
-        for reader, path in places:
-            yield from notes_called(path, [reader], is_near=False)
-    if name.strip():
-        yield from filter(None, _bearing(name, readers))
-
-
-def places_of(
-    path: str, readers: Sequence[Reader], is_near: bool = True
-) -> Iterator[list[tuple[Reader, str]]]:
-    """Yield the folders that a path leads into, each with the rest of the path, the likeliest
-    first: one that names a folder (`notes: a.md`), is absolute, or begins above a folder as a
-    terminal shows it.
-    """
-    folder, _, rest = path.partition(": ")
-    yield [(each, rest) for each in readers if rest and each.folder.name == folder]
-    if not is_near or "\0" in path:
-        return
-    if not Path(path).is_absolute():
-        yield [place for each in readers for place in _below_its_end(path, each)]
-        return
-    there = Path(os.path.normpath(path))
-    for each in dict.fromkeys((there, Path(os.path.realpath(there.parent)) / there.name)):
-        inside = [
-            (reader, each.relative_to(reader.folder.root).as_posix())
-            for reader in readers
-            if each.is_relative_to(reader.folder.root)
-        ]
-        # of a folder within another one, that
-        yield sorted(inside, key=lambda place: len(place[1]))[:1]
-
-
 def _below_its_end(path: str, reader: Reader) -> Iterator[tuple[Reader, str]]:
     """Yield the rest of a path that begins with the end of a folder's own."""
     written, root = path.replace("\\", "/"), f"/{reader.folder.root.as_posix()}".casefold()
@@ -202,35 +346,12 @@ def _below_its_end(path: str, reader: Reader) -> Iterator[tuple[Reader, str]]:
             yield reader, written[at + 1 :]
 
 
-def _at(places: Iterable[tuple[Reader, str]]) -> list[Found]:
-    """Return the notes at some paths that may be shown now."""
-    found = []
-    for reader, path in places:
-        snapshot = reader.snapshot() if reader.indexed else None
-        n = snapshot.catalog.at(path) if snapshot else None
-        if snapshot and n is not None:
-            found.append(Found(reader, snapshot, n, snapshot.catalog.documents[n]))
-    return _open(found)
+def _stem(path: str) -> str:
+    file = path.rpartition("/")[2].casefold()
+    return file.rpartition(".")[0] or file
 
 
-def _bearing(name: str, readers: Sequence[Reader]) -> Iterator[list[Found]]:
-    """Yield the notes that bear a name, those together that bear it equally well."""
-    claims = [
-        (claim, reader, snapshot, n)
-        for reader in readers
-        if reader.indexed
-        for snapshot in [reader.snapshot()]
-        for n, claim in documents_named(name, snapshot.catalog).items()
-    ]
-    claims.sort(key=lambda each: each[0][:3])
-    for _, alike in groupby(claims, key=lambda each: each[0][:3]):
-        yield _open(
-            [
-                Found(reader, snapshot, n, documents[n], claim.heading or None, kind=claim.kind)
-                for claim, reader, snapshot, n in alike
-                for documents in [snapshot.catalog.documents]
-            ]
-        )
+# ------------------------------------------------------------------ notes as they are now
 
 
 def _open(found: Sequence[Found]) -> list[Found]:
@@ -239,49 +360,6 @@ def _open(found: Sequence[Found]) -> list[Found]:
     documents = islice(shown((each.document for each in found), readers), NAMESAKES)
     open_ones = {(each.folder, each.path) for each in documents}
     return [each for each in found if (each.document.folder, each.document.path) in open_ones]
-
-
-# ------------------------------------------------------------------ by a digest
-
-
-def _with_id(digest: str, readers: Sequence[Reader]) -> Found:
-    """Return the section whose text has a digest; of several notes the newest, as answers do."""
-    found = [
-        replace(note, lines=(section.start_line, section.end_line))
-        for note, section in with_digests({digest}, readers)
-    ]
-    if not found:
-        raise UnknownPathError(
-            f"No passage has the id {digest} now: its text has changed, or there is none. Ask "
-            "`query` again, or give its path."
-        )
-    return max(found, key=lambda each: (day_of(each.document) or date.min, each.document.edited))
-
-
-def _at_address(address: Address, readers: Sequence[Reader]) -> Found:
-    """Return what an address names: its passage where that stands now, in its note or another one,
-    else its note.
-    """
-    own = [(each, address.path) for each in readers if each.folder.name == address.folder]
-    note = next(iter(_at(own)), None)
-    if note and (section := _section_with(address.digest, note)):
-        return replace(
-            note, fragment=address.heading or None, lines=(section.start_line, section.end_line)
-        )
-    moved = next(with_digests({address.digest}, readers), None) if address.digest else None
-    if moved:
-        lines = moved[1].start_line, moved[1].end_line
-        return replace(moved[0], fragment=address.heading or None, lines=lines)
-    if note is None:
-        raise unknown(address.path, readers)
-    return replace(note, fragment=address.heading or None)
-
-
-def _section_with(digest: str, found: Found) -> Section | None:
-    """Return the section of a note, as it is on disk now, whose text has a digest."""
-    if not digest:
-        return None
-    return next((each for each in sections_now(found) if text_digest(each.text) == digest), None)
 
 
 def sections_now(found: Found) -> tuple[Section, ...]:
@@ -298,21 +376,10 @@ def sections_now(found: Found) -> tuple[Section, ...]:
     return () if parsed.private else parsed.sections
 
 
-def with_digests(
-    digests: Collection[str], readers: Sequence[Reader]
-) -> Iterator[tuple[Found, Section]]:
-    """Yield the passages whose texts have some digests, and that still have them: every section of
-    the indexes is looked at once.
-    """
-    for reader in readers:
-        if reader.indexed:
-            for path in sorted(reader.store.paths_with_digests(digests)):
-                yield from (
-                    (found, each)
-                    for found in _at([(reader, path)])
-                    for each in sections_now(found)
-                    if text_digest(each.text) in digests
-                )
+def _passages_now(note: Found) -> Iterator[tuple[str, Found]]:
+    """Yield the passages of a note as it is on disk now, each with the digest of its text."""
+    for each in sections_now(note):
+        yield text_digest(each.text), replace(note, lines=(each.start_line, each.end_line))
 
 
 # ------------------------------------------------------------------ one heading
@@ -350,7 +417,7 @@ def _in_order(some: Sequence[str], every: Sequence[str]) -> bool:
     return all(each in rest for each in some)
 
 
-def chains_of(headings: Headings) -> list[list[str]]:
+def _chains_of(headings: Headings) -> list[list[str]]:
     """Return each heading behind those above it, the highest first."""
     found, open_ones = list[list[str]](), list[tuple[int, str]]()
     for level, name, _ in headings:
@@ -359,35 +426,19 @@ def chains_of(headings: Headings) -> list[list[str]]:
     return found
 
 
-def lines_under(headings: Headings, n: int, total: int) -> tuple[int, int]:
-    """Return the lines from the nth heading to the next one that is not below it."""
-    level, _, line = headings[n]
-    following = (other for depth, _, other in headings[n + 1 :] if depth <= level)
-    return line, next(following, total + 1) - 1
+def lines_under(written: str, headings: Headings, total: int) -> list[tuple[int, int]]:
+    """Return the lines under each heading that a text means: to the next one that is not below
+    it.
+    """
+    found = []
+    for n in meant_headings(written, _chains_of(headings)):
+        level, _, line = headings[n]
+        following = (other for depth, _, other in headings[n + 1 :] if depth <= level)
+        found.append((line, next(following, total + 1) - 1))
+    return found
 
 
-# ------------------------------------------------------------------ several notes
-
-
-def documents_in(
-    directory: str, readers: Sequence[Reader], is_near: bool = True
-) -> Iterator[Document]:
-    """Yield the documents in a directory, and below it, that may be shown now."""
-    places = [(each, directory) for each in readers]
-    places += chain.from_iterable(places_of(directory, readers, is_near))
-    within = [(each.folder.name, path.strip("/").removeprefix("./")) for each, path in places]
-    return shown(
-        (
-            document
-            for document in every_document(readers)
-            if any(
-                document.folder == folder
-                and (path in {"", "."} or document.path.startswith(f"{path}/"))
-                for folder, path in within
-            )
-        ),
-        readers,
-    )
+# ------------------------------------------------------------------ names typed so far
 
 
 def begun_by(typed: str) -> Callable[[Iterable[Document]], list[Document]]:
@@ -416,55 +467,3 @@ def begun_by(typed: str) -> Callable[[Iterable[Document]], list[Document]]:
 def _in_words(name: str) -> str:
     """Fold a name, its words apart: all names are compared at each letter that is typed."""
     return re.sub(r"[-_/\s]+", " ", fold_line(name)).strip()
-
-
-def unknown(written: str, readers: Sequence[Reader]) -> UnknownPathError:
-    """Return what says that no note is meant, and which names come near."""
-    if next(documents_in(written, readers, is_near=False), None):
-        return UnknownPathError(f"{written!r} is a directory: `outline` lists the documents in it.")
-    file = split_citation(_unadorned(written))[0].partition("#")[0] or written
-    if left_out := next(_left_out(file, readers), None):
-        return UnknownPathError(
-            one_line(f"{left_out.path} is not in the index: {left_out.reason}.")
-        )
-    close = _nearest(file, readers)
-    hint = (
-        f"Nearest: {', '.join(map(one_line, close))}."
-        if close
-        else "`outline` without a path lists all documents."
-    )
-    return UnknownPathError(f"No document {written!r} in the index. {hint}")
-
-
-def _left_out(name: str, readers: Sequence[Reader]) -> Iterator[Problem]:
-    """Yield what was reported about files of a name that are no documents, and not private: too
-    large, or not to be read.
-    """
-    end = f"/{one_line(name)}".casefold()
-    for reader in readers:
-        for each in reader.store.problems() if reader.indexed else ():
-            path = f"/{each.path}".casefold()
-            is_meant = path.endswith(end) or path.rpartition(".")[0].endswith(end)
-            if not is_meant or reader.snapshot().catalog.at(each.path) is not None:
-                continue
-            if reader.is_published or not is_private_now(reader.folder, each.path):
-                yield each
-
-
-def _nearest(path: str, readers: Sequence[Reader]) -> list[str]:
-    """Return the paths whose file names look most like that of a path, else whole paths that do."""
-    documents = list(every_document(readers))
-    for form, cutoff in ((_stem, 0.7), (str.casefold, 0.5)):
-        folded: dict[str, list[Document]] = defaultdict(list)
-        for each in documents:
-            folded[form(each.path)].append(each)
-        close = get_close_matches(form(path), folded, n=_LOOKED_AT, cutoff=cutoff)
-        near = shown((each for name in close for each in folded[name]), readers)
-        if paths := list(islice(dict.fromkeys(each.path for each in near), NAMES_TOLD)):
-            return paths
-    return []
-
-
-def _stem(path: str) -> str:
-    file = path.rpartition("/")[2].casefold()
-    return file.rpartition(".")[0] or file

@@ -19,7 +19,7 @@ from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, newest_first, passes
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.library.folders import Folder
-from thumbindex.library.names import Found, chains_of, lines_under, meant_headings
+from thumbindex.library.names import Found, lines_under, not_in_index
 from thumbindex.library.reader import Reader
 from thumbindex.library.shown import (
     NAMES_TOLD,
@@ -325,9 +325,7 @@ def text_now(reader: Reader, path: str) -> str:
     if reader.database:
         published = reader.database.open(reader.folder.name).store.source(path)
         if published is None:
-            raise UnknownPathError(
-                f"No document {path!r} in the index. `outline` without a path lists all documents."
-            )
+            raise not_in_index(path)
         return published
     data = read_bytes(reader.folder.root, path, reader.folder.config.corpus)
     if isinstance(data, Problem) and not reader.folder.root.is_dir():
@@ -341,9 +339,7 @@ def text_now(reader: Reader, path: str) -> str:
         )
     # it was rewritten since it was found
     if is_private_text(path, decode(path, data)[0], reader.folder.config.corpus):
-        raise UnknownPathError(
-            f"No document {path!r} in the index. `outline` without a path lists all documents."
-        )
+        raise not_in_index(path)
     return decode_seen(path, data)
 
 
@@ -361,8 +357,8 @@ def mean_vector(snapshot: Snapshot, document: DocumentId) -> Vector | None:
 def _lines_under(heading: str, path: str, text: str, total: int) -> tuple[int, int]:
     """Return the lines under the first heading that is meant. Raises UsageError for none."""
     headings = headings_of(path, text)
-    if meant := meant_headings(heading, chains_of(headings)):
-        return lines_under(headings, meant[0], total)
+    if meant := lines_under(heading, headings, total):
+        return meant[0]
     close = get_close_matches(heading, [name for _, name, _ in headings], n=3, cutoff=0.4)
     hint = (
         f" Nearest: {', '.join(close)}."

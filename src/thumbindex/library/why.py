@@ -17,7 +17,7 @@ from thumbindex.corpus.walk import find_changes, state_of, why_left_out
 from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.library.answering import tools_over, without_folder, without_hidden
 from thumbindex.library.indexing import is_private_now
-from thumbindex.library.names import Found, find_note, meant_headings, note_at, places_of
+from thumbindex.library.names import Found, Notes, meant_headings
 from thumbindex.library.reader import Reader
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, Why
 from thumbindex.ports import DOCUMENT_BITS, Embedder, Reranker
@@ -43,12 +43,14 @@ def why(
     no note of that name, UsageError where several are meant or it has no such heading.
     """
     named = [each for each in readers if each.folder.name in query.filters.folder] or readers
-    found = note_at(note, named, is_near) or note_at(note, readers, is_near)
-    there = [] if found else _on_disk(note, [*named, *readers], is_near)
-    found = found or next(filter(None, (note_at(path, [each]) for each, path in there)), None)
+    notes = Notes(named, is_near), Notes(readers, is_near)
+    found = next(filter(None, (each.find_path(note) for each in notes)), None)
+    there = [] if found else [entry for each in notes for entry in _on_disk(note, each)]
+    on_disk = (Notes([each]).find_path(path) for each, path in there)
+    found = found or next(filter(None, on_disk), None)
     try:
         if found is None and not any((each.folder.root / path).is_file() for each, path in there):
-            found = _of_name(note, named, readers, is_near)
+            found = _of_name(note, *notes)
     except UnknownPathError:
         if not there and is_near and _is_outside(note):
             roots = ", ".join(str(reader.folder.root) for reader in readers)
@@ -62,20 +64,20 @@ def why(
     return _in_index(found, query, readers, settings, embedder, reranker)
 
 
-def _of_name(note: str, named: Sequence[Reader], readers: Sequence[Reader], is_near: bool) -> Found:
+def _of_name(note: str, named: Notes, every: Notes) -> Found:
     try:
-        return find_note(note, named, is_near)
+        return named.find(note)
     except UnknownPathError:
-        return find_note(note, readers, is_near)
+        return every.find(note)
 
 
-def _on_disk(note: str, readers: Sequence[Reader], is_near: bool) -> list[tuple[Reader, str]]:
+def _on_disk(note: str, notes: Notes) -> list[tuple[Reader, str]]:
     """Return the entries of folders, indexed or not, that a path (`path#heading` too) leads to."""
     found = list[tuple[Reader, str]]()
     for path in dict.fromkeys((note, note.partition("#")[0])):
         own = os.path.normpath(path).replace(os.sep, "/")
-        found += [(each, own) for each in readers if path and not Path(path).is_absolute()]
-        found += chain.from_iterable(places_of(path, readers, is_near))
+        found += [(each, own) for each in notes.readers if path and not Path(path).is_absolute()]
+        found += chain.from_iterable(notes.places(path))
     return [
         (reader, path)
         for reader, path in found
