@@ -4,14 +4,12 @@ where it is not.
 
 from __future__ import annotations
 
-import json
+import asyncio
 import os
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -68,14 +66,8 @@ PACKAGES = (
 _SPARE = 2
 """Other programs watch folders, too: what is needed should fit this many times."""
 
-# -P: the working directory may be a vault, whose files must never be imported.
-_SERVE = (sys.executable, "-P", "-m", "thumbindex", "serve")
-
-_PROTOCOL = "2025-06-18"
-"""The version of MCP in which a server is asked: every era's server knows it."""
-
 _HANDSHAKE_SECONDS = 60.0
-"""The longest wait for a server's answers and its end: as long as patient clients wait."""
+"""The longest wait for a server's answers: as long as patient clients wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,48 +214,36 @@ def check_client(client: Client, around: Surroundings) -> Check | None:
 
 def check_handshake(options: Sequence[str]) -> Check:
     """Start a server of our own, shake hands, list its tools, and end it."""
-    begun, client = time.perf_counter(), {"name": "thumbindex doctor", "version": "1"}
+    began = time.perf_counter()
     try:
-        with subprocess.Popen(
-            [*_SERVE, *options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            encoding="utf-8",
-        ) as server:
-            late = threading.Timer(_HANDSHAKE_SECONDS, server.kill)
-            late.start()
-            try:
-                _ask(
-                    server,
-                    {
-                        "id": 1,
-                        "method": "initialize",
-                        "params": {
-                            "protocolVersion": _PROTOCOL,
-                            "capabilities": {},
-                            "clientInfo": client,
-                        },
-                    },
-                )
-                _ask(server, {"method": "notifications/initialized"})
-                tools = [
-                    each["name"]
-                    for each in _ask(server, {"id": 2, "method": "tools/list"})["tools"]
-                ]
-                seconds = time.perf_counter() - begun
-                server.communicate()  # ends its input and waits for its end
-            finally:
-                late.cancel()
-                server.kill()
-        if server.returncode:
-            raise ThumbindexError(
-                f"the server did not end with its input (exit code {server.returncode})"
-            )
-    except (ThumbindexError, OSError, ValueError) as error:
+        tools = asyncio.run(_tools_of_server(options))
+    except Exception as error:  # the SDK raises MCPError, OSError and others, often in groups
+        cause = error
+        while isinstance(cause, ExceptionGroup):
+            cause = cause.exceptions[0]
+        said = str(cause) or f"no answer within {_HANDSHAKE_SECONDS:g} s"
         command = " ".join(["thumbindex", "serve", *options])
-        return Check("handshake", "fail", str(error), f"Run `{command}` yourself: it says why.")
+        return Check("handshake", "fail", said, f"Run `{command}` yourself: it says why.")
+    seconds = time.perf_counter() - began
     return Check("handshake", "ok", f"{seconds:.1f} s; tools {', '.join(tools)}")
+
+
+async def _tools_of_server(options: Sequence[str]) -> list[str]:
+    # Imported here: no other command needs a client.
+    from mcp import Client, StdioServerParameters, stdio_client
+
+    # -P: the working directory may be a vault, whose files must never be imported.
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-P", "-m", "thumbindex", "serve", *options],
+        env=dict(os.environ),
+    )
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        async with (
+            asyncio.timeout(_HANDSHAKE_SECONDS),
+            Client(stdio_client(server, nowhere), mode="legacy") as client,
+        ):
+            return [tool.name for tool in (await client.list_tools()).tools]
 
 
 def check_database(url: str) -> Iterator[Check]:
@@ -279,29 +259,6 @@ def check_database(url: str) -> Iterator[Check]:
                 yield Check(f"engine {each.name}", "ok" if each.is_well else "fail", each.sentence)
     except StorageError as error:
         yield Check("engine", "fail", str(error))
-
-
-def _ask(server: subprocess.Popen[str], message: Mapping[str, Any]) -> Any:
-    """Send a message; where it is a request, return its result.
-
-    Raises ThumbindexError where the server ends or refuses.
-    """
-    assert server.stdin is not None
-    assert server.stdout is not None
-    with suppress(BrokenPipeError):  # its answer is missing then, too
-        server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-        server.stdin.flush()
-    if "id" not in message:
-        return None
-    for line in server.stdout:
-        answer = json.loads(line)
-        if answer.get("id") == message["id"]:
-            if "result" in answer:
-                return answer["result"]
-            raise ThumbindexError(f"{message['method']}: {answer['error']['message']}")
-    raise ThumbindexError(
-        f"{message['method']}: the server has ended, or took more than {_HANDSHAKE_SECONDS:g} s"
-    )
 
 
 _COLORS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.colors.RED}
