@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from thumbindex.corpus.walk import walk
 from thumbindex.errors import StorageError, ThumbindexError, UnknownFolderError, UsageError
 from thumbindex.index.asks import answer, ask
-from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.locks import Work, at_work, is_held, is_writing, work_in
 from thumbindex.index.writer import Withheld, read_withheld
 from thumbindex.library.folders import Folder
@@ -103,10 +102,7 @@ class News:
     """
 
     def __init__(self, readers: Sequence[Reader]) -> None:
-        self._folders = [
-            _PublishedNews(reader, reader.database) if reader.database else _FolderNews(reader)
-            for reader in readers
-        ]
+        self._folders = [_FolderNews(each) for each in readers]
 
     def look(self, folder: Sequence[str] = ()) -> Mapping[str, Changes]:
         """Return by folder what came, went and changed since the last look at it; folders without
@@ -115,12 +111,11 @@ class News:
         An index that is not there (forgotten, under repair) tells nothing until it is back.
         """
         found = {}
-        for each in (
-            self._folders if not folder else [each for each in self._folders if each.name in folder]
-        ):
+        for each in self._folders:
             # the next look tells of it: what one folder has come to hides nothing of the others
             with suppress(StorageError):
-                found[each.name] = each.look()
+                if not folder or each.name in folder:
+                    found[each.name] = each.look()
         return {
             name: changes
             for name, changes in found.items()
@@ -129,68 +124,29 @@ class News:
 
 
 class _FolderNews:
-    """One folder's documents as they were with the last look."""
+    """One folder's notes as they were with the last look."""
 
     def __init__(self, reader: Reader) -> None:
         self.name = reader.folder.name
-        self._reader = reader
-        self._catalog: StoreCatalog | None = None
-        self._documents: Mapping[str, tuple[int, str]] = {}  # row id and digest by path
+        self._reader, self._database = reader, reader.database
+        self._mark: object = None  # differs after each commit
+        self._digests: Mapping[str, str] = {}  # by path
         self._is_first = True
 
     def look(self) -> Changes:
         """Return what is new; with the first look nothing is."""
-        first, self._is_first = self._is_first, False
-        if not self._reader.indexed or (catalog := self._reader.on_disk().catalog) is self._catalog:
-            return Changes()
-        before, rows = (
-            self._documents,
-            dict(zip(catalog.paths, catalog.document_rows.tolist(), strict=True)),
-        )
-        kept = {}
-        # which uses no row id twice; one built anew counts from the beginning
-        if self._catalog is not None and self._catalog.store is catalog.store:
-            kept = {
-                path: before[path]
-                for path, row in rows.items()
-                if path in before and before[path][0] == row
-            }
-        read = catalog.store.manifest(rows.keys() - kept.keys())
-        after = kept | {path: (rows[path], state.digest) for path, state in read.items()}
-        self._documents, self._catalog = after, catalog
-        if first:
-            return Changes()
-        both = before.keys() & after.keys()
-        changed = tuple(sorted(path for path in both if before[path][1] != after[path][1]))
-        return Changes(
-            tuple(sorted(after.keys() - both)),
-            changed,
-            tuple(sorted(before.keys() - both)),
-            len(both) - len(changed),
-        )
-
-
-class _PublishedNews:
-    """The same of a folder in a database."""
-
-    def __init__(self, reader: Reader, database: PublishedFolders) -> None:
-        self.name = reader.folder.name
-        self._reader, self._database = reader, database
-        self._mark: str | None = None
-        self._digests: Mapping[str, str] = {}
-
-    def look(self) -> Changes:
-        """Return what is new; with the first look nothing is."""
-        with self._database.moment():
-            if not self._reader.indexed or self._database.mark(self.name) == self._mark:
+        is_first, self._is_first = self._is_first, False
+        with self._database.moment() if self._database else nullcontext():
+            if not self._reader.indexed:
                 return Changes()
-            store = self._reader.store
-            before, after = (
-                self._digests,
-                {path: state.digest for path, state in store.manifest().items()},
+            mark = (
+                self._database.mark(self.name) if self._database else self._reader.on_disk().catalog
             )
-            is_first, self._digests = self._mark is None, after
-            self._mark = self._database.mark(self.name)
+            if mark == self._mark:
+                return Changes()
+            before = self._digests
+            after = {path: state.digest for path, state in self._reader.store.manifest().items()}
+        self._mark, self._digests = mark, after
         if is_first:
             return Changes()
         both = before.keys() & after.keys()
