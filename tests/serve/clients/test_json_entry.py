@@ -130,7 +130,7 @@ def test_the_later_of_two_equal_keys_counts_as_it_does_for_clients() -> None:
         ('{"a": 1} {', "1:10"),
         ("/* no end", "1:1"),
         ('{"a": }', "1:7"),
-        ('{"mcpServers": []}', "1:16"),
+        ('{"mcpServers": []}', "1:1"),
         ('{"mcpServers": null}', "1:1"),
         ("[]", "1:1"),
         ('{"a": ' + "[" * 100_000, "1:1"),

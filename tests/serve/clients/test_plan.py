@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from thumbindex.errors import UsageError
-from thumbindex.serve.clients.edit import backups
+from thumbindex.serve.clients.edit import backup_of
 from thumbindex.serve.clients.install import (
     entry_of,
     entry_spot,
@@ -178,7 +178,7 @@ def test_a_file_comes_back_to_the_byte_and_its_backup_goes(content: bytes, tmp_p
     path.parent.mkdir()
     path.write_bytes(content)
     install(BY_NAME["cursor"], around)
-    assert [each.read_bytes() for each in backups(path)] == [content]
+    assert backup_of(path).read_bytes() == content
     assert path.read_bytes()[:3] == content[:3] or content[:3] != b"\xef\xbb\xbf"
     uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
     assert files(tmp_path) == {".cursor/mcp.json": content}
@@ -222,15 +222,26 @@ def test_uninstall_keeps_entries_of_others(tmp_path: Path) -> None:
     }
 
 
-def test_an_older_backup_is_never_overwritten(tmp_path: Path) -> None:
+def test_the_backup_holds_the_file_before_our_entry_came_last(tmp_path: Path) -> None:
     path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()
     for content in ('{"a": 1}', '{"b": 2}'):
         path.write_text(content, encoding="utf-8")
         install(BY_NAME["cursor"], around)
-    assert [each.read_text(encoding="utf-8") for each in backups(path)] == ['{"b": 2}', '{"a": 1}']
+        entry = entry_of(BY_NAME["cursor"], around, ["/other", "serve"])
+        install_at(entry_spot(BY_NAME["cursor"], around), entry).write()
+    assert files(tmp_path).keys() == {".cursor/mcp.json", ".cursor/mcp.json.thumbindex-backup"}
     uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
-    assert path.read_text(encoding="utf-8") == '{"b": 2}'
+    assert files(tmp_path) == {".cursor/mcp.json": b'{"b": 2}'}
+
+
+def test_a_new_file_goes_even_if_an_old_backup_is_there(tmp_path: Path) -> None:
+    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
+    path.parent.mkdir()
+    backup_of(path).write_text('{"a": 1}', encoding="utf-8")
+    install(BY_NAME["cursor"], around)
+    uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
+    assert files(tmp_path) == {".cursor/mcp.json.thumbindex-backup": b'{"a": 1}'}
 
 
 def test_an_entry_that_somebody_wrote_by_hand_is_kept_in_a_backup(tmp_path: Path) -> None:
@@ -239,7 +250,7 @@ def test_an_entry_that_somebody_wrote_by_hand_is_kept_in_a_backup(tmp_path: Path
     by_hand = '{"mcpServers": {"thumbindex": {"command": "/mine", "disabled": true}}}'
     path.write_text(by_hand, encoding="utf-8")
     install(BY_NAME["cursor"], around)
-    assert [each.read_text(encoding="utf-8") for each in backups(path)] == [by_hand]
+    assert backup_of(path).read_text(encoding="utf-8") == by_hand
     uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
     assert json.loads(path.read_text(encoding="utf-8")) == {"mcpServers": {}}
 
@@ -256,7 +267,8 @@ def test_an_entry_that_somebody_wrote_by_hand_is_kept_in_a_backup(tmp_path: Path
         (
             "cursor",
             b'{"mcpServers": "none"}',
-            "mcp.json:1:16: `mcpServers` is expected to be an object in braces",
+            "mcp.json:1:1: `mcpServers.thumbindex` cannot be edited as it is written here: write "
+            '{"thumbindex": {"command": "/opt/thumbindex"',
         ),
         ("codex", b"a = 1\nb = = 2\n", "config.toml:2:5: invalid value"),
         (
@@ -291,7 +303,8 @@ def test_permissions_stay_for_the_file_and_its_backup(tmp_path: Path) -> None:
     path.write_text("{}", encoding="utf-8")
     path.chmod(0o600)
     install(BY_NAME["cursor"], around)
-    assert [stat.S_IMODE(each.stat().st_mode) for each in (path, *backups(path))] == [0o600, 0o600]
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (path, backup_of(path))]
+    assert modes == [0o600, 0o600]
 
 
 def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Everything else stays. The result is read again: an edit that changes anything e
 from __future__ import annotations
 
 import codecs
+import io
 import json
 import re
 import shutil
@@ -22,7 +23,7 @@ from thumbindex.errors import UsageError
 from thumbindex.serve.owner_file import write_owner_file
 
 BACKUP = ".thumbindex-backup"
-"""Suffix of a backup's name; further backups add a number."""
+"""Suffix of a backup's name."""
 
 Keys = tuple[str | int, ...]
 """A path to a value: names, and numbers of items in arrays."""
@@ -75,13 +76,11 @@ def read_text(path: Path) -> str | None:
         ) from error
 
 
-def write_text(
-    path: Path, text: str | None, before: str | None, *, keep: bool = False
-) -> Path | None:
+def write_text(path: Path, text: str | None, before: str | None, *, keep: bool = False) -> None:
     """Replace a file's text, or delete the file if the text is None.
 
-    Symlinks, permissions and a byte order mark stay. With `keep`, copy the old file first and
-    return the copy. Raises UsageError if the file no longer holds `before` or cannot be written.
+    Symlinks, permissions and a byte order mark stay. With `keep`, copy the old file to its backup
+    first. Raises UsageError if the file no longer holds `before` or cannot be written.
     """
     if read_text(path) != before:
         raise UsageError(
@@ -90,24 +89,23 @@ def write_text(
         )
     try:
         target = path.resolve()
-        mode = target.stat().st_mode if before is not None else 0
+        mode = None if before is None else stat.S_IMODE(target.stat().st_mode)
         # a rename would replace a read-only file, too
-        if before is not None and not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+        if mode is not None and not mode & 0o222:
             raise UsageError(
                 f"{path}: is read-only, and nothing was changed: make it writable (chmod u+w) "
                 "and run this again."
             )
-        backup = _back_up(path) if keep and before is not None else None
+        if keep:
+            shutil.copy2(path, backup_of(path))
         if text is None:
-            target.unlink(missing_ok=True)
-            return backup
+            target.unlink()
+            return
         target.parent.mkdir(parents=True, exist_ok=True)
-        has_mark = before is not None and target.read_bytes().startswith(codecs.BOM_UTF8)
-        mark = codecs.BOM_UTF8 if has_mark else b""
-        write_owner_file(target, mark + text.encode(), durable=True)
-        if before is not None:
-            target.chmod(stat.S_IMODE(mode))
-        return backup
+        has_mark = mode is not None and target.read_bytes().startswith(codecs.BOM_UTF8)
+        write_owner_file(target, text.encode("utf-8-sig" if has_mark else "utf-8"), durable=True)
+        if mode is not None:
+            target.chmod(mode)
     except (OSError, RuntimeError) as error:  # a circle of symlinks is a RuntimeError
         what = getattr(error, "strerror", None) or error
         raise UsageError(
@@ -116,30 +114,12 @@ def write_text(
         ) from error
 
 
-def backups(path: Path) -> list[Path]:
-    """Return the backups of a file, the newest first."""
-    found = list[Path]()
-    while (backup := _numbered(path, len(found) + 1)).exists():
-        found.insert(0, backup)
-    return found
-
-
-def _back_up(path: Path) -> Path:
-    new = _numbered(path, len(backups(path)) + 1)
-    shutil.copy2(path, new)
-    return new
-
-
-def _numbered(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.name}{BACKUP}" + (f"-{number}" if number > 1 else ""))
+def backup_of(path: Path) -> Path:
+    """Return the place of a file's backup, which holds the file before our entry came."""
+    return path.with_name(f"{path.name}{BACKUP}")
 
 
 # ------------------------------------------------------------------ all formats
-
-
-def split_lines(text: str) -> list[str]:
-    """Return a text's lines with their ends; only a line feed ends a line."""
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _newline(text: str) -> str:
@@ -176,19 +156,19 @@ def _checked(
         documents = [read(text, ()) or {} for text in (old, new)]
         if _at(documents[1], keys) == entry:
             for document in documents:
-                if _at(document, keys) is not None:
-                    del _at(document, keys[:-1])[keys[-1]]
-            if _without_empty(documents[0]) == _without_empty(documents[1]):
+                _remove(document, keys)
+            if documents[0] == documents[1]:
                 return new
     name = ".".join(map(str, keys))
     raise Malformed(f"1:1: `{name}` cannot be edited as it is written here: {todo}")
 
 
-def _without_empty(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    smaller = {key: _without_empty(each) for key, each in value.items()}
-    return {key: each for key, each in smaller.items() if each not in ({}, [])}
+def _remove(document: Any, keys: Keys) -> None:
+    """Remove an entry from a parsed document, and what around it is empty then."""
+    for depth in range(len(keys), 0, -1):
+        value = _at(document, keys[:depth])
+        if value in ({}, []) or (depth == len(keys) and value is not None):
+            del _at(document, keys[: depth - 1])[keys[depth - 1]]
 
 
 # ------------------------------------------------- Markdown: a block between two comments
@@ -257,16 +237,15 @@ def put_object(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     value = {**now, **entry} if isinstance(now, dict) else entry
     if value == now:
         return text
-    plain, newline = _plain(text), _newline(text)
+    if not _plain(text).strip():
+        text = f"{_with_line_end(text)}{{}}{_newline(text)}"
     indented = re.search(r"\n([ \t]+)[\"/]", text)
     unit = indented[1] if indented else "  "
-    if not plain.strip():
-        new = _with_line_end(text) + _written(_nested(keys, value), unit, newline) + newline
-    elif now is None:
-        new = _with_member(text, plain, keys, value, unit)
+    if now is None:
+        new = _with_member(text, keys, value, unit)
     else:
-        at, end = _span(plain, keys)
-        new = text[:at] + _written(value, unit, newline + _indent(text, at)) + text[end:]
+        _, at, end = _span(_plain(text), keys)
+        new = text[:at] + _written(value, unit, _newline_at(text, at)) + text[end:]
     todo = f"write {json.dumps({keys[-1]: value}, ensure_ascii=False)} there by hand"
     return _checked(read_object, text, new, keys, value, todo)
 
@@ -275,8 +254,8 @@ def take_object(text: str, keys: Keys) -> str:
     """Return the text without the entry at a path of keys, and one comma. Raises Malformed."""
     if read_object(text, keys) is None:
         return text
-    plain, bare = _plain(text), _COMMENT.sub(_as_blanks, text)
-    start, _, end = _members(plain, _span(plain, keys[:-1])[0])[str(keys[-1])]
+    start, _, end = _span(_plain(text), keys)
+    bare = _COMMENT.sub(_as_blanks, text)
     before, after = len(bare[:start].rstrip()), bare[end:].lstrip()
     begin = len(text[:start].rstrip(" \t"))
     if re.match(r"[ \t]*+,?[ \t]*+\r?\n", text[end:]):  # nothing else is on these lines
@@ -289,54 +268,47 @@ def take_object(text: str, keys: Keys) -> str:
     return _checked(read_object, text, kept + text[end:], keys, None, "take it out by hand")
 
 
-def _with_member(text: str, plain: str, keys: Keys, value: Any, unit: str) -> str:
+def _with_member(text: str, keys: Keys, value: Any, unit: str) -> str:
     """Put a member first in the innermost object that is there, on a line of its own."""
-    newline, document = _newline(text), read_object(text, ())
+    document = read_object(text, ())
     depth = max(n for n in range(len(keys)) if _at(document, keys[:n]) is not None)
-    at, _ = _span(plain, keys[:depth])
-    if plain[at] != "{":
-        name = ".".join(map(str, keys[:depth])) or "the document"
-        place = json.JSONDecodeError("", text, at)
-        raise Malformed(
-            f"{place.lineno}:{place.colno}: `{name}` is expected to be an object in braces"
-        )
-    base, comma = newline + _indent(text, at), "," if _at(document, keys[:depth]) else ""
-    member = _written(_nested(keys[depth:], value), unit, base)
-    member = member.removeprefix("{").removesuffix(base + "}") + comma
-    if rest_of_line := _COMMENTS_OF_LINE.match(text, at + 1):  # they stay where they are
+    _, at, _ = _span(_plain(text), keys[:depth])
+    base, comma = _newline_at(text, at), "," if _at(document, keys[:depth]) else ""
+    for key in reversed(keys[depth:]):
+        value = {key: value}
+    member = _written(value, unit, base).removeprefix("{").removesuffix(base + "}") + comma
+    at += 1
+    if rest_of_line := _COMMENTS_OF_LINE.match(text, at):  # they stay where they are
         at = rest_of_line.end()
         return text[:at] + member + text[at:]
-    return text[: at + 1] + member + base + (unit if comma else "") + text[at + 1 :].lstrip(" \t")
+    return text[:at] + member + base + (unit if comma else "") + text[at:].lstrip(" \t")
 
 
-def _span(plain: str, keys: Keys) -> tuple[int, int]:
-    """Return begin and end of the value at a path of keys."""
-    at, end = len(plain) - len(plain.lstrip()), len(plain)
-    for key in keys:
-        _, at, end = _members(plain, at)[str(key)]
-    return at, end
+def _span(plain: str, keys: Keys) -> tuple[int, int, int]:
+    """Return where the member at a path of keys begins, and its value's begin and end.
 
-
-def _members(plain: str, at: int) -> dict[str, tuple[int, int, int]]:
-    """Return for each key of an object its offset, and begin and end of its value.
-
-    The last one counts of a key that is there twice, as for every reader.
+    Of equal keys the last one counts, as for every reader.
     """
-    members, decoder = dict[str, tuple[int, int, int]](), json.JSONDecoder()
-    to_next = re.compile(r"[\s,:]*+")
-    at = _after(to_next, plain, at + 1)
-    while plain[at] != "}":
-        key, end = decoder.raw_decode(plain, at)
-        begin = _after(to_next, plain, end)
-        _, end = decoder.raw_decode(plain, begin)
-        members[key] = at, begin, end
-        at = _after(to_next, plain, end)
-    return members
+    start = begin = _skip(plain, 0)
+    end, decoder = len(plain), json.JSONDecoder()
+    for key in keys:
+        members = dict[str | int, tuple[int, int, int]]()
+        at = _skip(plain, begin + 1)
+        while plain[at] != "}":
+            name, end = decoder.raw_decode(plain, at)
+            begin = _skip(plain, end)
+            _, end = decoder.raw_decode(plain, begin)
+            members[name] = at, begin, end
+            at = _skip(plain, end)
+        start, begin, end = members[key]
+    return start, begin, end
 
 
-def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return found.end() if found else at
+def _skip(plain: str, at: int) -> int:
+    """Return the place of the next key, value or brace."""
+    while plain[at] in " \t\r\n,:":
+        at += 1
+    return at
 
 
 def _plain(text: str) -> str:
@@ -348,19 +320,14 @@ def _as_blanks(found: re.Match[str]) -> str:
     return found[1] or re.sub(r"[^\r\n]", " ", found[0])
 
 
-def _nested(keys: Keys, value: Any) -> Any:
-    for key in reversed(keys):
-        value = {key: value}
-    return value
-
-
 def _written(value: Any, unit: str, newline: str) -> str:
     return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", newline)
 
 
-def _indent(text: str, at: int) -> str:
+def _newline_at(text: str, at: int) -> str:
+    """Return a line's end with the indentation of the line at a place."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
-    return line[: len(line) - len(line.lstrip(" \t"))]
+    return _newline(text) + line[: len(line) - len(line.lstrip(" \t"))]
 
 
 JSON = Editor(read_object, put_object, take_object)
@@ -422,7 +389,7 @@ def take_table(text: str, keys: Keys) -> str:
 def _sections(text: str) -> list[tuple[Keys, str]]:
     """Cut a text before each header, with the path of the table that it opens."""
     sections, items = list[tuple[Keys, str]]([((), "")]), Counter[Keys]()
-    for line in split_lines(text):
+    for line in io.StringIO(text, newline="\n"):
         table = _opened(line)
         if table and line.lstrip().startswith("[["):
             items[table] += 1
@@ -450,8 +417,8 @@ def _with_lines(section: str, lines: Mapping[str, str]) -> str:
     """Put lines below the header of a table, in the place of those with the same keys."""
     for key in lines:
         section = re.sub(_line_of(key), "", section, count=1)
-    header, *rest = split_lines(section)
-    return _with_line_end(header) + "".join([*lines.values(), *rest])
+    header, _, rest = _with_line_end(section).partition("\n")
+    return f"{header}\n{''.join(lines.values())}{rest}"
 
 
 def _line_of(key: object) -> str:

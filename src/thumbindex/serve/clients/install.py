@@ -26,11 +26,10 @@ from thumbindex.serve.clients.edit import (
     Editor,
     Keys,
     Malformed,
-    backups,
+    backup_of,
     naming,
     read_object,
     read_text,
-    split_lines,
     write_text,
 )
 from thumbindex.serve.clients.table import CLIENTS, ENTRY, Client, Surroundings
@@ -65,27 +64,24 @@ class Change:
 
     def difference(self) -> str:
         """Return what changes as a unified diff, empty if nothing does."""
-        names, texts = list[str](), list[list[str]]()
-        for text in (self.before, self.after):
-            names.append("/dev/null" if text is None else str(self.path))
-            lines = split_lines(text or "")
-            if lines and not lines[-1].endswith("\n"):
-                lines[-1] += "\n\\ No newline at end of file\n"
-            texts.append(lines)
+        texts = (self.before, self.after)
+        names = ["/dev/null" if text is None else str(self.path) for text in texts]
+        before, after = ((text or "").splitlines() for text in texts)
         # one line around it: more might show a secret of another entry
-        return "".join(unified_diff(texts[0], texts[1], names[0], names[1], n=1))
+        lines = unified_diff(before, after, *names, n=1, lineterm="")
+        return "".join(f"{line}\n" for line in lines)
 
     def write(self) -> Path | None:
-        """Make the change; return the copy of the old file, if there is a new one.
+        """Make the change; return the backup of the old file, if there is a new one.
 
         Raises UsageError.
         """
         if self.is_none:
             return None
-        kept = write_text(self.path, self.after, self.before, keep=self.keep)
+        write_text(self.path, self.after, self.before, keep=self.keep)
         if self.restored:
             self.restored.unlink(missing_ok=True)
-        return kept
+        return backup_of(self.path) if self.keep else None
 
 
 def entry_spot(client: Client, around: Surroundings) -> Spot:
@@ -117,8 +113,8 @@ def install_at(spot: Spot, entry: Any) -> Change:
         after = editor.put(before or "", keys, entry)
         # a file that this command made needs no backup
         is_ours = present is not None and editor.put("", keys, present) == before
-    keep = present is None or not (is_ours or backups(spot.path))
-    return Change(spot.path, before, after, keep)
+    is_first = present is None or not (is_ours or backup_of(spot.path).exists())
+    return Change(spot.path, before, after, keep=before is not None and is_first)
 
 
 def uninstall_at(spot: Spot) -> Change:
@@ -130,14 +126,13 @@ def uninstall_at(spot: Spot) -> Change:
     if before is None or entry is None:
         return Change(spot.path, before, before)
     editor, keys = spot.editor, spot.keys
-    for backup in backups(spot.path):
-        original = read_text(backup) or ""
+    backup = backup_of(spot.path)
+    for original in (read_text(backup), None):  # None: there was no file
         with suppress(Malformed):
-            is_first = editor.read(original, keys) is None
-            if is_first and editor.put(original, keys, entry) == before:
-                return Change(spot.path, before, original, restored=backup)
-    if editor.put("", keys, entry) == before:
-        return Change(spot.path, before, None)
+            is_first = editor.read(original or "", keys) is None
+            if is_first and editor.put(original or "", keys, entry) == before:
+                restored = None if original is None else backup
+                return Change(spot.path, before, original, restored=restored)
     with naming(spot.path):
         return Change(spot.path, before, editor.take(before, keys))
 
