@@ -64,11 +64,14 @@ class Change:
 
     def difference(self) -> str:
         """Return what changes as a unified diff, empty if nothing does."""
-        texts = (self.before, self.after)
-        names = ["/dev/null" if text is None else str(self.path) for text in texts]
-        before, after = ((text or "").splitlines() for text in texts)
-        # one line around it: more might show a secret of another entry
-        lines = unified_diff(before, after, *names, n=1, lineterm="")
+        lines = unified_diff(
+            (self.before or "").splitlines(),
+            (self.after or "").splitlines(),
+            "/dev/null" if self.before is None else str(self.path),
+            "/dev/null" if self.after is None else str(self.path),
+            n=1,  # more lines around it might show a secret of another entry
+            lineterm="",
+        )
         return "".join(f"{line}\n" for line in lines)
 
     def write(self) -> Path | None:
