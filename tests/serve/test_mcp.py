@@ -255,6 +255,20 @@ async def test_a_cut_reading_goes_on_at_the_next_line(crowded: Server) -> None:
     assert len(part["text"].split("\n")) == part["end_line"]
 
 
+async def test_several_documents_are_read_in_order_until_the_budget_ends(
+    crowded: Server, library: Library
+) -> None:
+    parts = ["long.md:1-3", "nowhere.md", "long.md", "long.md#Heading number 7"]
+    text, read = await call(crowded, "read", path=parts)
+    first, second = read["notes"]
+    assert (first["start_line"], first["end_line"], "rest" in first) == (1, 3, False)
+    assert second["rest"] == {"start_line": second["end_line"] + 1, "end_line": 1606}
+    assert list(read["errors"]) == ["nowhere.md"]
+    assert read["left_out"] == ["long.md:27-30"]
+    assert "(left out: long.md:27-30; read them apart)" in text
+    assert library.count_tokens(text) <= 1100
+
+
 async def test_half_a_character_in_a_call_is_replaced(server: Server) -> None:
     assert "green" in (await call(server, "query", query="press the green \udcff button"))[0]
     assert "No document 'n\ufffd'" in await refused(server, "read", path="n\udcff")

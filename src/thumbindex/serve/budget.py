@@ -23,8 +23,8 @@ from thumbindex.serve.best_lines import (
 )
 from thumbindex.text import text_digest
 
-_LEAST_TEXT = 40
-"""Tokens of a passage's text: with less room than that comes its citation alone."""
+LEAST_TEXT = 40
+"""Tokens: with less room than that for its text, a passage or a note is only named."""
 
 _TOKEN_CHARACTERS = 6
 """Characters that a token stands for at most (`encode.embed`)."""
@@ -120,7 +120,7 @@ def _without_text(passage: Passage, held: Collection[str], of: Size) -> Sequence
     matched = matched_lines(passage)
     own = passage_id(passage, (matched[0], matched[-1]), broken=True)
     cut = Shown(bare, own, section, max(1, _about(passage.text, of)))
-    text = min(_LEAST_TEXT, _match_cost(passage, of))
+    text = min(LEAST_TEXT, _match_cost(passage, of))
     return [(cut, text), (replace(cut, form="citation"), 0)]
 
 

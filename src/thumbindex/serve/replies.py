@@ -34,6 +34,7 @@ from thumbindex.serve.as_json import (
 )
 from thumbindex.serve.background import Background, never, tell_nobody
 from thumbindex.serve.budget import (
+    LEAST_TEXT,
     Shown,
     Size,
     cut_line,
@@ -527,17 +528,12 @@ _VERIFIED_AROUND = 60
 _ERROR_SHOWN = 200
 """Characters of a path that could not be read; of the error, twice as many."""
 
-_LEAST_SHARE = 100
-"""Tokens of a note that is read with others: of more notes than that is there for, the rest is
-named.
-"""
-
 _PROBLEMS_LISTED = 5
 """Of what is wrong with a folder's files: `thumbindex status --json` has all of it."""
 
 
 def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """Read a document or a part of it; of several paths each, within one budget."""
+    """Read a document, a part of it, or several, within one budget."""
     paths, folder, heading, lines = (
         arguments["path"],
         *(arguments.get(name) for name in ("folder", "heading", "lines")),
@@ -559,36 +555,36 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
 
 
 def _reply_several(library: Library, paths: Sequence[str], folder: str | None) -> Reply:
-    """Read several, each within its share of the budget; what one leaves goes to those after it."""
-    tokens, size = library.config.serve.read_tokens, library.count_tokens
+    """Read several in the order given until the budget ends, and name the rest."""
+    size, several = library.count_tokens, len(library.folders) > 1
     found, errors = library.read_each(paths, folder=folder)
     if not found:
         raise next(iter(errors.values()))
-    most = max(1, tokens // _LEAST_SHARE)
-    taken, left_out = found[:most], found[most:]
-    several = len(library.folders) > 1
     failed = {
         path[:_ERROR_SHOWN]: one_line(f"{path[:_ERROR_SHOWN]}: {error}")[: 2 * _ERROR_SHOWN]
         for path, error in errors.items()
     }
-    room, shown = tokens - size(dump(failed)), list[Excerpt]()
-    for number, each in enumerate(taken):
-        share = room // (len(taken) - number)
-        around = size(_excerpt_text(each, replace(each, text=""), several))
-        cut = _cut_excerpt(each, max(1, share - around), size)
-        room -= around + size(cut.text)
-        shown.append(cut)
-    texts = [_excerpt_text(each, cut, several) for each, cut in zip(taken, shown, strict=True)]
-    texts += list(failed.values())
-    rest = [f"{each.path}:{each.start_line}-{each.end_line}" for each in left_out]
-    texts += [one_line(f"(no room for {', '.join(rest)}: read them apart)")] if rest else []
-    structured: dict[str, Any] = {
-        "notes": [_excerpt_cut(each, cut) for each, cut in zip(taken, shown, strict=True)]
-    }
-    structured |= {"errors": failed} if failed else {}
-    structured |= {"left_out": rest} if rest else {}
-    links = dict.fromkeys((each.folder, each.path) for each in taken)
-    return Reply("\n\n".join(texts), structured, tuple(_resource_link(*place) for place in links))
+    room = library.config.serve.read_tokens - size(dump(failed))
+    texts, notes = list[str](), list[dict[str, Any]]()
+    for excerpt in found:
+        room -= size(_excerpt_text(excerpt, replace(excerpt, text=""), several))
+        if room < LEAST_TEXT:
+            break
+        shown = _cut_excerpt(excerpt, room, size)
+        room -= size(shown.text)
+        texts.append(_excerpt_text(excerpt, shown, several))
+        notes.append(_excerpt_cut(excerpt, shown))
+        if shown != excerpt:
+            break
+    structured: dict[str, Any] = {"notes": notes}
+    texts += failed.values()
+    if failed:
+        structured["errors"] = failed
+    if rest := [f"{each.path}:{each.start_line}-{each.end_line}" for each in found[len(notes) :]]:
+        structured["left_out"] = rest
+        texts.append(one_line(f"(left out: {', '.join(rest)}; read them apart)"))
+    links = dict.fromkeys((each.folder, each.path) for each in found[: len(notes)])
+    return Reply("\n\n".join(texts), structured, tuple(_resource_link(*each) for each in links))
 
 
 def _cut_excerpt(excerpt: Excerpt, room: int, size: Size) -> Excerpt:
