@@ -458,23 +458,6 @@ def count_reply(reply: Reply, size: Size) -> int:
     )
 
 
-_WHY_PARTS = (
-    "folder",
-    "path",
-    "heading",
-    "fate",
-    "stage",
-    "reason",
-    "rank",
-    "answerable",
-    "confidence",
-    "notes",
-    "retrievers",
-    "stages",
-)
-"""What is said first of why a note is no answer; the rest follows as far as there is room."""
-
-
 def _reply_why(library: Library, asked: Query, arguments: Mapping[str, Any]) -> Reply:
     """Tell why a note is, or is not, among the answers to a question."""
     found = library.why(arguments["why"], asked)
@@ -489,9 +472,8 @@ def _reply_why(library: Library, asked: Query, arguments: Mapping[str, Any]) -> 
     if left_out := len(lines) - len(shown):
         shown.append(f"(lines left out: {left_out}; raise `max_tokens` to see them)")
     parts = as_json(found)
-    ordered = {name: parts[name] for name in _WHY_PARTS} | parts
-    why = parts_within(ordered, room, size)
-    if gone := [name for name in ordered if name not in why]:
+    why = parts_within(parts, room, size)
+    if gone := [name for name in parts if name not in why]:
         why["left_out"] = gone
     return Reply(
         "\n".join(shown),
