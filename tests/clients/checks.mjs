@@ -57,7 +57,7 @@ export async function tryAll(client, version, era) {
     const { messages } = await client.getPrompt({ name: prompts[0].name, arguments: { question: "Who wins?" } });
     must(messages[0].content.text.includes("Who wins?"), "the question");
   });
-  // The server is told to leave an edit alone for a minute: a question that waits for one reports its progress until it is cancelled.
+  // Another process holds the index: a question that waits for an edit reports progress until it is cancelled.
   await check("progress and cancellation", async () => {
     const aborting = new AbortController();
     const told = [];

@@ -18,6 +18,9 @@ from mcp import Client, StdioServerParameters
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from mcp_types.version import LATEST_MODERN_VERSION as LATEST
 
+from thumbindex.index.locks import at_work, locked
+from thumbindex.library import Library
+
 HERE = Path(__file__).parent
 MODULES = HERE / "node_modules"
 
@@ -44,9 +47,6 @@ NOTES = {
     "plugins/graph view.md": "# Graph view\n\nShows how notes link to each other.\n",
 }
 
-LEAVES_EDITS_ALONE = ("quiet_ms=60000", "reconcile_seconds=3600")
-"""So that a question that waits for an edit is still waiting when it is cancelled."""
-
 OF_THE_SUITES_OWN = (
     # its demonstration tools
     "tools-call-image tools-call-audio tools-call-embedded-resource tools-call-mixed-content "
@@ -69,21 +69,27 @@ APPLICABLE = (
 
 
 @pytest.fixture(scope="module")
-def options(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Write a few notes; return how to serve them, by words alone."""
+def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """Index a few notes by words alone; return how to serve them while a run of another process,
+    which is at its first file, keeps each edit waiting.
+    """
     place = tmp_path_factory.mktemp("clients")
     for path, text in NOTES.items():
         (place / "vault" / path).parent.mkdir(parents=True, exist_ok=True)
         (place / "vault" / path).write_text(text, encoding="utf-8")
-    options = [
-        "-m",
-        "thumbindex",
-        "serve",
-        f"--folder={place / 'vault'}",
-        f"--index={place / 'index'}",
-        f"--set=encode.embed.model={place / 'absent'}",
-    ]
-    return [*options, *(f"--set=serve.watch.{each}" for each in LEAVES_EDITS_ALONE)]
+    with Library.open([place / "vault"], index=place / "index") as library:
+        library.index(words_only=True)
+        (folder,) = library.opened
+    with locked(folder.places.lock), at_work(folder.places.folder) as at:
+        at("words", 0, 1)
+        yield [
+            "-m",
+            "thumbindex",
+            "serve",
+            f"--folder={place / 'vault'}",
+            f"--index={place / 'index'}",
+            f"--set=encode.embed.model={place / 'absent'}",
+        ]
 
 
 @pytest.fixture(scope="module")
