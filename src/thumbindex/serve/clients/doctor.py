@@ -22,7 +22,7 @@ import typer
 
 from thumbindex.errors import ConfigError, ModelError, StorageError, ThumbindexError, UsageError
 from thumbindex.model import FolderStatus
-from thumbindex.process import offline
+from thumbindex.process import environment, offline
 from thumbindex.serve.clients.install import (
     command_of,
     entry_spot,
@@ -236,7 +236,7 @@ async def _tools_of_server(options: Sequence[str]) -> list[str]:
     server = StdioServerParameters(
         command=sys.executable,
         args=["-P", "-m", "thumbindex", "serve", *options],
-        env=dict(os.environ),
+        env=dict(environment()),
     )
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         async with (
