@@ -20,14 +20,13 @@ from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library import Library
 from thumbindex.library.indexing import (
-    LARGE_BYTES,
     Listing,
     Run,
     gone_for_good,
     index_words,
     keep_unlisted,
 )
-from thumbindex.model import Changes, LinkCounts, Problem, Progress
+from thumbindex.model import Changes, LinkCounts, Problem
 
 
 def opened(
@@ -227,10 +226,6 @@ def test_the_reranker_scores_ten_candidates_and_not_all(tmp_path):
     assert asked == [10]
 
 
-def write_large(path: Path, text: str) -> None:
-    write(path, f"# Large\n\n{text}\n{' ' * LARGE_BYTES}\n")
-
-
 def test_a_note_that_goes_while_others_are_read_is_no_problem(tmp_path):
     write(tmp_path / "vault/a.md", "apples " * 20_000)
     write(tmp_path / "vault/b.md", "pears")
@@ -241,20 +236,6 @@ def test_a_note_that_goes_while_others_are_read_is_no_problem(tmp_path):
             progress=lambda progress: (tmp_path / "vault/b.md").unlink(missing_ok=True),
         )
         assert (report.skipped, [entry.path for entry in library.outline()]) == ((), ["a.md"])
-
-
-def test_what_a_small_run_reports_while_a_large_one_goes_on_stays_reported(tmp_path):
-    for name in ("one", "two"):
-        write_large(tmp_path / f"vault/{name}.md", name)
-    with opened(tmp_path) as library:
-
-        def come_between(progress: Progress) -> None:
-            if not (tmp_path / "vault/gone.md").is_symlink():
-                (tmp_path / "vault/gone.md").symlink_to(tmp_path / "nowhere.md")
-                library.index(words_only=True, sizes="small")
-
-        library.index(words_only=True, sizes="large", progress=come_between)
-        assert [problem.path for problem in library.status()[0].skipped] == ["gone.md"]
 
 
 def test_a_note_that_becomes_a_symlink_to_another_one_is_not_found_any_more(tmp_path):

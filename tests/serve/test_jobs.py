@@ -49,16 +49,13 @@ class Work:
         self.failures: dict[tuple[str, str], Exception] = {}
         self.duplicate_steps = 0
 
-    def index(self, *, folder: list[str], sizes: str, interrupted: Any, **_: object) -> IndexReport:
-        job = "large" if sizes == "large" else "words"
-        changed = self.left[job, folder[0]] > 0
-        left = self._do(job, folder[0], interrupted)
-        if job == "words":
-            left = left or self.left["large", folder[0]]
+    def index(self, *, folder: list[str], interrupted: Any, **_: object) -> IndexReport:
+        changed = any(self.left[job, folder[0]] for job in ("words", "large"))
+        left = self._do(("words", "large"), folder[0], interrupted)
         return IndexReport(int(changed), 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0, 0.0, 0, left)
 
     def embed(self, folder: list[str], *, interrupted: Any, **_: object) -> tuple[str, ...]:
-        self._do("vectors", folder[0], interrupted)
+        self._do(("vectors",), folder[0], interrupted)
         return ()
 
     def find_duplicates(self, folder: list[str]) -> Generator[None]:
@@ -74,19 +71,21 @@ class Work:
         self.done.append(("repair", folder[0]))
         return ()
 
-    def _do(self, job: str, name: str, interrupted: Callable[[], bool]) -> int:
-        if failure := self.failures.get((job, name)):
+    def _do(self, jobs: tuple[str, ...], name: str, interrupted: Callable[[], bool]) -> int:
+        if failure := self.failures.get((jobs[0], name)):
             raise failure
-        seen = self.left[job, name]  # what is saved from now on is for the next run
-        while seen:
-            seen, self.left[job, name] = seen - 1, self.left[job, name] - 1
+        # what is saved from now on is for the next run
+        batches = [(job, name) for job in jobs for _ in range(self.left[job, name])]
+        while batches:
+            batch = batches.pop(0)
+            self.left[batch] -= 1
             self.now += BATCH_SECONDS
-            self.done.append((job, name))
+            self.done.append(batch)
             if self.after:
                 self.after.popleft()()
-            if seen and interrupted():
+            if batches and interrupted():
                 break
-        return seen
+        return len(batches)
 
 
 class Loop:
@@ -130,29 +129,32 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
 
 def test_words_of_an_edit_come_after_one_batch_of_anything_less_urgent(loop: Loop) -> None:
     loop.save("one")
-    loop.save("one", "large", 9)
     loop.work.left["vectors", "one"] = 9
-    batches = ["words", *["large"] * 9, *["vectors"] * 9]
-    for batch in (3, 13):  # while large files are read, while vectors are made
-        loop.work.after.extend([lambda: None] * (batch - len(loop.work.after) - 1))
-        loop.work.after.append(lambda: loop.save("two"))
+    loop.work.after.extend([lambda: None] * 3)
+    loop.work.after.append(lambda: loop.save("two"))
     done = loop.run()
-    assert done.index(("words", "two")) == 3
-    assert [each for each in done if each[0] == "words"] == [
-        ("words", "one"),
-        ("words", "two"),
-        ("words", "two"),
-    ]
-    assert [job for job, name in done if name == "one" and job in set(batches)] == batches
+    assert done.index(("words", "two")) == 4
+    assert done.count(("vectors", "one")) == 9
 
 
-def test_words_come_before_large_files_before_vectors_before_duplicates(loop: Loop) -> None:
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_an_edit_comes_between_large_files_within_a_turn(loop: Loop, name: str) -> None:
+    loop.save("one", "large", 20)
+    loop.work.after.append(lambda: loop.save(name))
+    done = loop.run()
+    waited = BATCH_SECONDS * (done.index(("words", name)) - 1)
+    assert waited <= SLICE_SECONDS + BATCH_SECONDS
+    assert done.count(("large", "one")) == 20
+
+
+def test_words_come_before_vectors_before_duplicates_and_large_files_last(loop: Loop) -> None:
     for name in ("one", "two"):
         loop.save(name)
         loop.save(name, "large")
         loop.work.left["vectors", name] = 1
     done = [job for job, _ in loop.run(2 * MERGE_SECONDS)]
-    assert [job for job, _ in groupby(done)] == ["words", "large", "vectors", "duplicates", "merge"]
+    words = ["words", "large", "words", "large"]
+    assert [job for job, _ in groupby(done)] == [*words, "vectors", "duplicates", "merge"]
 
 
 def test_a_search_for_duplicates_of_one_folder_ends_before_that_of_another(loop: Loop) -> None:
@@ -271,9 +273,13 @@ def test_what_cannot_be_indexed_is_not_tried_without_pause_for_a_reader(loop: Lo
 
 
 def test_a_reader_waits_for_large_files_without_a_comparison_after_each(loop: Loop) -> None:
-    asked = ask(loop.folders["one"].folder.places.folder)
+    place = loop.folders["one"].folder.places.folder
+    asked, comparisons, index = list[Path](), list[int](), loop.work.index
+    loop.work.index = lambda **asked: comparisons.append(0) or index(**asked)  # type: ignore
     loop.save("one")
     loop.save("one", "large", 9)
-    loop.work.after.extend([lambda: None] * 9)
-    loop.work.after.append(asked.unlink)
+    loop.work.after.append(lambda: asked.append(ask(place)))
+    loop.work.after.extend([lambda: None] * 8)
+    loop.work.after.append(lambda: asked[0].unlink())
     assert [job for job, _ in loop.run(0.1)][:10] == ["words", *["large"] * 9]
+    assert len(comparisons) == 1

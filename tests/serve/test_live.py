@@ -30,7 +30,7 @@ from thumbindex.index.files import Places
 from thumbindex.index.locks import mark_of
 from thumbindex.index.store import Store
 from thumbindex.library import Library, WatchLock
-from thumbindex.library.indexing import CHUNKS_A_SLICE, LARGE_BYTES, read_known
+from thumbindex.library.indexing import CHUNKS_A_SLICE, read_known
 from thumbindex.serve.child import IndexingLoop, Job
 from thumbindex.serve.indexer import Note
 from thumbindex.serve.watch import Watch
@@ -98,15 +98,11 @@ class Tended:
     def is_settled(self) -> bool:
         """Tell whether nothing is due before all files are compared again."""
         soon = time.monotonic() + 0.3
-        jobs = (Job.WORDS, Job.LARGE, Job.VECTORS, Job.DUPLICATES)
+        jobs = (Job.WORDS, Job.VECTORS, Job.DUPLICATES)
         was_idle = self.live._job is None
         (folder,) = self.live._folders
         is_due = any(folder.due_at(job) < soon for job in jobs)
         return self.thread.is_alive() and was_idle and not is_due and self.live._job is None
-
-    def is_taking_in(self) -> bool:
-        is_left = self.live._folders[0].due[Job.LARGE] < time.monotonic()
-        return is_left or self.live._job is Job.LARGE
 
     def found(self, text: str) -> str:
         return next((passage.path for passage in self.reader.query(f'"{text}"').passages), "")
@@ -210,14 +206,14 @@ def test_a_storm_ends_in_the_state_of_a_fresh_build(tended: Tended, tmp_path: Pa
 
 
 def test_a_small_edit_is_found_while_a_large_file_is_taken_in(tended: Tended):
-    paragraphs = [f"Lemon {n} is sour. " * 25 for n in range(CHUNKS_A_SLICE + 100)]
-    write(tended.root / "large.md", "# Lemons\n\n" + "\n\n".join(paragraphs) + " " * LARGE_BYTES)
-    assert until(tended.is_taking_in)
+    last = 8 * CHUNKS_A_SLICE
+    paragraphs = [f"Lemon {n} is sour. " * 25 for n in range(last + 1)]
+    write(tended.root / "large.md", "# Lemons\n\n" + "\n\n".join(paragraphs))
+    assert until(lambda: tended.found("lemon 7 is sour") == "large.md")
     write(tended.root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
     assert until(lambda: tended.found("cider is pressed") == "apples.md")
-    assert tended.is_taking_in()
-    assert until(lambda: not tended.is_taking_in())
-    assert tended.found("lemon 7 is sour") == "large.md"
+    assert tended.found(f"lemon {last} is sour") == ""
+    assert until(lambda: tended.found(f"lemon {last} is sour") == "large.md")
 
 
 # --------------------------------------------------------------- folders that go, watches that fail

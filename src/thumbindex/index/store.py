@@ -746,13 +746,9 @@ class Store(Database):
             "INSERT INTO problems VALUES (?, ?, ?)", [(p.path, p.line, p.reason) for p in problems]
         )
 
-    def replace_walk_problems(
-        self, problems: Sequence[Problem], left: Collection[str] = ()
-    ) -> bool:
+    def replace_walk_problems(self, problems: Sequence[Problem]) -> bool:
         """Put what a walk reported in place of what the last one did about files that are no
         documents; tell whether it differs.
-
-        Of those at the paths that it `left` what is known stays.
         """
         known = {
             Problem(*row)
@@ -761,7 +757,7 @@ class Store(Database):
                 "documents)"
             )
         }
-        wanted = dict.fromkeys((*problems, *(problem for problem in known if problem.path in left)))
+        wanted = dict.fromkeys(problems)
         if known == set(wanted):
             return False
         self.execute("DELETE FROM problems WHERE path NOT IN (SELECT path FROM documents)")

@@ -197,7 +197,6 @@ class Batch:
     most: int = CHUNKS_A_COMMIT  # chunks that come to the keyword view at once
     # about files of this batch, kept where `problems` does not say all
     failed: Sequence[Problem] = ()
-    left: frozenset[str] = frozenset()  # paths that were not looked at: what is known of them stays
     private: frozenset[str] = frozenset()  # of those removed: not a trace of them is to stay
     withheld: Sequence[FileState] = ()  # private files: nothing but their states is kept
     # entries of withheld files that are not there any more
@@ -323,7 +322,7 @@ class Writer:
         if batch.problems is None:
             self.store.add_problems(batch.failed)
         else:
-            self.store.replace_walk_problems(batch.problems, batch.left)
+            self.store.replace_walk_problems(batch.problems)
 
     def _versions(self, paths: Sequence[str]) -> dict[str, tuple[str, FileTimes]]:
         """Return what was known of documents: an index that is built anew takes that from the

@@ -67,7 +67,6 @@ from thumbindex.library.freshness import (
 )
 from thumbindex.library.indexing import (
     Run,
-    Sizes,
     holds_nothing,
     index_dates,
     index_folders,
@@ -129,7 +128,6 @@ __all__ = [
     "Folder",
     "Library",
     "Note",
-    "Sizes",
     "WatchLock",
     "find_folders",
     "ingestion_total",
@@ -829,17 +827,17 @@ class Library:
         progress: Callable[[Progress], None] | None = None,
         folder: Sequence[str] = (),
         interrupted: Callable[[], bool] = lambda: False,
-        sizes: Sizes = "all",
+        finish: bool = True,
         after_others: bool = False,
     ) -> IndexReport:
         """Bring the indexes up to the disk; another process that writes is waited for, and what is
         damaged or of an earlier schema is repaired.
 
         `interrupted` is asked between two batches: where it says so, the rest is left for the next
-        call. `sizes` leaves large files to another call, or takes only those. With `after_others` a
-        run of another process is waited for, and only what it leaves is done. `verify` compares
-        every file's digest, and reads the index whole. Raises ModelError where no model can be had:
-        the words are kept by then.
+        call. Without `finish`, `merge` and `embed` are left to merge segments and to keep the dates
+        of commits. With `after_others` a run of another process is waited for, and only what it
+        leaves is done. `verify` compares every file's digest, and reads the index whole. Raises
+        ModelError where no model can be had: the words are kept by then.
         """
         folders = self._chosen(folder)
         show = progress or (lambda _: None)
@@ -847,7 +845,7 @@ class Library:
             await_others(each, show, interrupted, words_only=words_only)
         asks = [path for each in folders for path in asks_in(each.places.folder)]
         with announced(folders, show) as tell:
-            run = Run(words_only, rebuild, verify, tell, interrupted, sizes)
+            run = Run(words_only, rebuild, verify, tell, interrupted, finish)
             mended = self.repair(folder) if verify else ()
             try:
                 report = index_folders(folders, run, self.open_model)
@@ -856,7 +854,7 @@ class Library:
                 if not done:
                     raise
                 report = self._index_repaired(folders, run)
-        if not report.left and sizes != "large":  # which takes nothing away that has gone
+        if not report.left:
             answer_asks(asks)
         return replace(report, mended=(*mended, *report.mended))
 

@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from thumbindex.config import with_folder_file
 from thumbindex.corpus.git import (
@@ -234,8 +233,6 @@ meanwhile.
 PARSE_VERSION = 10
 """Changes when the same file would be cut or read another way: every file is read again."""
 
-Sizes = Literal["all", "small", "large"]
-
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -247,9 +244,7 @@ class Run:
     tell: Callable[[Progress], None] = lambda progress: None
     # asked between two batches: what is left is left for the next run
     interrupted: Callable[[], bool] = lambda: False
-    # which files are read: "small" leaves the large ones, and the words that they still owe, for a
-    # run that takes "large"
-    sizes: Sizes = "all"
+    finish: bool = True  # merge segments and keep the dates of commits
     first_bytes: int = FIRST_BYTES
 
 
@@ -291,7 +286,7 @@ def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedd
     Where `forget` takes an index away meanwhile, it is made again.
     """
     reports = [_made_again(folder, run, lambda report: report) for folder in folders]
-    if run.sizes == "all":
+    if run.finish:
         reports = [
             _made_again(folder, run, partial(_finish_words, folder, run), report)
             for folder, report in zip(folders, reports, strict=True)
@@ -437,7 +432,7 @@ def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: fl
         lambda store: not run.rebuild and store.meta("corpus") == cutting(folder),
     )
     beside = replace(folder, places=folder.places.at(edition))
-    run_beside = replace(run, rebuild=False, verify=False, sizes="all")
+    run_beside = replace(run, rebuild=False, verify=False)
     for _ in range(REBUILD_ROUNDS):  # until the present edition took nothing in meanwhile
         words = present_words(folder.places.folder)
         kept = keep_words(beside, run_beside, *compare(beside, run_beside))
@@ -661,27 +656,24 @@ def keep_words(
 
     The writer's lock is held for the commits alone, not while files are read and parsed.
     """
-    groups, later = _groups(comparison, listing, run, known.manifest)
-    left = frozenset(state.path for state in later)
-    first = Batch()
-    if run.sizes != "large":
-        touched = _touched(comparison, listing)
-        first = Batch(
-            (), comparison.changes.removed, touched, withheld=listing.restated, gone=listing.gone
-        )
+    groups = _groups(comparison, listing, run, known.manifest)
+    touched = _touched(comparison, listing)
+    first = Batch(
+        (), comparison.changes.removed, touched, withheld=listing.restated, gone=listing.gone
+    )
     is_idle = not (groups or first.removed or first.touched or first.withheld or first.gone)
     if is_idle and known.is_complete(without_private(listing.problems, listing.withheld)):
-        return Kept(left=left)
+        return Kept()
     withheld_paths, names = {state.path for state in listing.withheld}, Names()
     seen = {**known.manifest, **listing.recorded}
-    kept, done, total = Kept(left=left), 0, sum(map(len, groups))
+    kept, done, total = Kept(), 0, sum(map(len, groups))
     for number, group in enumerate(groups or [[]], 1):
         documents, failed, gone, private = _read(folder, group, listing)
         kept = replace(kept, failed=(*kept.failed, *failed), private=(*kept.private, *private))
         done, last = done + len(group), number >= len(groups)
         withheld = (*listing.withheld, *kept.private)
         problems: tuple[Problem, ...] | None = None
-        if last and run.sizes != "large":
+        if last:
             problems = (*without_private(listing.problems, withheld), *kept.failed)
         hidden = frozenset(state.path for state in private).union(
             path
@@ -694,16 +686,14 @@ def keep_words(
             *(problem.path for problem in failed),
             *hidden.difference(first.removed),
         )
-        batch = Batch(
-            documents, removed, first.touched, problems, last, seen, _most(group), failed, left
-        )
+        batch = Batch(documents, removed, first.touched, problems, last, seen, _most(group), failed)
         facts: dict[str, str] = {}
         if last or not known.manifest:
             facts |= {"corpus": cutting(folder), "root": str(folder.root)}
-        if last and not left:
+        if last:
             facts |= {BUILDING: ""}
-        # large ones are left for later: they may be older than the index
-        newest = known.newest if run.sizes != "large" else 0.0
+        # large ones may come in a later run: they may be older than the index
+        newest = 0.0 if _is_large(group) else known.newest
         batch = replace(
             batch,
             private=hidden,
@@ -723,9 +713,9 @@ def keep_words(
         run.tell(Progress(folder.name, "words", done, total))
         if not last and run.interrupted():
             return replace(
-                kept, left=left.union(state.path for group in groups[number:] for state in group)
+                kept, left=frozenset(state.path for group in groups[number:] for state in group)
             )
-    if applied.behind and run.sizes != "small":
+    if applied.behind:
         applied = _catch_up(folder, run)
     return replace(kept, behind=bool(applied.behind))
 
@@ -752,9 +742,9 @@ def _catch_up(folder: Folder, run: Run) -> Applied:
 
 def _groups(
     comparison: FolderChanges, listing: Listing, run: Run, indexed: Mapping[str, FileState]
-) -> tuple[list[list[FileState]], list[FileState]]:
+) -> list[list[FileState]]:
     """Return the files that are to be read, newest first, in groups that grow, large ones last and
-    alone; and those that are left.
+    alone.
 
     A file that was moved kept its time, and would come last; but its old place goes with the first
     group, and until it comes it is nowhere.
@@ -772,12 +762,8 @@ def _groups(
 
     states = sorted((state for state in comparison.states if state.path in wanted), key=order)
     large = [[state] for state in states if state.size >= LARGE_BYTES]
-    small = list(growing([state for state in states if state.size < LARGE_BYTES], run.first_bytes))
-    if run.sizes == "large":
-        return large, [state for group in small for state in group]
-    if run.sizes == "small":
-        return (small, [state for (state,) in large])
-    return ([*small, *large], [])
+    small = [state for state in states if state.size < LARGE_BYTES]
+    return [*growing(small, run.first_bytes), *large]
 
 
 def growing(states: Iterable[FileState], first: int) -> Iterator[list[FileState]]:
@@ -796,8 +782,12 @@ def growing(states: Iterable[FileState], first: int) -> Iterator[list[FileState]
         yield group
 
 
+def _is_large(group: Sequence[FileState]) -> bool:
+    return any(state.size >= LARGE_BYTES for state in group)
+
+
 def _most(group: Sequence[FileState]) -> int:
-    return CHUNKS_A_SLICE if any(state.size >= LARGE_BYTES for state in group) else CHUNKS_A_COMMIT
+    return CHUNKS_A_SLICE if _is_large(group) else CHUNKS_A_COMMIT
 
 
 def _touched(comparison: FolderChanges, listing: Listing) -> Sequence[tuple[FileState, float]]:

@@ -18,8 +18,7 @@ from contextlib import closing, suppress
 from enum import IntEnum
 
 from thumbindex.errors import IndexDamagedError, ModelError, ThumbindexError, UnknownFolderError
-from thumbindex.library import Folder, Library, Sizes
-from thumbindex.model import IndexReport
+from thumbindex.library import Folder, Library
 from thumbindex.process import (
     collect_as_usual,
     collect_rarely,
@@ -58,11 +57,10 @@ class Job(IntEnum):
 
     REPAIR = 1  # a reader has met damage
     WORDS = 2
-    LARGE = 3  # words of large files
-    VECTORS = 4
-    DUPLICATES = 5
-    MERGE = 6  # segments of the keyword index
-    SCRUB = 7  # look for damage
+    VECTORS = 3
+    DUPLICATES = 4
+    MERGE = 5  # segments of the keyword index
+    SCRUB = 6  # look for damage
 
 
 _LEISURELY = (Job.VECTORS, Job.DUPLICATES, Job.MERGE, Job.SCRUB)
@@ -123,7 +121,6 @@ class IndexingLoop:
         self._work: dict[Job, Callable[[WatchedFolder], None]] = {
             Job.REPAIR: self._repair,
             Job.WORDS: self._keep_words,
-            Job.LARGE: self._keep_large,
             Job.VECTORS: self._keep_vectors,
             Job.DUPLICATES: self._find_duplicates,
             Job.MERGE: self._merge,
@@ -227,34 +224,23 @@ class IndexingLoop:
             self._note(each, "watch", unwatched if failure else "")
 
     def _keep_words(self, each: WatchedFolder) -> None:
-        """Compare the folder with its index, and take in what differs."""
+        """Compare the folder with its index, and take in what differs, large files last."""
         each.watch.quiet.clear()
-        # from now on: a comparison that is due already would cut this one short
+        # what is due already, and who asks meanwhile, would cut this comparison short
         each.due[Job.WORDS] = self._clock() + self._settings.reconcile_seconds
-        report = self._index(each, "small")
+        each.asks_at = _NEVER
+        report = self._library.index(
+            words_only=True, folder=[each.name], finish=False, interrupted=self._interrupted
+        )
         self._note(each, "words", "")
         self._note(each, "empty", "")
         self._tell_repaired(each, report.mended)
         # an ask of another user's may stay, which nobody else can delete
         each.asks_at = self._clock() + ASK_SECONDS if each.folder.is_asked else _LONG_AGO
-        if report.left and not self._is_cut_short:
-            each.due[Job.LARGE] = self._clock()
-            each.asks_at = _NEVER  # until these are read, too
         each.is_quiet = not (report.added or report.changed or report.removed)
         each.due[Job.MERGE] = self._clock() + MERGE_SECONDS
         if not each.is_quiet and not each.notes.get("vectors"):
             each.due[Job.VECTORS] = self._clock()
-
-    def _keep_large(self, each: WatchedFolder) -> None:
-        self._index(each, "large")
-        if not self._is_cut_short:
-            each.asks_at = _LONG_AGO
-        each.due[Job.VECTORS] = self._clock()
-
-    def _index(self, each: WatchedFolder, sizes: Sizes) -> IndexReport:
-        return self._library.index(
-            words_only=True, folder=[each.name], sizes=sizes, interrupted=self._interrupted
-        )
 
     def _keep_vectors(self, each: WatchedFolder) -> None:
         """Make vectors; look again once in a while for commits' dates, and for a model."""
