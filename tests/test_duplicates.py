@@ -117,9 +117,9 @@ def test_a_decision_lapses_visibly_when_a_text_changes(library: Library, vault: 
     )
     write(vault / "new/d.md", "# Retention\n\nAsk the office.\n")
     library.index()
-    ((folder, lapsed),) = library.duplicates().lapsed
-    assert (folder, lapsed.verdict, lapsed.note) == ("vault", "apart", "two policies")
-    assert {lapsed.first_place, lapsed.second_place} == {"new/d.md:3", "old/c.md:3"}
+    (lapsed,) = library.duplicates().lapsed
+    assert (lapsed.folder, lapsed.verdict, lapsed.note) == ("vault", "apart", "two policies")
+    assert set(lapsed.places) == {"new/d.md:3", "old/c.md:3"}
     assert ("new/d.md", "old/c.md") not in clusters(library)
 
 

@@ -1185,12 +1185,21 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
+class Lapsed:
+    """A decision of which a text is nowhere any more."""
+
+    folder: str
+    verdict: Verdict
+    note: str
+    places: tuple[str, str]  # `path:line` where each text stood
+
+
+@dataclass(frozen=True, slots=True)
 class DuplicatesFound:
     """What is known of duplicates in some folders."""
 
     clusters: tuple[Cluster, ...]
-    # folder, and a decision of which a text is nowhere any more
-    lapsed: tuple[tuple[str, Decision], ...]
+    lapsed: tuple[Lapsed, ...]
     chunks: int
     merged: int  # chunks in clusters of one text
     flagged: int  # chunks of which the owner has to decide

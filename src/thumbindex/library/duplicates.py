@@ -43,6 +43,7 @@ from thumbindex.model import (
     DuplicatesFound,
     IngestionCounts,
     Judgment,
+    Lapsed,
     Place,
     Standing,
     Verdict,
@@ -788,12 +789,14 @@ def all_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicatesFound:
     and what of the decisions has lapsed.
     """
     every: list[Cluster] = []
-    lapsed: list[tuple[str, Decision]] = []
+    lapsed: list[Lapsed] = []
     chunks = 0
     for reader in readers:
         clusters, gone, count = _read_clusters(reader)
         every += clusters
-        lapsed += ((reader.folder.name, decision) for decision in gone)
+        for decision in gone:
+            places = decision.first_place, decision.second_place
+            lapsed.append(Lapsed(reader.folder.name, decision.verdict, decision.note, places))
         chunks += count
     merged, flagged = set[Place](), set[Place]()
     for each in every:

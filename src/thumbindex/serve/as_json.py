@@ -25,7 +25,6 @@ from thumbindex.model import (
     UnlinkedPair,
 )
 from thumbindex.serve.wording import (
-    PASSAGE_FACTS,
     dedup_share,
     deduplicated,
     flagged,
@@ -41,6 +40,7 @@ _LEFT_OUT: Mapping[type, Collection[str]] = {
     Step: ("moved",),
     FolderStatus: ("away", "database"),
     Cluster: ("pairs",),
+    Passage: ("match", "flags", "marks", "cluster_size"),
     Standing: ("folder", "owner"),
 }
 
@@ -93,13 +93,8 @@ def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
 
 def list_payload(found: NoteList, limit: int | None) -> dict[str, Any]:
     """Return what `list --json` prints."""
-    notes = [as_json(each) for each in found.notes[:limit]]
-    return {
-        "notes": notes,
-        "left_out": len(found.notes) - len(notes),
-        "unmet": as_json(found.unmet),
-        "undated": found.undated,
-    }
+    shown = replace(found, notes=found.notes[:limit])
+    return {**as_json(shown), "left_out": len(found.notes) - len(shown.notes)}
 
 
 def excerpt_payload(excerpt: Excerpt) -> dict[str, Any]:
@@ -115,7 +110,7 @@ def excerpt_payload(excerpt: Excerpt) -> dict[str, Any]:
 def related_payload(related: Related, limit: int) -> dict[str, Any]:
     """Return what `related --json` prints, and the tool `related` answers."""
     links = {name: getattr(related, name)[:limit] for name in ("links", "backlinks", "dangling")}
-    return {**as_json(replace(related, **links))}
+    return dict(as_json(replace(related, **links)))
 
 
 def unlinked_payload(found: Sequence[UnlinkedPair], limit: int) -> dict[str, Any]:
@@ -125,31 +120,14 @@ def unlinked_payload(found: Sequence[UnlinkedPair], limit: int) -> dict[str, Any
 
 def passage_payload(passage: Passage) -> dict[str, Any]:
     """Return one result."""
-    place = (
-        "rank",
-        "folder",
-        "path",
-        "title",
-        "heading_path",
-        "start_line",
-        "end_line",
-        "match_start",
-        "match_end",
-        "score",
-        "text",
-    )
     payload = {
-        **_fields(passage, place),
+        **as_json(passage),
         "address": passage.address,
         "flagged": passage_flags(passage),
-        "sources": dict(passage.sources),
         "dedup": dedup_payload(passage),
-        "also_in": as_json(passage.also_in),
-        "disagrees": as_json(passage.disagrees),
-        **{name: getattr(passage, name) for name in PASSAGE_FACTS},
     }
-    if passage.explanation:
-        payload["explanation"] = as_json(passage.explanation)
+    if not passage.explanation:
+        del payload["explanation"]
     return payload
 
 
@@ -194,17 +172,8 @@ def report_payload(report: IndexReport) -> dict[str, Any]:
 
 def duplicates_payload(found: DuplicatesFound) -> dict[str, Any]:
     """Return what `duplicates --json` prints."""
-    lapsed = [
-        {
-            "folder": folder,
-            "verdict": decision.verdict,
-            "note": decision.note,
-            "places": [decision.first_place, decision.second_place],
-        }
-        for folder, decision in found.lapsed
-    ]
     share = (found.merged + found.flagged) / found.chunks if found.chunks else 0.0
-    return {**as_json(found), "lapsed": lapsed, "share": round(share, _USUAL_DIGITS)}
+    return {**as_json(found), "share": round(share, _USUAL_DIGITS)}
 
 
 def status_payload(folders: Sequence[FolderStatus]) -> dict[str, Any]:

@@ -47,10 +47,10 @@ def print_found(found: DuplicatesFound, grey: bool) -> None:
     """Print all clusters, what has lapsed, and how much it is of all."""
     for cluster in found.clusters:
         print_cluster(cluster)
-    for folder, each in found.lapsed:
+    for each in found.lapsed:
         print_line(
-            f"lapsed in {folder}: `{each.verdict}` of {each.first_place} and "
-            f"{each.second_place}: a text is not there any more",
+            f"lapsed in {each.folder}: `{each.verdict}` of {' and '.join(each.places)}: a text is "
+            "not there any more",
             "yellow",
         )
     share = f"{(found.merged + found.flagged) / found.chunks:.0%}" if found.chunks else "none"
