@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 
 State = Literal["ok", "warn", "fail"]
 
-INOTIFY = Path("/proc/sys/fs/inotify")
-"""Where Linux states how many folders a user may have watched."""
-
 PACKAGES = (
     "faiss",
     "huggingface_hub",
@@ -62,9 +59,6 @@ PACKAGES = (
     "yaml",
 )
 """Packages that indexing, answers and the server import."""
-
-_SPARE = 2
-"""Other programs watch folders, too: what is needed should fit this many times."""
 
 _HANDSHAKE_SECONDS = 60.0
 """The longest wait for a server's answers: as long as patient clients wait."""
@@ -148,28 +142,6 @@ def check_folder(status: FolderStatus, whole: Callable[[], bool]) -> Check:
     if status.unfinished or (state.pending and not status.writing):
         return Check(subject, "warn", found, f"Run `{again}`, or leave it to the server.", places)
     return Check(subject, well, found, "", places)
-
-
-def check_watches(roots: Sequence[Path], limits: Path = INOTIFY) -> Check | None:
-    """Compare how many folders are to be watched with how many the system allows; None where it
-    sets no such limit.
-    """
-    try:
-        most = int((limits / "max_user_watches").read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return None
-    wanted = sum(1 for root in roots for _ in os.walk(root))
-    found = f"{plural(wanted, 'folder')} to watch, {most:,} allowed"
-    if wanted * _SPARE > most:
-        more = max(524_288, wanted * 4)
-        return Check(
-            "watches",
-            "warn",
-            found,
-            f"Allow more: `sudo sysctl fs.inotify.max_user_watches={more}`; else it looks "
-            "every few seconds.",
-        )
-    return Check("watches", "ok", found)
 
 
 def check_client(client: Client, around: Surroundings) -> Check | None:
@@ -367,14 +339,13 @@ def _examine_folders(
     # Imported here: `--help` must not pay for the rooms behind it.
     from thumbindex.library.status import AUTO, examine_model, is_whole
 
-    models, roots, there = set[str](), list[Path](), list[str]()
+    models, there = set[str](), list[str]()
     unmatched = set(config.corpus.private.globs)
     for each in openings:
         try:
             with opener(each) as library:
                 for folder, status in zip(library.opened, library.status(), strict=True):
                     yield check_folder(status, partial(is_whole, folder))
-                    roots.append(folder.root)
                     models |= {status.index.model} - {""}
                 unmatched &= set(library.unmatched_private_globs())
             there += each.folder
@@ -401,8 +372,6 @@ def _examine_folders(
         wanted.add(config.encode.embed.model)
     for name in sorted(wanted):
         yield check_model(name, examine_model)
-    if watches := check_watches(roots):
-        yield watches
     return tuple(there)
 
 
