@@ -683,15 +683,12 @@ class Library:
         texts = [text] if isinstance(text, str) else text
         return verify(texts, self._within(folder), self.is_near)
 
-    def count_tokens(self, text: str) -> int:
+    @cached_property
+    def count_tokens(self) -> Callable[[str], int]:
         """Count a text's tokens: never less than the tokenizer of the bundled model does.
 
         Raises ModelError where that is not installed.
         """
-        return self._token_counter(text)
-
-    @cached_property
-    def _token_counter(self) -> Callable[[str], int]:
         return token_counter(cache_folder())
 
     @at_one_moment
@@ -853,22 +850,13 @@ class Library:
                 mended += (done := self.repair(folder))
                 if not done:
                     raise
-                report = self._index_repaired(folders, run)
+                report = index_folders(folders, run, self.open_model)
         if not report.left:
             answer_asks(asks)
         return replace(report, mended=(*mended, *report.mended))
 
     def _index_words_until(self, folder: str, is_over: Callable[[], bool]) -> None:
         self.index(words_only=True, folder=[folder], interrupted=is_over)
-
-    def _index_repaired(self, folders: Sequence[Folder], run: Run) -> IndexReport:
-        try:
-            return index_folders(folders, run, self.open_model)
-        except IndexDamagedError as error:
-            raise IndexDamagedError(
-                f"{error} It was rebuilt a moment ago: the disk may be failing, choose "
-                "another one with --index."
-            ) from error
 
     def embed(
         self,
