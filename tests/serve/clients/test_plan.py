@@ -13,7 +13,6 @@ import pytest
 from thumbindex.errors import UsageError
 from thumbindex.serve.clients.edit import backup_of
 from thumbindex.serve.clients.install import (
-    entry_of,
     entry_spot,
     install_at,
     instructions_spot,
@@ -59,7 +58,7 @@ def at(home: Path, platform: str = "linux", **environment: str) -> Surroundings:
 
 
 def install(client: Client, around: Surroundings) -> None:
-    install_at(entry_spot(client, around), entry_of(client, around, COMMAND)).write()
+    install_at(entry_spot(client, around), client.entry(COMMAND)).write()
 
 
 def files(home: Path) -> dict[str, bytes]:
@@ -155,9 +154,7 @@ def test_opencode_is_written_to_in_the_form_of_its_file(
     found = json.loads(path.read_text(encoding="utf-8"))
     for key in keys:
         found = found[key]
-    assert found == {"type": "local", "command": COMMAND} | (
-        {} if "servers" in keys else {"enabled": True}
-    )
+    assert found == {"type": "local", "command": COMMAND}
     uninstall_at(entry_spot(BY_NAME["opencode"], at(tmp_path))).write()
     assert path.read_text(encoding="utf-8") == text.replace(OLD_ENTRY, "")
 
@@ -203,9 +200,7 @@ def test_installing_twice_changes_nothing_and_keeps_one_backup(tmp_path: Path) -
     path.write_text("{}", encoding="utf-8")
     install(BY_NAME["cursor"], around)
     before = files(tmp_path)
-    again = install_at(
-        entry_spot(BY_NAME["cursor"], around), entry_of(BY_NAME["cursor"], around, COMMAND)
-    )
+    again = install_at(entry_spot(BY_NAME["cursor"], around), BY_NAME["cursor"].entry(COMMAND))
     assert (again.is_none, again.difference(), again.write()) == (True, "", None)
     assert files(tmp_path) == before
 
@@ -228,7 +223,7 @@ def test_the_backup_holds_the_file_before_our_entry_came_last(tmp_path: Path) ->
     for content in ('{"a": 1}', '{"b": 2}'):
         path.write_text(content, encoding="utf-8")
         install(BY_NAME["cursor"], around)
-        entry = entry_of(BY_NAME["cursor"], around, ["/other", "serve"])
+        entry = BY_NAME["cursor"].entry(["/other", "serve"])
         install_at(entry_spot(BY_NAME["cursor"], around), entry).write()
     assert files(tmp_path).keys() == {".cursor/mcp.json", ".cursor/mcp.json.thumbindex-backup"}
     uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
@@ -334,7 +329,7 @@ def test_what_another_program_wrote_meanwhile_is_not_lost(tmp_path: Path) -> Non
     path.write_text('{"numStartups": 1}', encoding="utf-8")
     change = install_at(
         entry_spot(BY_NAME["claude-code"], around),
-        entry_of(BY_NAME["claude-code"], around, COMMAND),
+        BY_NAME["claude-code"].entry(COMMAND),
     )
     path.write_text('{"numStartups": 2}', encoding="utf-8")
     with pytest.raises(UsageError, match="another program has changed it meanwhile"):

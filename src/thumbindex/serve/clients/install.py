@@ -146,14 +146,6 @@ def read_entry(spot: Spot) -> Any:
         return spot.editor.read(read_text(spot.path) or "", spot.keys)
 
 
-def entry_of(client: Client, around: Surroundings, command: Sequence[str]) -> dict[str, Any]:
-    """Return the entry that has a client start a command line."""
-    entry = client.entry(command)
-    if _inner(client, client.file(around)):
-        del entry["enabled"]  # unknown to the later form
-    return entry
-
-
 def _inner(client: Client, path: Path) -> tuple[str, ...]:
     """Return the key between, where a file is of the later form; one that is of both, or new, is
     read by both versions as the earlier one.
@@ -161,29 +153,23 @@ def _inner(client: Client, path: Path) -> tuple[str, ...]:
     if not client.inner:
         return ()
     text = read_text(path) or ""
-    try:
-        earlier, later = (
-            read_object(text, (*client.keys, ENTRY)),
-            read_object(text, (*client.keys, client.inner)),
-        )
-    except Malformed:
-        return ()  # whoever reads it next says so
-    # A server that is itself called so has a type.
-    if earlier is None and isinstance(later, dict) and not isinstance(later.get("type"), str):
-        return (client.inner,)
+    with suppress(Malformed):  # whoever reads it next says so
+        earlier = read_object(text, (*client.keys, ENTRY))
+        later = read_object(text, (*client.keys, client.inner))
+        # A server that is itself called so has a type.
+        if earlier is None and isinstance(later, dict) and not isinstance(later.get("type"), str):
+            return (client.inner,)
     return ()
 
 
 def command_of(entry: Any) -> list[str]:
     """Return the command line of a client's entry, empty where there is none."""
-    command, args = (
-        (entry.get("command"), entry.get("args")) if isinstance(entry, Mapping) else (None, None)
-    )
-    words = (
-        [*command]
-        if isinstance(command, list)
-        else [command, *(args if isinstance(args, list) else [])]
-    )
+    if not isinstance(entry, Mapping):
+        return []
+    command, args = entry.get("command"), entry.get("args")
+    words = [*command] if isinstance(command, list) else [command]
+    if isinstance(args, list):
+        words += args
     return words if all(isinstance(each, str) for each in words) else []
 
 
@@ -259,7 +245,7 @@ def install(
                 "tools by itself, add this to its settings:",
                 f"  {line}",
             ]
-        entries = (entry_of(chosen, around, command), line)
+        entries = (chosen.entry(command), line)
         changes = [install_at(spot, entry) for spot, entry in zip(spots, entries, strict=False)]
         done = f"starts thumbindex. {chosen.restart}"
     kept = [None if dry_run else each.write() for each in changes]

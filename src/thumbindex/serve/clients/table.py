@@ -190,7 +190,7 @@ CLIENTS: tuple[Client, ...] = (
         ),
         keys=("mcp",),
         inner="servers",
-        entry=lambda command: {"type": "local", "command": list(command), "enabled": True},
+        entry=lambda command: {"type": "local", "command": list(command)},
         instructions=lambda around: _open_code(around) / "AGENTS.md",
     ),
 )
