@@ -167,7 +167,7 @@ def command_of(entry: Any) -> list[str]:
     if not isinstance(entry, Mapping):
         return []
     command, args = entry.get("command"), entry.get("args")
-    words = [*command] if isinstance(command, list) else [command]
+    words: list[Any] = [*command] if isinstance(command, list) else [command]
     if isinstance(args, list):
         words += args
     return words if all(isinstance(each, str) for each in words) else []
