@@ -15,7 +15,6 @@ from thumbindex.model import (
     FolderStatus,
     Freshness,
     IndexReport,
-    IngestionCounts,
     NoteList,
     Passage,
     Progress,
@@ -44,30 +43,23 @@ _LEFT_OUT: Mapping[type, Collection[str]] = {
     Standing: ("folder", "owner"),
 }
 
-_DIGITS: Mapping[type, int | None] = {Step: 6, IngestionCounts: None}
-"""Decimals of numbers; None leaves them as they are."""
-
-_USUAL_DIGITS = 4
+_DIGITS = 4
+"""Decimals of numbers."""
 
 
-def as_json(value: Any, digits: int | None = _USUAL_DIGITS) -> Any:
+def as_json(value: Any) -> Any:
     """Return a record of `model` as JSON has it, with all that is in it: tuples as lists, numbers
     rounded.
     """
     if is_dataclass(value):
-        kind = type(value)
-        names, left_out, digits = (
-            _NAMES.get(kind, {}),
-            _LEFT_OUT.get(kind, ()),
-            _DIGITS.get(kind, _USUAL_DIGITS),
-        )
+        names, left_out = _NAMES.get(type(value), {}), _LEFT_OUT.get(type(value), ())
         shown = [each.name for each in fields(value) if each.name not in left_out]
-        return {names.get(name, name): as_json(getattr(value, name), digits) for name in shown}
+        return {names.get(name, name): as_json(getattr(value, name)) for name in shown}
     if isinstance(value, Mapping):
-        return {name: as_json(each, None) for name, each in value.items()}
+        return {name: as_json(each) for name, each in value.items()}
     if isinstance(value, tuple):
-        return [as_json(each, digits) for each in value]
-    return round(value, digits) if isinstance(value, float) and digits is not None else value
+        return [as_json(each) for each in value]
+    return round(value, _DIGITS) if isinstance(value, float) else value
 
 
 def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
@@ -82,7 +74,7 @@ def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
         "nearest": as_json(answer.nearest),
         "kind": str(answer.kind),
         "answerable": answer.answerable,
-        "confidence": round(answer.confidence, _USUAL_DIGITS),
+        "confidence": round(answer.confidence, _DIGITS),
         "confidence_level": answer.confidence_level,
         "results": [passage_payload(each) for each in answer.passages],
         **({"trace": as_json(answer.trace)} if explain else {}),
@@ -148,7 +140,7 @@ def deduplication_payload(trace: Sequence[Step]) -> dict[str, Any]:
     return {
         "in": came,
         "out": left,
-        "ratio": round(dedup_share(trace), _USUAL_DIGITS),
+        "ratio": round(dedup_share(trace), _DIGITS),
         "warning": is_much(trace),
     }
 
@@ -173,7 +165,7 @@ def report_payload(report: IndexReport) -> dict[str, Any]:
 def duplicates_payload(found: DuplicatesFound) -> dict[str, Any]:
     """Return what `duplicates --json` prints."""
     share = (found.merged + found.flagged) / found.chunks if found.chunks else 0.0
-    return {**as_json(found), "share": round(share, _USUAL_DIGITS)}
+    return {**as_json(found), "share": round(share, _DIGITS)}
 
 
 def status_payload(folders: Sequence[FolderStatus]) -> dict[str, Any]:
