@@ -20,10 +20,9 @@ from thumbindex.serve.clients.doctor import (
     check_folder,
     check_handshake,
     check_model,
-    check_packages,
 )
 from thumbindex.serve.clients.table import CLIENTS, Surroundings
-from thumbindex.serve.opening import Opening
+from thumbindex.serve.opening import FAILURE, Opening, outcome
 
 CURSOR = next(each for each in CLIENTS if each.name == "cursor")
 
@@ -65,7 +64,6 @@ def test_an_installation_that_is_right_is_told_so_in_every_line(
     )
     right = dict.fromkeys(
         (
-            "packages",
             "configuration",
             "folder vault",
             "client cursor",
@@ -133,12 +131,13 @@ def test_a_configuration_that_is_broken_ends_it_with_its_line(tmp_path: Path) ->
     ) in result.stdout
 
 
-def test_a_package_that_cannot_be_imported_is_named() -> None:
-    assert check_packages().state == "ok"
-    check = check_packages(["json", "nobodys_package"])
-    assert (check.state, check.found) == (
-        "fail",
-        "nobodys_package: No module named 'nobodys_package'",
+def test_a_package_that_cannot_be_loaded_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> int:
+        return len(__import__("nobodys_package").__name__)
+
+    assert outcome(command) == FAILURE
+    assert capsys.readouterr().err.startswith(
+        "A package cannot be loaded (No module named 'nobodys_package'): install thumbindex again"
     )
 
 

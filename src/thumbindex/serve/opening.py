@@ -276,6 +276,12 @@ def outcome(command: Callable[[], int]) -> int:
         # the closed pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FOUND
+    except ImportError as error:
+        say_error(
+            f"A package cannot be loaded ({error}): install thumbindex again, `pip install "
+            "--force-reinstall thumbindex`."
+        )
+        return FAILURE
     except Exception as error:  # the program's one report of what nobody foresaw
         say_error(unforeseen(error))
         return FAILURE

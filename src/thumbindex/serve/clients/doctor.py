@@ -13,7 +13,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
@@ -43,23 +42,6 @@ if TYPE_CHECKING:
 
 State = Literal["ok", "warn", "fail"]
 
-PACKAGES = (
-    "faiss",
-    "huggingface_hub",
-    "markdown_it",
-    "mcp",
-    "networkx",
-    "numpy",
-    "onnxruntime",
-    "pathspec",
-    "rapidfuzz",
-    "tokenizers",
-    "watchdog",
-    "whoosh",
-    "yaml",
-)
-"""Packages that indexing, answers and the server import."""
-
 _HANDSHAKE_SECONDS = 60.0
 """The longest wait for a server's answers: as long as patient clients wait."""
 
@@ -73,20 +55,6 @@ class Check:
     found: str
     remedy: str = ""  # what to do; empty where nothing is to be done
     places: tuple[str, ...] = ()  # more of it, a line each: mostly a place in a note
-
-
-def check_packages(names: Sequence[str] = PACKAGES) -> Check:
-    """Import the packages that answers need."""
-    wrong = list[str]()
-    for name in names:
-        try:
-            import_module(name)
-        except (ImportError, OSError) as error:  # a library of the system may be missing
-            wrong.append(f"{name}: {error}")
-    if wrong:
-        again = "Install thumbindex again: `pip install --upgrade thumbindex`."
-        return Check("packages", "fail", "; ".join(wrong), again)
-    return Check("packages", "ok", f"all {len(names)} can be imported")
 
 
 def check_model(name: str, examine: Callable[[str], ModelHealth]) -> Check:
@@ -283,7 +251,6 @@ def examine(
     if opening.engine:
         yield from check_database(opening.engine)
         return
-    yield check_packages()
     try:
         config = opening.load()
     except ConfigError as error:
