@@ -122,34 +122,27 @@ def check_client(client: Client, around: Surroundings) -> Check | None:
     if entry is None:
         return None
     again, file = f"Run `thumbindex install {client.name}` with its folders.", client.file(around)
+
+    def check(state: State, found: str, remedy: str = "") -> Check:
+        return Check(subject, state, f"{file}: {found}", remedy)
+
     command = command_of(entry)
     if not command:
-        return Check(subject, "fail", f"{file}: the entry names no command", again)
-    if not Path(command[0]).is_absolute():
-        return Check(
-            subject,
-            "warn",
-            f"{file}: {command[0]} is looked for where the client looks, which may find nothing",
-            again,
-        )
-    if not os.access(command[0], os.X_OK) or not Path(command[0]).is_file():
-        return Check(subject, "fail", f"{file}: there is no program {command[0]}", again)
+        return check("fail", "the entry names no command", again)
+    program = Path(command[0])
+    if not program.is_absolute():
+        lost = f"{program} is looked for where the client looks, which may find nothing"
+        return check("warn", lost, again)
+    if not os.access(program, os.X_OK) or not program.is_file():
+        return check("fail", f"there is no program {program}", again)
     if entry.get("disabled") is True or entry.get("enabled") is False:
-        return Check(
-            subject,
-            "warn",
-            f"{file}: the entry is switched off",
-            f"Switch it on in {client.title}.",
-        )
+        return check("warn", "the entry is switched off", f"Switch it on in {client.title}.")
     away = [each for each in options_of(command, "--folder") if not Path(each).is_dir()]
     if away:
-        return Check(
-            subject,
-            "warn",
-            f"{file}: {', '.join(away)}: there is no such folder",
-            f"Mount it, or: {again}",
+        return check(
+            "warn", f"{', '.join(away)}: there is no such folder", f"Mount it, or: {again}"
         )
-    return Check(subject, "ok", f"{file}: {' '.join(command)}")
+    return check("ok", " ".join(command))
 
 
 def check_handshake(options: Sequence[str]) -> Check:
