@@ -58,17 +58,16 @@ def cut(whole: Passage, characters: int) -> Passage:
     return shown.passage
 
 
-def test_the_best_passage_is_widened_first() -> None:
+def test_a_section_that_fits_is_shown_whole_and_a_longer_one_as_its_match() -> None:
     shown = fit(
-        [passage(100, match=(50, 51)), passage(100, match=(50, 51), rank=2, path="b.md")], 1000
+        [passage(100, match=(50, 51)), passage(10, match=(5, 6), rank=2, path="b.md")], 1000
     )
-    assert [each.passage.text.count("line") for each in shown] == [25, 2]
-    assert (shown[1].passage.start_line, shown[1].passage.end_line, shown[1].section) == (
-        50,
-        51,
-        (1, 100),
-    )
-    assert shown[0].passage.text.startswith(f"line {shown[0].passage.start_line} ")
+    assert [(each.passage.start_line, each.passage.end_line) for each in shown] == [
+        (50, 51),
+        (1, 10),
+    ]
+    assert [each.section for each in shown] == [(1, 100), (1, 10)]
+    assert shown[0].passage.text.startswith("line 50 ")
 
 
 def test_what_the_caller_holds_comes_as_a_pointer() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain, cycle, pairwise
 
 from thumbindex.model import Passage
 
@@ -18,13 +18,10 @@ ELLIPSIS = "…"
 _LEAD = 80
 """Characters before a query's word in which the beginning of its sentence is looked for."""
 
-_PLACES_TRIED = 5
-"""Places of each word in an overlong line from whose sentences the shown part may begin."""
+_PLACES_TRIED = 100
+"""Places of words in an overlong line from whose sentences the shown part may begin."""
 
-_HEADER_LINES = 2
-"""Lines of a table's header, which chunks of its later rows repeat."""
-
-_SENTENCE_END = re.compile(r"[.!?;:|]\s+")
+_SENTENCE_END = re.compile(r".*[.!?;:|]\s+")
 
 _IDLE = re.compile(r"[\s|:\-=*_>]*|\s*(?:`{3}|~{3}).*")
 """An empty line, a rule, or the fence of a block."""
@@ -110,32 +107,28 @@ Fits = Callable[[ShownLines], bool]
 
 
 def best_lines(passage: Passage, fits: Fits) -> ShownLines:
-    """Return the lines of the match that fit: its best line, and around it those with the most of
-    the query's words.
+    """Return the best line of the match and those below and above it that fit.
 
     A best line that does not fit is cut.
     """
     matched, best = matched_lines(passage), best_line(passage)
     if not fits(lines_between(passage, best, best)):
         return _part_of_line(passage, best, fits)
-    last = best
-    while last < matched[-1] and fits(lines_between(passage, best, last + 1)):
-        last += 1
-    windows = [lines_between(passage, best, last)]
-    for first in range(best - 1, matched.start - 1, -1):
-        while last > best and not fits(lines_between(passage, first, last)):
-            last -= 1
-        window = lines_between(passage, first, last)
-        if not fits(window):
-            break
-        windows.append(window)
-    most = max(windows, key=lambda each: (len(each.words), each.last - each.first))
-    return _without_blank_edges(most, best)
+    below = _most(matched[-1] - best, lambda n: fits(lines_between(passage, best, best + n)))
+    last = best + below
+    above = _most(best - matched[0], lambda n: fits(lines_between(passage, best - n, last)))
+    return lines_between(passage, best - above, last)
 
 
 def all_lines(passage: Passage) -> ShownLines:
     """Return the whole passage."""
     return ShownLines(passage, 0, len(passage.text))
+
+
+def matched_part(passage: Passage) -> ShownLines:
+    """Return the lines of a passage that matched."""
+    matched = matched_lines(passage)
+    return lines_between(passage, matched[0], matched[-1])
 
 
 def lines_between(passage: Passage, first: int, last: int) -> ShownLines:
@@ -157,18 +150,24 @@ def is_idle(line: str) -> bool:
 
 def matched_lines(passage: Passage) -> range:
     """Return the lines of a passage that matched, counted from 0; all if that cannot be told."""
-    last = passage.text.count("\n")
+    last, at = passage.text.count("\n"), _match_start(passage)
+    start, stop = 0, last
     if is_complete(passage):
         start = passage.match_start - passage.start_line
         stop = passage.match_end - passage.start_line
-    else:
-        start, stop = _match_found(passage) or (0, last)
+    elif at >= 0:
+        start = passage.text.count("\n", 0, at)
+        stop = start + passage.match.count("\n")
     return range(max(0, min(start, last)), max(0, min(stop, last)) + 1)
 
 
 def best_line(passage: Passage) -> int:
     """Return the matched line with the most of the query's words; the first one if none has any."""
-    lines, matched, words = passage.text.split("\n"), matched_lines(passage), _words(passage)
+    lines, matched = passage.text.split("\n"), matched_lines(passage)
+    ends = [match.start() for match in re.finditer("\n", passage.text)]
+    words: list[set[str]] = [set() for _ in lines]
+    for start, stop in passage.marks:
+        words[bisect_left(ends, start)].add(passage.text[start:stop].casefold())
     return max(
         (n for n in matched if not is_idle(lines[n])),
         key=lambda n: len(words[n]),
@@ -176,88 +175,56 @@ def best_line(passage: Passage) -> int:
     )
 
 
-def _without_blank_edges(shown: ShownLines, best: int) -> ShownLines:
-    lines, first, last = shown.passage.text.split("\n"), shown.first, shown.last
-    while last > best and not lines[last].strip():
-        last -= 1
-    while first < best and not lines[first].strip():
-        first += 1
-    return lines_between(shown.passage, first, last)
-
-
-def _match_found(passage: Passage) -> tuple[int, int] | None:
-    """Return the lines of the matching chunk by its text."""
-    match = _match_within(passage)
-    if not match:
-        return None
-    first = passage.text.count("\n", 0, passage.text.find(match))
-    return first, first + match.count("\n")
-
-
-def _match_within(passage: Passage) -> str:
-    """Return the part of the matching chunk that the passage has: not a repeated table header."""
-    rows = passage.match.split("\n", _HEADER_LINES)[-1]
-    return next((each for each in (passage.match, rows) if each in passage.text), "")
-
-
-def _words(passage: Passage) -> list[set[str]]:
-    """Return the query's words by line."""
-    ends = [match.start() for match in re.finditer("\n", passage.text)]
-    words: list[set[str]] = [set() for _ in range(len(ends) + 1)]
-    for start, stop in passage.marks:
-        words[bisect_left(ends, start)].add(passage.text[start:stop].casefold())
-    return words
+def _match_start(passage: Passage) -> int:
+    """Return where the text of the matching chunk begins, or -1."""
+    return passage.text.find(passage.match) if passage.match else -1
 
 
 def _part_of_line(passage: Passage, number: int, fits: Fits) -> ShownLines:
     """Return the part of a line that fits: from the sentence in which most of the query's words
     follow, else from the match.
     """
-    line, match = lines_between(passage, number, number), _match_within(passage)
-    begin = passage.text.find(match, line.start, line.stop) if match else -1
-    begins, tried = [max(begin, line.start)], Counter[str]()
-    for start, stop in passage.marks:
-        word = passage.text[start:stop].casefold()
-        if line.start <= start < line.stop and tried[word] < _PLACES_TRIED:
-            tried[word] += 1
-            begins.append(_sentence_start(passage.text, line.start, start))
-    first = _longest_part(line, begins[0], fits)
+    line = lines_between(passage, number, number)
+
+    def part(start: int) -> ShownLines:
+        length = _most(line.stop - start, lambda n: fits(ShownLines(passage, start, start + n)))
+        return ShownLines(passage, start, start + max(1, length))
+
+    marks = [start for start, _ in passage.marks if line.start <= start < line.stop]
+    starts = [_sentence_start(passage.text, line.start, at) for at in marks[:_PLACES_TRIED]]
+    match = _match_start(passage)
+    first = part(match if line.start <= match < line.stop else line.start)
     length = first.stop - first.start
-    parts = [ShownLines(passage, at, min(at + length, line.stop)) for at in begins]
-    best = max(parts, key=lambda each: len(each.words))
-    return _longest_part(line, best.start, fits)
+    parts = [first, *(ShownLines(passage, at, min(at + length, line.stop)) for at in starts)]
+    return part(max(parts, key=lambda each: len(each.words)).start)
 
 
-def _longest_part(line: ShownLines, start: int, fits: Fits) -> ShownLines:
-    """Return as much of a line from a place on as fits."""
-    passage, low, step = line.passage, start, 64
-    while low + step < line.stop and fits(ShownLines(passage, start, low + step)):
-        low, step = low + step, step * 2
-    stops = range(low + 1, min(low + step, line.stop) + 1)
-    too_long = bisect_left(stops, True, key=lambda stop: not fits(ShownLines(passage, start, stop)))
-    return ShownLines(passage, start, low + too_long)
+def _most(most: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number up to `most` that fits, or 0, without trying much larger ones."""
+    tried = 1
+    while tried < most and fits(tried):
+        tried *= 2
+    numbers = range(1, min(tried, most) + 1)
+    return bisect_left(numbers, True, key=lambda number: not fits(number))
 
 
 def _sentence_start(text: str, line_start: int, at: int) -> int:
     """Return where the sentence of a place begins, or a word not far before it."""
     start = max(line_start, at - _LEAD)
-    ends = list(_SENTENCE_END.finditer(text, start, at))
-    if ends:
-        return ends[-1].end()
-    return start if start == line_start else max(start, text.find(" ", start, at) + 1)
+    if sentences := _SENTENCE_END.match(text, start, at):
+        return sentences.end()
+    return start if start == line_start else text.find(" ", start, at) + 1 or start
 
 
 def _pieces(passage: Passage, start: int, stop: int) -> Sequence[tuple[Piece, ...]]:
     """Return the lines of a part of a passage, the query's words apart."""
     lines: list[list[Piece]] = [[]]
-    end, text = start, passage.text
     marks = [each for each in passage.marks if start <= each[0] and each[1] <= stop]
-    for mark_start, mark_stop in (*marks, (stop, stop)):
-        for part, is_mark in ((text[end:mark_start], False), (text[mark_start:mark_stop], True)):
-            for number, piece in enumerate(part.split("\n")):
-                if number:
-                    lines.append([])
-                if piece:
-                    lines[-1].append((piece, is_mark))
-        end = mark_stop
+    ends = (start, *chain.from_iterable(marks), stop)
+    for (begin, end), is_mark in zip(pairwise(ends), cycle((False, True)), strict=False):
+        for number, piece in enumerate(passage.text[begin:end].split("\n")):
+            if number:
+                lines.append([])
+            if piece:
+                lines[-1].append((piece, is_mark))
     return [tuple(pieces) for pieces in lines]

@@ -7,6 +7,7 @@ alone. Rows and parts come in their order until it ends.
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +17,11 @@ from thumbindex.model import Passage
 from thumbindex.serve.best_lines import (
     ELLIPSIS,
     ShownLines,
+    all_lines,
     best_lines,
     is_complete,
-    lines_between,
     matched_lines,
+    matched_part,
 )
 from thumbindex.text import text_digest
 
@@ -81,23 +83,16 @@ def fit_passages(
                 break
         else:
             break
-    lines: dict[int, ShownLines] = {}
+    shown = list[Shown]()
     for passage, bare, text in taken:
         if bare.form == "text":
             tokens += text
-            lines[passage.rank] = chosen = _lines_of_match(passage, tokens, of, marked)
-            tokens -= _cost(chosen, of)
-    for passage, bare, _ in taken:
-        if bare.form == "text":
-            tokens += _cost(lines[passage.rank], of)
-            lines[passage.rank] = wide = _widened(
-                _lines_of_match(passage, tokens, of, marked), tokens, of
-            )
-            tokens -= _cost(wide, of)
-    return tuple(
-        _shown(passage, lines[passage.rank], size) if passage.rank in lines else bare
-        for passage, bare, _ in taken
-    )
+            lines = _lines_that_fit(passage, tokens, of, marked)
+            tokens -= _cost(lines, of)
+            shown.append(_shown(passage, lines, size))
+        else:
+            shown.append(bare)
+    return tuple(shown)
 
 
 def passage_id(passage: Passage, lines: tuple[int, int] | None = None, broken: bool = False) -> str:
@@ -120,54 +115,29 @@ def _without_text(passage: Passage, held: Collection[str], of: Size) -> Sequence
     matched = matched_lines(passage)
     own = passage_id(passage, (matched[0], matched[-1]), broken=True)
     cut = Shown(bare, own, section, max(1, _about(passage.text, of)))
-    text = min(LEAST_TEXT, _match_cost(passage, of))
+    text = min(LEAST_TEXT, _cost(matched_part(passage), of))
     return [(cut, text), (replace(cut, form="citation"), 0)]
 
 
 def _holds(held: Collection[str], passage: Passage) -> bool:
     """Return True if a caller that has these ids has the passage's whole match."""
-    own, match = passage_id(passage), matched_lines(passage)
-    for digest, _, lines in (each.partition(":") for each in held):
-        first, _, last = lines.partition("-")
-        if digest != own:
-            continue
-        if not lines or (
-            first.isdecimal()
-            and last.isdecimal()
-            and int(first) <= match.start + 1
-            and match.stop <= int(last)
-        ):
+    match = matched_lines(passage)
+    whole_or_lines = re.compile(rf"{passage_id(passage)}(?::(\d{{1,9}})-(\d{{1,9}}))?")
+    for each in filter(None, map(whole_or_lines.fullmatch, held)):
+        if each[1] is None or (int(each[1]) <= match.start + 1 and match.stop <= int(each[2])):
             return True
     return False
 
 
-def _lines_of_match(
+def _lines_that_fit(
     passage: Passage, room: int, of: Size, marked: Callable[[Passage], Passage]
 ) -> ShownLines:
-    """Return a passage's match, or the best lines of it that fit."""
-    if _match_cost(passage, of) <= room:
-        matched = matched_lines(passage)
-        return lines_between(passage, matched[0], matched[-1])
+    """Return a whole section, its match, or the best lines of that, the first that fits."""
+    for each in (all_lines(passage), matched_part(passage)):
+        # a section that is much too long is not even counted
+        if len(each.text) <= _TOKEN_CHARACTERS * room and _cost(each, of) <= room:
+            return each
     return best_lines(marked(passage), lambda each: _cost(each, of) <= room)
-
-
-def _widened(chosen: ShownLines, room: int, of: Size) -> ShownLines:
-    """Return lines with those around them that fit, up to the whole section."""
-    passage, first, last = chosen.passage, chosen.first, chosen.last
-    room -= _cost(chosen, of)
-    lines, before = passage.text.split("\n"), None
-    while not chosen.is_broken and before != (first, last):  # below and above by turns
-        before = (first, last)
-        if last + 1 < len(lines) and (cost := of(lines[last + 1])) <= room:
-            last, room = last + 1, room - cost
-        if first > 0 and (cost := of(lines[first - 1])) <= room:
-            first, room = first - 1, room - cost
-    return chosen if chosen.is_broken else lines_between(passage, first, last)
-
-
-def _match_cost(passage: Passage, of: Size) -> int:
-    lines, matched = passage.text.split("\n"), matched_lines(passage)
-    return sum(map(of, lines[matched.start : matched.stop]))
 
 
 def _cost(chosen: ShownLines, of: Size) -> int:
@@ -218,16 +188,10 @@ def parts_within(parts: Mapping[str, Any], room: int, size: Size) -> dict[str, A
 
 def lines_within(text: str, room: int, of: Size) -> str:
     """Return the first lines that fit, or the beginning of a first one that is too long."""
-    whole, end = room, 0
-    while end <= len(text):
-        after = text.find("\n", end)
-        after = len(text) if after < 0 else after
-        # a line that is much too long is not even counted
-        room -= of(text[end:after]) if after - end <= _TOKEN_CHARACTERS * room else room + 1
-        if room < 0:
-            break
-        end = after + 1
-    return text[: end - 1] if end else cut_line(text.partition("\n")[0], whole, of)
+    lines, longest = text.split("\n"), _TOKEN_CHARACTERS * room
+    # a line that is much too long is not even counted
+    fitting = rows_within(lines, room, lambda line: of(line) if len(line) <= longest else room + 1)
+    return "\n".join(fitting) if fitting else cut_line(lines[0], room, of)
 
 
 def cut_line(line: str, room: int, size: Size) -> str:
