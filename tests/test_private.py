@@ -125,7 +125,6 @@ def all_told(library: Library) -> str:
     answer = library.query(f"{SECRET} apples", wait_fresh=0.01)
     parts: list[object] = [
         library.outline(),
-        library.words_known(),
         list_page(library, None),
         answer.passages,
         answer.freshness,

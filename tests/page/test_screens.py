@@ -31,7 +31,6 @@ SCREENS = {
     "review-merged": "/review?show=merged",
     "review-decided": "/review?show=decided",
     "state": "/state",
-    "state-looked": "/state?look=1",
     "judge": "/judge",
     "missing": "/note/vault/nothing.md",
     "no-screen": "/nothing",

@@ -60,7 +60,6 @@ from thumbindex.library.freshness import (
     announced,
     await_others,
     checked_wait,
-    count_words,
     indexed_by,
     progress_of,
     wait_until_fresh,
@@ -729,11 +728,6 @@ class Library:
             for each in self._readers
             if not each.is_published and each.indexed and holds_nothing(each.folder.root)
         )
-
-    @at_one_moment
-    def words_known(self) -> tuple[Progress, ...]:
-        """Tell of each folder how many of its files the index knows; the folders are walked."""
-        return tuple(count_words(reader) for reader in self._readers)
 
     @at_one_moment
     def status(self) -> tuple[FolderStatus, ...]:

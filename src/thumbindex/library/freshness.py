@@ -10,11 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from thumbindex.corpus.walk import walk
-from thumbindex.errors import StorageError, ThumbindexError, UnknownFolderError, UsageError
+from thumbindex.errors import StorageError, ThumbindexError, UsageError
 from thumbindex.index.asks import answer, ask
 from thumbindex.index.locks import Work, at_work, is_held, is_writing, work_in
-from thumbindex.index.writer import Withheld, read_withheld
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import holds_nothing
 from thumbindex.library.reader import Reader
@@ -237,22 +235,6 @@ def checked_wait(seconds: float) -> float:
     return float(seconds)
 
 
-def count_words(reader: Reader) -> Progress:
-    """Count how many of a folder's files the index knows; a folder that is gone has as many as are
-    indexed.
-    """
-    if reader.is_published:
-        known = reader.opened().documents if reader.indexed else 0
-        return Progress(reader.folder.name, "words", known, known)
-    indexed = len(_manifest(reader))
-    try:
-        states = walk(reader.folder.root, reader.folder.config.corpus).files
-        files = len(states) - len(_withheld(reader).of(state.path for state in states))
-    except UnknownFolderError:
-        files = indexed
-    return Progress(reader.folder.name, "words", min(indexed, files), files)
-
-
 SILENT_SECONDS = 20.0
 """After so long without a word of who publishes a folder, nobody is taken to do so."""
 
@@ -334,7 +316,3 @@ class AwaitedWords:
 
 def _manifest(reader: Reader) -> Mapping[str, FileState]:
     return reader.store.manifest() if reader.indexed else {}
-
-
-def _withheld(reader: Reader) -> Withheld:
-    return read_withheld(reader.store) if reader.indexed else Withheld()

@@ -36,7 +36,7 @@ ADDRESSES = (
     "/links?show=broken",
     "/review?show=all",
     "/review?folder=salaries",
-    "/state?look=1",
+    "/state",
     "/judge",
     "/judge?folder=salaries",
     "/salaries",

@@ -26,14 +26,6 @@ def test_the_twin_is_what_status_prints(browser):
     assert [each["folder"] for each in found["folders"]] == ["vault"]
 
 
-def test_comparing_with_the_disk_finds_what_is_not_indexed(vault_copy, browse):
-    library = vault_copy({"a.md": "# A\n\nText.\n"})
-    page = browse(library)
-    assert "are not indexed as they are now" not in page.get("/state?look=1").text
-    (library.folders[0][1] / "b.md").write_text("# B\n\nMore.\n", encoding="utf-8")
-    assert "are not indexed as they are now" in page.get("/state?look=1").text
-
-
 def test_paths_are_for_who_is_near(library, visit_of, show):
     root = str(library.folders[0][1])
     assert root in show("state", visit_of(library))[1]

@@ -24,7 +24,7 @@ TWINS = {
     ),
     "links": tuple(f"/links.json?show={show}" for show in ("broken", "orphans", "unlinked")),
     "review": ("/review.json", "/review.json?show=all", "/review.json?show=decided&page=3"),
-    "state": ("/state.json", "/state.json?look=1"),
+    "state": ("/state.json",),
     "judge": ("/judge.json", "/judge.json?folder=vault"),
 }
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from thumbindex.model import FolderStatus, Problem, Progress
 from thumbindex.serve.as_json import status_payload
-from thumbindex.serve.page.visit import Screen, Visit, address, note_address
+from thumbindex.serve.page.visit import Screen, Visit, note_address
 from thumbindex.serve.wording import how_far
 
 _LISTED = 50
@@ -23,7 +23,6 @@ def show(visit: Visit) -> Screen:
     library = visit.library
     statuses = [each if visit.is_near else _from_afar(each) for each in library.status()]
     progress = visit.background.progress()
-    looked = {each.folder: each for each in library.words_known()} if visit.has("look") else {}
     has_problems = any(status.skipped or status.flagged for status in statuses)
     entries = library.outline() if has_problems else ()
     flagged = {(each.folder, each.path) for each in entries}
@@ -31,12 +30,10 @@ def show(visit: Visit) -> Screen:
     for status in statuses:
         name = status.folder
         own = [each for each in progress if each.folder == name]
-        folders.append(_folder(status, own, looked.get(name), flagged, visit))
+        folders.append(_folder(status, own, flagged, visit))
     values = {
         "folders": folders,
         "notes": visit.warnings(),
-        "looked": bool(looked),
-        "look": address("state", look="1"),
         "command": shlex.join(["thumbindex", "status", *visit.options()]),
     }
     return Screen("State", values, lambda: status_payload(statuses))
@@ -71,12 +68,11 @@ def is_absolute(path: str) -> bool:
 def _folder(
     status: FolderStatus,
     progress: Sequence[Progress],
-    looked: Progress | None,
     known: set[tuple[str, str]],
     visit: Visit,
 ) -> Mapping[str, Any]:
     state = status.index
-    condition, words = _condition(status, progress, looked, visit)
+    condition, words = _condition(status, progress, visit)
     flagged = status.flagged[:_LISTED]
     return {
         "status": status,
@@ -93,9 +89,7 @@ def _folder(
     }
 
 
-def _condition(
-    status: FolderStatus, progress: Sequence[Progress], looked: Progress | None, visit: Visit
-) -> tuple[str, str]:
+def _condition(status: FolderStatus, progress: Sequence[Progress], visit: Visit) -> tuple[str, str]:
     """Return how a folder is, as a word for its mark, and in words."""
     if status.failure:
         return "bad", f"The index is {status.failure}: it is built anew by whoever indexes next."
@@ -115,14 +109,6 @@ def _condition(
                 "does it once."
             ),
         )
-    if looked and looked.done < looked.total:
-        return (
-            "doubt",
-            (
-                f"Behind: {looked.total - looked.done:,} of {looked.total:,} files on disk are "
-                "not indexed as they are now."
-            ),
-        )
     if progress:
         return "doubt", "Being brought up to the disk now."
     if not visit.library.only([status.folder]).watched():
@@ -134,8 +120,6 @@ def _condition(
     if status.index.pending:
         words = f"All words can be found; {status.index.pending:,} passages have no vector yet."
         return "doubt", words
-    if looked:
-        return "good", "Fresh: all that was on disk is indexed."
     return "good", "A server keeps it up to the disk; nothing waits."
 
 
