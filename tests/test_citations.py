@@ -250,6 +250,7 @@ def test_each_quotation_belongs_to_the_citation_that_has_it(library: Library) ->
         ("plans.md (lines 7-12) and plans.md#Budget (lines 5-8)", ""),
         ("plans.md (lines 99-120)", "the note has 12 lines"),
         ("nowhere.md#Budget (line 3)", "no note has this path"),
+        ("thumbindex://elsewhere/plans.md#Budget", "no note has this path"),
         (
             'plans.md (line 3) "nobody wrote this sentence anywhere"',
             "the note says nothing like it",

@@ -19,6 +19,7 @@ NOTES = {
     "notes/Ideas/Müsli.md": "# Muesli\n\nOats.\n",
     "notes/alpha/plan.md": "# Plan A\n\nAlpha.\n",
     "notes/beta/plan.md": "# Plan B\n\nBeta.\n",
+    "work/c# notes.md": "# C#\n\n## Generics\n\nThey are reified.\n",
     "work/sync.md": "# Sync\n\n## Steps\n\nPair them.\n",
 }
 
@@ -74,6 +75,14 @@ def test_the_same_words_mean_the_same_heading_everywhere(library: Library, headi
         lines.end_line,
     )
     assert library.why(f"notes/tea.md#{heading}", "water").chunks == 1
+
+
+def test_a_note_with_a_hash_in_its_name_is_found_by_its_citation(library: Library) -> None:
+    cited = "work: c# notes.md#Generics (lines 3-5)"
+    (check,) = library.verify(f'"They are reified." ({cited})').citations
+    assert library.read(cited).start_line == 3
+    assert library.read("c# notes.md#Generics", exact=True).start_line == 3
+    assert (check.state, check.path) == ("there", "c# notes.md")
 
 
 def test_several_notes_of_a_name_are_told_in_one_form_of_words(library: Library) -> None:

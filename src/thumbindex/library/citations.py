@@ -166,7 +166,8 @@ class Names:
         it is means no other.
         """
         if (name, folder) not in self._found:
-            called = self.folders.get(folder, self.notes).called(name)
+            notes = self.folders.get(folder) if folder else self.notes
+            called = notes.called(name) if notes else iter(())
             best = next(called, [])
             is_exact = any(each.document.path == name for each in best)
             found = best if is_exact else chain(best, *called)
@@ -301,9 +302,10 @@ def _written(
     before = text[low:end]
     starts = [0, *(each.start() for each in _STARTS.finditer(before))][-_PATH_WORDS:]
     forms = [
-        (start, *before[start:].partition("#")[::2])
+        (start, path, heading)
         for start in starts
         if _BEGINS.match(before, start)
+        for path, heading in ((before[start:], ""), before[start:].partition("#")[::2])
     ]
     known = next(
         (
@@ -319,7 +321,7 @@ def _written(
             return None
         known = forms[-1]
         enclosed = max(before.rfind(each) for each in '`("“[<') + 1
-        known = next((each for each in forms if each[0] == enclosed and enclosed), known)
+        known = next((each for each in forms[1::2] if each[0] == enclosed and enclosed), known)
     start, path, heading = known
     named = next(
         (

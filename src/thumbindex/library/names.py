@@ -43,7 +43,7 @@ NAMESAKES = 5
 """Notes of one name that are looked at."""
 
 _PARTS = 3
-"""Headings below each other that may be part of a note's name: a title may hold the mark itself."""
+"""Marks before a heading that may be part of a note's name instead."""
 
 _LOOKED_AT = 50
 """Names that come near, of which the first ones are told that may be shown."""
@@ -123,8 +123,7 @@ class Notes:
 
         Raises UnknownPathError for no note, UsageError for several.
         """
-        file, _, heading = path.partition("#")
-        for exact, fragment in ((path, None), (file, heading or None)):
+        for exact, fragment in ((path, None), *split_headings(path)):
             if alike := self._at([(each, exact) for each in self.readers]):
                 return replace(self._only(alike, exact), fragment=fragment)
         raise self._unknown(path)
@@ -323,13 +322,19 @@ def _readings(written: str) -> Iterator[tuple[str, str | None, tuple[int, int] |
     for text in dict.fromkeys((written, _unadorned(written))):
         cited, lines = split_citation(text)
         yield cited, None, lines
-        file, mark, heading = cited.partition("#")
-        if mark:
-            yield file, heading or None, lines
+        for file, heading in split_headings(cited):
+            yield file, heading, lines
         parts = cited.split(BELOW)
         for count in range(min(len(parts) - 1, _PARTS), 0, -1):
             file, _, heading = BELOW.join(parts[:count]).partition("#")
             yield file, BELOW.join(filter(None, (heading, *parts[count:]))), lines
+
+
+def split_headings(text: str) -> Iterator[tuple[str, str | None]]:
+    """Yield what stands before and behind each `#`, from the last one: names may have one, too."""
+    marks = [at for at, letter in enumerate(text) if letter == "#"]
+    for at in dict.fromkeys((*reversed(marks[-_PARTS:]), *marks[:1])):
+        yield text[:at], text[at + 1 :] or None
 
 
 def _unadorned(written: str) -> str:
