@@ -415,7 +415,8 @@ class Engine:
             with self.change(lock=0) as session:
                 session.execute("CREATE EXTENSION IF NOT EXISTS vector")
                 if found:
-                    tables = re.findall(r"CREATE TABLE (\w+)", statements)
+                    # the last two are of version 2, and hold texts of notes
+                    tables = [*re.findall(r"CREATE TABLE (\w+)", statements), "texts", "wanted"]
                     session.execute(f"DROP TABLE IF EXISTS {', '.join(tables)} CASCADE")
                 for statement in filter(str.strip, statements.split(";")):
                     session.execute(statement.replace("%", "%%"))
