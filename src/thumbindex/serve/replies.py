@@ -546,14 +546,21 @@ def _reply_several(library: Library, paths: Sequence[str], folder: str | None) -
         path[:_ERROR_SHOWN]: one_line(f"{path[:_ERROR_SHOWN]}: {error}")[: 2 * _ERROR_SHOWN]
         for path, error in errors.items()
     }
-    room = library.config.serve.read_tokens - size(dump(failed))
+    places = [f"{each.path}:{each.start_line}-{each.end_line}" for each in found]
+    room = library.config.serve.read_tokens - size(dump(failed)) - size(dump(places))
     texts, notes = list[str](), list[dict[str, Any]]()
+
+    def cost(excerpt: Excerpt, shown: Excerpt) -> int:
+        link = size(dump(_resource_link(excerpt.folder, excerpt.path)))
+        text = size(_excerpt_text(excerpt, shown, several))
+        return max(text + link, size(dump(_excerpt_cut(excerpt, shown))))
+
     for excerpt in found:
-        room -= size(_excerpt_text(excerpt, replace(excerpt, text=""), several))
-        if room < LEAST_TEXT:
+        left = room - cost(excerpt, replace(excerpt, text=""))
+        if left < LEAST_TEXT:
             break
-        shown = _cut_excerpt(excerpt, room, size)
-        room -= size(shown.text)
+        shown = _cut_excerpt(excerpt, left, size)
+        room -= cost(excerpt, shown)
         texts.append(_excerpt_text(excerpt, shown, several))
         notes.append(_excerpt_cut(excerpt, shown))
         if shown != excerpt:
@@ -562,7 +569,7 @@ def _reply_several(library: Library, paths: Sequence[str], folder: str | None) -
     texts += failed.values()
     if failed:
         structured["errors"] = failed
-    if rest := [f"{each.path}:{each.start_line}-{each.end_line}" for each in found[len(notes) :]]:
+    if rest := places[len(notes) :]:
         structured["left_out"] = rest
         texts.append(one_line(f"(left out: {', '.join(rest)}; read them apart)"))
     links = dict.fromkeys((each.folder, each.path) for each in found[: len(notes)])
