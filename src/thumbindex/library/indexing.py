@@ -439,9 +439,9 @@ def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: fl
         is_complete = not (kept.left or kept.passed_over or kept.behind) and switch(
             folder.places.folder, edition, words
         )
-        if is_complete or kept.left:
+        if is_complete or kept.left or run.interrupted():
             break
-    if not (is_complete or kept.left):
+    if not (is_complete or kept.left or run.interrupted()):
         if folder.places.present + 1 != edition or not beside.places.store.exists():
             raise IndexGoneError(
                 f"The index in {folder.places.folder} was forgotten by another process while "
