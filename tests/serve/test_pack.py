@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thumbindex.corpus.parse import parse_document
-from thumbindex.model import Passage
+from thumbindex.model import Explanation, Passage
 from thumbindex.serve.best_lines import matched_lines
 from thumbindex.serve.budget import Shown, dump, fit_passages, passage_id
 from thumbindex.settings import CorpusSettings
@@ -68,6 +68,18 @@ def test_a_section_that_fits_is_shown_whole_and_a_longer_one_as_its_match() -> N
     ]
     assert [each.section for each in shown] == [(1, 100), (1, 10)]
     assert shown[0].passage.text.startswith("line 50 ")
+
+
+def test_a_passage_without_room_for_its_explanation_is_shown_without_it() -> None:
+    explained = replace(passage(3), explanation=Explanation((), {}, None, (), (), (), None))
+
+    def long_explanations(each: Shown) -> int:
+        return 50 + (1000 if each.passage.explanation else 0)
+
+    (shown,) = fit_passages([explained], 500, long_explanations, len)
+    assert shown.passage == passage(3)
+    (shown,) = fit_passages([explained], 1500, long_explanations, len)
+    assert shown.passage == explained
 
 
 def test_what_the_caller_holds_comes_as_a_pointer() -> None:

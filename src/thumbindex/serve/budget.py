@@ -89,7 +89,8 @@ def fit_passages(
             tokens += text
             lines = _lines_that_fit(passage, tokens, of, marked)
             tokens -= _cost(lines, of)
-            shown.append(_shown(passage, lines, size))
+            explained = replace(passage, explanation=bare.passage.explanation)
+            shown.append(_shown(explained, lines, size))
         else:
             shown.append(bare)
     return tuple(shown)
@@ -106,8 +107,8 @@ def passage_id(passage: Passage, lines: tuple[int, int] | None = None, broken: b
 
 
 def _without_text(passage: Passage, held: Collection[str], of: Size) -> Sequence[tuple[Shown, int]]:
-    """Return the forms of a passage without its text, each with the tokens of text that it needs:
-    the first one that fits is taken.
+    """Return the forms of a passage, the fullest first, each with the tokens to keep for its
+    text.
     """
     bare, section = replace(passage, text=""), (passage.start_line, passage.end_line)
     if _holds(held, passage):
@@ -116,7 +117,8 @@ def _without_text(passage: Passage, held: Collection[str], of: Size) -> Sequence
     own = passage_id(passage, (matched[0], matched[-1]), broken=True)
     cut = Shown(bare, own, section, max(1, _about(passage.text, of)))
     text = min(LEAST_TEXT, _cost(matched_part(passage), of))
-    return [(cut, text), (replace(cut, form="citation"), 0)]
+    unexplained = replace(cut, passage=replace(bare, explanation=None))
+    return [(cut, text), (unexplained, text), (replace(cut, form="citation"), 0)]
 
 
 def _holds(held: Collection[str], passage: Passage) -> bool:
