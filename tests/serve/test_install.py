@@ -101,6 +101,19 @@ def test_the_command_that_was_written_starts_a_server_from_anywhere(
     assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "thumbindex"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="it has no such permissions")
+def test_what_was_written_before_an_error_is_shown(install: Install, home: Path) -> None:
+    instructions = home / ".claude/CLAUDE.md"
+    instructions.parent.mkdir()
+    instructions.write_text("Mine.\n", encoding="utf-8")
+    instructions.chmod(0o444)
+    result = install("claude-code", "--folder", ".")
+    assert result.exit_code == 2
+    assert f"{home / '.claude.json'}" in result.stdout
+    assert '+    "thumbindex": {' in result.stdout
+    assert entry(home)["args"][0] == "serve"
+
+
 def test_without_a_folder_the_current_one_is_named(install: Install, home: Path) -> None:
     install("claude-code")
     assert entry(home)["args"] == ["serve", "--folder", str(home / "notes")]

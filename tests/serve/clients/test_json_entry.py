@@ -81,7 +81,7 @@ def test_an_empty_object_is_filled_and_emptied(text: str) -> None:
 
 def test_an_entry_that_changed_keeps_what_its_user_added_to_it() -> None:
     mine = (
-        '{"mcpServers": {/* off */ "thumbindex": {"command": "/old", "env": {"A": "1"}, '
+        '{"mcpServers": {/* off */ "thumbindex": {"command": "/old", // mine\n "env": {"A": "1"}, '
         '"disabled": true}}}'
     )
     put = put_object(mine, KEYS, ENTRY)
@@ -92,6 +92,7 @@ def test_an_entry_that_changed_keeps_what_its_user_added_to_it() -> None:
         "args": ["serve"],
     }
     assert "/* off */" in put
+    assert "// mine\n" in put
 
 
 @pytest.mark.parametrize(
@@ -133,6 +134,7 @@ def test_the_later_of_two_equal_keys_counts_as_it_does_for_clients() -> None:
         ('{"mcpServers": []}', "1:1"),
         ('{"mcpServers": null}', "1:1"),
         ("[]", "1:1"),
+        ("null", "1:1"),
         ('{"a": ' + "[" * 100_000, "1:1"),
     ],
 )

@@ -307,7 +307,7 @@ def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_text("{}", encoding="utf-8")
     path.chmod(0o444)
-    with pytest.raises(UsageError, match="is read-only, and nothing was changed"):
+    with pytest.raises(UsageError, match="is read-only, and was not changed"):
         install(BY_NAME["cursor"], around)
     assert files(tmp_path) == {".cursor/mcp.json": b"{}"}
 

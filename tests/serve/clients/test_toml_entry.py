@@ -10,7 +10,7 @@ KEYS = ("mcp_servers", "thumbindex")
 ENTRY = {"command": r"C:\Program Files\thumbindex.exe", "args": ["serve", "--folder", "/ü"]}
 
 FILES = {
-    "plain": 'model = "x" # mine\n\n[mcp_servers.a]\ncommand = "y"\n',
+    "plain": 'model = "x" # mine\nlimit = nan\n\n[mcp_servers.a]\ncommand = "y"\n',
     "CRLF": 'model = "x"\r\n[profiles.a]\r\nb = 1\r\n',
     "many lines": '# top\nnotes = """\n[mcp_servers.another]\nno header\n"""\n'
     "list = [\n  1, # one\n  [2],\n]\n[t]\na.b = {c = 1}\n[[many]]\nx = 1\n[[many]]\nx = 2\n",

@@ -93,7 +93,7 @@ def write_text(path: Path, text: str | None, before: str | None, *, keep: bool =
         # a rename would replace a read-only file, too
         if mode is not None and not mode & 0o222:
             raise UsageError(
-                f"{path}: is read-only, and nothing was changed: make it writable (chmod u+w) "
+                f"{path}: is read-only, and was not changed: make it writable (chmod u+w) "
                 "and run this again."
             )
         if keep:
@@ -157,7 +157,7 @@ def _checked(
         if _at(documents[1], keys) == entry:
             for document in documents:
                 _remove(document, keys)
-            if documents[0] == documents[1]:
+            if repr(documents[0]) == repr(documents[1]):  # nan is not equal to itself
                 return new
     name = ".".join(map(str, keys))
     raise Malformed(f"1:1: `{name}` cannot be edited as it is written here: {todo}")
@@ -228,13 +228,16 @@ def read_object(text: str, keys: Keys) -> Any:
         raise Malformed(f"1:1: it is no JSON that a client would write ({error})") from error
 
 
-def put_object(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
-    """Return the text with an entry at a path of keys; other keys of the entry stay.
+def put_object(text: str, keys: Keys, value: Any) -> str:
+    """Return the text with a value at a path of keys; other keys of an entry stay.
 
     Raises Malformed.
     """
     now = read_object(text, keys)
-    value = {**now, **entry} if isinstance(now, dict) else entry
+    if isinstance(now, dict) and isinstance(value, dict):
+        for name, each in value.items():
+            text = put_object(text, (*keys, name), each)
+        return text
     if value == now:
         return text
     if not _plain(text).strip():
@@ -271,6 +274,8 @@ def take_object(text: str, keys: Keys) -> str:
 def _with_member(text: str, keys: Keys, value: Any, unit: str) -> str:
     """Put a member first in the innermost object that is there, on a line of its own."""
     document = read_object(text, ())
+    if document is None:
+        raise Malformed("1:1: it is no object")
     depth = max(n for n in range(len(keys)) if _at(document, keys[:n]) is not None)
     _, at, _ = _span(_plain(text), keys[:depth])
     base, comma = _newline_at(text, at), "," if _at(document, keys[:depth]) else ""

@@ -248,12 +248,15 @@ def install(
         entries = (chosen.entry(command), line)
         changes = [install_at(spot, entry) for spot, entry in zip(spots, entries, strict=False)]
         done = f"starts thumbindex. {chosen.restart}"
-    kept = [None if dry_run else each.write() for each in changes]
+    kept = list[Path | None]()
+    for change in changes:
+        kept.append(None if dry_run else change.write())
+        if not as_json:
+            said = change.difference() or f"{change.path}: nothing to change"
+            typer.echo(said, nl=change.is_none)
     if as_json:
         _print_as_json(chosen, dry_run, changes, kept)
         return FOUND
-    for change in changes:
-        typer.echo(change.difference() or f"{change.path}: nothing to change", nl=change.is_none)
     for backup in filter(None, kept):
         typer.echo(f"What was there is kept in {backup}")
     if not all(change.is_none for change in changes):
