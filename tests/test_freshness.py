@@ -13,8 +13,8 @@ from filelock import FileLock
 
 from folders import open_library, write
 from thumbindex.errors import UsageError
+from thumbindex.index.asks import LONGEST_WAIT, asks_in
 from thumbindex.index.asks import ask as ask_indexer
-from thumbindex.index.asks import asks_in
 from thumbindex.index.locks import at_work, locked
 from thumbindex.library import Library
 from thumbindex.library.freshness import UNTENDED_SECONDS, is_tended
@@ -164,6 +164,15 @@ def test_whoever_has_gone_is_not_waited_for(reader: Library, vault: Path) -> Non
     )
     assert time.monotonic() - began < 10
     assert asks_in(reader.opened[0].places.folder) == []
+
+
+def test_an_old_ask_that_nobody_could_delete_is_passed_over(reader: Library) -> None:
+    folder = reader.opened[0].places.folder
+    asked = ask_indexer(folder)
+    assert asks_in(folder) == [asked]
+    long_ago = time.time() - LONGEST_WAIT
+    os.utime(asked, (long_ago, long_ago))
+    assert asks_in(folder) == []
 
 
 @pytest.mark.parametrize("seconds", [-1, 60.5, float("nan")])

@@ -7,12 +7,16 @@ saw there before it compared the folder with the disk, once the words of all of 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
 from thumbindex.index.files import make_folder, writing
+
+LONGEST_WAIT = 60.0
+"""Seconds that anybody waits: clients give up on an answer after 30 to 60."""
 
 ASKS = "asks"
 """The folder of these files in an index's folder."""
@@ -31,9 +35,12 @@ def ask(folder: Path) -> Path:
 
 
 def asks_in(folder: Path) -> list[Path]:
-    """Return what is asked of an index's folder and not answered yet."""
+    """Return what is asked of an index's folder and not answered yet; nobody waits for an old
+    ask, which may be another user's and stay.
+    """
     try:
-        return [folder / ASKS / name for name in os.listdir(folder / ASKS)]  # noqa: PTH208
+        asks = [folder / ASKS / name for name in os.listdir(folder / ASKS)]  # noqa: PTH208
+        return [each for each in asks if time.time() - each.stat().st_mtime < LONGEST_WAIT]
     except OSError:
         return []
 

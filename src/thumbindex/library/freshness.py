@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thumbindex.errors import StorageError, ThumbindexError, UsageError
-from thumbindex.index.asks import answer, ask
+from thumbindex.index.asks import LONGEST_WAIT, answer, ask
 from thumbindex.index.locks import Work, at_work, is_held, is_writing, work_in
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import holds_nothing
@@ -156,9 +156,6 @@ class _FolderNews:
             len(both) - len(changed),
         )
 
-
-LONGEST_WAIT = 60.0
-"""Seconds: clients give up on an answer after 30 to 60."""
 
 _POLL_SECONDS = 0.05
 
