@@ -7,6 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from thumbindex.index.files import Places
 from thumbindex.index.segments import FIELDS
 from thumbindex.index.snapshot import stored_vectors
@@ -23,6 +25,7 @@ def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
     name = {row: (documents[document][0], ordinal) for row, document, ordinal in store.chunk_rows()}
     chunks, sections = store.chunks(list(name)), store.sections(list(name))
     view = stored_vectors(store)
+    rows = view.rows()
     return {
         "documents": sorted(documents.values()),
         "digests": sorted((path, state.digest) for path, state in store.manifest().items()),
@@ -43,7 +46,7 @@ def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
         ),
         "vectors": sorted(
             (name[row], vector.tobytes())
-            for row, vector in zip(view.rows().tolist(), view.matrix(), strict=True)
+            for row, vector in zip(rows.tolist(), view.take(np.arange(len(rows))), strict=True)
         ),
     }
 

@@ -22,6 +22,11 @@ def written(folder: Path, text: str, name: str = "config.toml") -> Path:
     return path
 
 
+def test_a_folder_with_a_name_that_is_too_long_is_not_there() -> None:
+    with pytest.raises(UnknownFolderError):
+        resolve_folders(Config(), ["a" * 300])
+
+
 def test_config_toml_states_every_key_at_its_default(tmp_path: Path) -> None:
     assert (ROOT / "config.toml").read_text(encoding="utf-8") == render_config()
     assert load_config(user_file=written(tmp_path, render_config())) == Config()

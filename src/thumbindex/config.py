@@ -278,7 +278,8 @@ def resolve_folders(
                 "to mean the current folder."
             )
         root = configured.get(str(each)) or real_folder(each)
-        if not root.is_dir() and not is_known(root):
+        # a name may be too long for the system
+        if not os.path.isdir(root) and not is_known(root):  # noqa: PTH112
             raise UnknownFolderError(_no_folder(str(each), root, sorted(configured)))
         found.append(root)
     return tuple(sorted(folder_names(configured, found).items()))
@@ -745,7 +746,7 @@ def _check_together(config: Config) -> None:
 
 
 def _no_folder(given: str, root: Path, configured: Sequence[str]) -> str:
-    if root.exists():
+    if os.path.exists(root):  # noqa: PTH110
         return (
             f"{given}: that is a file: name the folder that holds it; `query --path` asks of "
             "single files."

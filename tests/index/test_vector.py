@@ -27,9 +27,10 @@ def add(view: VectorView, rows: list[int]) -> dict[int, bytes]:
 
 
 def held(view: VectorView) -> dict[int, bytes]:
+    rows = view.rows()
     return {
         row: vector.tobytes()
-        for row, vector in zip(view.rows().tolist(), view.matrix(), strict=True)
+        for row, vector in zip(rows.tolist(), view.take(np.arange(len(rows))), strict=True)
     }
 
 
@@ -101,7 +102,7 @@ def test_what_a_search_is_bounded_with_grows_with_the_rows_and_not_with_their_id
 def test_a_view_of_which_fewer_vectors_were_read_than_there_are_chunks_holds_those() -> None:
     view = VectorView(DIMENSIONS)
     view.fill(3, [([1, 2], np.eye(2, DIMENSIONS, dtype=np.float32))])
-    assert (view.rows().tolist(), view.matrix().tolist()) == (
+    assert (view.rows().tolist(), view.take(np.arange(len(view.rows()))).tolist()) == (
         [1, 2],
         np.eye(2, DIMENSIONS).tolist(),
     )

@@ -158,12 +158,6 @@ class VectorView:
             self._base = self._made(len(rows), chain(halves, [(late, self._halves(self._late))]))
             self._late, self._kept = self._empty(), np.arange(len(rows))
 
-    def matrix(self) -> Matrix:
-        """Return the vectors in the order of `rows`."""
-        return np.concatenate(
-            [self._halves(self._base)[self._kept], self._halves(self._late)]
-        ).astype(np.float32)
-
     def take(self, at: Positions) -> Matrix:
         """Return some of the vectors, by their positions in `rows`: shape (positions,
         dimensions).

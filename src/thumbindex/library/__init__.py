@@ -639,7 +639,7 @@ class Library:
 
     def named_like(self, typed: str, *, folder: str | None = None) -> Iterator[OutlineEntry]:
         """Yield the notes with a name that begins as what is typed so far, the nearest first."""
-        return self.browse(begun_by(typed), folder=folder)
+        return self.browse(partial(begun_by, typed), folder=folder)
 
     @at_one_moment
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> Related:

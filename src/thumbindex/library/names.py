@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from difflib import get_close_matches
@@ -446,9 +446,9 @@ def lines_under(written: str, headings: Headings, total: int) -> list[tuple[int,
 # ------------------------------------------------------------------ names typed so far
 
 
-def begun_by(typed: str) -> Callable[[Iterable[Document]], list[Document]]:
-    """Return what picks the documents with a name that is typed so far, then those with one that
-    begins so, then those in whose names a word does.
+def begun_by(typed: str, documents: Iterable[Document]) -> list[Document]:
+    """Return the documents with a name that is typed so far, then those with one that begins so,
+    then those in whose names a word does.
     """
     wanted = _in_words(typed)
 
@@ -460,12 +460,9 @@ def begun_by(typed: str) -> Callable[[Iterable[Document]], list[Document]]:
             return 1
         return 2 if any(f" {wanted}" in each for each in called) else 3
 
-    def arranged(documents: Iterable[Document]) -> list[Document]:
-        near = [(at, each) for each in documents if (at := distance(each)) < 3]
-        near.sort(key=lambda pair: (pair[0], pair[1].path.count("/"), pair[1].folder, pair[1].path))
-        return [document for _, document in near]
-
-    return arranged
+    near = [(at, each) for each in documents if (at := distance(each)) < 3]
+    near.sort(key=lambda pair: (pair[0], pair[1].path.count("/"), pair[1].folder, pair[1].path))
+    return [document for _, document in near]
 
 
 @lru_cache(maxsize=50_000)

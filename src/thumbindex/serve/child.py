@@ -85,7 +85,7 @@ class WatchedFolder:
         """Return when a job is due; never while the folder is gone."""
         if not self.watch.is_there:
             return _NEVER
-        if job is Job.REPAIR and not self.folder.places.repair.exists():
+        if job is Job.REPAIR and not os.path.exists(self.folder.places.repair):  # noqa: PTH110
             return _NEVER
         if job is Job.WORDS:
             asks_at = self.asks_at if self.folder.is_asked else _NEVER

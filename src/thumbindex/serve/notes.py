@@ -421,8 +421,10 @@ def named_here(given: str, library: Library) -> str:
     if not any(each.is_relative_to(root) for root in roots for each in ways):
         return given
     is_from_here = file.replace(os.sep, "/").split("/")[0] in {".", ".."}
-    is_held = any((root / each).exists() for root in roots for each in (written, file))
-    if is_from_here or (not is_held and here.exists()):
+    named = [root / each for root in roots for each in (written, file)]
+    # a name may be too long for the system
+    is_held, is_here = any(map(os.path.exists, named)), os.path.exists(here)  # noqa: PTH110
+    if is_from_here or (is_here and not is_held):
         return f"{here}{given[len(file) :]}"
     return given
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +72,8 @@ class Client:
     def file(self, around: Surroundings) -> Path:
         """Return its file."""
         places = self.files(around)
-        return next((each for each in places if each.exists()), places[-1])
+        # a folder may be closed to us
+        return next((each for each in places if os.path.exists(each)), places[-1])  # noqa: PTH110
 
     def is_here(self, around: Surroundings) -> bool:
         """Tell whether it has been used on this machine: its file is there, or a folder of its
@@ -83,7 +85,7 @@ class Client:
             for each in (file, *([self.instructions(around)] if self.instructions else ()))
             if each.parent != around.home
         ]
-        return file.exists() or any(each.is_dir() for each in own)
+        return os.path.exists(file) or any(map(os.path.isdir, own))  # noqa: PTH110
 
 
 def _claude_desktop(around: Surroundings) -> Sequence[Path]:
