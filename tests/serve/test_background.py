@@ -239,7 +239,7 @@ def test_damage_is_repaired_by_the_child_and_asked_again(library: Library) -> No
         return "mended"
 
     background.library()
-    assert background.mended(ask) == "mended"
+    assert background.answer_after_repair(ask) == "mended"
     background.stop()
 
 
@@ -255,6 +255,6 @@ def test_damage_that_nobody_can_repair_is_told_at_once(library: Library) -> None
 
     began = time.monotonic()
     with pytest.raises(IndexDamagedError, match="A page is broken"):
-        background.mended(ask)
+        background.answer_after_repair(ask)
     assert time.monotonic() - began < 10
     background.stop()

@@ -51,15 +51,13 @@ def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[No
 
 
 def is_writing(lock: Path) -> bool:
-    """Tell whether some process holds the writer's lock; a mark that a killed one left is seen
-    through.
-    """
+    """Return True if a process holds the writer's lock; the mark of a killed one does not count."""
     return mark_of(lock).exists() and is_held(lock)
 
 
 def is_held(lock: Path) -> bool:
-    """Tell whether some process holds a lock; where it is free it is held for the moment of
-    looking.
+    """Return True if a process holds a lock. Looking takes a free lock for a moment, so of two that
+    look at once one may be told True.
     """
     if not lock.exists():
         return False

@@ -50,9 +50,7 @@ def announced(folders: Sequence[Folder], tell: Tell) -> Iterator[Tell]:
 def await_others(
     folder: Folder, tell: Tell, interrupted: Callable[[], bool], *, words_only: bool
 ) -> None:
-    """Wait for the run that another process has going in a folder, as far as it does what is to be
-    done here: nothing is done twice.
-    """
+    """Wait for another process's run in a folder; with `words_only`, until it makes vectors."""
     begun = work = work_in(folder.places.folder)
     while begun and work and _is_anothers(work) and work.run == begun.run and not interrupted():
         if words_only and work.phase == "vectors":

@@ -81,9 +81,7 @@ class Known:
     newest: float = 0.0
 
     def is_complete(self, problems: Sequence[Problem]) -> bool:
-        """Tell whether nothing is left to do for words where no file differs: problems as they
-        were, nothing left undone.
-        """
+        """Return True if no run was cut off and the walk found the same problems."""
         return self.is_settled and self.problems == set(problems)
 
 

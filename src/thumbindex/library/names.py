@@ -40,7 +40,7 @@ BELOW = " > "
 """What answers write between a heading and the one below it."""
 
 NAMESAKES = 5
-"""Notes of one name that are looked at."""
+"""Maximum notes of one name."""
 
 _PARTS = 3
 """Marks before a heading that may be part of a note's name instead."""
@@ -183,7 +183,7 @@ class Notes:
             n = snapshot.catalog.at(path) if snapshot else None
             if snapshot and n is not None:
                 found.append(Found(reader, snapshot, n, snapshot.catalog.documents[n]))
-        return _open(found)
+        return _shown_now(found)
 
     def _bearing(self, name: str, readers: Sequence[Reader]) -> Iterator[list[Found]]:
         """Yield the notes that bear a name, those together that bear it equally well."""
@@ -201,8 +201,8 @@ class Notes:
                 document = snapshot.catalog.documents[n]
                 heading = claim.heading or None
                 found.append(Found(reader, snapshot, n, document, heading, kind=claim.kind))
-            if shown_now := _open(found):
-                yield shown_now
+            if found := _shown_now(found):
+                yield found
 
     # -------------------------------------------------------------- by a digest
 
@@ -359,7 +359,7 @@ def _stem(path: str) -> str:
 # ------------------------------------------------------------------ notes as they are now
 
 
-def _open(found: Sequence[Found]) -> list[Found]:
+def _shown_now(found: Sequence[Found]) -> list[Found]:
     """Return the first few of some notes that may be shown now."""
     readers = list(dict.fromkeys(each.reader for each in found))
     documents = islice(shown((each.document for each in found), readers), NAMESAKES)

@@ -362,7 +362,7 @@ class Background:
         ):
             time.sleep(_SHORT_POLL_SECONDS)
 
-    def mended(
+    def answer_after_repair(
         self,
         ask: Callable[[], _Result],
         interrupted: Callable[[], bool] = never,

@@ -44,10 +44,10 @@ costs a second of a core for each 20,000 chunks.
 """
 
 _LOOK_SECONDS = 0.1
-"""Between two looks for a request: readers ask by a file for what is on disk, or for a repair."""
+"""Seconds between checks for request files: asks and repairs."""
 
 ASK_SECONDS = 0.5
-"""Between two comparisons for readers who ask."""
+"""Seconds between two comparisons for readers who ask."""
 
 _LONG_AGO, _NEVER = float("-inf"), float("inf")
 
@@ -192,7 +192,7 @@ class IndexingLoop:
         return self._is_cut_short
 
     def _postpone(self, job: Job, each: WatchedFolder, error: ThumbindexError | OSError) -> None:
-        """Try again in a while; the next look notes a folder that is gone."""
+        """Retry a job after `poll_seconds`, and say why unless the folder is gone."""
         each.look_at = self._clock()
         again_at = self._clock() + self._settings.poll_seconds
         each.due[job] = each.due[Job.WORDS] = each.asks_at = again_at

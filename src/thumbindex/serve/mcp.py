@@ -345,7 +345,7 @@ class _Requests:
             arguments = check_arguments(params.name, params.arguments)
             tool = self._tools[params.name]
             reply = await in_thread(
-                lambda waiting: self._background.mended(
+                lambda waiting: self._background.answer_after_repair(
                     lambda: tool(arguments, waiting), waiting.is_over
                 ),
                 ctx.session,
@@ -513,7 +513,8 @@ class _Requests:
         self._began(ctx)
         with _as_protocol_errors():
             return await in_thread(
-                lambda waiting: self._background.mended(question, waiting.is_over), ctx.session
+                lambda waiting: self._background.answer_after_repair(question, waiting.is_over),
+                ctx.session,
             )
 
 

@@ -1,6 +1,4 @@
-"""The command `install`: have an MCP client start the server; every change is planned, shown, and
-only then written.
-"""
+"""The command `install`: set up an MCP client to start the server."""
 
 from __future__ import annotations
 

@@ -378,7 +378,7 @@ class Page:
             screen = SCREENS[name](visit)
             return screen, self._page(name, screen, is_twin, visit)
 
-        screen, found = visit.background.mended(show)
+        screen, found = visit.background.answer_after_repair(show)
         took = {"page": time.perf_counter() - began, **screen.took}
         found.headers["Server-Timing"] = ", ".join(
             f"{name};dur={1000 * seconds:.1f}" for name, seconds in took.items()
