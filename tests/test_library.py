@@ -573,6 +573,19 @@ def test_an_empty_folder_is_believed_only_where_it_is_said_to_be_so(library: Lib
     assert library.index(rebuild=True).removed == 3
 
 
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read_is_not_taken_for_empty(library: Library, vault: Path):
+    library.index()
+    vault.chmod(0)
+    try:
+        for rebuild in (False, True):
+            with pytest.raises(UnknownFolderError, match=r"cannot be read .*: nothing is deleted"):
+                library.index(rebuild=rebuild)
+    finally:
+        vault.chmod(0o755)
+    assert len(library.outline()) == 3
+
+
 def test_comments_are_read_as_they_stand_and_flagged(vault, tmp_path):
     (vault / "a.md").write_text(
         "# A\n\n<!-- one -->\n\n```\n<!-- code -->\n```\n\n%%\ntwo\n%%\n" + "x <!-- y -->\n\n" * 6,

@@ -407,6 +407,14 @@ def _real(root: Path) -> str:
         raise UnknownFolderError(
             f"no folder at {root}: check the path, or the configuration's [folders]"
         )
+    try:
+        with os.scandir(real):
+            pass
+    except OSError as error:  # what cannot be seen is not gone
+        raise UnknownFolderError(
+            f"The folder {root} cannot be read ({error.strerror}): nothing is deleted. Check who "
+            "may read it."
+        ) from error
     return real
 
 
