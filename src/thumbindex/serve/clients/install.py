@@ -321,10 +321,7 @@ def _list_clients(around: Surroundings, as_json: bool) -> int:
     for each in found:
         typer.echo(f"  {each.title:{width}}  thumbindex install {each.name} --folder DIR")
     others = ", ".join(each.name for each in CLIENTS if each not in found)
-    typer.echo(
-        f"{'The others' if found else 'Those'} that it knows are {others}; docs/clients.md "
-        "helps with more."
-    )
+    typer.echo(f"Not found: {others or 'none'}. docs/clients.md helps with more clients.")
     return FOUND
 
 
