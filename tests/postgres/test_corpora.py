@@ -17,7 +17,7 @@ from thumbindex.config import load_config
 from thumbindex.index.postgres.publish import index_vectors
 from thumbindex.library import Library
 from thumbindex.library.engine import PublishedFolders, PublishedReader, Publishing
-from thumbindex.study.evaluate import evaluate
+from thumbindex.study.evaluate import evaluate, pooled
 from thumbindex.study.measures import MAIN
 from thumbindex.study.queries import load_queries
 
@@ -82,6 +82,7 @@ def test_answers_by_an_index_of_vectors_are_as_good(
     disk, _, near = libraries
     queries = load_queries(SHARED / "queries" / "dev" / "obsidian-help.manual.jsonl")
     figures = [
-        evaluate(library, queries, name="manual").scores["ALL"][MAIN] for library in (near, disk)
+        pooled([evaluate(library, queries, name="manual")])[0]["ALL"][MAIN]
+        for library in (near, disk)
     ]
     assert figures[0] == pytest.approx(figures[1], abs=MOST_APART)

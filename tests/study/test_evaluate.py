@@ -16,8 +16,8 @@ def test_every_query_is_measured_with_what_its_answer_costs(
     library: Library, evaluation: Evaluation
 ) -> None:
     assert all(each.seconds > 0 for each in evaluation.asked.values())
-    assert evaluation.scores["keyword"]["nDCG@10"] == 1.0
-    assert (evaluation.counts, evaluation.unanswered) == (
+    assert pooled([evaluation])[0]["keyword"]["nDCG@10"] == 1.0
+    assert (pooled([evaluation])[1], evaluation.unanswered) == (
         {"ALL": 3, "keyword": 2, "question": 1},
         0,
     )
@@ -39,7 +39,9 @@ def test_each_query_of_several_sets_counts_once(evaluation: Evaluation) -> None:
     other = replace(evaluation, name="other", queries=evaluation.queries[:1], measured=lost)
     scores, counts = pooled([evaluation, other])
     assert counts == {"ALL": 4, "keyword": 3, "question": 1}
-    assert scores["ALL"]["nDCG@10"] == pytest.approx(evaluation.scores["ALL"]["nDCG@10"] * 3 / 4)
+    assert scores["ALL"]["nDCG@10"] == pytest.approx(
+        pooled([evaluation])[0]["ALL"]["nDCG@10"] * 3 / 4
+    )
 
 
 def test_labels_that_the_folder_lacks_are_counted(source: QuerySource) -> None:
@@ -60,5 +62,8 @@ def test_a_set_with_rewordings_is_asked_both_ways(library: Library, evaluation: 
         "mine, as typed",
         vague.as_typed,
     )
-    assert [each.scores["keyword"]["S@1"] for each in (reworded, reworded.typed)] == [1.0, 0.5]
+    assert [pooled([each])[0]["keyword"]["S@1"] for each in (reworded, reworded.typed)] == [
+        1.0,
+        0.5,
+    ]
     assert reworded.run["q1"] == reworded.typed.run["q1"] == evaluation.run["q1"]

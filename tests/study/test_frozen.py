@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from study.corpora import SHARED, needs_corpora, unpack
 from thumbindex.config import load_config
 from thumbindex.library import Library
-from thumbindex.study.evaluate import evaluate
+from thumbindex.study.evaluate import evaluate, pooled
 from thumbindex.study.measures import MAIN
 from thumbindex.study.queries import LabeledQuery, load_queries
 
@@ -63,7 +63,8 @@ def measure(corpus: str, folder: Path) -> dict[str, float]:
     with Library.open([root], index=folder / "index", config=config) as library:
         library.index()
         found = evaluate(library, queries)
-    return {"queries": found.counts["ALL"], MAIN: round(found.scores["ALL"][MAIN], 4)}
+    scores, counts = pooled([found])
+    return {"queries": counts["ALL"], MAIN: round(scores["ALL"][MAIN], 4)}
 
 
 @needs_corpora

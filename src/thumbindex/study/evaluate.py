@@ -73,16 +73,6 @@ class Evaluation:
         return {query: each.found for query, each in self.asked.items()}
 
     @property
-    def scores(self) -> dict[str, dict[str, float]]:
-        """The mean of each measure by kind of query, `ALL` first."""
-        return pooled([self])[0]
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """The number of queries by kind."""
-        return pooled([self])[1]
-
-    @property
     def unanswered(self) -> int:
         """How many queries nothing was found for."""
         return sum(not each.found for each in self.asked.values())
