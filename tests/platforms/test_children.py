@@ -2,7 +2,6 @@
 would see there, as far as it can be faked.
 """
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -54,8 +53,6 @@ def test_a_folder_is_indexed_asked_built_anew_and_forgotten(
     assert "October" in run(tmp_path, "query", *options, "when is the harvest?")
     assert "1 changed" in run(tmp_path, "index", "--rebuild", *options)
     assert "ready" in run(tmp_path, "status", *options)
-    checks = json.loads(run(tmp_path, "doctor", "--json", *options))["checks"]
-    assert {each["subject"]: each["state"] for each in checks}["handshake"] == "ok"
     assert "forgotten" in run(tmp_path, "forget", *options)
     assert [path for path in (tmp_path / "index").rglob("*") if path.is_file()] == []
 
