@@ -225,13 +225,11 @@ class Notes:
         one, else its note.
         """
         own = [(each, address.path) for each in self.readers if each.folder.name == address.folder]
-        note = next(iter(self._at(own)), None)
-        found = None
+        found = note = next(iter(self._at(own)), None)
         if address.digest:
             here = _passages_now(note) if note else ()
             passages = chain(here, self.with_digests({address.digest}))
             found = next((each for digest, each in passages if digest == address.digest), note)
-        found = found or note
         if found is None:
             raise self._unknown(address.path)
         return replace(found, fragment=address.heading or None)
@@ -268,7 +266,7 @@ class Notes:
     # -------------------------------------------------------------- none
 
     def _unknown(self, written: str) -> UnknownPathError:
-        """Return what says that no note is meant, and which names come near."""
+        """Return the error for a text that means no note, with the nearest names."""
         if next(Notes(self.readers, is_near=False).documents_in(written), None):
             return UnknownPathError(
                 f"{written!r} is a directory: `outline` lists the documents in it."
@@ -305,7 +303,7 @@ class Notes:
 
 
 def not_in_index(written: str, nearest: Sequence[str] = ()) -> UnknownPathError:
-    """Return what says that there is no such note, for whoever asks."""
+    """Return the error for a note that is not in the index, or may not be shown."""
     hint = (
         f"Nearest: {', '.join(map(one_line, nearest))}."
         if nearest
