@@ -234,6 +234,26 @@ def test_a_note_is_shown_as_it_is_written_by_one_key(open_page):
     assert "tags: [guide/setup]" in page.locator("pre.source").inner_text()
 
 
+def test_a_note_saved_meanwhile_does_not_stop_a_page_that_was_asked_for(open_page, served):
+    page = open_page("/note/vault/sync.md")
+    before = (served.root / "recipes/tea.md").read_text(encoding="utf-8")
+
+    def save_first(route) -> None:
+        revision = served.revision()
+        served.save("recipes/tea.md", f"{before}\nStir.\n")
+        assert waiting.until(lambda: served.revision() != revision)
+        time.sleep(0.5)  # the page has the news by now
+        route.continue_()
+
+    page.route("**/note/vault/sync.md?*", save_first, times=1)
+    page.locator("#switch").focus()
+    try:
+        page.keyboard.press("v")
+        page.locator("pre.source").wait_for()
+    finally:
+        served.save("recipes/tea.md", before)
+
+
 def test_copies_are_decided_by_one_key_each_and_undone(open_page, served):
     page = open_page("/review")
     before = page.locator("label[for=decided]").inner_text()

@@ -7,6 +7,7 @@ const kept = {
 const whenShown = [];
 let changed = null;
 let request = null;
+let loading = Promise.resolve(); // the last load that somebody asked for
 
 /** Run a function now, and each time a page was loaded in place: it is told whether that is another page than before. */
 export function shown(run) {
@@ -70,7 +71,13 @@ function takeOver(before, fresh) {
 
 /** Load one of our pages in place of this one's content, or of one part of it; focus and open details stay, and what was typed where it is the same
  * page. Returns whether it is shown: null where another load has taken its place. */
-export async function load(address, { push = true, part = "main" } = {}) {
+export function load(address, { push = true, part = "main" } = {}) {
+  const shows = replace(address, push, part);
+  if (push) loading = shows;
+  return shows;
+}
+
+async function replace(address, push, part) {
   let answer;
   try {
     answer = await fetchPage(address, part);
@@ -132,7 +139,10 @@ const known = [];
 const AGAIN = 15_000; // milliseconds until a stream that was refused is asked for again
 let source = null;
 let opened = 0;
-const refresh = () => (changed ?? reload)();
+const refresh = async () => {
+  await loading; // news must not abort what somebody has just opened
+  return (changed ?? reload)();
+};
 function follow() {
   if (document.hidden || !document.body.dataset.screen || ["sign_in", "message"].includes(document.body.dataset.screen)) {
     source?.close();
