@@ -4,7 +4,6 @@ equal here or one of them is wrong.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
         "decisions": list(store.decisions()),
         "postings": sorted(
             (_named(row, name, documents), field, term, weight)
-            for row, field, term, weight in postings(places.keyword)
+            for row, field, term, weight in postings(store, places)
         ),
         "vectors": sorted(
             (name[row], vector.tobytes())
@@ -64,12 +63,12 @@ def _named(
     return chunks[row] if row > 0 else (documents[-row][0], -1)
 
 
-def postings(folder: Path) -> list[tuple[int, str, str, float]]:
+def postings(store: Store, places: Places) -> list[tuple[int, str, str, float]]:
     """Return every posting of the index of words as row id, field, term and frequency, in any
     order.
     """
     found = []
-    for segment, deleted in open_segments(folder).segments:
+    for segment, deleted in open_segments(store, places.keyword):
         gone = set(deleted.tolist())
         for name in FIELDS:
             for texts, columns in segment.field(name).columns():

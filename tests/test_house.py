@@ -25,7 +25,6 @@ DOORS = {
     "whoosh": {
         "index/analysis.py",
         "index/segments.py",
-        "index/words.py",
     },
     "networkx": {"index/graph.py"},
     "sqlite3": {"index/database.py"},

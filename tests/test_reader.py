@@ -58,7 +58,7 @@ def test_what_was_indexed_before_a_question_is_in_its_answer(library, vault):
 
 
 def test_an_opening_that_fails_is_told_to_those_who_wait_and_tried_again(reader):
-    (contents,) = reader.folder.places.keyword.glob("*.toc")
+    (contents,) = reader.folder.places.keyword.glob("*.seg")
     away = contents.rename(contents.with_suffix(".away"))
     for _ in range(2):
         with pytest.raises(IndexDamagedError, match="thumbindex index"):

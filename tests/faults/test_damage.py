@@ -26,8 +26,6 @@ FILES = {
     "store": "*/1/index.sqlite3",
     "log": "*/1/index.sqlite3-wal",
     "segment": "*/1/keyword/*.seg",
-    "contents": "*/1/keyword/*.toc",
-    "stamp": "*/1/keyword/stamp",
     "vectors": "vectors/*.sqlite3",
 }
 
@@ -102,7 +100,7 @@ def check(old: Built, index: Path, target: str) -> None:
         ]
         # a title that was flipped, vectors that are gone, an earlier state: as true, in other words
         assert all(same) or target in ("store", "vectors", "log")
-        with suppress(StorageError, UsageError):  # a stamp that is gone is no index
+        with suppress(StorageError, UsageError):
             library.duplicates()
     embedder = FakeEmbedder()
     with open_library(old.root, index, embedder) as library:

@@ -5,7 +5,6 @@ another store is no view.
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -16,10 +15,7 @@ from thumbindex.errors import IndexDamagedError, StorageError
 from thumbindex.index.editions import damage, mend, next_edition, switch
 from thumbindex.index.files import Places
 from thumbindex.index.locks import locked
-from thumbindex.index.snapshot import open_snapshot
-from thumbindex.index.stamp import Stamp, is_verified, read_at_commit, read_stamp
 from thumbindex.index.store import Store
-from thumbindex.index.words import KeywordView
 from thumbindex.index.writer import Writer
 
 FACTS = {"fingerprint": "m", "dimensions": "2", "model": "m"}
@@ -80,17 +76,23 @@ def test_a_damaged_index_is_begun_anew_with_its_model_and_who_has_the_old_one_op
 def test_a_store_that_is_no_database_is_begun_anew(places):
     places.store.write_bytes(b"damaged" * 1000)
     assert "was damaged (it is no SQLite file)" in mend(places)
-    assert (Store(places.store).documents(), read_stamp(places.keyword)) == ([], None)
+    assert Store(places.store).documents() == []
 
 
-def test_a_file_of_the_words_of_the_same_time_and_size_is_read_again_only_when_asked_for(places):
-    assert is_verified(places.keyword, anew=True)
+def test_a_flipped_byte_of_the_words_is_found_whatever_time_the_file_has(places):
     file = max(places.keyword.iterdir(), key=lambda path: path.stat().st_size)
     facts, data = file.stat(), file.read_bytes()
     with file.open("r+b") as opened:
         opened.write(bytes([data[0] ^ 1]))
     os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-    assert (is_verified(places.keyword), is_verified(places.keyword, anew=True)) == (True, False)
+    assert damage(places) == f"{file.name} is not as it was written"
+
+
+def test_a_segment_that_no_commit_lists_is_deleted_by_the_next_writer(places):
+    listed = sorted(places.keyword.iterdir())
+    (places.keyword / "begun.seg").write_bytes(b"words")
+    with Writer.open(places.folder):
+        assert sorted(places.keyword.iterdir()) == listed
 
 
 @pytest.mark.parametrize("version", [6])
@@ -146,49 +148,6 @@ def test_an_edition_that_was_begun_goes_on_where_it_may(places):
 def test_a_name_of_an_edition_that_cannot_be_read_is_that_of_the_first(places):
     (places.folder / "edition").write_bytes(b"\xff\x00")
     assert places.present == 1
-
-
-def lose_commits(places: Places) -> None:
-    """Have the stamp show a later generation than its store has come to."""
-    shown = read_stamp(places.keyword)
-    assert shown
-    KeywordView(places.keyword).write_stamp(shown.generation + 100, 0)
-
-
-def test_a_store_that_has_lost_what_its_view_shows_is_said_to_be_damaged_and_not_read(places):
-    lose_commits(places)
-    assert damage(places) == "the index has lost what was written last"
-    lost = (
-        rf"^The keyword index in {re.escape(str(places.keyword))} cannot be opened "
-        r"\(the index has lost what was written last\)"
-    )
-    with (
-        closing(Store(places.at().store, read_only=True)) as store,
-        pytest.raises(IndexDamagedError, match=lost),
-    ):
-        open_snapshot(store, places.at(), "notes")
-
-
-def stamped(places: Places) -> Stamp:
-    """Return the stamp of an index of which every file is as it says."""
-    return read_at_commit(places.keyword, lambda stamp: stamp)
-
-
-def test_a_commit_that_no_stamp_vouches_for_is_swept_away(build, note):
-    _, places = build(note("a.md", "apples"))
-    before = stamped(places)
-    KeywordView(places.keyword).apply(
-        [], [], [(99, next(iter(note("b.md", "pears")[1].chunks)), "")]
-    )
-    assert (stamped(places) == before, len(list(places.keyword.glob("*.toc")))) == (True, 2)
-    with Writer.open(places.folder):
-        assert (stamped(places) == before, len(list(places.keyword.glob("*.toc")))) == (True, 1)
-
-
-def test_a_stamp_that_was_flipped_vouches_for_nothing(places):
-    stamp = places.keyword / "stamp"
-    stamp.write_bytes(stamp.read_bytes().replace(b"toc", b"tic"))
-    assert read_stamp(places.keyword) is None
 
 
 def test_a_folder_in_the_place_of_the_store_is_told_in_words(tmp_path):

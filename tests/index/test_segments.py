@@ -94,9 +94,9 @@ def write(folder, *texts, merged=()):
             ),
         )
     for segment, deleted in merged:
-        writer.merge(segment, deleted)
+        writer.merge(segment, np.array(deleted, dtype=np.uint32))
     (segment,) = writer.write(folder)
-    return Segment(folder, segment)
+    return Segment(folder, segment.name)
 
 
 def postings(segment):
@@ -142,7 +142,7 @@ def test_what_is_merged_reads_as_if_it_had_been_written_at_once(tmp_path):
     texts = ["red apple", "green apple green", "", "plum", "red plum red"]
     parts = [write(tmp_path, *texts[:2]), write(tmp_path, *texts[2:])]
     merged, at_once = (
-        write(tmp_path, "first", merged=[(part, ()) for part in parts]),
+        write(tmp_path, "first", merged=[(part, []) for part in parts]),
         write(tmp_path, "first", *texts),
     )
     assert postings(merged) == postings(at_once)
@@ -159,7 +159,7 @@ def test_a_merge_leaves_deleted_rows_and_words_of_theirs_behind(tmp_path):
 
 def test_of_rows_that_are_all_deleted_no_segment_is_written(tmp_path):
     writer = SegmentWriter()
-    writer.merge(write(tmp_path, "red"), [0])
+    writer.merge(write(tmp_path, "red"), np.array([0], dtype=np.uint32))
     assert writer.write(tmp_path) == []
 
 
@@ -170,4 +170,4 @@ def test_more_words_than_are_sorted_at_once_are_found_where_they_stand(tmp_path)
     )
     assert postings(segment)["body", "word5"][1] == (1, 101, list(range(4, 100_000, 997)))
     assert phrase(segment, "word996 word0") == [0, 1, 2, 3]
-    assert postings(write(tmp_path, merged=[(segment, ())])) == postings(segment)
+    assert postings(write(tmp_path, merged=[(segment, [])])) == postings(segment)

@@ -12,19 +12,18 @@ from pathlib import Path
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexTooNewError, StorageError
 from thumbindex.index.asks import ASKS
-from thumbindex.index.files import VECTORS, Places, delete_database, sync_folder, writing
-from thumbindex.index.locks import drop_lock, is_held, locked, mark_of, work_files
-from thumbindex.index.stamp import (
-    clear,
-    is_verified,
+from thumbindex.index.files import (
+    VECTORS,
+    Places,
+    delete_database,
     make_durable,
-    read_stamp,
-    refuse_lost,
-    stamp_text,
-    sweep,
+    sync_folder,
+    writing,
 )
+from thumbindex.index.locks import drop_lock, is_held, locked, mark_of, work_files
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import VectorStore, drop_unfinished, mend_vectors
+from thumbindex.index.words import verify_words
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,24 +37,10 @@ KEPT_FACTS = ("model", "fingerprint", "dimensions", "model_setting", "root")
 
 
 def open_store(places: Places) -> Store:
-    """Open the store of an edition to write, with views that are of no other store; raise
-    IndexDamagedError.
-    """
+    """Open the store of an edition to write; raise IndexDamagedError."""
     with writing(places.folder):
         places.made.mkdir(exist_ok=True)
-    if not places.store.exists():
-        clear(places.keyword)
-    store = Store(places.store)
-    try:
-        shown = read_stamp(places.keyword)
-        # a backup was put back, or the disk lost what it had confirmed
-        if shown and shown.generation > store.generation:
-            clear(places.keyword)
-    except StorageError:
-        store.close()
-        raise
-    sweep(places.keyword)
-    return store
+    return Store(places.store)
 
 
 def damage(places: Places) -> str:
@@ -68,14 +53,12 @@ def damage(places: Places) -> str:
     try:
         with closing(Store(places.store, read_only=True)) as store:
             store.verify()
-            refuse_lost(places.keyword, stamp_text(places.keyword), store.generation)
             if store.vectors and store.vectors.damaged():
                 return "vectors are not as they were written"
+            verify_words(store, places.keyword)
+            return ""
     except IndexDamagedError as error:
         return str(error).partition(" (")[2].partition("): run")[0]
-    if not stamp_text(places.keyword) or is_verified(places.keyword, anew=True):
-        return ""
-    return "its words are not as they were written"
 
 
 def mend(places: Places) -> str:

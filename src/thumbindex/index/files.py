@@ -181,6 +181,17 @@ def sync_folder(folder: Path) -> None:
             raise
 
 
+def make_durable(folder: Path) -> None:
+    """Have all files of a folder on the disk, and no other names: a power cut brings no file back
+    that was deleted.
+    """
+    with writing(folder):
+        for path in folder.glob("*"):
+            with path.open("r+b") as file:
+                os.fsync(file.fileno())
+        sync_folder(folder)
+
+
 def delete_database(path: Path) -> None:
     """Delete an SQLite file with its log."""
     with writing(path.parent):
@@ -246,7 +257,7 @@ def storage_error(place: Path, error: OSError) -> StorageError:
 
 _PATIENCE_SECONDS = 2.0
 """How long a file that is open elsewhere is waited for: Windows refuses to replace one, and readers
-have a stamp open for well under a second.
+have a small file open for well under a second.
 """
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.002, 0.1

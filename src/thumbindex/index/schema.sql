@@ -44,6 +44,13 @@ CREATE TABLE IF NOT EXISTS links (
     UNIQUE (document, ordinal)
 );
 
+-- Files of the index of words. They never change: a commit writes a file and takes others off this list.
+CREATE TABLE IF NOT EXISTS segments (
+    name TEXT PRIMARY KEY, rows INTEGER NOT NULL,
+    size INTEGER NOT NULL, sum INTEGER NOT NULL, -- bytes and checksum of the file
+    deleted BLOB NOT NULL -- numbers of the rows that do not count any more
+);
+
 CREATE TABLE IF NOT EXISTS problems (path TEXT NOT NULL, line INTEGER, reason TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS problems_by_path ON problems (path);
 

@@ -9,20 +9,22 @@ its row. All of these are varints: seven bits a byte, the lowest first, the last
 
 from __future__ import annotations
 
+import dataclasses
 import mmap
+import secrets
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
-from whoosh.codec.whoosh3 import W3Codec, W3Segment
 from whoosh.filedb.compound import CompoundStorage
 from whoosh.filedb.filestore import FileStorage
 
@@ -33,8 +35,7 @@ Numbers = npt.NDArray[np.int64]
 Narrow = npt.NDArray[np.uint32]
 """Numbers while there are many of them."""
 
-INDEX_NAME = "MAIN"
-"""Whoosh's name of an index that is alone in its folder."""
+SUFFIX = ".seg"
 
 FIELDS = (*CHUNK_FIELDS, *DOCUMENT_FIELDS)
 
@@ -43,26 +44,57 @@ _AT_ONCE = 1 << 18
 bytes meanwhile.
 """
 
+_BLOCK = 1 << 20
+
 _BITS, _MORE = 7, 0x80
 
 _FEW = 24
 """Bytes that are read quicker one by one than by a dozen calls of NumPy: a rare term's."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SegmentFile:
+    """A segment as the store lists it: its file, and which of its rows are deleted."""
+
+    name: str
+    rows: int
+    size: int  # bytes
+    checksum: int
+    deleted: Narrow = dataclasses.field(default_factory=lambda: np.zeros(0, dtype=np.uint32))
+
+    @property
+    def live(self) -> int:
+        """How many rows are not deleted."""
+        return self.rows - len(self.deleted)
+
+    def without(self, numbers: Numbers) -> SegmentFile:
+        """Return the segment with more rows deleted."""
+        return replace(self, deleted=np.union1d(self.deleted, numbers).astype(np.uint32))
+
+
+def checksum_of(path: Path) -> int:
+    """Return the checksum of a file."""
+    checksum = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            checksum = crc32(block, checksum)
+    return checksum
+
+
 class Segment:
     """One segment, open for reading.
 
-    It never changes: which rows are deleted stands in the table of contents. Safe to use from
-    several threads.
+    It never changes: which rows are deleted stands in the store. Safe to use from several threads.
     """
 
-    def __init__(self, folder: Path, segment: W3Segment) -> None:
-        self.id: str = segment.segment_id()
-        with closing(segment.open_compound_file(FileStorage(str(folder)))) as file:
+    def __init__(self, folder: Path, name: str) -> None:
+        self.id = name
+        storage = FileStorage(str(folder))
+        with closing(CompoundStorage(storage.open_file(name), use_mmap=False)) as file:
             self._parts: dict[str, tuple[int, int]] = {
                 name: file.range(name) for name in file.list()
             }
-        with (folder / segment.make_filename(segment.COMPOUND_EXT)).open("rb") as file:
+        with (folder / name).open("rb") as file:
             self._data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         self._fields: dict[str, Field] = {}
         self._lengths: dict[str, npt.NDArray[np.float32]] = {}
@@ -219,11 +251,11 @@ class SegmentWriter:
             lengths.append(words.lengths.get(name, 0))
         self._row_ids.append(row_id)
 
-    def merge(self, segment: Segment, deleted: Iterable[int]) -> None:
+    def merge(self, segment: Segment, deleted: Narrow) -> None:
         """Add a segment's rows but for those that are deleted; their words are read a field at a
         time when all is written.
         """
-        live = np.delete(np.arange(len(segment.row_ids)), np.array([*deleted], dtype=np.int64))
+        live = np.delete(np.arange(len(segment.row_ids)), deleted)
         numbers = np.full(len(segment.row_ids), -1, dtype=np.int64)
         numbers[live] = len(self._row_ids) + np.arange(len(live))
         self._merged.append((segment, numbers))
@@ -231,19 +263,20 @@ class SegmentWriter:
         for name, lengths in self._lengths.items():
             lengths.frombytes(segment.lengths(name)[live].astype(np.int32).tobytes())
 
-    def write(self, folder: Path) -> list[W3Segment]:
-        """Write one file; return the segment, none where there are no rows."""
+    def write(self, folder: Path) -> list[SegmentFile]:
+        """Write one file; return it, or nothing if there are no rows."""
         if not self._row_ids:
             return []
-        segment = W3Segment(W3Codec(), INDEX_NAME, len(self._row_ids))
-        segment.compound = True
-        file = segment.create_file(FileStorage(str(folder)), segment.COMPOUND_EXT)
+        # a name that no file had before: readers may still have those open
+        path = folder / f"{secrets.token_hex(8)}{SUFFIX}"
+        file = FileStorage(str(folder)).create_file(path.name)
         try:
             self._write(file)
         finally:
             if not file.is_closed:
                 file.close()
-        return [segment]
+        size, checksum = path.stat().st_size, checksum_of(path)
+        return [SegmentFile(path.name, len(self._row_ids), size, checksum)]
 
     def _write(self, file: Any) -> None:
         directory: dict[str, dict[str, int]] = {}

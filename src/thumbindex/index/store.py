@@ -19,6 +19,7 @@ from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
 from thumbindex.index.database import BUSY_SECONDS, KEYS_AT_ONCE, Database, Row, damaged
 from thumbindex.index.duplicate_tables import DECISIONS, DuplicateTables, read_decisions
 from thumbindex.index.files import VECTORS
+from thumbindex.index.segments import SegmentFile
 from thumbindex.index.vector_store import VectorStore, vector_file
 from thumbindex.model import (
     Abbreviation,
@@ -112,7 +113,8 @@ class Store(Database):
     """
 
     schema = "schema.sql"
-    version = 11
+    version = 12
+    """Changes with the schema, and when words are analyzed or segments are written another way."""
 
     def __init__(
         self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS
@@ -678,6 +680,25 @@ class Store(Database):
                 yield [of[keys[n]] for n in needed], matrix[needed]
         # those that share a text with another
         yield from self._matrices([(key, row) for key, row in chunks if of[key] != row])
+
+    # -------------------------------------------------------------- files of the index of words
+
+    def segments(self) -> list[SegmentFile]:
+        """Return the files that the index of words is made of."""
+        return [
+            SegmentFile(name, rows, size, checksum, np.frombuffer(deleted, dtype=np.uint32))
+            for name, rows, size, checksum, deleted in self.fetch(
+                "SELECT name, rows, size, sum, deleted FROM segments ORDER BY name"
+            )
+        ]
+
+    def set_segments(self, segments: Iterable[SegmentFile]) -> None:
+        """Put a list of files in place of the one there is, in a transaction."""
+        self.execute("DELETE FROM segments")
+        self.execute_many(
+            "INSERT INTO segments VALUES (?, ?, ?, ?, ?)",
+            [(s.name, s.rows, s.size, s.checksum, s.deleted.tobytes()) for s in segments],
+        )
 
     # -------------------------------------------------------------- links and problems
 

@@ -7,31 +7,27 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from whoosh.fields import Schema
-from whoosh.filedb.filestore import FileStorage
-from whoosh.index import TOC
 
+from thumbindex.errors import IndexDamagedError
 from thumbindex.index.analysis import DOCUMENT_FIELDS, chunk_words, document_words, stems
 from thumbindex.index.bm25f import Column, Lengths, Scorer, Totals, either, merged
 from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
 from thumbindex.index.files import writing
-from thumbindex.index.segments import INDEX_NAME, Segment, SegmentWriter
-from thumbindex.index.selection import MaskSelection, mask_of
-from thumbindex.index.stamp import (
-    Stamp,
-    clear,
-    is_verified,
-    read_at_commit,
-    read_stamp,
-    sweep,
-    write_stamp,
+from thumbindex.index.segments import (
+    Narrow,
+    Segment,
+    SegmentFile,
+    SegmentWriter,
+    checksum_of,
 )
+from thumbindex.index.selection import MaskSelection, mask_of
+from thumbindex.index.store import Store
 from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, Pause, RankedList, Term
 from thumbindex.ports import KeywordWeights, Mask, Selection
 from thumbindex.text import words
@@ -195,22 +191,13 @@ class _SegmentPostings:
         return at[at >= 0]
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedSegments:
-    """The segments that a stamp names, each with the numbers of its rows that are deleted."""
-
-    stamp: Stamp
-    segments: Sequence[tuple[Segment, Positions]]
-
-
 class WhooshKeywordIndex:
     """KeywordIndex over one folder's inverted index, aligned with a catalog."""
 
     def __init__(self, opened: OpenedSegments, catalog: StoreCatalog) -> None:
-        self.opened = opened
         self._lock = threading.Lock()
         self._catalog = catalog
-        self.segments: tuple[Segment, ...] = tuple(segment for segment, _ in opened.segments)
+        self.segments: tuple[Segment, ...] = tuple(segment for segment, _ in opened)
         self._offsets = (0, *accumulate(len(segment.row_ids) for segment in self.segments))
         rows = _joined([segment.row_ids for segment in self.segments], np.int64)
         self._is_chunk = rows > 0
@@ -219,7 +206,7 @@ class WhooshKeywordIndex:
         self._position[~self._is_chunk] = positions_of(
             catalog.document_rows, -rows[~self._is_chunk]
         )
-        for (_, deleted), offset in zip(opened.segments, self._offsets, strict=False):
+        for (_, deleted), offset in zip(opened, self._offsets, strict=False):
             self._position[offset + deleted] = -1
         self.languages = frozenset[str]().union(*(segment.languages for segment in self.segments))
         # of its own: what refers to itself is not freed at once
@@ -352,53 +339,20 @@ class WhooshKeywordIndex:
         return found
 
 
-class KeywordView:
-    """The writer's side: keeps the index of words equal to the store's rows.
-
-    For who holds the writer's lock, but for what only looks.
+class KeywordWriter:
+    """Keeps the index of words equal to the store's rows, inside the store's transactions: a file
+    counts when the store's commit lists it.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def lacking(self, generation: int) -> int | None:
-        """Count the rows that it still lacks of a generation of the store; None where it shows
-        another one, or is damaged or not there.
-        """
-        stamp = read_stamp(self.folder)
-        if stamp and stamp.generation == generation and is_verified(self.folder):
-            return stamp.behind
-        return None
-
-    def create(self) -> None:
-        """Begin an empty index; it does not count until it is stamped."""
-        clear(self.folder)
-        with writing(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            TOC(Schema(), [], 0).write(FileStorage(str(self.folder)), INDEX_NAME)
-
-    def write_stamp(self, generation: int, behind: int) -> None:
-        """Say that the index shows a generation of the store but for some rows; readers open it
-        anew.
-        """
-        contents = TOC.read(FileStorage(str(self.folder)), INDEX_NAME)
-        names = [segment.make_filename(segment.COMPOUND_EXT) for segment in contents.segments]
-        write_stamp(
-            self.folder,
-            generation,
-            behind,
-            [TOC._filename(INDEX_NAME, contents.generation), *names],
-        )
-        sweep(self.folder)
+    def __init__(self, store: Store, folder: Path) -> None:
+        self._store, self._folder = store, folder
 
     def rows(self) -> Positions:
-        """Return the row ids that the index holds: chunks', and minus documents'; raise
-        IndexDamagedError where there is no index of this version.
-        """
+        """Return the row ids that the index holds: chunks', and minus documents'."""
         held: Positions = _joined(
             [
                 np.delete(segment.row_ids, deleted)
-                for segment, deleted in open_segments(self.folder).segments
+                for segment, deleted in open_segments(self._store, self._folder)
             ],
             np.int64,
         )
@@ -410,103 +364,128 @@ class KeywordView:
         documents: Iterable[tuple[int, Document]],
         chunks: Iterable[tuple[int, Chunk, str]],
     ) -> int:
-        """Remove rows and add rows (chunks' row ids with their documents' languages, minus
-        documents' row ids), in one commit.
-
-        Return how many were there to be removed. Raises IndexDamagedError before anything is
-        written.
+        """Remove rows and add rows: chunks' row ids with their documents' languages, minus
+        documents' row ids. Return how many were there to be removed.
         """
-        segments, gone = self._segments(), 0
-        with writing(self.folder):
-            for segment in segments if removed else ():
-                for number in np.flatnonzero(
-                    np.isin(Segment(self.folder, segment).row_ids, removed)
-                ).tolist():
-                    gone += not segment.is_deleted(number)
-                    segment.delete_document(number)
-            writer = SegmentWriter()
-            for row, document in documents:
-                writer.add(row, document_words(document))
-            for row, chunk, language in chunks:
-                writer.add(row, chunk_words(chunk, language))
-            # a merge costs five times as much as the commit of an edit: not while a text waits to
-            # be found, unless segments have become many
-            self._commit(writer, segments, _too_many(segments))
-        return gone
+        before = self._store.segments()
+        segments = [self._without(each, removed) for each in before] if removed else before
+        writer = SegmentWriter()
+        for row, document in documents:
+            writer.add(row, document_words(document))
+        for row, chunk, language in chunks:
+            writer.add(row, chunk_words(chunk, language))
+        # a merge costs five times as much as the commit of an edit: not while a text waits to
+        # be found, unless segments have become many
+        self._write(writer, segments, _too_many(segments))
+        return _live(before) - _live(segments)
 
-    def merge(self, pause: Pause = "leisure") -> None:
+    def _without(self, segment: SegmentFile, rows: Sequence[int]) -> SegmentFile:
+        numbers = np.flatnonzero(np.isin(Segment(self._folder, segment.name).row_ids, rows))
+        return segment.without(numbers) if len(numbers) else segment
+
+    def merge(self, pause: Pause) -> None:
         """Merge small segments and those of which little is left, as many rows as there is time
         for.
-
-        The rows stay as they are, so that readers need not open it anew.
         """
-        self._merge(lambda segments: _worth_merging(segments, ROWS[pause]))
+        segments = self._store.segments()
+        if merged := _worth_merging(segments, ROWS[pause]):
+            with self._store.transaction():
+                self._write(SegmentWriter(), segments, merged)
 
-    def merge_all(self) -> None:
+    def drop_deleted(self) -> None:
         """Write every segment anew that rows were removed from: their words are gone from the files
         then.
         """
-        self._merge(lambda segments: [segment for segment in segments if segment.has_deletions()])
+        segments = self._store.segments()
+        self._write(SegmentWriter(), segments, [each for each in segments if len(each.deleted)])
 
-    def _merge(self, choose: Callable[[list[Any]], list[Any]]) -> None:
-        shown, segments = read_stamp(self.folder), self._segments()
-        if shown and (merged := choose(segments)):
-            with writing(self.folder):
-                self._commit(SegmentWriter(), segments, merged)
-            self.write_stamp(shown.generation, shown.behind)
+    def _write(
+        self, writer: SegmentWriter, segments: list[SegmentFile], merged: list[SegmentFile]
+    ) -> None:
+        """Write a segment of what is new and of some segments, and list it."""
+        with writing(self._folder):
+            self._folder.mkdir(exist_ok=True)
+            for segment in merged:
+                writer.merge(Segment(self._folder, segment.name), segment.deleted)
+            written = writer.write(self._folder)
+        left = [each for each in segments if each not in merged]
+        self._store.set_segments([*left, *written])
 
-    def _commit(self, writer: SegmentWriter, segments: list[Any], merged: list[Any]) -> None:
-        """Write a segment of what is new and of some segments, and the table of contents.
-
-        It counts when it is stamped.
+    def sweep(self) -> None:
+        """Delete the files that the store does not list: a commit has replaced them, or a writer
+        died before its commit.
         """
-        for segment in merged:
-            writer.merge(Segment(self.folder, segment), segment.deleted_docs())
-        storage = FileStorage(str(self.folder))
-        contents = [
-            *(segment for segment in segments if segment not in merged),
-            *writer.write(self.folder),
-        ]
-        TOC(Schema(), contents, TOC._latest_generation(storage, INDEX_NAME) + 1).write(
-            storage, INDEX_NAME
-        )
-
-    def _segments(self) -> list[Any]:
-        """Return Whoosh's segments as the stamp names them, verified; an index without a stamp was
-        begun just now and has none.
-        """
-        if not read_stamp(self.folder):
-            return []
-        return read_at_commit(self.folder, lambda stamp: _listed(self.folder, stamp))
+        keep = {each.name for each in self._store.segments()}
+        for path in self._folder.glob("*"):
+            if path.name not in keep:
+                with suppress(OSError):  # somebody has it open (Windows): the next sweep takes it
+                    path.unlink()
 
 
-def open_segments(folder: Path, last: Iterable[Segment] = ()) -> OpenedSegments:
-    """Open the segments at the last commit, every byte verified, with the rows that are deleted in
-    each; those of `last` stay open.
+def _live(segments: Iterable[SegmentFile]) -> int:
+    return sum(each.live for each in segments)
+
+
+OpenedSegments = Sequence[tuple[Segment, Narrow]]
+"""Segments, each with the numbers of its rows that are deleted."""
+
+
+def open_segments(store: Store, folder: Path, last: Iterable[Segment] = ()) -> OpenedSegments:
+    """Open the segments that the store lists, every byte verified; those of `last` stay open.
+
+    Raises IndexDamagedError.
     """
     held = {segment.id: segment for segment in last}
-
-    def read(stamp: Stamp) -> OpenedSegments:
-        found = _listed(folder, stamp)
-        opened = [
-            (
-                held.get(each.segment_id()) or Segment(folder, each),
-                np.array([*each.deleted_docs()], dtype=np.int64),
-            )
-            for each in found
+    listed = store.segments()
+    try:
+        verify_segments(folder, listed)
+        return [
+            (held.get(each.name) or Segment(folder, each.name), each.deleted) for each in listed
         ]
-        return OpenedSegments(stamp, opened)
+    except OSError as error:
+        raise _damaged(folder, error) from error
 
-    return read_at_commit(folder, read)
+
+def verify_words(store: Store, folder: Path) -> None:
+    """Read all files of the index of words; raise IndexDamagedError if one is not as it was
+    written.
+    """
+    while True:
+        generation = store.generation
+        try:
+            return verify_segments(folder, store.segments(), from_disk=True)
+        except OSError as error:
+            if store.generation == generation:  # else a commit has taken files away meanwhile
+                raise _damaged(folder, error) from error
 
 
-def _listed(folder: Path, stamp: Stamp) -> list[Any]:
-    """Return the segments of the table of contents that a stamp names."""
-    (generation,) = (
-        int(match[1]) for match in map(TOC._pattern(INDEX_NAME).match, stamp.files) if match
+def _damaged(folder: Path, error: OSError) -> IndexDamagedError:
+    return IndexDamagedError(
+        f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to "
+        "build it anew."
     )
-    segments: list[Any] = TOC.read(FileStorage(str(folder)), INDEX_NAME, generation).segments
-    return segments
+
+
+_verified: dict[Path, tuple[int, int, int]] = {}
+"""Inode, size and time of the files that this process has read: an edit costs the new ones only."""
+
+
+def verify_segments(
+    folder: Path, listed: Iterable[SegmentFile], *, from_disk: bool = False
+) -> None:
+    """Compare files with what the store says of them; raise OSError.
+
+    A file that this process has read is not read again while nobody has written it, unless it is
+    to be read `from_disk`.
+    """
+    for each in listed:
+        path = folder / each.name
+        found = path.stat()
+        facts = (found.st_ino, found.st_size, found.st_mtime_ns)
+        if from_disk or _verified.get(path) != facts:
+            if (found.st_size, checksum_of(path)) != (each.size, each.checksum):
+                raise OSError(f"{each.name} is not as it was written")
+            _verified[path] = facts
 
 
 def _joined(parts: Sequence[Any], kind: Any) -> Any:
@@ -514,39 +493,35 @@ def _joined(parts: Sequence[Any], kind: Any) -> Any:
     return np.concatenate([np.zeros(0, dtype=kind), *parts])
 
 
-def _worth_merging(segments: list[Any], rows: int) -> list[Any]:
+def _worth_merging(segments: list[SegmentFile], rows: int) -> list[SegmentFile]:
     """Return the smallest of many segments, and those more than half of which was deleted: a new
     version of the parser replaces every row.
     """
     small = _smallest(segments, rows) if len(segments) > FEW_SEGMENTS else []
-    emptied = [
-        each
-        for each in segments
-        if each.doc_count() <= rows and 2 * each.doc_count() < each.doc_count_all()
-    ]
+    emptied = [each for each in segments if each.live <= rows and 2 * each.live < each.rows]
     return [*small, *(each for each in emptied if each not in small)]
 
 
-def _too_many(segments: list[Any]) -> list[Any]:
+def _too_many(segments: list[SegmentFile]) -> list[SegmentFile]:
     """Return what a commit must merge for segments to stay few: several at once, so that it is
     seldom.
     """
     if len(segments) < MOST_SEGMENTS:
         return []
-    rows, total = ROWS_BY_A_COMMIT, sum(segment.doc_count() for segment in segments)
+    rows, total = ROWS_BY_A_COMMIT, _live(segments)
     while len(_smallest(segments, rows)) < MERGED_AT_ONCE and rows < total:
         rows *= 2
     return _smallest(segments, rows)
 
 
-def _smallest(segments: list[Any], rows: int) -> list[Any]:
+def _smallest(segments: list[SegmentFile], rows: int) -> list[SegmentFile]:
     """Return the segments that are worth merging: each row comes to a segment of twice the size, so
     that it is written anew a few times in all.
 
     What was deleted is left behind and costs nothing: a segment is as large as what is left of it.
     """
-    by_size = sorted(segments, key=lambda segment: segment.doc_count())
-    sums = list(accumulate((segment.doc_count() for segment in by_size), initial=0))
+    by_size = sorted(segments, key=lambda segment: segment.live)
+    sums = list(accumulate((segment.live for segment in by_size), initial=0))
     count = sum(size <= rows for size in sums[1:])
     while count > 1 and sums[count] > 2 * sums[count - 1]:
         count -= 1

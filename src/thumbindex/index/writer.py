@@ -15,15 +15,19 @@ from pathlib import Path
 
 import numpy as np
 
-from thumbindex.errors import IndexDamagedError, IndexGoneError, StorageError
-from thumbindex.index.catalog import Positions, StoreCatalog
+from thumbindex.errors import IndexGoneError, StorageError
+from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.duplicate_tables import write_decisions
 from thumbindex.index.editions import BUILDING, being_built, open_store, sweep_vectors
-from thumbindex.index.files import Places, make_folder, writing
+from thumbindex.index.files import Places, make_durable, make_folder, writing
 from thumbindex.index.locks import locked
-from thumbindex.index.stamp import clear, make_durable
 from thumbindex.index.store import Store, document_from_row
-from thumbindex.index.words import KeywordView, WhooshKeywordIndex, open_segments
+from thumbindex.index.words import (
+    KeywordWriter,
+    WhooshKeywordIndex,
+    open_segments,
+    verify_segments,
+)
 from thumbindex.model import (
     Chunk,
     Decision,
@@ -165,6 +169,33 @@ def _forget_decisions(store: Store, paths: Sequence[str]) -> None:
         store.duplicates.note_change()
 
 
+def has_whole_words(store: Store, places: Places) -> bool:
+    """Return whether the files of the index of words are as they were written."""
+    try:
+        verify_segments(places.keyword, store.segments())
+    except OSError:
+        return False
+    return True
+
+
+def has_all_words(store: Store, places: Places) -> bool:
+    """Return whether the index of words is as it was written and lacks no row."""
+    return has_whole_words(store, places) and not words_lacking(store)
+
+
+def words_lacking(store: Store) -> int:
+    """Return how many rows the index of words lacks: those of a large file come in slices."""
+    return int(store.meta("behind", "0"))
+
+
+def note_words(store: Store, behind: int) -> None:
+    """Note in a transaction that rows or their words change, and how many rows have no words
+    yet.
+    """
+    store.set_meta("behind", str(behind))
+    store.set_meta("words", str(store.generation + 1))
+
+
 def is_wiped(store: Store) -> bool:
     """Tell whether nothing is left to be wiped."""
     return store.meta(_DUE) != "yes"
@@ -221,6 +252,7 @@ class Writer:
     def __init__(self, places: Places, store: Store) -> None:
         self.places = places
         self.store = store
+        self.keyword = KeywordWriter(store, places.keyword)
 
     @classmethod
     @contextmanager
@@ -244,11 +276,13 @@ class Writer:
                 )
             places.sweep(places.edition, being_built(places))
             with closing(open_store(places)) as store:
-                yield cls(places, store)
+                writer = cls(places, store)
+                writer.keyword.sweep()  # what a writer that died had begun
+                yield writer
+                writer.keyword.sweep()
 
     def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> Applied:
-        """Commit a batch to the store and the keyword view, links resolved."""
-        lacking = KeywordView(self.places.keyword).lacking(self._words)
+        """Commit a batch: rows, links resolved, and words."""
         given = _size(batch)
         with self.store.transaction():
             batch = _as_seen(batch, self.store)
@@ -271,32 +305,23 @@ class Writer:
             self.store.set_meta("links", "stale" if unresolved else "resolved")
             for key, value in batch.facts.items():
                 self.store.set_meta(key, value)
-            self.store.set_meta("words", str(self.store.generation + 1))
             now = self.store.rows(paths)
-            # written before the store's commit, and stamped right after it: between the two,
-            # searches find texts that are not there any more
-            behind = (
-                None
-                if lacking is None
-                else self._write_words(before.rows - now, now - before.rows, batch.most, lacking)
-            )
-        if behind is None:
-            behind = self.sync_keyword(batch.most)
-        else:
-            KeywordView(self.places.keyword).write_stamp(self._words, behind)
+            behind = self._write_words(before.rows - now, now - before.rows, batch.most)
         return Applied(given - _size(batch), behind)
 
-    def _write_words(self, gone: set[int], new: set[int], most: int, lacking: int) -> int | None:
-        """Write what differs to the keyword view, for a stamp to count it; return how many rows it
-        will lack, None where it is damaged.
+    def _write_words(self, gone: set[int], new: set[int], most: int) -> int:
+        """Take rows out of the index of words and add rows, at most so many chunks; return how many
+        it lacks then. One that is damaged is begun anew.
         """
-        try:
-            removed, left = self._put_rows(
-                KeywordView(self.places.keyword), sorted(gone), sorted(new), most
-            )
-        except IndexDamagedError:
-            return None
-        return left + lacking - (len(gone) - removed)
+        if has_whole_words(self.store, self.places):
+            lacking = words_lacking(self.store)
+            removed, left = self._put_rows(sorted(gone), sorted(new), most)
+            behind = left + lacking - (len(gone) - removed)
+        else:
+            self.store.set_segments([])
+            behind = self._add_missing(most)
+        note_words(self.store, behind)
+        return behind
 
     def _write(self, batch: Batch) -> None:
         self.store.remove_documents([path for path in batch.removed if path not in batch.private])
@@ -383,34 +408,32 @@ class Writer:
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it."""
         return WhooshKeywordIndex(
-            open_segments(self.places.keyword), StoreCatalog(self.store, "")
+            open_segments(self.store, self.places.keyword), StoreCatalog(self.store, "")
         ).counted_words()
 
     def catch_up(self, most: int = CHUNKS_A_COMMIT) -> int:
-        """Bring the keyword view some way further to the store, from whatever state it is in;
-        return how many rows it still lacks.
+        """Add rows that the index of words lacks, at most so many chunks; return how many it still
+        lacks.
         """
-        lacking = KeywordView(self.places.keyword).lacking(self._words)
-        if lacking is None:
-            # readers that have the old view open notice, and open the new one
-            with self.store.transaction():
-                self.store.set_meta("words", str(self.store.generation + 1))
-        elif not lacking:
+        if has_all_words(self.store, self.places):
             return 0
-        return self.sync_keyword(most)
+        with self.store.transaction():
+            return self._catch_up(most)
 
-    def sync_keyword(self, most: int = CHUNKS_A_COMMIT) -> int:
-        """Remove from the keyword view and add to it what differs from the store, at most so many
-        chunks; return how many rows it still lacks.
-        """
-        view = KeywordView(self.places.keyword)
-        _, behind = self._put_rows(view, *self._differing_rows(view), most)
-        view.write_stamp(self._words, behind)
+    def _catch_up(self, most: int) -> int:
+        if not has_whole_words(self.store, self.places):
+            self.store.set_segments([])
+        behind = self._add_missing(most)
+        note_words(self.store, behind)
         return behind
 
-    def _put_rows(
-        self, view: KeywordView, gone: Sequence[int], new: Sequence[int], most: int
-    ) -> tuple[int, int]:
+    def _add_missing(self, most: int) -> int:
+        """Add rows that the index of words lacks; return how many are left to be added."""
+        wanted = np.array(list(self.store.rows()), dtype=np.int64)
+        new = np.setdiff1d(wanted, self.keyword.rows())
+        return self._put_rows([], new.tolist(), most)[1]
+
+    def _put_rows(self, gone: Sequence[int], new: Sequence[int], most: int) -> tuple[int, int]:
         """Return how many rows were there to be removed, and how many are left to be added."""
         known = self.store.documents([-row for row in new if row < 0])
         documents = [
@@ -418,17 +441,10 @@ class Writer:
             for row, path, title, times, facts in known
         ]
         chunks = [row for row in new if row > 0]
-        removed = (
-            view.apply(gone, documents, self._read_chunks(chunks[:most]))
-            if gone or documents or chunks
-            else 0
-        )
+        removed = 0
+        if gone or documents or chunks:
+            removed = self.keyword.apply(gone, documents, self._read_chunks(chunks[:most]))
         return removed, len(chunks[most:])
-
-    @property
-    def _words(self) -> int:
-        """The generation in which rows changed last."""
-        return int(self.store.meta("words", "0"))
 
     def wipe(self) -> bool:
         """Take what was forgotten as private out of the index's files, which a reader's open
@@ -442,12 +458,12 @@ class Writer:
             return True
         if self.places.edition != self.places.present:
             return False
-        view = KeywordView(self.places.keyword)
-        if view.lacking(self._words) is not None:
-            view.merge_all()
-        else:
-            clear(self.places.keyword)  # it is built anew
-            self.catch_up()
+        with self.store.transaction():
+            if has_whole_words(self.store, self.places):
+                self.keyword.drop_deleted()
+            else:
+                self._catch_up(CHUNKS_A_COMMIT)
+        self.keyword.sweep()
         # before that is taken note of: nobody would wipe again what a power cut brings back
         make_durable(self.places.keyword)
         sweep_vectors(self.places.folder.parent)
@@ -457,28 +473,11 @@ class Writer:
         return all(is_out)
 
     def merge_keyword(self, pause: Pause = "leisure") -> None:
-        """Make one of the keyword view's many small segments, which each edit adds to; one that is
-        damaged, not there or not whole waits.
+        """Make one of the many small segments, which each edit adds to; an index of words that is
+        not whole waits.
         """
-        view = KeywordView(self.places.keyword)
-        if view.lacking(self._words) == 0:
-            view.merge(pause)
-
-    def _differing_rows(self, view: KeywordView) -> tuple[list[int], list[int]]:
-        """Compare the view with the store: rows that it should not hold, and rows that it lacks."""
-        held = self._held_rows(view)
-        wanted = np.array(list(self.store.rows()), dtype=np.int64)
-        return np.setdiff1d(held, wanted).tolist(), np.setdiff1d(wanted, held).tolist()
-
-    def _held_rows(self, view: KeywordView) -> Positions:
-        """Return the rows that the view holds; one that is missing, damaged or of another version
-        is begun anew.
-        """
-        try:
-            return view.rows()
-        except IndexDamagedError:
-            view.create()
-            return np.zeros(0, dtype=np.int64)
+        if has_all_words(self.store, self.places):
+            self.keyword.merge(pause)
 
     def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk, str]]:
         for start in range(0, len(rows), CHUNKS_AT_ONCE):

@@ -46,9 +46,8 @@ from thumbindex.index.postgres.store import PublishedStore
 from thumbindex.index.postgres.vectors import EXACT
 from thumbindex.index.postgres.view import Kept
 from thumbindex.index.snapshot import Opened, open_snapshot
-from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
-from thumbindex.index.writer import Writer
+from thumbindex.index.writer import Writer, words_lacking
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import is_private_now
 from thumbindex.library.reader import Reader
@@ -404,11 +403,7 @@ class _PublishedFolder:
         if not places.store.exists():
             return None
         store = self._opened_store(places)
-        if (
-            self._opened is not None
-            and self._opened.is_current(store, places)
-            and store.meta(INCARNATION)
-        ):
+        if self._opened is not None and self._opened.is_current(store) and store.meta(INCARNATION):
             self._beat()
             return None
         if not store.meta(INCARNATION):
@@ -423,11 +418,9 @@ class _PublishedFolder:
             raise
 
     def _publish(self, store: Store, places: Places) -> Published | None:
+        opened = open_snapshot(store, places, self._folder.name, last=self._opened)
         with store.reading():
-            if not _is_whole(store, places):
-                return None
-            opened = open_snapshot(store, places, self._folder.name, last=self._opened)
-            if not opened.whole or opened.snapshot.generation != store.generation:
+            if words_lacking(store) or not opened.is_current(store):
                 return None
             self.holds_private = self._finds_private(opened.catalog.paths, store)
             if self.holds_private:  # the index forgets it first
@@ -494,14 +487,6 @@ class _PublishedFolder:
         """Close the store."""
         if self._store is not None:
             self._store.close()
-
-
-def _is_whole(store: Store, places: Places) -> bool:
-    """Tell whether the words show all that the store holds."""
-    stamp = read_stamp(places.keyword)
-    return (
-        stamp is not None and not stamp.behind and stamp.generation >= int(store.meta("words", "0"))
-    )
 
 
 def publish_folders(

@@ -38,7 +38,6 @@ from thumbindex.index.editions import BUILDING, next_edition, present_words, swi
 from thumbindex.index.files import Places
 from thumbindex.index.locks import locked
 from thumbindex.index.store import Store, digests
-from thumbindex.index.words import KeywordView
 from thumbindex.index.writer import (
     CHUNKS_A_COMMIT,
     GIT_FAILURE,
@@ -46,6 +45,7 @@ from thumbindex.index.writer import (
     Batch,
     Withheld,
     Writer,
+    has_all_words,
     is_wiped,
     read_withheld,
 )
@@ -100,9 +100,8 @@ def known_of(store: Store, places: Places) -> Known:
         problems = frozenset(
             problem for problem in store.problems() if problem.path not in manifest
         )
-        shown = KeywordView(places.keyword).lacking(int(store.meta("words", "0"))) == 0
         settled = (
-            shown
+            has_all_words(store, places)
             and store.meta("links") == "resolved"
             and is_wiped(store)
             and store.meta("corpus") != ""

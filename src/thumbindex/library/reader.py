@@ -10,11 +10,9 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from thumbindex.errors import StorageError
+from thumbindex.errors import IndexGoneError, StorageError
 from thumbindex.index.files import Places
-from thumbindex.index.locks import is_writing
-from thumbindex.index.snapshot import Opened, open_snapshot, shows_words
-from thumbindex.index.stamp import stamp_text
+from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.library.folders import Folder, with_present_privacy
 from thumbindex.model import ChunkId
@@ -33,11 +31,6 @@ that change at once, no query waits for all.
 COMMIT_SECONDS = 0.5
 """How long a newer snapshot is waited for where a commit has replaced the best texts that a search
 found: an edit takes a tenth of it, a commit of a thousand notes and opening it not more.
-"""
-
-FIRST_SECONDS = 2.0
-"""How long the first snapshot waits for a commit's second half, where a process is writing it:
-there is none before it that could stand.
 """
 
 _POLL_SECONDS = 0.005
@@ -86,9 +79,7 @@ class Reader:
     A search that runs keeps the snapshot with which it began.
 
     Without `patience` (seconds) a snapshot is always the present one: who has just indexed finds
-    it. With it, an older one is given where opening the present one takes longer. Between the two
-    commits of a batch, the store's and the keyword view's, there is nothing to open yet, whoever
-    asks: the last snapshot stands.
+    it. With it, an older one is given where opening the present one takes longer.
     """
 
     is_published = False
@@ -119,12 +110,13 @@ class Reader:
 
     @property
     def indexed(self) -> bool:
-        """Tell whether there are words to search: on disk, damaged or not, or, while their view is
-        built anew, in the snapshot that is open.
-        """
-        return bool(stamp_text(self.folder.places.keyword)) or (
-            self._opened is not None and self.folder.places.store.exists()
-        )
+        """Whether there are words to search, damaged or not."""
+        try:
+            return self.store.meta("words") != ""
+        except IndexGoneError:
+            return False
+        except StorageError:  # whoever asks it is told what is wrong
+            return True
 
     @property
     def store(self) -> Store:
@@ -231,10 +223,7 @@ class Reader:
         with self._lock:
             store, places = self.store, self._places
             opened = self._opened
-            if opened is not None and (
-                opened.is_current(store, places) or not shows_words(store, places)
-            ):
-                # while an index is built anew and shows nothing yet, the old one stands
+            if opened is not None and opened.is_current(store):
                 return opened
             if self._opening is None or self._opening.store is not store:
                 self._opening = PendingSnapshot(store, places, opened, Future())
@@ -254,12 +243,15 @@ class Reader:
         try:
             now = Store(opening.store.path, read_only=True)
             try:
-                opened = self._open_from(now, opening, opening.last)
-                until = time.monotonic() + FIRST_SECONDS
-                while (
-                    opening.last is None and not opened.whole and self._shown(opening, now, until)
-                ):
-                    opened = self._open_from(now, opening, opened)
+                expand = self.folder.config.query.runs("expand")
+                opened = open_snapshot(
+                    opening.store,
+                    opening.places,
+                    self.folder.name,
+                    expand=expand,
+                    last=opening.last,
+                    now=now,
+                )
             finally:
                 now.close()
         except BaseException as error:
@@ -269,26 +261,6 @@ class Reader:
             return
         self._finish(opening, opened)
         opening.opened.set_result(opened)
-
-    def _open_from(self, now: Store, opening: PendingSnapshot, last: Opened | None) -> Opened:
-        expand = self.folder.config.query.runs("expand")
-        return open_snapshot(
-            opening.store, opening.places, self.folder.name, expand=expand, last=last, now=now
-        )
-
-    def _shown(self, opening: PendingSnapshot, now: Store, until: float) -> bool:
-        """Wait for the second half of a commit that a process is writing; tell whether it is
-        there.
-        """
-        places = opening.places
-        while (
-            not (shown := shows_words(now, places))
-            and self._opening is opening
-            and is_writing(places.lock)
-            and time.monotonic() < until
-        ):
-            time.sleep(_POLL_SECONDS)
-        return shown and time.monotonic() < until
 
     def _finish(self, opening: PendingSnapshot, opened: Opened | None) -> None:
         with self._lock:
