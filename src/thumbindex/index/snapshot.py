@@ -141,19 +141,14 @@ def _vectors(
     new, matrix = store.chunk_matrix(lacking.tolist())
     if not new and not len(gone):
         return view
-    view = view.copy()
-    view.remove(gone)
-    view.add(new, matrix)
-    return view
+    return view.changed(gone, new, matrix)
 
 
 def stored_vectors(store: Store) -> VectorView:
     """Load the vectors of all chunks that have one of the index's model."""
     with store.reading():
-        view = VectorView(int(store.meta("dimensions", "1")))
-        if store.meta("fingerprint"):
-            view.fill(*store.all_matrices())
-    return view
+        count, parts = store.all_matrices() if store.meta("fingerprint") else (0, iter(()))
+        return VectorView(int(store.meta("dimensions", "1")), count, parts)
 
 
 def _vocabulary(store: Store) -> tuple[tuple[str, ...], Matrix] | None:

@@ -327,10 +327,11 @@ def _nearby(store: Store, fingerprint: str, last: int) -> Iterator[_Nearby]:
         near = _views.pop(str(store.path), None)  # nobody else has them meanwhile
     if near is None or near.identity != identity or near.last > store.last_row:
         near = _Nearby(identity, stored_vectors(store), last)
-    near.view.remove(np.array(sorted(near.gone), dtype=np.int64))
+    gone = np.array(sorted(near.gone), dtype=np.int64)
     near.gone.clear()
     new = np.array([row for row, _ in store.documents_between(near.last, last)], dtype=np.int64)
-    near.view.add(*store.chunk_matrix(np.setdiff1d(new, near.view.rows()).tolist()))
+    lacking = np.setdiff1d(new, np.setdiff1d(near.view.rows(), gone)).tolist()
+    near.view = near.view.changed(gone, *store.chunk_matrix(lacking))
     near.last = max(near.last, last)
     try:
         yield near

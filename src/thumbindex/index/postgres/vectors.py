@@ -141,13 +141,12 @@ class PostgresVectorIndex:
         """
         if not found:
             return {}
-        view = VectorView(self._dimensions)
-        view.fill(
-            len(found),
-            [([row for row, _, _ in found], self._floats([vector for _, _, vector in found]))],
+        rows = [row for row, _, _ in found]
+        matrix = self._floats([vector for _, _, vector in found])
+        at, scores = VectorView(self._dimensions, len(rows), [(rows, matrix)]).search(
+            query, len(rows)
         )
-        rows, scores = view.search(query, len(found), None)
-        return dict(zip(rows.tolist(), scores.tolist(), strict=True))
+        return {rows[n]: score for n, score in zip(at.tolist(), scores.tolist(), strict=True)}
 
     def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
         found: Cosines = inner_products(self.vectors(chunks), query)
