@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from itertools import islice
@@ -19,6 +19,12 @@ from thumbindex.model import Problem
 _MOST_CHARACTERS = 200_000
 _MOST_VALUES = 20_000  # aliases counted as often as they are used, as of characters
 DEEPEST = 20
+_STEP = {
+    "SequenceStartEvent": 1,
+    "MappingStartEvent": 1,
+    "SequenceEndEvent": -1,
+    "MappingEndEvent": -1,
+}
 _TOO_MUCH = f"more than {_MOST_VALUES:,} values or {DEEPEST} levels"
 _KEY = re.compile(r"(?:[ \t]*(?:#.*)?\n)*[\"']?[\w][^\n:]{0,80}:(?:\s|$)")
 _NULL = re.compile(r"~|null|Null|NULL|")
@@ -57,134 +63,100 @@ def read_yaml(
     Scalars are read by YAML 1.2's core schema (so `no` and `2024-01-05` stay text); what no JSON
     can hold becomes text.
     """
+    # Imported here: neither a server that answers nor a child that finds nothing to index reads
+    # front matter.
+    import yaml
+
     if len(block) > _MOST_CHARACTERS:
         raise FrontMatterError(f"more than {_MOST_CHARACTERS:,} characters", 1)
-    reader = _YamlReader(block)
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        text, fields = reader.document()
+        _limit_depth(yaml.parse(block, Loader=loader))
+        root: Any = yaml.compose(block, Loader=loader)
     except FrontMatterError:
         raise
-    except (reader.yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         reason = f"not YAML: {getattr(error, 'problem', None) or error}"
         raise FrontMatterError(
             reason, mark.line + 2 if mark else 1, prose=not _KEY.match(block)
         ) from error
-    if text == "":
+    if root is None or root.value == "":
         return {}, (), ()
-    if not isinstance(fields, dict):
+    if root.id != "mapping":
         raise FrontMatterError(
             "what stands between the first two rules is no list of `key: value`: read as text",
             1,
             prose=True,
         )
+    reader = _YamlReader(block)
+    fields = reader.value(root, "", 0)
     lines = dict(reader.keys)
     counts = Counter(key for key, _ in reader.keys)
     return fields, reader.texts, tuple((key, lines[key]) for key in counts if counts[key] > 1)
 
 
+def _limit_depth(events: Iterable[Any]) -> None:
+    """Refuse a block that is nested too deeply to be composed: PyYAML does so recursively, in C."""
+    depth = 0
+    for event in events:
+        depth += _STEP.get(type(event).__name__, 0)
+        if depth > DEEPEST:
+            raise FrontMatterError(_TOO_MUCH, _line(event))
+
+
 class _YamlReader:
-    """Makes values of YAML's events; what an alias stands for counts each time ("billion
+    """Makes values of YAML's nodes; a node counts each time that an alias stands for it ("billion
     laughs").
     """
 
     def __init__(self, block: str) -> None:
-        # Imported here: neither a server that answers nor a child that finds nothing to index reads
-        # front matter.
-        import yaml
-
-        self.yaml: Any = yaml
         self.keys: list[tuple[str, int]] = []  # of the outermost mapping, with their lines
         self.texts: list[Property] = []
         self._block = block
-        self._events = yaml.parse(block, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        # what each stands for: its text, value, number of values and of characters, and the texts
-        # in it
-        self._anchors: dict[str, tuple[str | None, Any, int, int, Sequence[Property]]] = {}
         self._values = self._characters = 0
 
-    def document(self) -> tuple[str | None, Any]:
-        """Return the only document: its text where it is a scalar, and its value."""
-        next(self._events)  # the stream begins
-        if isinstance(next(self._events), self.yaml.StreamEndEvent):
-            return "", None
-        found = self._node(next(self._events), 0)
-        next(self._events)  # the document ends
-        last = next(self._events)
-        if not isinstance(last, self.yaml.StreamEndEvent):
-            list(self._events)  # an error further down is reported first
-            raise self.yaml.composer.ComposerError(
-                None, None, "but found another document", last.start_mark
-            )
-        return found
+    def value(self, node: Any, key: str | None, depth: int) -> Any:
+        """Return a node's value, and keep the texts in it unless the key is None: in a key."""
+        is_scalar = node.id == "scalar"
+        self._values += 1
+        self._characters += len(node.value) if is_scalar else 0
+        is_too_much = self._values > _MOST_VALUES or self._characters > _MOST_CHARACTERS
+        if is_too_much or (depth == DEEPEST and not is_scalar):
+            raise FrontMatterError(_TOO_MUCH, self.keys[-1][1] if self.keys else 1)
+        if not is_scalar:
+            read = self._mapping if node.id == "mapping" else self._sequence
+            return read(node, key, depth)
+        value = node.value if node.style else _scalar(node.value)
+        if key is not None and node.value and value is not None:
+            self.texts.append(Property(key, node.value, _line(node)))
+        return value
 
-    def _node(self, event: Any, depth: int, key: str | None = None) -> tuple[str | None, Any]:
-        """Return what begins with an event: its text where it is a scalar, and its value; without a
-        key it is one itself.
-        """
-        if isinstance(event, self.yaml.AliasEvent):
-            if event.anchor not in self._anchors:
-                raise FrontMatterError(
-                    f"alias *{event.anchor} stands for nothing, or for itself", _line(event)
-                )
-            text, value, values, characters, texts = self._anchors[event.anchor]
-            self._count(event, values, characters)
-            if key is not None:
-                self.texts += (Property(key, each.text, _line(event)) for each in texts)
-            return text, value
-        values, characters, texts_before = self._values, self._characters, len(self.texts)
-        text = str(event.value) if isinstance(event, self.yaml.ScalarEvent) else None
-        self._count(event, 1, len(text or ""))
-        if text is None:
-            value = self._collection(event, depth, key)
-        else:
-            value = text if event.style else _scalar(text)
-        if key is not None and text and value is not None:
-            self.texts.append(Property(key, text, _line(event)))
-        if event.anchor in self._anchors:
-            raise self.yaml.composer.ComposerError(
-                None, None, "second occurrence", event.start_mark
-            )
-        if event.anchor:
-            counts = self._values - values, self._characters - characters
-            self._anchors[event.anchor] = text, value, *counts, self.texts[texts_before:]
-        return text, value
-
-    def _collection(self, event: Any, depth: int, key: str | None) -> Any:
-        if depth == DEEPEST:
-            raise FrontMatterError(_TOO_MUCH, _line(event))
-        items: list[Any] = []
+    def _mapping(self, node: Any, key: str | None, depth: int) -> dict[str, Any]:
         fields: dict[str, Any] = {}
-        is_list = isinstance(event, self.yaml.SequenceStartEvent)
-        texts_before = len(self.texts)
-        while not isinstance(each := next(self._events), self.yaml.CollectionEndEvent):
-            if is_list:
-                items.append(self._node(each, depth + 1, key)[1])
-                continue
-            text, value = self._node(each, depth + 1)
-            name = str(value) if text is None else text
+        for name_node, value_node in node.value:
+            value = self.value(name_node, None, depth + 1)
+            name = name_node.value if name_node.id == "scalar" else str(value)
+            inner = name.lower()
             if depth == 0:
-                self.keys.append((name, _line(each)))
-            inner = name.lower() if depth == 0 else None if key is None else f"{key}.{name.lower()}"
-            fields[name] = self._node(next(self._events), depth + 1, inner)[1]
-        written = (
-            self._block[event.start_mark.index : each.end_mark.index]
-            if is_list and key is not None and event.flow_style
-            else ""
-        )
-        if _UNQUOTED_LINK.fullmatch(written):
-            self.texts[texts_before:] = [Property(str(key), written, _line(event))]
-        return items if is_list else fields
+                self.keys.append((name, _line(name_node)))
+            else:
+                inner = None if key is None else f"{key}.{inner}"
+            fields[name] = self.value(value_node, inner, depth + 1)
+        return fields
 
-    def _count(self, event: Any, values: int, characters: int) -> None:
-        self._values += values
-        self._characters += characters
-        if self._values > _MOST_VALUES or self._characters > _MOST_CHARACTERS:
-            raise FrontMatterError(_TOO_MUCH, _line(event))
+    def _sequence(self, node: Any, key: str | None, depth: int) -> list[Any]:
+        texts_before = len(self.texts)
+        items = [self.value(item, key, depth + 1) for item in node.value]
+        if key is not None and node.flow_style:
+            written = self._block[node.start_mark.index : node.end_mark.index]
+            if _UNQUOTED_LINK.fullmatch(written):
+                self.texts[texts_before:] = [Property(key, written, _line(node))]
+        return items
 
 
-def _line(event: Any) -> int:
-    return int(event.start_mark.line) + 2  # the block begins at the file's second line
+def _line(part: Any) -> int:
+    return int(part.start_mark.line) + 2  # the block begins at the file's second line
 
 
 def _scalar(text: str) -> Any:
