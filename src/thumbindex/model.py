@@ -540,9 +540,6 @@ class Evidence:
     score: float  # on the retriever's own scale
     line: int  # where the chunk begins
     weight: float  # the retriever's share in fusion
-    document_rank: int | None = None  # of the chunk's document among those that it scored
-    document_score: float | None = None
-    coverage: float = 0.0  # share of the query's idf that the chunk's words carry
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,13 +562,14 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
-    """Where one stage left a text: its rank from 1, among how many, and its score."""
+class Standpoint:
+    """The rank of a text after one stage, by its best chunk; None where it is not there."""
 
     stage: str
-    rank: int
-    of: int
-    score: float
+    rank: int | None  # from 1
+    of: int  # how many chunks or passages there were
+    score: float | None = None
+    line: int | None = None  # where that chunk begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -583,7 +581,7 @@ class Explanation:
     terms: Mapping[str, tuple[str, ...]]
     cosine: float | None  # of the chunk that matched; None without its vector or the query's
     edges: tuple[Edge, ...]
-    effects: tuple[Effect, ...]  # of the stages since fusion that changed something
+    effects: tuple[Standpoint, ...]  # of the stages since fusion that changed something
     copies: tuple[DroppedCopy, ...]  # what was taken out for it
     reranked: float | None  # the reranker's score
     name_kind: NameKind | None = None  # what of its document the query is, whole
@@ -752,33 +750,6 @@ not searched; not in the index.
 
 
 @dataclass(frozen=True, slots=True)
-class Standpoint:
-    """Where a note stood after one stage, by its best chunk: at which rank from 1 (None where it is
-    not there), among how many.
-    """
-
-    stage: str
-    rank: int | None
-    of: int
-    score: float | None = None
-    line: int | None = None  # where that chunk begins
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """How far one retriever was from a note: its rank in an endless list (None where it is in
-    none), and where the list was cut.
-    """
-
-    retriever: str
-    rank: int | None
-    score: float | None
-    line: int | None  # where its best chunk begins
-    taken: int  # how many chunks were taken
-    last: float | None  # the score of the last one that was taken
-
-
-@dataclass(frozen=True, slots=True)
 class Why:
     """What became of one note, or of what stands under one of its headings, when a question was
     asked.
@@ -796,8 +767,7 @@ class Why:
     chunks: int = 0  # that were looked for
     without_vector: int = 0  # of those
     cosine: float | None = None  # the best of its chunks'
-    stages: tuple[Standpoint, ...] = ()
-    retrievers: tuple[Reach, ...] = ()
+    stages: tuple[Standpoint, ...] = ()  # in the retrievers, and after what changed it
     terms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # as in `Explanation`
     notes: tuple[str, ...] = ()  # what else is to be known, in words
     answerable: bool = False

@@ -52,11 +52,7 @@ def test_each_retriever_tells_its_rank_its_score_and_its_share(explain):
     _, found = explain("sync vaults")[0]
     by_name = {each.retriever: each for each in found.evidence}
     assert list(by_name) == ["search_vector", "search_keyword", "search_code", "salience"]
-    assert (
-        by_name["search_keyword"].rank,
-        by_name["search_keyword"].line,
-        by_name["search_keyword"].coverage,
-    ) == (1, 3, 1.0)
+    assert (by_name["search_keyword"].rank, by_name["search_keyword"].line) == (1, 3)
 
 
 def test_the_cosine_is_that_of_the_chunk_that_matched(explain):

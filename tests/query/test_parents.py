@@ -9,7 +9,7 @@ from fakes import document, memory_snapshot
 from stages import without_stages
 from thumbindex.model import Candidate, ChunkId, DocumentId, Passage, Place, Query, Section
 from thumbindex.ports import Catalog
-from thumbindex.query.parents import as_families, as_passages, in_larger, parents
+from thumbindex.query.parents import as_families, as_passages, in_larger, parents, rank_families
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 
@@ -29,9 +29,9 @@ def candidate(n: int, score: float = 0.5, **facts: object) -> Candidate:
 def passages_of(
     candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog = CATALOG
 ) -> tuple[Passage, ...]:
-    return as_passages(
-        as_families(candidates, sections, catalog), sections, catalog, len(candidates), {}
-    )
+    families = as_families(candidates, sections, catalog)
+    ordered = rank_families(families, sections, {})
+    return as_passages(ordered, sections, catalog, len(candidates))
 
 
 def test_each_parent_comes_once_at_its_best_child_s_place() -> None:
@@ -160,7 +160,8 @@ def test_what_stands_word_for_word_in_a_larger_section_comes_with_it_unless_it_d
     families = in_larger(
         as_families(found, CATALOG.sections(ALL), CATALOG), CATALOG.sections(ALL), CATALOG
     )
-    passages = as_passages(families, CATALOG.sections(ALL), CATALOG, 5, {})
+    ordered = rank_families(families, CATALOG.sections(ALL), {})
+    passages = as_passages(ordered, CATALOG.sections(ALL), CATALOG, 5)
     assert [each.path for each in passages] == (["b.md", "a.md"] if shown_alone else ["a.md"])
 
 

@@ -33,7 +33,7 @@ def test_an_explained_result_shows_its_retrievers_and_stages_in_a_terminal(run: 
             "query", "press the green button", "--limit", "1", "--explain"
         ).stdout.splitlines()
     ]
-    assert ["retriever", "rank", "score", "weight", "document"] in lines
+    assert ["retriever", "rank", "score", "weight"] in lines
     assert ["search_keyword", "1", "of"] in [line[:3] for line in lines]
     assert ["words:", "press", "(body),", "green", "(body),", "button", "(body)"] in lines
 

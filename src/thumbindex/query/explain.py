@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import pairwise
 
@@ -18,7 +19,6 @@ from thumbindex.model import (
     Dropped,
     DroppedCopy,
     Edge,
-    Effect,
     Evidence,
     Explanation,
     Fate,
@@ -26,7 +26,6 @@ from thumbindex.model import (
     Hit,
     Passage,
     RankedList,
-    Reach,
     Standpoint,
     Why,
     day_of,
@@ -36,18 +35,15 @@ from thumbindex.query.confidence import query_terms, share
 from thumbindex.query.filters import select
 from thumbindex.query.parents import (
     is_inside,
-    is_more_than_headings,
-    parents,
     place_of_chunk,
     place_of_passage,
 )
 from thumbindex.query.pipeline import RETRIEVERS
-from thumbindex.query.rank import fuse, retriever_weights
+from thumbindex.query.rank import retriever_weights
 from thumbindex.query.retrieve import (
     all_identifiers,
     all_terms,
     field_weights,
-    first_documents,
     neighbors,
 )
 from thumbindex.query.stage import Search, Tools
@@ -97,54 +93,54 @@ def _explanation(
     tools: Tools,
 ) -> Explanation:
     lead, last = family[0], seen[-1][1]
-    standing = [n for child in family for n in (child.id, *child.also_in)]
+    chunks = [n for child in family for n in (child.id, *child.also_in)]
+    stages = changes(standpoints({lead.id, *lead.also_in}, seen, tools))
     return Explanation(
-        evidence=evidence_of(standing, last, tools),
+        evidence=evidence_of(chunks, last, tools),
         terms=terms,
         cosine=best_cosine([lead.id], last.vector, tools),
-        edges=edges(lead.document, seen, tools),
-        effects=effects((lead.id, *lead.also_in), passage, seen),
+        edges=edges(lead.document, last, tools),
+        effects=tuple(each for each in stages if each.stage not in RETRIEVERS),
         copies=tuple(
             DroppedCopy(gone.path, gone.line, gone.reason, stage)
             for stage, n, gone in dropped_since(seen, tools)
-            if n in set(standing)
+            if n in chunks
         ),
         reranked=lead.reranked,
         name_kind=lead.name_kind,
-        phrasings=agreements(standing, last, tools),
+        phrasings=agreements(chunks, last, tools),
     )
 
 
 # ------------------------------------------------------------------ what the retrievers say
 
 
-def evidence_of(chunks: Collection[ChunkId], search: Search, tools: Tools) -> tuple[Evidence, ...]:
-    """Return what each retriever that found one of the chunks says of the best of them."""
-    wanted, weights = set(chunks), retriever_weights(search, tools.settings)
-    best = {name: hit for name, found in search.lists.items() if (hit := best_hit(wanted, found))}
-    texts = tools.snapshot.catalog.chunks(list({hit.chunk for hit in best.values()}))
+def evidence_of(chunks: Sequence[ChunkId], search: Search, tools: Tools) -> tuple[Evidence, ...]:
+    """Return the best of the chunks in each retriever's list."""
+    weights = retriever_weights(search, tools.settings)
+    hits = {name: best_hit(chunks, found) for name, found in search.lists.items()}
     return tuple(
         Evidence(
             retriever=name,
             rank=hit.rank,
             of=len(search.lists[name].hits),
             score=hit.score,
-            line=texts[hit.chunk].start_line if hit.chunk in texts else 1,
+            line=_line(hit.chunk, tools),
             weight=weights.get(name, 0.0),
-            document_rank=document_rank(hit.document, search.lists[name]),
-            document_score=search.lists[name].documents.get(hit.document),
-            coverage=hit.coverage,
         )
-        for name, hit in best.items()
+        for name, hit in hits.items()
+        if hit
     )
 
 
-def document_rank(document: DocumentId, found: RankedList) -> int | None:
-    """Return a document's rank among those that a retriever scored, from 1; None where it did not
-    score this one.
-    """
-    own = found.documents.get(document)
-    return None if own is None else 1 + sum(score > own for score in found.documents.values())
+def best_hit(chunks: Collection[ChunkId], found: RankedList) -> Hit | None:
+    """Return the first hit on one of the chunks."""
+    return next((hit for hit in found.hits if hit.chunk in chunks), None)
+
+
+def _line(chunk: ChunkId, tools: Tools) -> int:
+    """Return the line where a chunk begins; 1 if the chunk is gone meanwhile."""
+    return next((each.start_line for each in tools.snapshot.catalog.chunks([chunk]).values()), 1)
 
 
 def best_cosine(chunks: Sequence[ChunkId], vector: Vector | None, tools: Tools) -> float | None:
@@ -207,26 +203,17 @@ def term_fields(
     return [fields_by_term(set(group)) for group in groups]
 
 
-def edges(document: DocumentId, seen: History, tools: Tools) -> tuple[Edge, ...]:
+def edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edge, ...]:
     """Return the links over which a document was reached from those that had been found first."""
-    before = next(
-        (search for (_, search), (name, _) in pairwise(seen) if name == "search_graph"), None
-    )
-    if before is None:
-        return ()
-    settings, graph, documents = (
-        tools.settings.search_graph,
-        tools.snapshot.graph,
-        tools.snapshot.catalog.documents,
-    )
-    seeds = enumerate(first_documents(before.lists, settings.from_documents), 1)
+    settings, graph = tools.settings.search_graph, tools.snapshot.graph
+    documents = tools.snapshot.catalog.documents
     return tuple(
         Edge(
             documents[seed].path,
             rank,
             settings.direction == "in" or document not in graph.linked(seed),
         )
-        for rank, seed in seeds
+        for rank, seed in enumerate(search.seeds, 1)
         if document in neighbors(seed, graph, settings)
     )
 
@@ -234,28 +221,59 @@ def edges(document: DocumentId, seen: History, tools: Tools) -> tuple[Edge, ...]
 # ------------------------------------------------------------------ what the stages did
 
 
-def effects(standing: Sequence[ChunkId], passage: Passage, seen: History) -> tuple[Effect, ...]:
-    """Return where each stage that changed it left the first of some chunks, or what stood for it
-    before: since fusion.
+def standpoints(wanted: Collection[ChunkId], seen: History, tools: Tools) -> Iterator[Standpoint]:
+    """Yield the rank of the best of the chunks after each stage: in the retriever's list, then
+    among the candidates, then among the passages.
     """
-    found: list[Effect] = []
     for name, search in seen:
-        at = position(standing, search.candidates)
-        if at is not None and (
-            not found or (found[-1].rank, found[-1].score) != (at + 1, search.candidates[at].score)
-        ):
-            found.append(Effect(name, at + 1, len(search.candidates), search.candidates[at].score))
-    if found and found[-1].rank != passage.rank:
-        found.append(Effect("parents", passage.rank, len(seen[-1][1].passages), passage.score))
-    return tuple(found)
+        if name in RETRIEVERS:
+            found = search.lists.get(name, RankedList())
+            size = len(found.hits)
+            if hit := best_hit(wanted, found):
+                yield Standpoint(name, hit.rank, size, hit.score, _line(hit.chunk, tools))
+            else:
+                yield Standpoint(name, None, size)
+        elif name == "parents":
+            size = len(search.passages)
+            if shown := passage_of(wanted, search.passages, tools):
+                yield Standpoint(name, shown.rank, size, shown.score, shown.start_line)
+            else:
+                yield Standpoint(name, None, size)
+        elif search.candidates or search.dropped:
+            size = len(search.candidates)
+            at = next((n for n, each in enumerate(search.candidates) if each.id in wanted), None)
+            if at is None:
+                yield Standpoint(name, None, size)
+            else:
+                best = search.candidates[at]
+                yield Standpoint(name, at + 1, size, best.score, best.chunk.start_line)
 
 
-def position(standing: Sequence[ChunkId], candidates: Sequence[Candidate]) -> int | None:
-    """Return where the first of some chunks stands among candidates, else the best placed of the
-    others; None where there is none.
+def changes(found: Iterable[Standpoint]) -> tuple[Standpoint, ...]:
+    """Return the standpoints in the retrievers, and those after stages that changed rank or
+    score.
     """
-    at = {each.id: n for n, each in enumerate(candidates) if each.id in set(standing)}
-    return at.get(standing[0], min(at.values(), default=None))
+    kept: list[Standpoint] = []
+    for each in found:
+        is_first = not kept or each.stage in RETRIEVERS or kept[-1].stage in RETRIEVERS
+        if is_first or (each.rank, each.score) != (kept[-1].rank, kept[-1].score):
+            kept.append(each)
+    return tuple(kept)
+
+
+def passage_of(
+    wanted: Collection[ChunkId], passages: Sequence[Passage], tools: Tools
+) -> Passage | None:
+    """Return the first passage that holds one of the chunks."""
+    places = tools.snapshot.catalog.places(sorted(wanted))
+    return next(
+        (
+            each
+            for each in passages
+            if any(is_inside(place, place_of_passage(each)) for place in places)
+        ),
+        None,
+    )
 
 
 def dropped_since(seen: History, tools: Tools) -> Iterator[tuple[str, ChunkId, Dropped]]:
@@ -277,9 +295,7 @@ def dropped_since(seen: History, tools: Tools) -> Iterator[tuple[str, ChunkId, D
                 yield name, each.id, gone
 
 
-def best_hit(chunks: Collection[ChunkId], found: RankedList) -> Hit | None:
-    """Return the first hit on one of some chunks."""
-    return next((hit for hit in found.hits if hit.chunk in chunks), None)
+# ------------------------------------------------------------------ what became of a note
 
 
 _Verdict = tuple[Fate, str, str, int | None]
@@ -296,58 +312,42 @@ def fate_of(
     answer: Search,
     tools: Tools,
 ) -> Why:
-    """Tell what became of a document's chunks in a run that was watched; the retrievers are asked
-    again without their limits.
-    """
+    """Tell what became of a document's chunks in a run that was watched."""
     last = seen[-1][1]
-    found = Why(
+    fate, stage, reason, rank = _verdict(document, set(wanted), seen, answer, tools)
+    without_vector = 0
+    if wanted:
+        without_vector = int(np.isnan(tools.snapshot.vector.vectors(wanted)[:, 0]).sum())
+    return Why(
         last.query.text,
         as_searched(last),
         document.folder,
         document.path,
         heading,
-        "not_found",
-        "",
-        "",
-    )
-    without_vector = 0
-    if wanted:
-        without_vector = int(np.isnan(tools.snapshot.vector.vectors(wanted)[:, 0]).sum())
-    found = replace(
-        found,
+        fate,
+        stage,
+        reason,
+        rank,
         chunks=len(wanted),
         without_vector=without_vector,
         cosine=best_cosine(wanted, last.vector, tools),
-        stages=tuple(standpoints(set(wanted), seen, tools)),
-        retrievers=tuple(reaches(set(wanted), seen, tools)),
+        stages=changes(standpoints(set(wanted), seen, tools)),
         terms=term_fields(last, [wanted], tools)[0],
         answerable=bool(answer.answerable and answer.passages),
         confidence=answer.confidence,
         phrasings=agreements(wanted, last, tools),
     )
-    verdict = _verdict(document, set(wanted), seen, answer, tools)
-    if verdict is not None:
-        fate, stage, reason, rank = verdict
-        return replace(found, fate=fate, stage=stage, reason=reason, rank=rank)
-    if answer.listed:
-        reason = (
-            f"the query is filters alone, and {plural(answer.listed, 'note')} match: a higher "
-            "limit shows more"
-        )
-    else:
-        reason = out_of_reach(found)
-    return replace(found, fate="not_found", stage="", reason=reason, rank=None)
 
 
 def _verdict(
     document: Document, wanted: set[ChunkId], seen: History, answer: Search, tools: Tools
-) -> _Verdict | None:
-    """Return what became of some chunks of a document; None where no retriever found them."""
+) -> _Verdict:
     if not wanted:
         return "not_found", "", "it holds no text that could be found", None
     if not seen[0][1].findable(list(wanted)):
         return "filtered", "", not_searched(document, wanted, answer, tools), None
-    return _in_answer(wanted, seen, answer, tools) or _taken_out(wanted, seen, tools)
+    verdict = _in_answer(wanted, seen, answer, tools) or _taken_out(wanted, seen, tools)
+    return verdict or ("not_found", "", not_found(wanted, seen, answer, tools), None)
 
 
 # ------------------------------------------------------------------ not searched
@@ -400,177 +400,73 @@ def _asked(condition: Condition, tags: str) -> str:
 def _in_answer(
     wanted: Collection[ChunkId], seen: History, answer: Search, tools: Tools
 ) -> _Verdict | None:
+    if shown := passage_of(wanted, answer.passages, tools):
+        candidates = seen[-1][1].candidates
+        kinds = (each.name_kind for each in candidates if each.name_kind and each.id in wanted)
+        named = next((f"; the query is its {kind}" for kind in kinds), "")
+        reason = f"passage {shown.rank} of {len(answer.passages)}, {shown.citation}{named}"
+        return "shown", "", reason, shown.rank
     places = tools.snapshot.catalog.places(sorted(wanted))
-    for passage in answer.passages:
-        if any(is_inside(place, place_of_passage(passage)) for place in places):
-            named = next(
-                (
-                    f"; the query is its {each.name_kind}"
-                    for each in seen[-1][1].candidates
-                    if each.name_kind and each.id in wanted
-                ),
-                "",
-            )
-            return (
-                "shown",
-                "",
-                f"passage {passage.rank} of {len(answer.passages)}, {passage.citation}{named}",
-                passage.rank,
-            )
     for passage in answer.passages:
         if any(place in passage.also_in for place in places):
             gone = [
                 (stage, said.reason) for stage, n, said in dropped_since(seen, tools) if n in wanted
             ]
             stage, how = gone[-1] if gone else ("parents", "what it says stands there too")
-            return (
-                "copy",
-                stage,
-                f"passage {passage.rank}, {passage.citation} ({stage}: {how})",
-                passage.rank,
-            )
+            reason = f"passage {passage.rank}, {passage.citation} ({stage}: {how})"
+            return "copy", stage, reason, passage.rank
     return None
 
 
 # ------------------------------------------------------------------ found and taken out
 
 
-def _taken_out(wanted: Collection[ChunkId], seen: History, tools: Tools) -> _Verdict | None:
+def _taken_out(wanted: AbstractSet[ChunkId], seen: History, tools: Tools) -> _Verdict | None:
     """Return the last stage that took one of the chunks out, and why; None where none was ever
     found.
     """
     for (_, before), (name, after) in reversed(list(pairwise(seen))):
         held = [each.id for each in before.candidates if each.id in wanted]
         if name == "parents" and held:
-            return "dropped", name, _behind_the_limit(wanted, before, tools), None
+            return "dropped", name, _behind_the_limit(wanted, after), None
         if held and not any(each.id in wanted for each in after.candidates):
             said = {
                 n: gone.reason for stage, n, gone in dropped_since(seen, tools) if stage == name
             }
             return "dropped", name, said.get(held[0], "taken out"), None
         if name == "fuse" and any(best_hit(wanted, found) for found in before.lists.values()):
-            return "dropped", name, _behind_fusion(wanted, before, after, tools), None
+            return "dropped", name, _behind_fusion(wanted, after, tools), None
     return None
 
 
-def _behind_the_limit(wanted: Collection[ChunkId], before: Search, tools: Tools) -> str:
+def _behind_the_limit(wanted: AbstractSet[ChunkId], after: Search) -> str:
     """Say at which place it would come if more passages were asked for."""
-    limit = before.query.limit
-    longer = parents(
-        replace(before, query=replace(before.query, limit=len(before.candidates))), tools
-    )
-    places = tools.snapshot.catalog.places(sorted(wanted))
-    behind = (
-        each
-        for each in longer.passages
-        if any(
-            is_inside(place, place_of_passage(each)) or place in each.also_in for place in places
-        )
-    )
-    first = next(behind, None)
-    if first is None:
+    limit = after.query.limit
+    ranks = (n for n, each in enumerate(after.families, 1) if not wanted.isdisjoint(each))
+    rank = next(ranks, None)
+    if rank is None or rank <= limit:
         return "what it says comes with another passage"
-    # it, or one behind it: then it keeps its place
-    speaks = any(is_more_than_headings(each.text) for each in longer.passages[first.rank - 1 :])
-    alone = "" if speaks else "it holds no text but headings and comes after all that do; "
     asked = f"{limit} {'was' if limit == 1 else 'were'} asked for"
-    return (
-        f"{alone}it ranks {first.rank} of {len(longer.passages)}, and {asked}: a higher limit "
-        "shows it"
-    )
+    return f"it ranks {rank} of {len(after.families)}, and {asked}: a higher limit shows it"
 
 
-def _behind_fusion(wanted: Collection[ChunkId], before: Search, after: Search, tools: Tools) -> str:
-    """Say at which place it would be if fusion kept all."""
-    settings, count = tools.settings, len(after.candidates)
-    if not settings.runs("fuse"):
+def _behind_fusion(wanted: Collection[ChunkId], after: Search, tools: Tools) -> str:
+    """Say which place it has among all that were fused."""
+    if not tools.settings.runs("fuse"):
         return "fusion is switched off, and it is not in the one list that is taken"
-    longer = fuse(
-        before,
-        replace(
-            tools,
-            settings=replace(
-                settings, fuse=replace(settings.fuse, limit=len(tools.snapshot.catalog))
-            ),
-        ),
-    )
-    rank = next((n for n, each in enumerate(longer.candidates, 1) if each.id in wanted), None)
+    rank = next((n for n, chunk in enumerate(after.fused, 1) if chunk in wanted), None)
     if rank is None:
         return (
-            f"its note has {settings.fuse.chunks} better chunks, and no more than that of one "
-            "note go on"
+            f"its note has {tools.settings.fuse.chunks} better chunks, and no more than that of "
+            "one note go on"
         )
     return (
-        f"its best chunk ranks {rank} of {len(longer.candidates)} that were found, and only the "
-        f"first {count} go on"
+        f"its best chunk ranks {rank} of {len(after.fused)} that were found, and only the first "
+        f"{len(after.candidates)} go on"
     )
 
 
-# ------------------------------------------------------------------ how far it was
-
-
-def standpoints(wanted: Collection[ChunkId], seen: History, tools: Tools) -> Iterator[Standpoint]:
-    """Yield where the best of the chunks stood after each stage: in its retriever's list, then
-    among the candidates, then the passages.
-    """
-    for name, search in seen:
-        if name in RETRIEVERS:
-            found = search.lists.get(name, RankedList())
-            hit = best_hit(wanted, found)
-            size = len(found.hits)
-            if hit:
-                yield Standpoint(name, hit.rank, size, hit.score, _line(hit.chunk, tools))
-            else:
-                yield Standpoint(name, None, size)
-        elif name == "parents":
-            places = tools.snapshot.catalog.places(sorted(wanted))
-            shown = next(
-                (
-                    each
-                    for each in search.passages
-                    if any(is_inside(place, place_of_passage(each)) for place in places)
-                ),
-                None,
-            )
-            size = len(search.passages)
-            if shown:
-                yield Standpoint(name, shown.rank, size, shown.score, shown.start_line)
-            else:
-                yield Standpoint(name, None, size)
-        elif search.candidates or search.dropped:
-            at = next((n for n, each in enumerate(search.candidates) if each.id in wanted), None)
-            size = len(search.candidates)
-            yield Standpoint(name, None, size) if at is None else _standpoint(name, at, search)
-
-
-def _standpoint(name: str, at: int, search: Search) -> Standpoint:
-    each = search.candidates[at]
-    return Standpoint(name, at + 1, len(search.candidates), each.score, each.chunk.start_line)
-
-
-def _line(chunk: ChunkId, tools: Tools) -> int | None:
-    return next((each.start_line for each in tools.snapshot.catalog.chunks([chunk]).values()), None)
-
-
-def reaches(wanted: Collection[ChunkId], seen: History, tools: Tools) -> Iterator[Reach]:
-    """Yield where each retriever that ran has the best of the chunks if its list is not cut."""
-    settings, everything = tools.settings, len(tools.snapshot.catalog)
-    endless = {name: replace(getattr(settings, name), limit=everything) for name in RETRIEVERS}
-    wide = replace(tools, settings=replace(settings, **endless))
-    for (_, before), (name, after) in pairwise(seen):
-        if name in RETRIEVERS:
-            taken = after.lists.get(name, RankedList()).hits
-            last = taken[-1].score if taken else None
-            hit = None
-            if wanted:
-                uncut = RETRIEVERS[name](before, wide).lists.get(name, RankedList())
-                hit = best_hit(wanted, uncut)
-            if hit:
-                line = _line(hit.chunk, tools)
-                yield Reach(name, hit.rank, hit.score, line, len(taken), last)
-            else:
-                yield Reach(name, None, None, None, len(taken), last)
-
+# ------------------------------------------------------------------ not found
 
 _IN_WORDS = {
     "search_vector": "search by meaning (search_vector)",
@@ -579,29 +475,31 @@ _IN_WORDS = {
     "search_graph": "search over links (search_graph)",
 }
 
-_NOWHERE = {
-    "search_vector": "has no vector of it",
-    "search_keyword": "finds none of the query's words in it",
-    "search_code": "finds none of the query's words in it",
-    "search_graph": "finds no link to it from what was found first",
-}
 
-
-_NOTHING = {"search_vector": "was not asked, for want of a model or of vectors"}
-
-
-def out_of_reach(found: Why) -> str:
-    """Say how far each retriever was from a note that none of them found."""
-    return "; ".join(map(_how_far, found.retrievers)) or "no retriever is switched on"
-
-
-def _how_far(reach: Reach) -> str:
-    name = _IN_WORDS[reach.retriever]
-    if reach.rank is None:
-        nothing = _NOTHING.get(reach.retriever, "found nothing at all")
-        return f"{name} {_NOWHERE[reach.retriever] if reach.taken else nothing}"
-    last = f", down to {reach.last:.2f}" if reach.last is not None else ""
-    return (
-        f"{name} ranks it {reach.rank} with {reach.score:.2f}, and only the first {reach.taken} "
-        f"go on{last}"
-    )
+def not_found(wanted: Collection[ChunkId], seen: History, answer: Search, tools: Tools) -> str:
+    """Say how many chunks each retriever took, and which rank the note has if it was scored as a
+    whole.
+    """
+    if answer.listed:
+        matches = plural(answer.listed, "note")
+        return f"the query is filters alone, and {matches} match: a higher limit shows more"
+    document = tools.snapshot.catalog.document_of(next(iter(wanted)))
+    said = []
+    for name, search in seen:
+        if name in RETRIEVERS:
+            found = search.lists.get(name, RankedList())
+            taken = plural(len(found.hits), "chunk")
+            if name == "search_vector" and search.vector is None:
+                said.append(f"{_IN_WORDS[name]} was not asked, for want of a model or of vectors")
+            elif not found.hits:
+                said.append(f"{_IN_WORDS[name]} found nothing")
+            elif document in found.documents:
+                scores, own = found.documents.values(), found.documents[document]
+                rank = 1 + sum(score > own for score in scores)
+                said.append(
+                    f"{_IN_WORDS[name]} ranks its note {rank} of {len(scores)}, and takes the best "
+                    f"{taken} of all"
+                )
+            else:
+                said.append(f"{_IN_WORDS[name]} takes the best {taken}, and none of its own")
+    return "; ".join(said) or "no retriever is switched on"

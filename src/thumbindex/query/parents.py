@@ -288,9 +288,11 @@ def parents(search: Search, tools: Tools) -> Search:
         families = without_copies(
             in_larger(families, sections, catalog), sections, search.query.limit, tools
         )
+    ordered = rank_families(families, sections, held_words(search))
     return replace(
         search,
-        passages=as_passages(families, sections, catalog, search.query.limit, held_words(search)),
+        families=tuple(tuple(each.id for each in family) for family, _ in ordered),
+        passages=as_passages(ordered, sections, catalog, search.query.limit),
     )
 
 
@@ -300,18 +302,15 @@ def held_words(search: Search) -> Mapping[ChunkId, float]:
     return {hit.chunk: hit.coverage for hit in found.hits} if found else {}
 
 
-def as_passages(
-    families: Families,
-    sections: Mapping[ChunkId, Section],
-    catalog: Catalog,
-    limit: int,
-    held: Mapping[ChunkId, float],
-) -> tuple[Passage, ...]:
-    """Return one passage a family, at its best child's place, and behind it those that disagree
-    with it: its section, or its own lines.
+def rank_families(
+    families: Families, sections: Mapping[ChunkId, Section], held: Mapping[ChunkId, float]
+) -> list[tuple[list[Candidate], bool]]:
+    """Return the families in the order of their passages, those that disagree behind each other,
+    and whether each says something.
 
-    There are as many as the limit, and those behind the last of them that may disagree with it.
-    `held` is the share of the question's words that a chunk holds.
+    A section of headings alone comes last, unless it was asked for by its name, or no other
+    section holds as much of the question: `held` is the share of the question's words that a chunk
+    holds.
     """
     of = {each.id: key for key, family in families.items() for each in family}
     ordered = with_partners(
@@ -319,27 +318,35 @@ def as_passages(
         lambda item: item[0],
         lambda item: {of[n] for each in item[1] for n, _ in each.disagrees if n in of} - {item[0]},
     )
-    # A note that is a title alone answers nothing: it comes when those that say something are
-    # through, unless it was asked for by its name, or none
-    # of them holds as much of the question.
-    says = {
-        key: is_more_than_headings(_text(family, sections.get(family[0].id)))
-        for key, family in ordered
-    }
-    words = {key: max(held.get(each.id, 0.0) for each in family) for key, family in ordered}
-    most = max((words[key] for key in says if says[key]), default=0.0)
-    says = {
-        key: says[key] or bool(family[0].name_kind) or words[key] > most for key, family in ordered
-    }
-    ordered.sort(key=lambda item: not says[item[0]])
+    texts = [is_more_than_headings(_text(family, sections)) for _, family in ordered]
+    words = [max(held.get(each.id, 0.0) for each in family) for _, family in ordered]
+    most = max((own for own, is_text in zip(words, texts, strict=True) if is_text), default=0.0)
+    says = [
+        is_text or bool(family[0].name_kind) or own > most
+        for (_, family), own, is_text in zip(ordered, words, texts, strict=True)
+    ]
+    found = [(family, speaks) for (_, family), speaks in zip(ordered, says, strict=True)]
+    return sorted(found, key=lambda each: not each[1])
+
+
+def as_passages(
+    ordered: Sequence[tuple[Sequence[Candidate], bool]],
+    sections: Mapping[ChunkId, Section],
+    catalog: Catalog,
+    limit: int,
+) -> tuple[Passage, ...]:
+    """Return a passage a family: its section, or its own lines.
+
+    There are as many as the limit, and those behind the last of them that may disagree with it.
+    """
     end = limit
-    while end < len(ordered) and any(each.disagrees for each in ordered[end][1]):
+    while end < len(ordered) and any(each.disagrees for each in ordered[end][0]):
         end += 1
     passages = [
-        _passage(rank, family, sections.get(family[0].id), catalog)
-        for rank, (_, family) in enumerate(ordered[:end], 1)
+        _passage(rank, family, sections, catalog)
+        for rank, (family, _) in enumerate(ordered[:end], 1)
     ]
-    return _descending(passages, [says[key] for key, _ in ordered[:end]])
+    return _descending(passages, [speaks for _, speaks in ordered[:end]])
 
 
 def _descending(passages: Sequence[Passage], says: Sequence[bool]) -> tuple[Passage, ...]:
@@ -360,14 +367,18 @@ def is_more_than_headings(text: str) -> bool:
     return any(line.strip() and not _HEADING.match(line) for line in text.split("\n"))
 
 
-def _text(family: Sequence[Candidate], section: Section | None) -> str:
+def _text(family: Sequence[Candidate], sections: Mapping[ChunkId, Section]) -> str:
+    section = sections.get(family[0].id)
     return section.text if section else family[0].chunk.text
 
 
 def _passage(
-    rank: int, family: Sequence[Candidate], section: Section | None, catalog: Catalog
+    rank: int,
+    family: Sequence[Candidate],
+    sections: Mapping[ChunkId, Section],
+    catalog: Catalog,
 ) -> Passage:
-    best = family[0]
+    best, section = family[0], sections.get(family[0].id)
     document = catalog.documents[best.document]
     start, end = (
         (section.start_line, section.end_line)
@@ -399,7 +410,7 @@ def _passage(
         match_start=best.chunk.start_line,
         match_end=best.chunk.end_line,
         score=best.score,
-        text=_text(family, section),
+        text=_text(family, sections),
         sources=_best_ranks(family),
         cluster_size=1 + len(others),
         also_in=others,

@@ -29,6 +29,7 @@ from thumbindex.query.parents import (
     is_inside,
     parents,
     place_of_passage,
+    rank_families,
 )
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
 from thumbindex.query.retrieve import (
@@ -221,7 +222,8 @@ def finish(search: Search, tools: Tools) -> Search:
         if search.listed is not None:
             sections = catalog.sections([each.id for each in search.candidates])
         families = as_families(search.candidates, sections, catalog)
-        passages = as_passages(families, sections, catalog, limit, held_words(search))
+        ordered = rank_families(families, sections, held_words(search))
+        passages = as_passages(ordered, sections, catalog, limit)
         passages = cut(passages, limit)
     short = len(passages) < limit or not search.answerable
     return replace(

@@ -73,7 +73,7 @@ def fuse(search: Search, tools: Tools) -> Search:
     candidates = (
         Candidate(n, of(n), chunks[n], fused[n], sources[n]) for n in fused if n in chunks
     )
-    return replace(search, candidates=tuple(candidates))
+    return replace(search, fused=tuple(best), candidates=tuple(candidates))
 
 
 def _most(search: Search, tools: Tools) -> int:

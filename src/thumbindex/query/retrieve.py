@@ -131,6 +131,7 @@ def search_graph(search: Search, tools: Tools) -> Search:
     seeds = first_documents(search.lists, settings.from_documents)
     scores = spread(seeds, tools.snapshot.graph, settings)
     hits = _best_chunks(scores, search, tools)[: settings.limit]
+    search = replace(search, seeds=seeds)
     if not hits:
         return search
     ranked = tuple(replace(hit, rank=rank) for rank, hit in enumerate(hits, 1))

@@ -90,7 +90,11 @@ class Search:
     query_vector: Vector | None = None  # of the query's own words, set by search_vector
     vector: Vector | None = None  # by which is searched: of all phrasings together
     lists: Mapping[str, RankedList] = field(default_factory=dict)  # by retriever
+    seeds: tuple[DocumentId, ...] = ()  # whose links search_graph followed, best first
+    fused: tuple[ChunkId, ...] = ()  # all that may go on from fusion, best first
     candidates: tuple[Candidate, ...] = ()  # best first
+    # the chunks of each passage, best first; those beyond the limit, too
+    families: tuple[tuple[ChunkId, ...], ...] = ()
     passages: tuple[Passage, ...] = ()  # best first
     dropped: tuple[Dropped, ...] = ()  # by all stages so far
     confidence: float = 0.0

@@ -25,6 +25,7 @@ from thumbindex.serve.best_lines import (
 from thumbindex.serve.opening import say_error
 from thumbindex.serve.terminal import (
     WARNING,
+    number,
     output,
     path_here,
     place_text,
@@ -32,6 +33,7 @@ from thumbindex.serve.terminal import (
     plain_line,
     print_line,
     print_row,
+    rank_of,
     table,
 )
 from thumbindex.serve.wording import (
@@ -384,24 +386,18 @@ def _print_explanation(found: Explanation | None) -> None:
     """
     if found is None:
         return
-    retrievers = table("  retriever", "rank", "score", "weight", "document")
+    retrievers = table("  retriever", "rank", "score", "weight")
     for evidence in found.evidence:
-        document = (
-            "-"
-            if evidence.document_rank is None
-            else f"{evidence.document_rank} ({evidence.document_score:.2f})"
-        )
         retrievers.add_row(
             f"  {evidence.retriever}",
             f"{evidence.rank} of {evidence.of}",
             f"{evidence.score:.3f}",
             f"{evidence.weight:.2f}",
-            document,
         )
     output().print(retrievers)
     stages = table("  stage", "rank", "score")
     for each in found.effects:
-        stages.add_row(f"  {each.stage}", f"{each.rank} of {each.of}", f"{each.score:.3f}")
+        stages.add_row(f"  {each.stage}", rank_of(each), number(each.score))
     output().print(stages)
     for line in explanation_rest(found):
         print_line(f"  {line}", "dim")

@@ -33,7 +33,14 @@ from rich.text import Text
 
 from thumbindex import model
 from thumbindex.config import NOWHERE
-from thumbindex.model import FolderStatus, IndexReport, IngestionCounts, NoteList, Why
+from thumbindex.model import (
+    FolderStatus,
+    IndexReport,
+    IngestionCounts,
+    NoteList,
+    Standpoint,
+    Why,
+)
 from thumbindex.process import caller, current_folder
 from thumbindex.serve.opening import is_here
 from thumbindex.serve.wording import (
@@ -45,13 +52,11 @@ from thumbindex.serve.wording import (
     filter_lines,
     how_far,
     list_lines,
-    of_effect,
     problem_lines,
-    until_lost,
     warnings_of,
     why_rest,
 )
-from thumbindex.text import escape_breaks, one_line, plural
+from thumbindex.text import escape_breaks, one_line
 
 if TYPE_CHECKING:
     from thumbindex.study.report import ReportTable
@@ -274,46 +279,27 @@ def print_json(payload: Mapping[str, Any]) -> None:
 
 
 def print_why(found: Why, several: bool = False) -> None:
-    """Print what became of a note, where it stood after each stage, and how far each retriever was
-    from it.
-    """
+    """Print what became of a note, and where it stood after each stage."""
     print_line(fate(found, several), "bold")
     if found.stages:
         print_line("")
         rows = table("stage", "rank", "score", "line")
-        reached = until_lost(found.stages)
-        shown = of_effect(reached)
-        for each in shown:
-            rank = "-" if each.rank is None else f"{each.rank}"
-            rows.add_row(
-                each.stage,
-                f"{rank} of {each.of}",
-                _number(each.score),
-                "-" if each.line is None else str(each.line),
-            )
+        for each in found.stages:
+            line = "-" if each.line is None else str(each.line)
+            rows.add_row(each.stage, rank_of(each), number(each.score), line)
         output().print(rows)
-        if len(shown) < len(reached):
-            print_line(
-                f"not shown: {plural(len(reached) - len(shown), 'stage')} without an effect "
-                "on it (--json lists all)",
-                "dim",
-            )
         print_line("")
-        rows = table("without limits", "rank", "score", "taken", "the last one's score")
-        for reach in found.retrievers:
-            rows.add_row(
-                reach.retriever,
-                "-" if reach.rank is None else str(reach.rank),
-                _number(reach.score),
-                str(reach.taken),
-                _number(reach.last),
-            )
-        output().print(rows)
     for line in why_rest(found):
         print_line(line)
 
 
-def _number(value: float | None) -> str:
+def rank_of(found: Standpoint) -> str:
+    """Return a rank and among how many it is."""
+    return f"{'-' if found.rank is None else found.rank} of {found.of}"
+
+
+def number(value: float | None) -> str:
+    """Return a score as it is printed."""
     return "-" if value is None else f"{value:.3f}"
 
 

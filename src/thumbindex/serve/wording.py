@@ -9,8 +9,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
 from typing import Literal, get_args
 
 from thumbindex.model import (
@@ -32,7 +30,6 @@ from thumbindex.model import (
     Problem,
     Progress,
     Related,
-    Standpoint,
     Step,
     Unmet,
     Verification,
@@ -671,46 +668,10 @@ def why_rest(found: Why) -> list[str]:
 def why_lines(found: Why, several: bool = False) -> list[str]:
     """Say in a few lines what became of a note."""
     stages = " → ".join(
-        f"{each.stage} {each.rank if each.rank is not None else '-'}"
-        for each in until_lost(found.stages)
+        f"{each.stage} {each.rank if each.rank is not None else '-'}" for each in found.stages
     )
-    reaches = found.retrievers if found.fate in {"shown", "copy", "dropped"} else ()
-    reached = "; ".join(
-        (
-            f"{each.retriever} rank {each.rank} (of the {each.taken} taken the last has "
-            f"{each.last or 0:.2f})"
-        )
-        for each in reaches
-        if each.rank is not None
-    )
-    sentences = [
-        fate(found, several),
-        f"rank after {stages}" if stages else "",
-        f"without limits: {reached}" if reached else "",
-        *why_rest(found),
-    ]
-    return [each for each in sentences if each]
-
-
-def until_lost(found: Sequence[Standpoint]) -> Sequence[Standpoint]:
-    """Return the stages up to the one after which a note is there no more."""
-    last = max((at for at, each in enumerate(found) if each.rank is not None), default=-1)
-    retrievers = sum(each.stage.startswith("search_") for each in found)
-    return found[: max(last + 2, retrievers)]
-
-
-def of_effect(found: Sequence[Standpoint]) -> Sequence[Standpoint]:
-    """Return the retrievers, the stages after which a note stood otherwise than before, and the
-    last one.
-    """
-    moved = [
-        each
-        for before, each in pairwise(found)
-        if each.stage.startswith("search_")
-        or each == found[-1]
-        or replace(each, stage=before.stage) != before
-    ]
-    return [*found[:1], *moved]
+    ranks = [f"rank after {stages}"] if stages else []
+    return [fate(found, several), *ranks, *why_rest(found)]
 
 
 # ------------------------------------------------------------------ whether citations hold

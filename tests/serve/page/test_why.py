@@ -12,9 +12,9 @@ def test_a_note_in_the_answer_is_the_thick_line_with_its_rank_in_the_table(brows
     assert "search_keyword" in tags_of(page).text
 
 
-def test_a_note_that_was_not_found_is_told_how_far_it_was(browser, tags_of):
+def test_a_note_that_is_not_in_the_answer_is_told_why(browser, tags_of):
     page = tags_of(browser.get("/why?q=green+button+syncing&path=plugins/graph+view.md").text)
-    assert "How far each retriever was from it" in page.text
+    assert "was found, but is not in the answer: score below the minimum relevance" in page.text
     assert any(link.startswith("/note/vault/plugins/graph%20view.md") for link in page.links())
 
 

@@ -31,8 +31,6 @@ from thumbindex.serve.wording import (
     explanation_rest,
     fate,
     links,
-    of_effect,
-    until_lost,
     why_rest,
 )
 from thumbindex.text import fold_line
@@ -114,7 +112,6 @@ def show(visit: Visit) -> Screen:
         "grade": "",
         "fate": "",
         "rest": (),
-        "reaches": (),
         "agreements": "",
     }
     if found:
@@ -123,7 +120,6 @@ def show(visit: Visit) -> Screen:
             "grade": str(grades.get((found.folder, found.path, found.heading), "")),
             "fate": fate(found, len(library.folders) > 1),
             "rest": why_rest(found),
-            "reaches": found.retrievers,
             "agreements": agreements(found.phrasings),
         }
     values |= about_note | {
@@ -213,7 +209,7 @@ def _course(passage: Passage, *, is_asked: bool) -> Course:
     ranks: dict[str, int] = {}
     if passage.explanation:
         ranks |= {each.retriever: each.rank for each in passage.explanation.evidence}
-        ranks |= {each.stage: each.rank for each in passage.explanation.effects}
+        ranks |= {each.stage: each.rank for each in passage.explanation.effects if each.rank}
     ranks["answer"] = passage.rank
     href = note_address(passage.folder, passage.path, (passage.match_start, passage.match_end))
     return Course(
@@ -225,15 +221,8 @@ def _course(passage: Passage, *, is_asked: bool) -> Course:
 
 
 def _lost(found: Why) -> Course:
-    """Return the course of a note that is not in the answer: where lists had no end it is drawn as
-    far down as it stood there.
-    """
-    ranks = {each.retriever: each.rank for each in found.retrievers if each.rank is not None}
-    ranks |= {
-        each.stage: each.rank
-        for each in of_effect(until_lost(found.stages))
-        if each.rank is not None
-    }
+    """Return the course of a note that is not in the answer."""
+    ranks = {each.stage: each.rank for each in found.stages if each.rank is not None}
     name = found.path.rpartition("/")[2]
     return Course(
         name + (f"#{found.heading}" if found.heading else ""),
