@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -24,95 +25,32 @@ Apart = Mapping[int, frozenset[int]]
 """From which texts each text is kept, by number."""
 
 
-class Clusters:
-    """Groups of what is joined by pairs, of the shape (pairs, 2), the strongest first.
+def clusters(
+    pairs: Sequence[Sequence[int]], apart: Apart, texts: Mapping[int, int]
+) -> dict[int, list[int]]:
+    """Join pairs, the strongest first, and return the group of each of their members, ascending.
 
     No group holds two texts that the owner keeps apart: `texts` numbers the texts that decisions
     are about, by member.
     """
-
-    def __init__(self, pairs: Positions, apart: Apart, texts: Mapping[int, int]) -> None:
-        self._members: Positions = np.unique(pairs)
-        ends = np.searchsorted(self._members, pairs)
-        labels = _least_connected(ends, len(self._members))
-        if apart:
-            members = enumerate(self._members.tolist())
-            own = {n: texts[member] for n, member in members if member in texts}
-            if own:
-                _split(ends, labels, apart, own)
-        self._labels = labels
-        self._order = np.argsort(labels, kind="stable")
-        self._sorted = labels[self._order]
-
-    def of(self, member: int) -> list[int]:
-        """Return who is in a member's group, itself included, ascending; nobody where it is in
-        none.
-        """
-        at = int(np.searchsorted(self._members, member))
-        if at >= len(self._members) or self._members[at] != member:
-            return []
-        first, last = np.searchsorted(self._sorted, [self._labels[at], self._labels[at] + 1])
-        found: list[int] = self._members[self._order[first:last]].tolist()
-        return found
-
-    def labeled(self) -> Iterator[tuple[int, int]]:
-        """Yield each member with the first one of its group."""
-        return zip(self._members.tolist(), self._members[self._labels].tolist(), strict=True)
-
-
-def _least_connected(ends: Positions, count: int) -> Positions:
-    """Return the least node that each of so many is connected with, itself where it is alone:
-    labels fall along the pairs, and jump.
-    """
-    least: Positions = np.arange(count)
-    while len(ends):
-        before = least
-        lower = np.minimum(before[ends[:, 0]], before[ends[:, 1]])
-        least = before.copy()
-        for end in (0, 1):
-            np.minimum.at(least, before[ends[:, end]], lower)
-            np.minimum.at(least, ends[:, end], lower)
-        least = least[least]
-        if np.array_equal(least, before):
-            break
-    return least
-
-
-def _split(ends: Positions, labels: Positions, apart: Apart, texts: Mapping[int, int]) -> None:
-    """Group those anew, in place, who came together with what they are kept from: pair by pair, in
-    their order.
-    """
-    groups: dict[int, set[int]] = {}
-    for n, text in texts.items():
-        groups.setdefault(int(labels[n]), set()).add(text)
-    for label in [label for label, found in groups.items() if _is_apart(found, apart)]:
-        for group in _one_by_one(ends[labels[ends[:, 0]] == label].tolist(), apart, texts):
-            labels[list(group)] = min(group)
+    # each member's group, with the texts in it that decisions are about
+    of = {n: ({n}, {texts[n]} if n in texts else set[int]()) for n in chain.from_iterable(pairs)}
+    for first, second in pairs:
+        (mine, own), (yours, others) = of[first], of[second]
+        if mine is yours or _is_apart(own | others, apart):
+            continue
+        if len(mine) < len(yours):
+            mine, yours, own, others = yours, mine, others, own
+        mine |= yours
+        own |= others
+        of.update(dict.fromkeys(yours, (mine, own)))
+    groups = {id(members): members for members, _ in of.values()}
+    ascending = map(sorted, groups.values())
+    return {n: group for group in ascending for n in group}
 
 
 def _is_apart(texts: set[int], apart: Apart) -> bool:
     return any(apart[text] & texts for text in texts & apart.keys())
-
-
-def _one_by_one(
-    pairs: Iterable[Sequence[int]], apart: Apart, texts: Mapping[int, int]
-) -> list[set[int]]:
-    """Join pairs in their order, and leave out those that would bring together what is kept
-    apart.
-    """
-    # each node's group, with the texts in it that decisions are about
-    of: dict[int, tuple[set[int], set[int]]] = {}
-    for first, second in pairs:
-        (mine, own), (yours, others) = (
-            of.setdefault(node, ({node}, {texts[node]} if node in texts else set()))
-            for node in (first, second)
-        )
-        if mine is yours or _is_apart(own | others, apart):
-            continue
-        mine |= yours
-        own |= others
-        of.update(dict.fromkeys(yours, (mine, own)))
-    return list({id(group): group for group, _ in of.values()}.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +155,13 @@ class StoreDuplicates(Duplicates):
         self._decided: dict[tuple[str, str], Verdict] = {
             (each.first, each.second): each.verdict for each in known.decisions
         }
-        self._clusters = self._joined()
+        self._clusters = self._clustered()
 
     def _positions(self, texts: Mapping[int, str]) -> dict[int, str]:
         at = self.catalog.chunk_positions(np.array(list(texts), dtype=np.int64)).tolist()
         return {n: digest for n, digest in zip(at, texts.values(), strict=True) if n >= 0}
 
-    def _joined(self) -> Clusters:
+    def _clustered(self) -> dict[int, list[int]]:
         """Return the clusters of chunks by position; repeats are in none, what they repeat stands
         for them.
         """
@@ -243,12 +181,8 @@ class StoreDuplicates(Duplicates):
                 continue
             for mine, other in (pair, reversed(pair)):
                 apart[number[mine]] = apart.get(number[mine], frozenset()) | {number[other]}
-        decided = np.array(list(self._decided_same()), dtype=np.int64).reshape(-1, 2)
-        return Clusters(
-            np.concatenate([decided, pairs]),
-            apart,
-            {n: number[digest] for n, digest in self._texts.items()},
-        )
+        texts = {n: number[digest] for n, digest in self._texts.items()}
+        return clusters((*self._decided_same(), *pairs.tolist()), apart, texts)
 
     def _decided_same(self) -> Iterable[tuple[int, int]]:
         """Yield pairs of positions that join all places of two texts that the owner merged."""
@@ -267,7 +201,7 @@ class StoreDuplicates(Duplicates):
         """Yield each chunk that is in a cluster, with the first one of its cluster: as
         positions.
         """
-        return self._clusters.labeled()
+        return ((n, group[0]) for n, group in self._clusters.items())
 
     def repeated(self) -> Selection | None:
         return self._repeated
@@ -281,10 +215,8 @@ class StoreDuplicates(Duplicates):
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
         keeper = self._keeper.get(chunk, int(chunk))
-        group = {keeper, *self._repeating.get(keeper, ()), *self._clusters.of(keeper)} - {
-            int(chunk)
-        }
-        return tuple(ChunkId(n) for n in sorted(group))
+        group = {keeper, *self._repeating.get(keeper, ()), *self._clusters.get(keeper, ())}
+        return tuple(ChunkId(n) for n in sorted(group - {int(chunk)}))
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
         digests = sorted(self._texts.get(n, "") for n in (first, second))

@@ -27,7 +27,7 @@ from thumbindex.corpus.front_matter import read_front_matter
 from thumbindex.corpus.parse import parse_document
 from thumbindex.errors import StorageError, UsageError
 from thumbindex.index.duplicate_tables import Alike, DuplicateFindings, DuplicateTables
-from thumbindex.index.duplicates import Clusters
+from thumbindex.index.duplicates import clusters
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.vectors import VectorView, highest
@@ -706,10 +706,10 @@ def _grouped(links: Sequence[_Link]) -> list[list[_Link]]:
     digests = sorted({digest for link in links for digest in link.ends})
     number = {digest: n for n, digest in enumerate(digests)}
     same = [[number[digest] for digest in link.ends] for link in links if link.zone == "same"]
-    clusters = Clusters(np.array(same, dtype=np.int64).reshape(-1, 2), {}, {})
+    joined = clusters(same, {}, {})
     groups: dict[tuple[str, ...], list[_Link]] = defaultdict(list)
     for link in links:
-        one, other = (clusters.of(number[digest])[:1] for digest in link.ends)
+        one, other = (joined.get(number[digest], [])[:1] for digest in link.ends)
         is_same = link.zone == "same" or (link.zone == "decided" and one and one == other)
         groups[("same", str(one)) if is_same else link.ends].append(link)
     return list(groups.values())
