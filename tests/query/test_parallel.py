@@ -1,34 +1,40 @@
 import pytest
 
-from thumbindex.query.versions import is_version, kinship, version_of
+from thumbindex.query.versions import version_of, versionless
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "kind"),
+    ("first", "second", "is_one_page"),
     [
-        ("5.1/x.md", "7.6/x.md", "version"),
-        ("docs/latest/x.md", "docs/7.x/x.md", "version"),
-        ("de/x.md", "5.1/x.md", "version"),
-        ("en/x.md", "de-DE/x.md", "language"),
-        ("x.md", "de/x.md", "language"),
-        ("guide-5.1.md", "guide-7.6.md", "name"),
-        ("one/README.md", "two/README.md", "place"),
-        ("a.md", "b.md", None),
-        ("x/a.md", "y/b.md", None),
-        ("a/b/x.md", "b/x.md", None),
-        ("releases/v1.2.3.md", "releases/v1.2.4.md", None),
-        ("daily/2026-01-02.md", "daily/2026-01-03.md", None),
+        ("5.1/x.md", "7.6/x.md", True),
+        ("docs/latest/x.md", "docs/7.x/x.md", True),
+        ("x.md", "v2/x.md", True),
+        ("guide-5.1/x.md", "guide-7.6/x.md", True),
+        ("guide-5.1/x.md", "tour-5.1/x.md", False),
+        ("guide-5.1.md", "guide-7.6.md", True),
+        ("de/x.md", "en/x.md", False),
+        ("one/README.md", "two/README.md", False),
+        ("x/a.md", "x/b.md", False),
+        ("releases/v1.2.3.md", "releases/v1.2.4.md", False),
+        ("daily/2026-01-02.md", "daily/2026-01-03.md", False),
+        ("2026.01.02/x.md", "2026.01.03/x.md", False),
     ],
 )
-def test_paths_are_parallel_by_one_folder_or_a_version_in_the_name(
-    first: str, second: str, kind: str | None
+def test_paths_of_one_page_differ_in_versions_alone(
+    first: str, second: str, is_one_page: bool
 ) -> None:
-    assert (kinship(first, second), kinship(second, first)) == (kind, kind)
+    assert (versionless(first) == versionless(second)) is is_one_page
 
 
 @pytest.mark.parametrize(
-    ("part", "version"),
-    [("5.1", (5, 1)), ("v2", (2,)), ("guide-7.10.md", (7, 10)), ("de", ()), ("2026-01-02", ())],
+    ("path", "version"),
+    [
+        ("5.1/x.md", (5, 1)),
+        ("v2/x.md", (2,)),
+        ("guide-7.10.md", (7, 10)),
+        ("de/x.md", ()),
+        ("2026.01.02/x.md", ()),
+    ],
 )
-def test_a_version_is_compared_by_its_numbers(part: str, version: tuple[int, ...]) -> None:
-    assert (version_of(part), is_version(part)) == (version, bool(version))
+def test_a_version_is_compared_by_its_numbers(path: str, version: tuple[int, ...]) -> None:
+    assert version_of(path) == version
