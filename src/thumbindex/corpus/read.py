@@ -11,7 +11,7 @@ import re
 import stat
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from thumbindex.model import Problem
@@ -57,10 +57,8 @@ class FolderListing:
     names: Sequence[str]
     folders: frozenset[str]
     links: Mapping[str, Target]
-    # of what may be a document and of ignore files, symlinks not followed
-    facts: Mapping[str, os.stat_result]
-    # of which the facts could not be had
-    failed: Mapping[str, OSError] = field(default_factory=dict)
+    # of what may be a document and of ignore files, symlinks not followed; or why there are none
+    facts: Mapping[str, os.stat_result | OSError]
 
 
 def list_folder(real: str, settings: CorpusSettings) -> FolderListing:
@@ -69,13 +67,12 @@ def list_folder(real: str, settings: CorpusSettings) -> FolderListing:
     try:
         with os.scandir(place) as found:
             entries = list(found)
-        looked_at = [
-            entry
+        facts = {
+            entry.name: _facts(entry)
             for entry in entries
             if entry.name.lower().endswith(settings.extensions)
             or entry.name in settings.ignore_files
-        ]
-        facts, failed = _facts(looked_at)
+        }
         links = {
             entry.name: _target(os.path.join(real, entry.name))  # noqa: PTH118
             for entry in entries
@@ -86,7 +83,7 @@ def list_folder(real: str, settings: CorpusSettings) -> FolderListing:
             for entry in entries
             if entry.is_dir(follow_symlinks=False) and entry.name not in links
         )
-        return FolderListing([entry.name for entry in entries], folders, links, facts, failed)
+        return FolderListing([entry.name for entry in entries], folders, links, facts)
     finally:
         if isinstance(place, int):
             os.close(place)
@@ -101,19 +98,11 @@ def _is_junction(entry: os.DirEntry[str]) -> bool:
     return getattr(entry.stat(follow_symlinks=False), "st_reparse_tag", 0) == _MOUNT_POINT
 
 
-def _facts(
-    entries: Sequence[os.DirEntry[str]],
-) -> tuple[dict[str, os.stat_result], dict[str, OSError]]:
+def _facts(entry: os.DirEntry[str]) -> os.stat_result | OSError:
     try:
-        return {entry.name: entry.stat(follow_symlinks=False) for entry in entries}, {}
-    except OSError:  # one of them went just now: each is asked by itself
-        facts, failed = {}, {}
-        for entry in entries:
-            try:
-                facts[entry.name] = entry.stat(follow_symlinks=False)
-            except OSError as error:
-                failed[entry.name] = error
-        return facts, failed
+        return entry.stat(follow_symlinks=False)
+    except OSError as error:  # it went just now
+        return error
 
 
 def _target(link: str) -> Target:
@@ -168,10 +157,7 @@ def read_inside(root: str, path: str, most: int) -> bytes | str | int:
     or its size where that is more than `most`.
     """
     try:
-        descriptor = _open_as_named(root, path)
-        descriptor = (
-            _open_inside(root, os.path.realpath(path)) if descriptor is None else descriptor
-        )
+        descriptor = _open_inside(root, os.path.realpath(path))
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         advice = (
@@ -213,22 +199,7 @@ def _open_inside(root: str, real: str) -> int | None:
     own = inside(root, real)
     if own is None or own == ".":
         return None
-    if not _STEPS:
-        return _open_and_compare(root, real)
-    return _open_steps(root, own)
-
-
-def _open_as_named(root: str, path: str) -> int | None:
-    """Open a path below a real folder where no part of it is a symlink, as of most: to find its
-    real path takes as long as to read it.
-    """
-    own = inside(root, path)
-    if not _STEPS or own in (None, ".") or ".." in own.split("/"):
-        return None
-    try:
-        return _open_steps(root, own)
-    except (OSError, ValueError):  # the other way finds out why
-        return None
+    return _open_steps(root, own) if _STEPS else _open_and_compare(real)
 
 
 def _open_steps(root: str, path: str) -> int:
@@ -245,7 +216,7 @@ def _open_steps(root: str, path: str) -> int:
         os.close(at)
 
 
-def _open_and_compare(root: str, real: str) -> int | None:
+def _open_and_compare(real: str) -> int | None:
     """Open a file by its whole path, and see afterwards that it still lies where it did
     (Windows).
     """

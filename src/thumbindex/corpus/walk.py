@@ -464,7 +464,7 @@ def _list(state: _State, prefix: str, real: str, rules: _Rules) -> None:
                     path,
                     f"{below}{name}",
                     rules,
-                    listing.facts.get(name) or listing.failed.get(name),
+                    listing.facts.get(name),
                 )
             elif not _left_out(state, path + "/", rules):
                 waiting.append((path + "/", f"{below}{name}", rules))
