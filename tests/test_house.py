@@ -19,7 +19,18 @@ from thumbindex.settings import STAGE_NAMES
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "thumbindex"
 ROOMS = ("corpus", "compare", "encode", "index", "query", "serve", "study")
-FOR_ALL = {"model", "errors", "ports", "settings", "config", "process", "text", "language", "days"}
+FOR_ALL = {
+    "model",
+    "errors",
+    "ports",
+    "settings",
+    "config",
+    "process",
+    "text",
+    "globs",
+    "language",
+    "days",
+}
 DOORS = {
     "faiss": {"index/vectors.py"},
     "whoosh": {

@@ -1,13 +1,9 @@
 import os
-import random
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from pathspec import GitIgnoreSpec
 
-from thumbindex.corpus.walk import is_private_path, names_of, read_rules, walk, why_left_out
+from thumbindex.corpus.walk import is_private_path, names_of, walk, why_left_out
 from thumbindex.errors import UnknownFolderError
 from thumbindex.settings import CorpusSettings, PrivateSettings
 
@@ -205,36 +201,6 @@ def test_what_a_package_manager_put_there_is_left_out_at_any_depth_unless_somebo
     assert paths(tmp_path) == ["a.md", "node_modules.md"]
     assert len(paths(tmp_path, exclude=())) == 4
     assert reasons(tmp_path / "app" / "node_modules" / "y") == []
-
-
-# -------------------------------------------------------------- globs that anybody may have written
-
-ATOMS = [*"ab**?//(+.^$é!# {|", "**/", "/**/", "[ab]", ".md", "\\*"]
-
-
-def test_rules_mean_what_git_means() -> None:
-    chosen, compared = random.Random(17), 0
-    for _ in range(1_000):
-        rule = "".join(chosen.choices(ATOMS, k=chosen.randint(1, 8)))
-        with suppress(ValueError):
-            plain, ours = GitIgnoreSpec.from_lines([rule]), read_rules([rule])
-            for _ in range(5):
-                path = "/".join(
-                    "".join(chosen.choices(["a", "b", ".md", "*", "é"], k=chosen.randint(1, 4)))
-                    for _ in range(chosen.randint(1, 5))
-                )
-                assert ours.match_file(path) == plain.match_file(path), (rule, path)
-                compared += 1
-    assert compared > 3_000
-
-
-@pytest.mark.parametrize(
-    "rule", ["*a" * 40 + "*b", "**/" + "a/**/" * 40 + "b", "**/*a*a*a/**/*a*a*a/**/b"]
-)
-def test_no_rule_takes_long_whatever_its_stars(rule: str) -> None:
-    began = time.process_time()
-    read_rules([rule]).match_file("a" * 250 + "/" + "a/" * 1_000 + "a" * 250)
-    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize("line", ["!", "[z-a]", "\\"])

@@ -5,19 +5,14 @@ ones too, hidden folders and symlinks respected.
 from __future__ import annotations
 
 import os
-import re
 import stat
-import unicodedata
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pathspec import GitIgnoreSpec
-from pathspec.patterns.gitignore import GitIgnorePatternError
-from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from thumbindex.corpus.read import (
     FolderListing,
@@ -30,67 +25,9 @@ from thumbindex.corpus.read import (
     too_large,
 )
 from thumbindex.errors import UnknownFolderError
+from thumbindex.globs import composed, read_rules
 from thumbindex.model import Changes, FileState, Problem
 from thumbindex.settings import CorpusSettings
-
-# ---------------------------------------------------- git's rules, as anybody may have written them
-
-_STARS = re.compile(r"(?:\[\^/\]\*)+")
-_STAR = re.compile(r"\[\^/\]\*((?:[^/\[]|\\\[|\[\^/\](?!\*)|\[(?!\^/\]))++)(?=\[\^/\]\*)")
-"""A star in the regular expression of a rule, with what is behind it up to the next one in the same
-name.
-"""
-
-
-def read_rules(lines: Iterable[str]) -> GitIgnoreSpec:
-    """Return git's rules, a line each; a line that git does not take says nothing."""
-    return GitIgnoreSpec.from_lines(map(_composed, lines), _Rule)
-
-
-def _composed(text: str) -> str:
-    """Return a text with letters and accents together: rules are written so, and macOS may keep
-    them apart in names.
-    """
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
-
-
-class _Rule(GitIgnoreSpecPattern):
-    """A rule that is matched in time which grows with the path, whatever its stars: the next thing
-    behind a star is taken where it first comes.
-    """
-
-    __slots__ = ()
-
-    @classmethod
-    def pattern_to_regex(cls, pattern: Any) -> tuple[Any, bool | None]:
-        """Return a rule's regular expression, None where it says nothing, and whether it leaves out
-        or takes in.
-        """
-        try:
-            found, leaves_out = super().pattern_to_regex(pattern)
-            with warnings.catch_warnings():  # `[[` in a set may mean something else one day
-                warnings.simplefilter("ignore", FutureWarning)
-                return (found and re.compile(_without_retries(found)).pattern), leaves_out
-        except (GitIgnorePatternError, re.error):
-            return None, None
-
-
-def _without_retries(pattern: str) -> str:
-    """Let no star but the last of a name, and no `**` but the last, be tried again once what is
-    behind it was found.
-    """
-    pattern = _STARS.sub("[^/]*", pattern)
-    pattern = _STAR.sub(r"(?>[^/]*?\1)", pattern)
-    anywhere = "^(?:.+/)?"
-    first, *rest = pattern.removeprefix(anywhere).split("(?:/.+)?/")
-    if pattern.startswith(anywhere):
-        first, rest = "^", [first, *rest]
-    elif rest:
-        first = f"{first}/"
-    *middle, last = rest or [""]
-    taken = "".join(f"(?>(?:[^/]+/)*?{each}/)" for each in middle)
-    return f"{first}{taken}(?:[^/]+/)*{last}" if rest else first
-
 
 # ------------------------------------------------------------------ private globs
 
@@ -214,7 +151,7 @@ def _private_rules(globs: tuple[str, ...]) -> GitIgnoreSpec:
 
 
 def _folded(text: str) -> str:
-    return _composed(text).casefold()
+    return composed(text).casefold()
 
 
 # ------------------------------------------------------------------ whether anything changed
@@ -576,7 +513,7 @@ def _match(state: _State, path: str, is_folder: bool) -> None:
     """Strike off the globs that an entry meets: `include` is about documents, `exclude` about
     whatever is there, hidden or not.
     """
-    path = _composed(path)
+    path = composed(path)
     for (name, glob), spec in list(state.unmatched.items()):
         met = spec.match_file(f"{path}/" if is_folder else path) and (
             name == "corpus.exclude" or is_folder or _is_document(state, path)
@@ -676,13 +613,13 @@ def _decisive(state: _State, path: str, rules: _Rules) -> str | _Ignore | None:
         return "hidden"
     if is_private_place(state.root, path, state.settings, state.names):
         return "private"
-    written = _composed(path)
+    written = composed(path)
     if state.settings.include and not path.endswith("/") and not state.include.match_file(written):
         return "include"
     if state.settings.exclude and state.exclude.match_file(written):
         return "exclude"
     for rule in reversed(rules):  # the innermost rule that matches decides, as in git
-        decision = rule.spec.check_file(_composed(path[len(rule.prefix) :])).include
+        decision = rule.spec.check_file(composed(path[len(rule.prefix) :])).include
         if decision is not None:
             return rule if decision else None
     return None
@@ -697,7 +634,7 @@ def _note(state: _State, path: str, reason: str) -> None:
 def _in_words(state: _State, path: str, by: str | _Ignore) -> str:
     """Say what leaves a path out."""
     if isinstance(by, _Ignore):
-        rule = by.spec.check_file(_composed(path[len(by.prefix) :])).index
+        rule = by.spec.check_file(composed(path[len(by.prefix) :])).index
         file, number, line = by.lines[rule or 0]
         return f"is ignored by {file}, line {number}: {line}"
     if by == "private":
@@ -705,7 +642,7 @@ def _in_words(state: _State, path: str, by: str | _Ignore) -> str:
     if by == "exclude":
         return (
             "is left out by corpus.exclude: "
-            f"{state.settings.exclude[state.exclude.check_file(_composed(path)).index or 0]}"
+            f"{state.settings.exclude[state.exclude.check_file(composed(path)).index or 0]}"
         )
     if by == "include":
         return f"matches no glob of corpus.include: {', '.join(state.settings.include)}"

@@ -6,20 +6,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from functools import cached_property, lru_cache
-from unicodedata import normalize
 
 import numpy as np
 
+from thumbindex.globs import meets
 from thumbindex.model import Condition, Document, DocumentId, FilterField, Filters, day_of
 from thumbindex.ports import Documents, Mask
 from thumbindex.text import fold, fold_line, words
-
-_ESCAPED = re.compile(r"\\(.)")
-
-_SEPARATOR = re.compile(r"\\(?![*?!\[\]\\])")
-"""A backslash that takes no meaning from the character behind it: it stands between folders, as on
-Windows.
-"""
 
 _SUFFIX = re.compile(r"\.\w+$")
 
@@ -221,49 +214,3 @@ def passes(document: Document, filters: Filters) -> bool:
         and (filters.since is None or day >= filters.since)
         and (filters.until is None or day <= filters.until)
     )
-
-
-@lru_cache(maxsize=256)
-def _read_glob(glob: str) -> tuple[list[list[re.Pattern[str]]], bool]:
-    """Read a glob as git does: the names between one `**` and the next, and whether only what lies
-    below them is meant.
-
-    One that begins with a star and has no slash is met at any depth, any other one from the
-    folder's root.
-    """
-    glob = _SEPARATOR.sub("/", normalize("NFC", glob))
-    anywhere = glob.startswith("*") and "/" not in glob.rstrip("/")
-    names = [name for name in glob.split("/") if name]
-    runs: list[list[re.Pattern[str]]] = [[], []] if anywhere else [[]]
-    for name in names:
-        if name == "**":
-            runs.append([])
-        else:  # fnmatch knows `[*]` and `[!`, not `\*` and `[^`
-            runs[-1].append(re.compile(translate(_ESCAPED.sub(r"[\1]", name).replace("[^", "[!"))))
-    return runs, glob.endswith("/") or (any(runs) and names[-1] == "**")
-
-
-def _matches(run: Sequence[re.Pattern[str]], names: Sequence[str]) -> bool:
-    return all(part.match(name) for part, name in zip(run, names, strict=True))
-
-
-def meets(glob: str, path: str) -> bool:
-    """Tell whether a glob meets a path, or a folder that it is in, in time that grows with the
-    path: anybody may send one.
-
-    `pathspec` would tell as well; seven characters make its expressions take a fifth of a second a
-    path.
-    """
-    runs, is_below = _read_glob(glob)
-    names, at = normalize("NFC", path).split("/"), 0  # macOS may keep letters and accents apart
-    # the first stands at the root, each other one as early as it can
-    for number, run in enumerate(runs):
-        last = len(names) - len(run) if number else min(0, len(names) - len(run))
-        starts = (
-            start for start in range(at, last + 1) if _matches(run, names[start : start + len(run)])
-        )
-        start = next(starts, None)
-        if start is None:
-            return False
-        at = start + len(run)
-    return not is_below or max(at, 1) < len(names)

@@ -16,7 +16,8 @@ from unicodedata import normalize
 
 import numpy as np
 
-from thumbindex.index.filters import by_form, meets, nearest, place_names, tag_names
+from thumbindex.globs import meets
+from thumbindex.index.filters import by_form, nearest, place_names, tag_names
 from thumbindex.index.postgres.database import Row
 from thumbindex.index.postgres.ids import NO_ROWS, ORDINAL_BITS, Rows, as_rows, ordinal_of, place_of
 from thumbindex.index.postgres.selection import (
@@ -107,10 +108,10 @@ _UNSURE = re.compile(r"[K;`]|[^\x00-\x7f]")
 
 
 def _path_like(glob: str) -> str:
-    """Return a pattern of LIKE that all paths meet which a glob does, as `filters.meets` reads it,
+    """Return a pattern of LIKE that all paths meet which a glob does, as `globs.meets` reads it,
     and others perhaps.
     """
-    glob = normalize("NFC", glob)
+    glob = normalize("NFC", glob).rstrip()
     if "\\" in glob:
         return "%"
     parts = [

@@ -1,0 +1,59 @@
+"""Globs mean what they mean to git, and take no time whatever their stars."""
+
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
+
+from thumbindex.globs import meets, read_rules
+
+SIGNS = [*"ab**?(+.^$é{|", "[ab]", "[!a]", ".md", "\\*"]
+NAMES = st.just("**") | st.lists(st.sampled_from(SIGNS), min_size=1, max_size=5).map("".join)
+PARTS = st.lists(NAMES, min_size=1, max_size=5).map("/".join)
+GLOBS = st.builds("{}{}{}".format, st.sampled_from(["", "/"]), PARTS, st.sampled_from(["", "/"]))
+PATHS = st.lists(
+    st.sampled_from(["a", "b", "ab", "aab", "axb", "b.md", "*", "é", "a(+^$"]),
+    min_size=1,
+    max_size=6,
+).map("/".join)
+
+
+@settings(max_examples=400)
+@given(GLOBS, PATHS)
+@example("*.md", "a/b/c.md")
+@example("a/**", "a")
+@example("a/", "a")
+@example(r"a\*", "a*")
+@example("[^a]", "b")
+@example("b/**/a*b*/**/*b", "b/ab/b/axb/b/ab")
+def test_rules_and_globs_mean_what_they_mean_to_git(glob: str, path: str) -> None:
+    in_git = GitIgnoreSpec.from_lines([glob])
+    from_the_root = GitIgnoreSpec.from_lines([glob if glob.startswith(("/", "*")) else f"/{glob}"])
+    assert read_rules([glob]).match_file(path) == in_git.match_file(path)
+    assert meets(glob, path) == from_the_root.match_file(path)
+
+
+@pytest.mark.parametrize(
+    "glob",
+    [
+        "*a" * 40 + "*b",
+        "**/*a" * 20 + "b",
+        "[!b]*" * 50 + "b",
+        "**/" + "a/**/" * 40 + "b",
+        "**/*a*a*a/**/*a*a*a/**/b",
+        "[",
+    ],
+)
+def test_no_glob_takes_long_whatever_its_stars(glob: str) -> None:
+    path = "a" * 250 + "/" + "a/" * 1_000 + "a" * 250
+    began = time.process_time()
+    assert not meets(glob, path)
+    assert not read_rules([glob]).match_file(path)
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("glob", ["docs\\a.md", "/docs/a.md", "docs/", "docs", "*.md", "docs/*.md"])
+def test_a_glob_is_met_from_the_root_and_a_backslash_may_stand_between_folders(glob: str) -> None:
+    assert [meets(glob, path) for path in ("docs/a.md", "x/docs/b.txt")] == [True, False]
