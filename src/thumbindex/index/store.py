@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from unicodedata import normalize
 from zlib import crc32
 
@@ -98,15 +98,6 @@ def each_once(rows: Iterable[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
     return list(first.items())
 
 
-class _Lacking(NamedTuple):
-    """Which chunks had no vector when that was looked up last."""
-
-    mark: str  # of the vectors: another one means that some were taken away
-    last: int = 0  # row of the vector that was added last by then
-    row: int = 0  # of the last chunk that was looked up
-    keys: frozenset[bytes] = frozenset()
-
-
 class Store(Database):
     """One folder's SQLite file, with its tables of duplicates and the vectors of its texts, which
     lie in a store for all folders.
@@ -127,7 +118,6 @@ class Store(Database):
         self._vectors_are: tuple[Path, int, int] | str | None = "not looked for"
         # chunks with a vector, in a generation
         self._counted: tuple[tuple[int, str], int] = ((-1, ""), 0)
-        self._lacking = _Lacking("")
 
     def close(self) -> None:
         """Close the files."""
@@ -527,7 +517,7 @@ class Store(Database):
             return self._vectors
 
     def _open_vectors(self, path: Path, fingerprint: str) -> None:
-        self._vectors, self._vectors_are, self._lacking = None, None, _Lacking("")
+        self._vectors = self._vectors_are = None
         if not self._read_only:
             self._vectors = VectorStore.open(path, fingerprint)
         elif path.exists():
@@ -606,29 +596,12 @@ class Store(Database):
             return 0
         state = (self.generation, vectors.mark)
         if state != self._counted[0]:
-            self._counted = (state, self.count_chunks() - self._count_lacking(vectors))
+            sql = "SELECT key FROM chunks WHERE id > ?"
+            keys = [key for (key,) in self.fetch(sql, (self._embedded_to(vectors),))]
+            held = vectors.held(keys)
+            lacking = sum(key not in held for key in keys)
+            self._counted = (state, self.count_chunks() - lacking)
         return self._counted[1]
-
-    def _count_lacking(self, vectors: VectorStore) -> int:
-        """Count the chunks without a vector; those that were looked up before are not again, unless
-        a vector was taken away.
-        """
-        # before the rest: what is added meanwhile is read the next time
-        mark, last = vectors.mark, vectors.last_row
-        rows = self.fetch(
-            "SELECT key, id FROM chunks WHERE id > ? ORDER BY id", (self._embedded_to(vectors),)
-        )
-        keys, seen = (
-            [key for key, _ in rows],
-            self._lacking if self._lacking.mark == mark else _Lacking(mark),
-        )
-        lacking = seen.keys - vectors.added_since(seen.last) if seen.keys else seen.keys
-        new = [key for key, row in rows if row > seen.row]
-        lacking |= set(new) - vectors.held(new)
-        self._lacking = _Lacking(
-            mark, last, max(seen.row, rows[-1][1] if rows else 0), lacking.intersection(keys)
-        )
-        return sum(map(lacking.__contains__, keys))
 
     def chunk_vectors(self, rows: Sequence[int]) -> dict[int, Vector]:
         """Load the vectors of those of the chunks that have one, by row id."""

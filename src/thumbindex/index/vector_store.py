@@ -115,19 +115,6 @@ class VectorStore(Database):
         """Count the vectors, needed or not."""
         return int(self.fetch("SELECT count(*) FROM vectors")[0][0])
 
-    @property
-    def last_row(self) -> int:
-        """The row of the vector that was added last, as long as the `mark` stays; 0 where there is
-        none.
-        """
-        return int(self.fetch("SELECT coalesce(max(rowid), 0) FROM vectors")[0][0])
-
-    def added_since(self, row: int) -> set[bytes]:
-        """Return the digests of the texts whose vectors were added after that of a row, as long as
-        the `mark` stays.
-        """
-        return {key for (key,) in self.fetch("SELECT key FROM vectors WHERE rowid > ?", (row,))}
-
     def keys(self) -> set[bytes]:
         """Return the digests of all texts that have a vector."""
         return {key for (key,) in self.fetch("SELECT key FROM vectors")}
