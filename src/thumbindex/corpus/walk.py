@@ -325,16 +325,20 @@ def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
             "it is a symlink to a note that is listed once, by its own path "
             f"{state.files[target].path}"
         )
-    known = {problem.path: f": {problem.reason}" for problem in state.problems} | {
-        each: f" {reason}" for each, reason in state.reasons.items()
-    }
-    reasons = (
-        f"{'it' if part == path else f'its folder {part}'}{known[part]}".removeprefix("it: ")
-        for part in _with_folders(path)
-        if part in known
-    )
-    is_folder = os.path.isdir(target)  # noqa: PTH112
-    return next(reasons, "it is a folder, not a document" if is_folder else "there is no such file")
+    problems = {problem.path: problem.reason for problem in state.problems}
+    for part in _with_folders(path):
+        it = "it" if part == path else f"its folder {part}"
+        if part in state.reasons:
+            return f"{it} {state.reasons[part]}"
+        if part in problems:
+            return problems[part] if part == path else f"{it}: {problems[part]}"
+    if own is None or not os.path.exists(target):  # noqa: PTH110
+        return "there is no such file"
+    if os.path.isdir(target):  # noqa: PTH112
+        return "it is a folder, not a document"
+    if not _is_document(state, path):
+        return f"it is not Markdown: corpus.extensions names {', '.join(settings.extensions)}"
+    return "it is no regular file"
 
 
 def _real(root: Path) -> str:
@@ -563,7 +567,6 @@ def _add(
         state.problems.append(Problem(path, None, f"cannot be read: {found.strerror or found}"))
         return
     if not stat.S_ISREG(found.st_mode):
-        _note(state, path, "is no regular file")
         return
     if found.st_size > state.settings.max_file_bytes:
         state.problems.append(too_large(path, found.st_size, state.settings))
@@ -584,68 +587,37 @@ def state_of(path: str, facts: os.stat_result) -> FileState:
 
 
 def _is_document(state: _State, path: str) -> bool:
-    found = path.lower().endswith(state.settings.extensions)
-    if not found and state.asked is not None:
-        _note(
-            state,
-            path,
-            f"is not Markdown: corpus.extensions names {', '.join(state.settings.extensions)}",
-        )
-    return found
+    return path.lower().endswith(state.settings.extensions)
 
 
 def _left_out(state: _State, path: str, rules: _Rules) -> bool:
-    """Tell whether a file, or a folder (its path ends with a slash), is hidden, ignored or
-    excluded.
+    """Return whether a file, or a folder (its path ends with a slash), is hidden, private, ignored
+    or excluded.
     """
-    by = _decisive(state, path, rules)
-    if by is not None and state.asked is not None:
-        _note(state, path, _in_words(state, path, by))
-    return by is not None
-
-
-def _decisive(state: _State, path: str, rules: _Rules) -> str | _Ignore | None:
-    """Return what leaves a path out, a setting by its name or ignore rules; None where nothing
-    does.
-    """
-    name = path.rstrip("/").rpartition("/")[2]
-    if name == _NEVER or (name.startswith(".") and not state.settings.hidden):
-        return "hidden"
-    if is_private_place(state.root, path, state.settings, state.names):
-        return "private"
-    written = composed(path)
-    if state.settings.include and not path.endswith("/") and not state.include.match_file(written):
-        return "include"
-    if state.settings.exclude and state.exclude.match_file(written):
-        return "exclude"
-    for rule in reversed(rules):  # the innermost rule that matches decides, as in git
-        decision = rule.spec.check_file(composed(path[len(rule.prefix) :])).include
-        if decision is not None:
-            return rule if decision else None
-    return None
-
-
-def _note(state: _State, path: str, reason: str) -> None:
-    """Keep why a path is left out, where that was asked; the first reason counts."""
-    if state.asked is not None:
+    reason = _reason(state, path, rules)
+    if reason and state.asked is not None:
         state.reasons.setdefault(path.rstrip("/"), reason)
+    return reason is not None
 
 
-def _in_words(state: _State, path: str, by: str | _Ignore) -> str:
-    """Say what leaves a path out."""
-    if isinstance(by, _Ignore):
-        rule = by.spec.check_file(composed(path[len(by.prefix) :])).index
-        file, number, line = by.lines[rule or 0]
-        return f"is ignored by {file}, line {number}: {line}"
-    if by == "private":
-        return "is not there"  # nobody is told of it: who asks is answered before
-    if by == "exclude":
-        return (
-            "is left out by corpus.exclude: "
-            f"{state.settings.exclude[state.exclude.check_file(composed(path)).index or 0]}"
-        )
-    if by == "include":
-        return f"matches no glob of corpus.include: {', '.join(state.settings.include)}"
-    if path.rstrip("/").rpartition("/")[2] == _NEVER:
+def _reason(state: _State, path: str, rules: _Rules) -> str | None:
+    """Say what leaves a path out; None where nothing does."""
+    name = path.rstrip("/").rpartition("/")[2]
+    if name == _NEVER:
         return "is git's own, which holds no document"
-    return "is hidden, as its name begins with a dot (corpus.hidden reads such)"
+    if name.startswith(".") and not state.settings.hidden:
+        return "is hidden, as its name begins with a dot (corpus.hidden reads such)"
+    if is_private_place(state.root, path, state.settings, state.names):
+        return "is not there"  # nobody is told of it: who asks is answered before
+    written, include, exclude = composed(path), state.settings.include, state.settings.exclude
+    if include and not path.endswith("/") and not state.include.match_file(written):
+        return f"matches no glob of corpus.include: {', '.join(include)}"
+    found = state.exclude.check_file(written)
+    if found.include:
+        return f"is left out by corpus.exclude: {exclude[found.index or 0]}"
+    for rule in reversed(rules):  # the innermost rule that matches decides, as in git
+        found = rule.spec.check_file(composed(path[len(rule.prefix) :]))
+        if found.include is not None:
+            file, number, line = rule.lines[found.index or 0]
+            return f"is ignored by {file}, line {number}: {line}" if found.include else None
+    return None
