@@ -1,4 +1,4 @@
-"""What only some versions of the protocol have: a log, roots, links.
+"""What only some versions of the protocol have: roots, links.
 
 Nothing of it is in the way of a client without.
 """
@@ -23,7 +23,7 @@ from thumbindex.serve.opening import Opening
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.filterwarnings("ignore:The (logging|roots) capability is deprecated"),
+    pytest.mark.filterwarnings("ignore:The roots capability is deprecated"),
 ]
 
 
@@ -39,30 +39,6 @@ async def test_an_answer_links_to_its_documents_where_the_version_knows_links(
         )
     links = [each.uri for each in result.content if isinstance(each, types.ResourceLink)]
     assert links == ([] if version < "2025-06-18" else ["thumbindex://vault/sync.md"])
-
-
-class Noted(Background):
-    """A background in which something is wrong."""
-
-    def notes(self) -> tuple[str, ...]:
-        return ("The disk is full.",)
-
-
-@pytest.mark.parametrize(("level", "heard"), [("debug", ["The disk is full."]), ("error", [])])
-async def test_what_goes_wrong_behind_the_answers_is_logged_once_at_the_level_that_was_asked_for(
-    library: Library, level: types.LoggingLevel | None, heard: list[str]
-) -> None:
-    told: list[Any] = []
-
-    async def hear(params: types.LoggingMessageNotificationParams) -> None:
-        told.append(params.data)
-
-    server = build_server(Noted(Opening(), lambda opening: library, command=[]), library.folders)
-    async with Client(server, mode="legacy", logging_callback=hear) as client:
-        if level:
-            await client.set_logging_level(level)
-        await anyio.sleep(2.3)
-    assert told == heard
 
 
 async def serve_roots(

@@ -228,10 +228,7 @@ class NotesServer(Server[Subscribers]):
             "tools": types.ToolsCapability(list_changed=False),
             "prompts": types.PromptsCapability(list_changed=False),
         }
-        no_log = (
-            {"logging": None} if options.get("protocol_version") in MODERN_PROTOCOL_VERSIONS else {}
-        )
-        return found.model_copy(update={**unchanging, **no_log})
+        return found.model_copy(update=unchanging)
 
 
 def build_server(
@@ -252,9 +249,7 @@ def build_server(
     named = () if background.takes_roots else folders  # the client may bring its own
 
     def lifespan(server: Server[Subscribers]) -> AbstractAsyncContextManager[Subscribers]:
-        return follow_for_clients(
-            background.listen, lambda: background.names or names, background.notes
-        )
+        return follow_for_clients(background.listen, lambda: background.names or names)
 
     server = NotesServer(
         SERVER_NAME,
@@ -276,11 +271,6 @@ def build_server(
     )
     server.add_notification_handler(
         "notifications/initialized", types.NotificationParams, requests.welcome
-    )
-    # Not by the constructor, which warns of what later versions of the protocol have no more.
-    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, requests.set_level)
-    server.add_notification_handler(
-        "notifications/roots/list_changed", types.NotificationParams, requests.roots_changed
     )
     return server
 
@@ -311,19 +301,6 @@ class _Requests:
         _subscriber(ctx).welcome(ctx.session)
         if not self._background.is_settled:
             self._background.settle(*taken_roots(await ask_roots(ctx.session)))
-
-    async def set_level(self, ctx: Any, params: types.SetLevelRequestParams) -> types.EmptyResult:
-        """Write into the client's log from now on what is as grave as it says."""
-        _subscriber(ctx).set_level(params.level, ctx.session)
-        return types.EmptyResult()
-
-    async def roots_changed(self, ctx: Any, params: types.NotificationParams) -> None:
-        """Say that other folders need another server: indexes are opened once."""
-        if self._background.takes_roots:
-            await _subscriber(ctx).log(
-                "warning",
-                "The client's folders have changed: start this server again to have the new ones.",
-            )
 
     async def list_tools(
         self, ctx: Any, params: types.PaginatedRequestParams | None

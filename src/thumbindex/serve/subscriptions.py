@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -28,20 +28,6 @@ from thumbindex.serve.replies import parse_uri
 Address = tuple[str, str]
 """Folder and path."""
 
-LEVELS: tuple[types.LoggingLevel, ...] = (
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-)
-
-_NOTES_SECONDS = 1.0
-"""Between two looks at what is to be told in the client's log."""
-
 MOST_SUBSCRIBED = 1_000
 """Documents of which one client, or one of its streams, is told: each is looked at with each
 change, and nobody reads as many one by one.
@@ -53,11 +39,8 @@ class Subscriber:
     often it has changed meanwhile.
     """
 
-    def __init__(
-        self, folders: Callable[[], Collection[str]], notes: Callable[[], Collection[str]] = tuple
-    ) -> None:
-        self._folders, self._notes = folders, notes
-        self._level = len(LEVELS)  # nothing, until the client says otherwise: not every one listens
+    def __init__(self, folders: Callable[[], Collection[str]]) -> None:
+        self._folders = folders
         self._session: ServerSession | None = None  # of a client of the years before 2026-07-28
         # by address as the client wrote it: it is told in its own words
         self._subscribed: dict[str, Address] = {}
@@ -72,32 +55,6 @@ class Subscriber:
     def welcome(self, session: ServerSession) -> None:
         """Take a client that is told outside of any request's answer."""
         self._session = session
-
-    def set_level(self, level: types.LoggingLevel, session: ServerSession) -> None:
-        """Tell a client of an earlier era from now on what is as grave as this."""
-        self._level = LEVELS.index(level)
-        self._session = session
-
-    async def log(self, level: types.LoggingLevel, text: str) -> None:
-        """Write into the client's log, where it is of an era that has one and wants to know."""
-        if self._session is not None and LEVELS.index(level) >= self._level:
-            message = types.LoggingMessageNotificationParams(
-                level=level, logger="thumbindex", data=text
-            )
-            await self._session.send_notification(types.LoggingMessageNotification(params=message))
-
-    async def log_notes(self) -> None:
-        """Write what goes wrong behind the answers into the client's log, each thing once, without
-        end.
-        """
-        logged: set[str] = set()
-        while True:
-            now = list(self._notes()) if self._level <= LEVELS.index("warning") else []
-            for note in now:
-                if note not in logged:
-                    await self.log("warning", note)
-            logged = set(now)
-            await anyio.sleep(_NOTES_SECONDS)
 
     def subscribe(self, uri: str, session: ServerSession) -> None:
         """Tell the client from now on when the document at an address changes; it need not be there
@@ -163,7 +120,6 @@ class Subscriber:
             updated, listed = self._updated, self._listed
             self._updated, self._listed = {}, False
             if listed:
-                await self.log("info", "Notes have come or gone.")
                 await self._bus.publish(ResourcesListChanged())
                 if self._session is not None:
                     await self._session.send_resource_list_changed()
@@ -194,13 +150,8 @@ class Subscribers:
     None waits for another one.
     """
 
-    def __init__(
-        self,
-        folders: Callable[[], Collection[str]],
-        group: TaskGroup,
-        notes: Callable[[], Collection[str]] = tuple,
-    ) -> None:
-        self._folders, self._group, self._notes = folders, group, notes
+    def __init__(self, folders: Callable[[], Collection[str]], group: TaskGroup) -> None:
+        self._folders, self._group = folders, group
         self._subscribers: dict[Connection, Subscriber] = {}
 
     def __len__(self) -> int:
@@ -212,7 +163,7 @@ class Subscribers:
         # the package shows it to nobody, and nothing else lasts as long as the client
         connection = session._connection
         if connection not in self._subscribers:
-            self._subscribers[connection] = subscriber = Subscriber(self._folders, self._notes)
+            self._subscribers[connection] = subscriber = Subscriber(self._folders)
             scope = anyio.CancelScope()
             self._group.start_soon(_until_gone, subscriber, scope)
 
@@ -230,26 +181,19 @@ class Subscribers:
 
 
 async def _until_gone(subscriber: Subscriber, scope: anyio.CancelScope) -> None:
-    async def tell(work: Callable[[], Awaitable[None]]) -> None:
-        # a client that is about to be gone
-        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-            await work()
-
-    with scope:
-        async with anyio.create_task_group() as group:
-            group.start_soon(tell, subscriber.tell)
-            group.start_soon(tell, subscriber.log_notes)
+    # the connection of a client that is about to be gone may be closed already
+    with scope, suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+        await subscriber.tell()
 
 
 @asynccontextmanager
 async def follow_for_clients(
     listen: Callable[[Listener], Callable[[], object]],
     folders: Callable[[], Collection[str]],
-    notes: Callable[[], Collection[str]] = tuple,
 ) -> AsyncIterator[Subscribers]:
     """Tell each client what changes, for as long as it stays."""
     async with BlockingPortal() as portal, anyio.create_task_group() as group:
-        subscribers = Subscribers(folders, group, notes)
+        subscribers = Subscribers(folders, group)
 
         def hand_over(news: Mapping[str, Changes]) -> None:
             """Hand news over from the follower's thread to the event loop."""
