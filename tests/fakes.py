@@ -33,7 +33,6 @@ from thumbindex.model import (
     Link,
     LinkKind,
     ParsedDocument,
-    Place,
     RankedList,
     Section,
     Term,
@@ -41,7 +40,6 @@ from thumbindex.model import (
     day_of,
 )
 from thumbindex.ports import (
-    Cosines,
     Days,
     Embedder,
     KeywordWeights,
@@ -206,16 +204,6 @@ class MemoryCatalog:
             if each.ordinal == chunk.section
         }
 
-    def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
-        """Say where chunks stand."""
-        found = [
-            (self.documents[self.document_of(n)], chunk) for n, chunk in self.chunks(ids).items()
-        ]
-        return tuple(
-            Place(document.folder, document.path, chunk.start_line, chunk.end_line)
-            for document, chunk in found
-        )
-
     def select(self, filters: Filters) -> Selection | None:
         """Return the chunks that the filters let through; None when that is all of them."""
         if filters == Filters():
@@ -346,11 +334,6 @@ class MemoryVectorIndex:
             Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, float(cosines[n]))
             for rank, n in enumerate(best, 1)
         )
-
-    def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
-        """Return the cosine of each chunk with a query; NaN for chunks that have no vector."""
-        found: Cosines = inner_products(self.vectors(chunks), query)
-        return found
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         """Return the stored vectors in the chunks' order."""

@@ -23,7 +23,6 @@ from thumbindex.model import (
     FilterField,
     Filters,
     Hit,
-    Place,
     RankedList,
     Section,
     Term,
@@ -216,11 +215,6 @@ class VectorIndex(Protocol):
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         """Return the best `limit` chunks by cosine."""
 
-    def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
-        """Return the cosine of each chunk with a query, in the chunks' order; NaN for those that
-        have no vector yet.
-        """
-
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         """Return the stored vectors in the chunks' order; NaN rows for those that have none yet."""
 
@@ -265,17 +259,6 @@ class Catalog(Protocol):
     def languages(self) -> Mapping[str, int]:
         """How many documents are in each language."""
 
-    def at(self, path: str) -> DocumentId | None:
-        """Return the document at a path of a folder; None where there is none."""
-
-    def every_path(self) -> Iterator[tuple[DocumentId, str]]:
-        """Yield the id and the path of every document, ascending: for lists and for names as people
-        write them, never for a question.
-        """
-
-    def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
-        """Yield every document with its id, ascending: for lists, never for a question."""
-
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document that a chunk is part of."""
 
@@ -297,9 +280,6 @@ class Catalog(Protocol):
 
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
         """Load the parent of each chunk; one that is gone meanwhile is missing from the result."""
-
-    def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
-        """Say where chunks stand."""
 
     def select(self, filters: Filters) -> Selection | None:
         """Return the chunks that filters let through; None when that is all of them."""
@@ -363,6 +343,21 @@ class Catalog(Protocol):
 
     def undated(self, within: Selection | None) -> int:
         """Count the documents of a selection (of all where None) of which no day is known."""
+
+
+class FolderCatalog(Catalog, Protocol):
+    """Catalog over one folder: it knows each document by its path, too."""
+
+    def at(self, path: str) -> DocumentId | None:
+        """Return the document at a path of a folder; None where there is none."""
+
+    def every_path(self) -> Iterator[tuple[DocumentId, str]]:
+        """Yield the id and the path of every document, ascending: for lists and for names as people
+        write them, never for a question.
+        """
+
+    def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
+        """Yield every document with its id, ascending: for lists, never for a question."""
 
 
 Salience = npt.NDArray[np.float64]

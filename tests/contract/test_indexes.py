@@ -12,6 +12,8 @@ from contract.makers import Make
 from fakes import FakeEmbedder, document
 from thumbindex.model import Abbreviation, ChunkId, Condition, DocumentId, Filters, Place, Term
 from thumbindex.ports import KeywordWeights, Selection, Snapshot
+from thumbindex.query.parents import places_of_chunks
+from thumbindex.query.stage import Tools
 
 DOCUMENTS = [
     document(
@@ -275,7 +277,7 @@ class TestVectorIndex:
     def test_a_chunk_s_cosine_with_a_query_is_that_of_its_hit(self, snapshot: Snapshot) -> None:
         query = FakeEmbedder().embed_query("tree in spring")
         hits = snapshot.vector.search(query, 3)
-        assert snapshot.vector.similarities(
+        assert Tools(snapshot).cosines(
             [hit.chunk for hit in hits], query
         ).tolist() == pytest.approx([hit.score for hit in hits], abs=1e-5)
 
@@ -321,7 +323,7 @@ class TestCatalog:
             == "## Code\n\nCall `parse_json` for plants."
         )
         assert catalog.headings(every[1:2])[every[1]] == ("Index", "Code")
-        assert list(catalog.places([every[4], every[0]])) == [
+        assert list(places_of_chunks([every[4], every[0]], catalog)) == [
             Place("", "notes/trees.md", 5, 5),
             Place("", "index.md", 3, 3),
         ]

@@ -29,7 +29,6 @@ from thumbindex.model import (
     FileTimes,
     FilterField,
     Filters,
-    Place,
     Section,
     day_modified,
     day_of,
@@ -151,15 +150,6 @@ class StoreCatalog:
         found = self.store.rows_by_key(sorted({path for path, _ in texts.values()}))
         rows = {n: found.get(text) for n, text in texts.items()}
         return {n: row for n, row in rows.items() if row is not None}
-
-    def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
-        found = self.chunks(ids)
-        places = []
-        for n in ids:
-            if n in found:
-                path = self.paths[self.document_of(n)]
-                places.append(Place(self._folder, path, found[n].start_line, found[n].end_line))
-        return tuple(places)
 
     def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
         return [

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from functools import cached_property, reduce
-from operator import or_
+from functools import cached_property, partial, reduce
+from operator import and_, or_, sub
 from typing import TypeVar
 
 import numpy as np
@@ -26,7 +26,6 @@ from thumbindex.model import (
     FilterField,
     Filters,
     Hit,
-    Place,
     RankedList,
     Section,
     Term,
@@ -36,7 +35,6 @@ from thumbindex.ports import (
     CHUNK_BITS,
     DOCUMENT_BITS,
     Catalog,
-    Cosines,
     Days,
     Duplicates,
     KeywordIndex,
@@ -135,26 +133,42 @@ class UnionSelection(Selection):
         return UnionSelection([part.of_documents() for part in self.parts])
 
     def __and__(self, other: Selection) -> Selection:
-        return UnionSelection([mine & yours for mine, yours in self._beside(other)])
+        return UnionSelection(list(map(and_, self.parts, _parts_of(other))))
 
     def __or__(self, other: Selection) -> Selection:
-        return UnionSelection([mine | yours for mine, yours in self._beside(other)])
+        return UnionSelection(list(map(or_, self.parts, _parts_of(other))))
 
     def __sub__(self, other: Selection) -> Selection:
-        return UnionSelection([mine - yours for mine, yours in self._beside(other)])
-
-    def _beside(self, other: Selection) -> Iterator[tuple[Selection, Selection]]:
-        # none of a selection's parts is None
-        return zip(self.parts, _parts_of(other, len(self.parts)), strict=True)  # type: ignore[arg-type]
+        return UnionSelection(list(map(sub, self.parts, _parts_of(other))))
 
 
-def _parts_of(within: Selection | None, count: int) -> Sequence[Selection | None]:
-    """Return each folder's piece of a selection of a union."""
-    if within is None:
-        return [None] * count
-    if not isinstance(within, UnionSelection):
-        raise TypeError(f"{within!r} is no selection of a union.")
-    return within.parts
+def _beside(
+    parts: Sequence[_T], within: Selection | None
+) -> Iterator[tuple[int, _T, Selection | None]]:
+    """Yield each folder's number and part, with its piece of a selection of the union."""
+    own: Sequence[Selection | None] = [None] * len(parts)
+    if within is not None:
+        own = _parts_of(within)
+    yield from zip(range(len(parts)), parts, own, strict=True)
+
+
+def _parts_of(selection: Selection) -> Sequence[Selection]:
+    if not isinstance(selection, UnionSelection):
+        raise TypeError(f"{selection!r} is no selection of a union.")
+    return selection.parts
+
+
+def _joined(
+    found: Sequence[Selection | None], otherwise: Iterable[Callable[[], Selection]]
+) -> Selection | None:
+    """Return one selection of the folders' own, None if all are None, else what is `otherwise`
+    made for a folder without one.
+    """
+    if all(each is None for each in found):
+        return None
+    return UnionSelection(
+        [make() if each is None else each for each, make in zip(found, otherwise, strict=True)]
+    )
 
 
 class UnionDocuments:
@@ -182,25 +196,6 @@ class UnionCatalog:
     @property
     def languages(self) -> Mapping[str, int]:
         return sum((Counter(part.languages) for part in self._parts), Counter[str]())
-
-    def at(self, path: str) -> DocumentId | None:
-        """Return the first folder's document at a path."""
-        found = ((number, part.at(path)) for number, part in enumerate(self._parts))
-        return next((_document(number, n) for number, n in found if n is not None), None)
-
-    def every_path(self) -> Iterator[tuple[DocumentId, str]]:
-        return (
-            (_document(number, n), path)
-            for number, part in enumerate(self._parts)
-            for n, path in part.every_path()
-        )
-
-    def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
-        return (
-            (_document(number, n), each)
-            for number, part in enumerate(self._parts)
-            for n, each in part.every_document()
-        )
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
         part = chunk >> CHUNK_BITS
@@ -232,23 +227,11 @@ class UnionCatalog:
         found = ((part, load(self._parts[part])(own)) for part, _, own in _split(ids))
         return {_chunk(part, n): record for part, records in found for n, record in records.items()}
 
-    def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
-        return tuple(
-            place for part, _, own in sorted(_split(ids)) for place in self._parts[part].places(own)
-        )
-
     # -------------------------------------------------------------- which chunks and documents
 
     def select(self, filters: Filters) -> Selection | None:
         found = [part.select(filters) for part in self._parts]
-        if all(each is None for each in found):
-            return None
-        return UnionSelection(
-            [
-                part.everything() if each is None else each
-                for each, part in zip(found, self._parts, strict=True)
-            ]
-        )
+        return _joined(found, [part.everything for part in self._parts])
 
     def everything(self) -> Selection:
         return UnionSelection([part.everything() for part in self._parts])
@@ -261,9 +244,7 @@ class UnionCatalog:
 
     def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
         found: list[ChunkId] = []
-        for number, (part, own) in enumerate(
-            zip(self._parts, _parts_of(within, len(self._parts)), strict=True)
-        ):
+        for number, part, own in _beside(self._parts, within):
             found += [_chunk(number, n) for n in part.every(step, own, start)]
             start = (start - (len(part) if own is None else len(own))) % step
         return found
@@ -305,23 +286,16 @@ class UnionCatalog:
         return max(filter(None, (part.newest_day(last) for part in self._parts)), default=None)
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
-        found = [
-            part.newest(own, limit)
-            for part, own in zip(self._parts, _parts_of(within, len(self._parts)), strict=True)
-        ]
-        chunks = {
-            self.document_of(n): n
-            for number, (own, _) in enumerate(found)
-            for n in (_chunk(number, each) for each in own)
-        }
+        chunks, total = dict[DocumentId, ChunkId](), 0
+        for number, part, own in _beside(self._parts, within):
+            newest, count = part.newest(own, limit)
+            chunks |= {_document(number, part.document_of(n)): _chunk(number, n) for n in newest}
+            total += count
         ordered = newest_first(self.documents, chunks)
-        return [chunks[n] for n in ordered[:limit]], sum(count for _, count in found)
+        return [chunks[n] for n in ordered[:limit]], total
 
     def undated(self, within: Selection | None) -> int:
-        return sum(
-            part.undated(own)
-            for part, own in zip(self._parts, _parts_of(within, len(self._parts)), strict=True)
-        )
+        return sum(part.undated(own) for _, part, own in _beside(self._parts, within))
 
 
 class UnionKeywordIndex:
@@ -349,21 +323,15 @@ class UnionKeywordIndex:
             for part in self._parts
         ]
         known = [idf(sum(counts), sum(self._chunks)) for counts in zip(*held, strict=True)]
-        found = []
-        for part, chunks, counts, own in zip(
-            self._parts, self._chunks, held, _parts_of(within, len(self._parts)), strict=True
-        ):
+        hits, documents = list[Hit](), dict[DocumentId, float]()
+        for n, part, own in _beside(self._parts, within):
             asked = [
-                replace(term, weight=term.weight * rarity / idf(count, chunks))
-                for term, rarity, count in zip(terms, known, counts, strict=True)
+                replace(term, weight=term.weight * rarity / idf(count, self._chunks[n]))
+                for term, rarity, count in zip(terms, known, held[n], strict=True)
             ]
-            found.append(part.search(asked, weights, limit, own))
-        hits = [hit for n, own in enumerate(found) for hit in _in_union(own.hits, n)]
-        documents = {
-            _document(n, d): score
-            for n, own in enumerate(found)
-            for d, score in own.documents.items()
-        }
+            found = part.search(asked, weights, limit, own)
+            hits += _in_union(found.hits, n)
+            documents |= {_document(n, d): score for d, score in found.documents.items()}
         return RankedList(_merged(hits, limit), documents)
 
     @staticmethod
@@ -402,24 +370,13 @@ class UnionVectorIndex:
 
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         """Search each folder and merge by cosine."""
-        asked = enumerate(zip(self._parts, _parts_of(within, len(self._parts)), strict=True))
-        return _merged(
-            (
-                hit
-                for n, (part, own) in asked
-                if len(part)
-                for hit in _in_union(part.search(query, limit, own), n)
-            ),
-            limit,
+        hits = (
+            hit
+            for n, part, own in _beside(self._parts, within)
+            if len(part)
+            for hit in _in_union(part.search(query, limit, own), n)
         )
-
-    def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
-        """Ask each folder for its own; NaN for chunks that have no vector."""
-        found = np.full(len(chunks), np.nan, dtype=np.float32)
-        for part, at, own in _split(chunks):
-            if len(self._parts[part]):
-                found[at] = self._parts[part].similarities(own, query)
-        return found
+        return _merged(hits, limit)
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         found = np.full((len(chunks), self._dimensions), np.nan, dtype=np.float32)
@@ -454,14 +411,7 @@ class UnionDuplicates(Duplicates):
 
     def repeated(self) -> Selection | None:
         found = [part.repeated() for part in self._parts]
-        if all(each is None for each in found):
-            return None
-        return UnionSelection(
-            [
-                catalog.only(()) if each is None else each
-                for each, catalog in zip(found, self._catalogs, strict=True)
-            ]
-        )
+        return _joined(found, [partial(each.only, ()) for each in self._catalogs])
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         found = np.zeros(len(chunks))

@@ -16,7 +16,7 @@ from thumbindex.errors import IndexDamagedError
 from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.selection import mask_of
 from thumbindex.model import ChunkId, Hit
-from thumbindex.ports import Cosines, Mask, Matrix, Selection, Vector, inner_products
+from thumbindex.ports import Mask, Matrix, Selection, Vector
 
 LATE_ROWS, LATE_SHARE = 256, 0.02
 """Rows that came or went since the base was made, before all becomes one base again: so many, or so
@@ -271,10 +271,6 @@ class FaissVectorIndex:
             Hit(chunk, self._catalog.document_of(chunk), rank, score)
             for rank, (chunk, score) in enumerate(pairs, 1)
         )
-
-    def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
-        found: Cosines = inner_products(self.vectors(chunks), query)
-        return found
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         at = self._at[np.array(chunks, dtype=np.int64)]

@@ -26,7 +26,6 @@ from thumbindex.library.shown import hidden_now, with_shown_names, with_true_pla
 from thumbindex.model import Answer, ChunkId, IndexState, Query
 from thumbindex.ports import (
     CHUNK_BITS,
-    Cosines,
     Documents,
     Embedder,
     Matrix,
@@ -167,7 +166,7 @@ def answer(
 def without_hidden(query: Query, opened: Mapping[Reader, OpenedIndex]) -> Query:
     """Return a query that leaves out all notes which may not be shown as their files are now."""
     own = [(reader.folder.name, each) for reader, each in opened.items() if not reader.is_published]
-    places = ((name, path) for name, each in own for _, path in each.snapshot.catalog.every_path())
+    places = ((name, path) for name, each in own for _, path in each.catalog.every_path())
     return replace(query, filters=replace(query.filters, hidden=hidden_now(places, list(opened))))
 
 
@@ -402,10 +401,6 @@ class NoVectors(VectorIndex):
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[()]:
         """Find nothing."""
         return ()
-
-    def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
-        """Return NaN for each."""
-        return np.full(len(chunks), np.nan, dtype=np.float32)
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         """Return NaN rows."""

@@ -21,7 +21,7 @@ from thumbindex.corpus.read import read_bytes
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.names import names_of
 from thumbindex.library.indexing import is_private_now
-from thumbindex.library.reader import Reader
+from thumbindex.library.reader import OpenedIndex, Reader
 from thumbindex.library.shown import NAMES_TOLD, every_document, shown
 from thumbindex.model import Document, DocumentId, NameKind, Problem, Section, day_of
 from thumbindex.ports import Snapshot
@@ -81,9 +81,9 @@ class Notes:
         self.readers, self._is_near = readers, is_near
 
     @cached_property
-    def snapshots(self) -> Mapping[Reader, Snapshot]:
-        """The snapshot of each folder that is indexed."""
-        return {each: each.snapshot() for each in self.readers if each.indexed}
+    def opened(self) -> Mapping[Reader, OpenedIndex]:
+        """The index of each folder that has one."""
+        return {each: each.opened() for each in self.readers if each.indexed}
 
     # -------------------------------------------------------------- one note
 
@@ -179,10 +179,10 @@ class Notes:
         """Return the notes at some paths."""
         found = []
         for reader, path in places:
-            snapshot = self.snapshots.get(reader)
-            n = snapshot.catalog.at(path) if snapshot else None
-            if snapshot and n is not None:
-                found.append(Found(reader, snapshot, n, snapshot.catalog.documents[n]))
+            opened = self.opened.get(reader)
+            n = opened.catalog.at(path) if opened else None
+            if opened and n is not None:
+                found.append(Found(reader, opened.snapshot, n, opened.catalog.documents[n]))
         return _shown_now(found)
 
     def _bearing(self, name: str, readers: Sequence[Reader]) -> Iterator[list[Found]]:
@@ -190,14 +190,14 @@ class Notes:
         claims = [
             (claim, reader, n)
             for reader in readers
-            if reader in self.snapshots and name.strip()
-            for n, claim in documents_named(name, self.snapshots[reader].catalog).items()
+            if reader in self.opened and name.strip()
+            for n, claim in documents_named(name, self.opened[reader].catalog).items()
         ]
         claims.sort(key=lambda each: each[0][:3])
         for _, alike in groupby(claims, key=lambda each: each[0][:3]):
             found = []
             for claim, reader, n in alike:
-                snapshot = self.snapshots[reader]
+                snapshot = self.opened[reader].snapshot
                 document = snapshot.catalog.documents[n]
                 heading = claim.heading or None
                 found.append(Found(reader, snapshot, n, document, heading, kind=claim.kind))
@@ -238,7 +238,7 @@ class Notes:
         """Yield the passages whose texts have some digests, and that still have them, each with its
         digest: every section of the indexes is looked at once.
         """
-        for reader in self.snapshots:
+        for reader in self.opened:
             for path in sorted(reader.store.paths_with_digests(digests)):
                 for note in self._at([(reader, path)]):
                     yield from (each for each in _passages_now(note) if each[0] in digests)
@@ -283,11 +283,11 @@ class Notes:
         large, or not to be read.
         """
         end = f"/{one_line(name)}".casefold()
-        for reader, snapshot in self.snapshots.items():
+        for reader, opened in self.opened.items():
             for each in reader.store.problems():
                 path = f"/{each.path}".casefold()
                 is_meant = path.endswith(end) or path.rpartition(".")[0].endswith(end)
-                if not is_meant or snapshot.catalog.at(each.path) is not None:
+                if not is_meant or opened.catalog.at(each.path) is not None:
                     continue
                 if reader.is_published or not is_private_now(reader.folder, each.path):
                     yield each

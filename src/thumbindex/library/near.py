@@ -45,8 +45,8 @@ def unlinked_pairs(reader: Reader) -> tuple[UnlinkedPair, ...]:
     if not reader.indexed:
         return ()
     with _one_at_a_time:
-        snapshot = reader.snapshot()
-        ids = {path: n for n, path in snapshot.catalog.every_path()}
+        opened = reader.opened()
+        snapshot, ids = opened.snapshot, {path: n for n, path in opened.catalog.every_path()}
         documents: list[Document] = []
         means = []
         for each in _newest(open_documents([reader])):

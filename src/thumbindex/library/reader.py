@@ -16,7 +16,7 @@ from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.library.folders import Folder, with_present_privacy
 from thumbindex.model import ChunkId
-from thumbindex.ports import Snapshot
+from thumbindex.ports import FolderCatalog, Snapshot
 
 if TYPE_CHECKING:
     from thumbindex.library.engine import PublishedFolders
@@ -45,6 +45,10 @@ class OpenedIndex(Protocol):
     @property
     def snapshot(self) -> Snapshot:
         """What the pipeline searches."""
+
+    @property
+    def catalog(self) -> FolderCatalog:
+        """Its catalog."""
 
     @property
     def fingerprint(self) -> str:

@@ -179,7 +179,7 @@ def every_document(readers: Sequence[Reader]) -> Iterator[Document]:
         document
         for reader in readers
         if reader.indexed
-        for _, document in reader.snapshot().catalog.every_document()
+        for _, document in reader.opened().catalog.every_document()
     )
 
 

@@ -171,7 +171,7 @@ def _in_index(
     query, opened = without_hidden(query, folders), list(folders.values())
     tools, steps = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
     folder = next(number for number, reader in enumerate(folders) if reader.folder.name == name)
-    document = opened[folder].snapshot.catalog.at(path)
+    document = opened[folder].catalog.at(path)
     if document is None:
         raise UnknownPathError(f"No document {path!r} in the index.")
     wanted = chunks_under(found.fragment, DocumentId(folder << DOCUMENT_BITS | document), tools)

@@ -210,7 +210,7 @@ class PageEvidence:
             and reads(embedder, catalog.documents[best.document].language)
             and way.vector is not None
         ):
-            cosines = np.round(self._tools.snapshot.vector.similarities(page, way.vector), DIGITS)
+            cosines = np.round(self._tools.cosines(page, way.vector), DIGITS)
             if not math.isnan(cosines[page.index(best.id)]):
                 meaning = (
                     self._notes.standing(way.vector, float(np.nanmax(cosines)), page) * way.known

@@ -37,6 +37,7 @@ from thumbindex.query.parents import (
     is_inside,
     place_of_chunk,
     place_of_passage,
+    places_of_chunks,
 )
 from thumbindex.query.pipeline import RETRIEVERS
 from thumbindex.query.rank import retriever_weights
@@ -149,7 +150,7 @@ def best_cosine(chunks: Sequence[ChunkId], vector: Vector | None, tools: Tools) 
     """
     if vector is None or not chunks:
         return None
-    cosines = tools.snapshot.vector.similarities(chunks, vector)
+    cosines = tools.cosines(chunks, vector)
     return None if np.isnan(cosines).all() else round(float(np.nanmax(cosines)), _DIGITS)
 
 
@@ -265,7 +266,7 @@ def passage_of(
     wanted: Collection[ChunkId], passages: Sequence[Passage], tools: Tools
 ) -> Passage | None:
     """Return the first passage that holds one of the chunks."""
-    places = tools.snapshot.catalog.places(sorted(wanted))
+    places = places_of_chunks(sorted(wanted), tools.snapshot.catalog)
     return next(
         (
             each
@@ -406,7 +407,7 @@ def _in_answer(
         named = next((f"; the query is its {kind}" for kind in kinds), "")
         reason = f"passage {shown.rank} of {len(answer.passages)}, {shown.citation}{named}"
         return "shown", "", reason, shown.rank
-    places = tools.snapshot.catalog.places(sorted(wanted))
+    places = places_of_chunks(sorted(wanted), tools.snapshot.catalog)
     for passage in answer.passages:
         if any(place in passage.also_in for place in places):
             gone = [

@@ -388,7 +388,10 @@ def _passage(
     passage_lines = Place(document.folder, document.path, start, end)
     copies = dict.fromkeys(n for child in family for n in child.also_in)
     beside = dict.fromkeys(
-        (*(place_of_chunk(child, catalog) for child in family), *catalog.places(list(copies)))
+        (
+            *(place_of_chunk(child, catalog) for child in family),
+            *places_of_chunks(list(copies), catalog),
+        )
     )
     others = tuple(place for place in beside if not is_inside(place, passage_lines))
     documents = dict.fromkeys(
@@ -431,6 +434,16 @@ def place_of_chunk(child: Candidate, catalog: Catalog) -> Place:
     return Place(document.folder, document.path, child.chunk.start_line, child.chunk.end_line)
 
 
+def places_of_chunks(ids: Sequence[ChunkId], catalog: Catalog) -> tuple[Place, ...]:
+    """Return the lines of chunks, without those that are gone meanwhile."""
+    chunks = catalog.chunks(ids)
+    return tuple(
+        place_of_chunk(Candidate(n, catalog.document_of(n), chunks[n], 0.0), catalog)
+        for n in ids
+        if n in chunks
+    )
+
+
 def place_of_passage(passage: Passage) -> Place:
     """Return the lines of a passage."""
     return Place(passage.folder, passage.path, passage.start_line, passage.end_line)
@@ -442,7 +455,7 @@ def _disagreements(family: Sequence[Candidate], catalog: Catalog) -> list[Disagr
     """
     found = []
     for n, differs in (each for child in family for each in (*child.disagrees, *child.variants)):
-        for place in catalog.places([n]):
+        for place in places_of_chunks([n], catalog):
             document = catalog.documents[catalog.document_of(n)]
             date = iso_day(day_of(document))
             lines = (place.start_line, place.end_line)

@@ -183,7 +183,7 @@ def _best_chunks(scores: Mapping[DocumentId, float], search: Search, tools: Tool
     every = [n for chunks in parts.values() for n in chunks]
     near = np.full(len(every), np.nan, dtype=np.float32)
     if search.vector is not None:  # all at once: an index that lies elsewhere is asked once
-        near = np.round(tools.snapshot.vector.similarities(every, search.vector), _DIGITS)
+        near = np.round(tools.cosines(every, search.vector), _DIGITS)
     cosines = iter(near.tolist())
     best = {
         document: _best_chunk(chunks, list(islice(cosines, len(chunks))), search)
@@ -267,7 +267,7 @@ def by_meaning(
     findable = set(search.findable([n for chunks in parts.values() for n in chunks]))
     parts = {d: [n for n in chunks if n in findable] for d, chunks in parts.items()}
     every = [n for chunks in parts.values() for n in chunks]
-    cosines = np.round(tools.snapshot.vector.similarities(every, query), _DIGITS)
+    cosines = np.round(tools.cosines(every, query), _DIGITS)
     each = iter(cosines.tolist())
     for document, chunks in parts.items():
         best = best_cosines(chunks, list(islice(each, len(chunks))), len(BEST_CHUNKS))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from thumbindex.model import (
     Candidate,
     ChunkId,
@@ -21,7 +23,16 @@ from thumbindex.model import (
     Term,
     Unmet,
 )
-from thumbindex.ports import Catalog, Embedder, Reranker, Selection, Snapshot, Vector
+from thumbindex.ports import (
+    Catalog,
+    Cosines,
+    Embedder,
+    Reranker,
+    Selection,
+    Snapshot,
+    Vector,
+    inner_products,
+)
 from thumbindex.settings import QuerySettings
 
 
@@ -128,6 +139,12 @@ class Tools:
     settings: QuerySettings = field(default_factory=QuerySettings)
     embedder: Embedder | None = None
     reranker: Reranker | None = None
+
+    def cosines(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
+        """Return the cosine of each chunk with a query; NaN for chunks that have no vector yet."""
+        if not len(self.snapshot.vector):
+            return np.full(len(chunks), np.nan, dtype=np.float32)
+        return inner_products(self.snapshot.vector.vectors(chunks), query)
 
 
 Made = TypeVar("Made")

@@ -46,7 +46,6 @@ from thumbindex.model import (
     DocumentId,
     FilterField,
     Filters,
-    Place,
     Section,
 )
 from thumbindex.ports import Days, Selection
@@ -283,16 +282,6 @@ class PostgresCatalog:
         ):
             found.update(dict.fromkeys(chunks, Section(ordinal, start, end, read_text(text))))
         return {n: found[n] for n in ids if n in found}
-
-    def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
-        found = self.chunks(ids)
-        known = self._view.by_place(map(place_of, found))
-        places = []
-        for n in ids:
-            if n in found:
-                path = known[place_of(n)].document.path
-                places.append(Place(self._folder, path, found[n].start_line, found[n].end_line))
-        return tuple(places)
 
     # -------------------------------------------------------------- which chunks
 

@@ -25,6 +25,7 @@ class PublishedIndex:
     """A snapshot, and what it is a snapshot of."""
 
     snapshot: Snapshot
+    catalog: PostgresCatalog
     store: PublishedStore
     state: FolderState
 
@@ -69,7 +70,7 @@ def open_published(
         None,
         PostgresDuplicates(view),
     )
-    return PublishedIndex(snapshot, PublishedStore(view), state)
+    return PublishedIndex(snapshot, catalog, PublishedStore(view), state)
 
 
 def read_folders(session: Session, known: Collection[FolderState] = ()) -> list[FolderState]:

@@ -15,7 +15,7 @@ from thumbindex.index.postgres.selection import RowSelection, selection_of
 from thumbindex.index.postgres.view import MOST_VECTORS, FolderView
 from thumbindex.index.vectors import VectorView
 from thumbindex.model import ChunkId, Hit
-from thumbindex.ports import Cosines, Matrix, Selection, Vector, inner_products
+from thumbindex.ports import Matrix, Selection, Vector
 
 EXACT = 50_000
 """Chunks up to which each one's vector is compared with a question; among more, an index (HNSW) is
@@ -147,10 +147,6 @@ class PostgresVectorIndex:
             query, len(rows)
         )
         return {rows[n]: score for n, score in zip(at.tolist(), scores.tolist(), strict=True)}
-
-    def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
-        found: Cosines = inner_products(self.vectors(chunks), query)
-        return found
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         found = np.full((len(chunks), self._dimensions), np.nan, dtype=np.float32)
