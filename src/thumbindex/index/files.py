@@ -32,12 +32,29 @@ VECTORS = "vectors"
 """The folder of the vectors of all folders, beside their indexes."""
 
 
+class _Named:
+    """A file of an index by its name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, places: Places, owner: type[Places]) -> Path:
+        return places.folder / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
     """The files of one folder's index, at its present edition or at one that is named."""
 
     folder: Path
     edition: int = 0  # 0 is the present one, whichever that is when it is asked for
+
+    judged = _Named("judged.json")  # what the owner judged of answers
+    judged_set = _Named("judged.jsonl")  # the same as a set for `eval`
+    lock = _Named("writer.lock")  # the writer's
+    rebuild = _Named("rebuild.lock")  # of the process that builds the next edition
+    watch = _Named("watch.lock")  # of the server that watches the folder
+    repair = _Named("repair")  # asks the process that watches the folder for a repair
 
     def at(self, edition: int = 0) -> Places:
         """Return the places of one edition, that of now where none is named: a switch changes
@@ -72,36 +89,6 @@ class Places:
     def keyword(self) -> Path:
         """Whoosh's folder."""
         return self.made / "keyword"
-
-    @property
-    def judged(self) -> Path:
-        """What the owner judged of answers."""
-        return self.folder / "judged.json"
-
-    @property
-    def judged_set(self) -> Path:
-        """The same as a set for `eval`."""
-        return self.folder / "judged.jsonl"
-
-    @property
-    def lock(self) -> Path:
-        """The writer's lock."""
-        return self.folder / "writer.lock"
-
-    @property
-    def rebuild(self) -> Path:
-        """The lock of the process that builds the next edition."""
-        return self.folder / "rebuild.lock"
-
-    @property
-    def watch(self) -> Path:
-        """The lock of the server that watches the folder."""
-        return self.folder / "watch.lock"
-
-    @property
-    def repair(self) -> Path:
-        """An empty file that asks the process that watches the folder for a repair."""
-        return self.folder / "repair"
 
     def switch(self, edition: int) -> None:
         """Make an edition the present one. For who holds the writer's lock."""
