@@ -40,7 +40,7 @@ been up for a while.
 THUMBINDEX = (sys.executable, "-P", "-m", "thumbindex")
 SERVE = (*THUMBINDEX, "serve")
 # A free port, and no limit of requests a second.
-SERVE_HTTP = (*SERVE, "--http", "--port", "0", "--set", "serve.http.rate=0")
+SERVE_HTTP = (*SERVE, "--http", "--port", "0")
 
 CLIENT = {"name": "thumbindex tests", "version": "1"}
 _META = {

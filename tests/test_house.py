@@ -47,7 +47,7 @@ DOORS = {
     "uvicorn": {"serve/http/app.py"},
     "sse_starlette": {"serve/http/app.py"},
     "jwt": {"serve/http/access.py"},
-    "prometheus_client": {"serve/http/limits.py"},
+    "prometheus_client": {"serve/http/metrics.py"},
     "psycopg": {"index/postgres/connections.py", "index/postgres/database.py"},
     "rapidfuzz": {
         "index/filters.py",

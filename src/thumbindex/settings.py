@@ -504,18 +504,10 @@ class HttpSettings:
         "token names",
     )
     max_body_bytes: int = 1_000_000  # larger requests are refused
-    rate: float = setting(
-        20.0,
-        "requests a second that one token may send for long; 0 is as many as it likes",
-        least=0,
-    )
-    burst: int = 100  # requests that it may send at once
     concurrent: int = 64  # requests of one token that are worked on at once
-    # sessions of one token that are open at once; one that is not used for half an hour ends
-    sessions: int = 100
-    connections: int = 1_000  # requests that are answered at once, of all clients
-    body_seconds: float = 10.0  # how long a client may take to send a request
-    request_seconds: float = 90.0  # how long an answer may take; `wait_fresh` may wait for 60
+    connections: int = 1_000  # of all clients; sessions of one set of folders, too
+    # how long a request and its answer may take; `wait_fresh` may wait for 60
+    request_seconds: float = 90.0
     # how long requests that are under way may go on when the server is told to end
     drain_seconds: float = 5.0
 

@@ -99,7 +99,7 @@ def url(options: list[str]) -> Iterator[str]:
     """Serve the same over HTTP; without a rate, since the suite asks from one address faster than
     any client, and would be told to wait.
     """
-    command = [sys.executable, *options, "--http", "--port=0", "--json", "--set=serve.http.rate=0"]
+    command = [sys.executable, *options, "--http", "--port=0", "--json"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:

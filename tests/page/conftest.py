@@ -130,7 +130,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     for path, text in NOTES.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
-    config = with_http(load_config(user_file=place / "none"), page=True, port=0, rate=0.0)
+    config = with_http(load_config(user_file=place / "none"), page=True, port=0)
     with Library.open(
         [root], index=place / "index", config=config, embedder=FakeEmbedder(), wait_for_models=False
     ) as library:

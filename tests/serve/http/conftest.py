@@ -124,6 +124,19 @@ class Running:
         self, method: str, headers: dict[str, str] | None = None, **params: Any
     ) -> httpx2.Response:
         """Post one request of the latest protocol."""
+        return self.ask(method="POST", **self._message(method, headers or {}, params))
+
+    @contextmanager
+    def stream(self, name: str) -> Iterator[httpx2.Response]:
+        """Open a stream of changes with somebody's token."""
+        listen = {"notifications": {"resourcesListChanged": True}}
+        message = self._message("subscriptions/listen", self.token(name), listen)
+        with httpx2.stream("POST", self.url, timeout=20, **message) as response:
+            yield response
+
+    def _message(
+        self, method: str, headers: dict[str, str], params: dict[str, Any]
+    ) -> dict[str, Any]:
         meta = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -133,15 +146,15 @@ class Running:
             "MCP-Protocol-Version": "2026-07-28",
             "Mcp-Method": method,
             "Accept": "application/json, text/event-stream",
-            **(headers or {}),
+            **headers,
         }
         if "name" in params:
             shown["Mcp-Name"] = params["name"]
-        return self.ask(
-            method="POST",
-            headers=shown,
-            json={"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}},
-        )
+        params = {**params, "_meta": meta}
+        return {
+            "headers": shown,
+            "json": {"jsonrpc": "2.0", "id": 1, "method": method, "params": params},
+        }
 
     @asynccontextmanager
     async def client(

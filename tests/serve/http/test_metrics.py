@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from thumbindex.model import IndexState
-from thumbindex.serve.http.limits import Metrics
+from thumbindex.serve.http.metrics import Metrics
 
 LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
 SAMPLE = re.compile(

@@ -52,7 +52,7 @@ def twin(address: str) -> str:
 
 @pytest.fixture(scope="module")
 def both(serve: Callable[..., Any]) -> Any:
-    with serve(page=True, rate=0.0, writers=("alice",)) as found:
+    with serve(page=True, writers=("alice",)) as found:
         yield found
 
 
@@ -60,7 +60,7 @@ def both(serve: Callable[..., Any]) -> Any:
 def alone(serve: Callable[..., Any], open_indexed: Callable[..., Library]) -> Any:
     with (
         open_indexed("handbook") as library,
-        serve(library=library, page=True, rate=0.0, writers=("alice",)) as found,
+        serve(library=library, page=True, writers=("alice",)) as found,
     ):
         yield found
 
@@ -105,7 +105,7 @@ def test_state_does_not_tell_that_a_hidden_folder_grows(
         library.index()
         time.sleep(TRUSTED_SECONDS)  # files this young are read, and recorded, once more
         library.index()
-        with serve(library=library, page=True, rate=0.0) as running:
+        with serve(library=library, page=True) as running:
 
             def states() -> list[str]:
                 paths = ("/state", "/state.json")
@@ -175,7 +175,7 @@ def test_one_who_may_write_cannot_name_a_folder_that_he_does_not_see(
         "grade": "2",
         "decisions": "{}",
     }
-    with serve(page=True, rate=0.0, writers=("bob",)) as running:
+    with serve(page=True, writers=("bob",)) as running:
         headers = {
             **running.token("bob"),
             "Sec-Fetch-Site": "same-origin",
@@ -205,7 +205,7 @@ def test_a_folder_without_an_index_is_told_of_without_its_place(
     given = {"id": "1", "folder": "handbook", "query": "x", "path": "leave.md", "grade": "2"}
     with (
         Library.open(index=place / "empty", config=config) as library,
-        serve(library=library, page=True, rate=0.0, writers=("alice",)) as running,
+        serve(library=library, page=True, writers=("alice",)) as running,
         ThreadPoolExecutor(16) as pool,  # each answer waits for words that never come
     ):
         headers = {**running.token("alice"), "Sec-Fetch-Site": "same-origin"}
@@ -231,7 +231,7 @@ def test_a_stream_of_the_page_ends_when_its_token_is_revoked(
     )
     tokens.write_text("".join(lines), encoding="utf-8")
     with (
-        serve(page=True, rate=0.0, token_file=str(tokens), check_seconds=0.05) as running,
+        serve(page=True, token_file=str(tokens), check_seconds=0.05) as running,
         httpx2.Client(timeout=20) as http,
     ):
         assert running.ask("/changes").status_code == 401

@@ -79,7 +79,7 @@ class Browser:
 def plain_config(tmp_path_factory: pytest.TempPathFactory) -> Config:
     """The defaults, whatever the user's own configuration says, with the page on."""
     found = load_config(user_file=tmp_path_factory.mktemp("config") / "none")
-    return with_http(found, page=True, rate=0.0)
+    return with_http(found, page=True)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ what is behind it.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import json
 import logging
@@ -27,13 +26,11 @@ from anyio.to_thread import current_default_thread_limiter, run_sync
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import (
     AuthenticatedUser,
-    AuthorizationContext,
     BearerAuthBackend,
     RequireAuthMiddleware,
 )
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.auth.settings import AuthSettings
-from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import AnyHttpUrl
 from sse_starlette.sse import AppStatus
@@ -44,7 +41,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from thumbindex.errors import StorageError, UsageError
 from thumbindex.model import DatabaseStatus, IndexState
@@ -58,18 +54,13 @@ from thumbindex.serve.background import Background
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, admission, names_of, nested
 from thumbindex.serve.http.limits import (
     CHECK_SECONDS,
-    CONTENT_TYPE,
-    Calls,
-    Gate,
-    Metrics,
-    Observed,
-    Senders,
-    Strangers,
-    WaitingConnections,
-    network_of,
+    AuthFailureLimit,
+    HostCheck,
+    RequestLimits,
     refusal,
     still_taken,
 )
+from thumbindex.serve.http.metrics import CONTENT_TYPE, Calls, Metrics, MetricsMiddleware
 from thumbindex.serve.http.tokens import default_token_file
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import (
@@ -91,7 +82,7 @@ if TYPE_CHECKING:
 
 
 _OTHER_FILES = 2_000
-"""Beside the connections that are answered: those that wait, indexes, databases, pipes."""
+"""Files beside the connections: indexes, databases, pipes."""
 
 
 class Listening(uvicorn.Server):
@@ -106,12 +97,12 @@ class Listening(uvicorn.Server):
         begun: Callable[[str], object],
         drain: Callable[[], object],
     ) -> None:
-        files = raise_file_limit(settings.connections + _OTHER_FILES)
+        raise_file_limit(settings.connections + _OTHER_FILES)
         config = uvicorn.Config(
             app,
             host=settings.host,
             port=settings.port,
-            http=_patient(settings, files // 4),
+            http="h11",
             ws="none",
             lifespan="on",
             log_config=None,  # uvicorn's own would write to standard output
@@ -120,7 +111,6 @@ class Listening(uvicorn.Server):
             proxy_headers=bool(settings.proxies),
             forwarded_allow_ips=list(settings.proxies),
             limit_concurrency=settings.connections,
-            backlog=files // 8,  # all of it is taken at once, before one connection is closed
             # any number will do
             timeout_graceful_shutdown=settings.drain_seconds,  # type: ignore[arg-type]
         )
@@ -205,152 +195,29 @@ class ServerLog(logging.StreamHandler[TextIO]):
             super().emit(record)
 
 
-_SHARE = 10
-"""One address may have a tenth of `connections` wait for it."""
-
-
-def _patient(settings: HttpSettings, most_waiting: int) -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol with limits for connections that wait for their client.
-
-    A connection waits until a whole request has come, and while its answer is not read. If too
-    many wait, some are closed; a request that is being answered never is. Only such requests
-    count for `connections`: neither those that wait nor what a closed connection left behind. A
-    connection that is idle for `body_seconds` is closed, too: uvicorn waits for a first request
-    for ever.
-    """
-    seconds, most = settings.body_seconds, settings.connections
-    waiting: WaitingConnections[Patient] = WaitingConnections(most_waiting, max(1, most // _SHARE))
-    closed: set[Patient] = set()  # with a request that has not ended yet
-
-    class Patient(H11Protocol):
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self._last: object = None
-            self._look = self.loop.call_later(seconds, self._close_idle)
-            self._address = network_of(self.client[0] if self.client else "")
-            self._answer, self.app = self.app, self._answer_to_the_end
-            self._answers = 0  # that are under way
-            for each in waiting.surplus(self._address):
-                each._drop()
-            self._note_waiting()
-
-        async def _answer_to_the_end(self, scope: Scope, receive: Receive, send: Send) -> None:
-            self._answers += 1
-            if self not in self.connections:
-                closed.add(self)
-            try:
-                await self._answer(scope, receive, send)
-            finally:
-                self._answers -= 1
-                if not self._answers:
-                    closed.discard(self)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._look.cancel()
-            self._note_closed()  # before uvicorn forgets that writing was paused
-            super().connection_lost(exc)
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            self._note_waiting()
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._note_waiting()
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self._note_waiting()
-
-        def resume_writing(self) -> None:
-            super().resume_writing()
-            self._note_waiting()
-
-        def handle_events(self) -> None:
-            # uvicorn counts all connections, and all requests
-            self.limit_concurrency = most + len(waiting) + min(len(closed), most_waiting)
-            super().handle_events()
-
-        def _note_waiting(self) -> None:
-            is_whole = self.cycle is not None and not self.cycle.more_body
-            if is_whole and not self.cycle.response_complete and not self.flow.write_paused:
-                waiting.end(self)
-            elif self in self.connections:
-                waiting.begin(self, self._address)
-
-        def _note_closed(self) -> None:
-            waiting.end(self)
-            if self._answers and (self.cycle.more_body or self.flow.write_paused):
-                closed.add(self)
-
-        def _drop(self) -> None:
-            self._note_closed()
-            self.connections.discard(self)
-            self.transport.abort()
-
-        def _close_idle(self) -> None:
-            is_idle = self.cycle is None or self.cycle.response_complete
-            if is_idle and self._last is self.cycle:
-                self.transport.close()
-                return
-            self._last = self.cycle
-            self._look = self.loop.call_later(seconds, self._close_idle)
-
-    return Patient
-
-
 THREADS = 256
 """Requests that wait for something at once, of all clients: a thread that waits costs little, and
 who waits for nothing must not wait for one.
 """
 
 
-class Sessions(StreamableHTTPSessionManager):
-    """The protocol's sessions, of which one client has only so many: those that nobody ends stay
-    for half an hour.
+class SessionsByFolders:
+    """The protocol's sessions, with a session manager for each set of folders that a token sees.
+
+    A manager is made with the first request for its folders.
     """
 
-    def __init__(self, *args: Any, sessions_each: int, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self._each = sessions_each
-
-    async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request. One that resumes a stream gets a new one: no event is kept, and to that
-        header the package alone answers nothing.
-        """
-        headers = [each for each in scope["headers"] if each[0] != b"last-event-id"]
-        await super().handle_request({**scope, "headers": headers}, receive, send)
-
-    def _admit_session(
-        self, requestor: AuthorizationContext | None
-    ) -> StreamableHTTPServerTransport | None:
-        # Where the package itself counts all sessions: it tells nobody when one has ended.
-        has = sum(owner == requestor for owner in self._session_owners.values())
-        if requestor is not None and has >= self._each:
-            return None
-        return super()._admit_session(requestor)
-
-    async def keep(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Take requests until this is cancelled."""
-        async with self.run():
-            task_status.started()
-            await anyio.sleep_forever()
-
-
-class ByScope:
-    """Leads each request to the sessions over the folders that its sender sees; they are made when
-    somebody first comes.
-    """
-
-    def __init__(self, rights: Rights, make: Callable[[frozenset[str]], Sessions]) -> None:
+    def __init__(
+        self, rights: Rights, make: Callable[[frozenset[str]], StreamableHTTPSessionManager]
+    ) -> None:
         self._rights, self._make = rights, make
-        self._made: dict[frozenset[str], Sessions] = {}
+        self._managers: dict[frozenset[str], StreamableHTTPSessionManager] = {}
         self._group: TaskGroup | None = None
         self._making = anyio.Lock()
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Take requests until this is left."""
+        """Accept requests until this is left."""
         current_default_thread_limiter().total_tokens = THREADS
         async with anyio.create_task_group() as self._group:
             yield
@@ -362,17 +229,27 @@ class ByScope:
         if not folders:
             await refusal(
                 403,
-                "This token sees no folder: whoever runs this server names it in `tokens` of "
+                "This token sees no folder. The server's administrator can name it in `tokens` of "
                 "a folder.",
             )(scope, receive, send)
             return
         async with self._making:
-            if folders not in self._made:
+            if folders not in self._managers:
                 assert self._group is not None, "open() comes first"
-                sessions = self._make(folders)
-                await self._group.start(sessions.keep)
-                self._made[folders] = sessions
-        await self._made[folders].handle_request(scope, receive, send)
+                manager = self._make(folders)
+                await self._group.start(_keep_open, manager)
+                self._managers[folders] = manager
+        await self._managers[folders].handle_request(scope, receive, send)
+
+
+async def _keep_open(
+    manager: StreamableHTTPSessionManager,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    async with manager.run():
+        task_status.started()
+        await anyio.sleep_forever()
 
 
 class Site:
@@ -392,11 +269,11 @@ class Site:
         self._about = config.about
         self._settings = config.serve.http
         self._admission = admission(config, folders)
-        self._sessions = ByScope(self._admission.rights, self._sessions_over)
+        self._sessions = SessionsByFolders(self._admission.rights, self._sessions_over)
         self.metrics = Metrics()
         self._check_seconds = check_seconds
-        self.gates = [
-            Gate(
+        self.limits = [
+            RequestLimits(
                 self._sessions, self._settings, still_taken(self._admission.verifier), check_seconds
             )
         ]
@@ -411,7 +288,7 @@ class Site:
         """Say what is allowed and perhaps not meant."""
         return nested(self._folders, self._admission.rights)
 
-    def _sessions_over(self, names: frozenset[str]) -> Sessions:
+    def _sessions_over(self, names: frozenset[str]) -> StreamableHTTPSessionManager:
         """Return the protocol's sessions over some folders: their server knows of no others."""
         http, folders = self._settings, [each for each in self._folders if each[0] in names]
         behind = (
@@ -419,55 +296,43 @@ class Site:
         )
         server = build_server(behind, folders, self._may_name, self._about, is_near=False)
         server.middleware.append(Calls(self.metrics, http.request_seconds))
-        return Sessions(
-            server,
-            max_request_body_size=http.max_body_bytes,
-            max_sessions=http.connections,
-            sessions_each=http.sessions,
-        )
+        return StreamableHTTPSessionManager(server, max_sessions=http.connections)
 
     def drain(self) -> None:
         """End the streams, which would never end; requests that are under way go on."""
-        for each in self.gates:
-            each.drain()
+        for limits in self.limits:
+            limits.drain()
 
     @property
     def streams(self) -> int:
         """How many streams are open."""
-        return sum(each.streams for each in self.gates)
+        return sum(limits.streams for limits in self.limits)
 
     def _layers(self, key: OneTimeKey | None) -> ASGIApp:
-        """Return the layers that a request meets, the outermost first: counts, CORS, its sender,
-        its token, its route, the gate.
+        """Return the layers that a request passes: metrics, its host, CORS, its token, its route,
+        the limits.
         """
         verifier, settings = self._admission.verifier, self._settings
-        gate: ASGIApp = self.gates[0]
+        protocol: ASGIApp = self.limits[0]
         metrics: Any = self._metrics
         if verifier is not None:
             metadata_url = (
                 build_resource_metadata_url(AnyHttpUrl(settings.url)) if settings.issuer else None
             )
-            gate, metrics = (
+            protocol, metrics = (
                 RequireAuthMiddleware(each, list(settings.scopes), metadata_url)
-                for each in (gate, request_response(metrics))
+                for each in (protocol, request_response(metrics))
             )
+        routes = [Route("/health", self._health), Route("/ready", self._ready)]
         # Without tokens only this machine asks, and may be told what is here; strangers find
         # nothing at the root.
-        front = (
-            [Route("/", self._front, methods=["GET"])]
-            if verifier is None and not settings.page
-            else []
-        )
-        protocol = [
-            Route("/metrics", metrics, methods=["GET"]),
-            Route("/mcp", gate, methods=["GET", "POST", "DELETE"]),
-        ]
-        routes = [
-            *front,
-            Route("/health", self._health),
-            Route("/ready", self._ready),
-            *(protocol if key is None else []),
-        ]
+        if verifier is None and not settings.page:
+            routes.append(Route("/", self._front, methods=["GET"]))
+        if key is None:
+            routes += [
+                Route("/metrics", metrics, methods=["GET"]),
+                Route("/mcp", protocol, methods=["GET", "POST", "DELETE"]),
+            ]
         if settings.issuer:
             # These keep an issuer's address as it is written: clients compare it letter by letter.
             # Whom a token is for is our verifier's to check.
@@ -487,23 +352,20 @@ class Site:
         site.router.redirect_slashes = False
         app: ASGIApp = site
         if verifier is not None:
-            app = Strangers(
-                AuthenticationMiddleware(
-                    AuthContextMiddleware(app), backend=BearerAuthBackend(verifier)
-                ),
-                settings,
-            )
-        app = Senders(app, settings, asks=verifier is not None)
+            app = AuthContextMiddleware(app)
+            app = AuthenticationMiddleware(app, backend=BearerAuthBackend(verifier))
+            app = AuthFailureLimit(app)
         if settings.origins:
-            exposed = ["Mcp-Session-Id", "WWW-Authenticate"]
             app = CORSMiddleware(
                 app,
                 list(settings.origins),
                 ["GET", "POST", "DELETE"],
                 ["*"],
-                expose_headers=exposed,
+                expose_headers=["Mcp-Session-Id", "WWW-Authenticate"],
             )
-        return Observed(app, self.metrics)
+        return MetricsMiddleware(
+            HostCheck(app, settings, asks_token=verifier is not None), self.metrics
+        )
 
     def _page(self, key: OneTimeKey | None) -> list[Route]:
         # Imported here: a server without the page loads nothing of it.
@@ -528,16 +390,15 @@ class Site:
             return await page.still_signed_in(scope)
 
         def through(app: ASGIApp) -> ASGIApp:
-            gate = Gate(
+            limits = RequestLimits(
                 app,
                 self._settings,
                 None if visitors is None else still_known,
                 self._check_seconds,
                 is_stream=lambda scope: scope["path"] == CHANGES,
-                error_in=lambda body: None,
             )
-            self.gates.append(gate)
-            return gate
+            self.limits.append(limits)
+            return limits
 
         return page.routes(through)
 

@@ -1,231 +1,35 @@
-"""Limits of the HTTP server: from where, how often, how much and for how long one may ask; refusals
-and counts.
+"""Limits of the HTTP server: the hosts and origins that may ask, and how many requests a client
+may send, how large and for how long.
 """
 
 from __future__ import annotations
 
 import logging
-import os
+import re
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from http import HTTPStatus
-from importlib.metadata import version
-from ipaddress import IPv4Address, IPv6Address, ip_address
-from itertools import accumulate
-from math import ceil
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from ipaddress import IPv6Address, ip_network
 from urllib.parse import urlsplit
 
 import anyio
 import mcp_types as types
-import prometheus_client as prometheus
-import pydantic_core
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.auth.provider import TokenVerifier
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.shared.exceptions import MCPError
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
-from prometheus_client.registry import Collector
+from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from thumbindex.model import STATEMENT_BUCKETS, DatabaseStatus, IndexState
 from thumbindex.process import CLIENT
 from thumbindex.serve.http.access import is_loopback
-from thumbindex.serve.tools import TOOLS
 from thumbindex.settings import HttpSettings
 
 _LOG = logging.getLogger(__name__)
 
-# ------------------------------------------------------------------ counts
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Seconds: a warm query takes some hundredths, `wait_fresh` up to 60."""
-
-_STATM = Path("/proc/self/statm")
-"""Where Linux states how much memory a process holds."""
-
-_TOOL_NAMES = frozenset(tool["name"] for tool in TOOLS)
-
-
-class Metrics:
-    """Counts since the start of a server, in a registry of their own."""
-
-    def __init__(self) -> None:
-        # else each count has a second line, which says when it began
-        prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]
-        self._registry = registry = prometheus.CollectorRegistry()
-        prometheus.Gauge(
-            "thumbindex_info", "The version that runs.", ["version"], registry=registry
-        ).labels(version("thumbindex")).set(1)
-        about = "Seconds of tool calls by tool and outcome."
-        self._calls = prometheus.Histogram(
-            "thumbindex_tool_seconds",
-            about,
-            ["tool", "outcome"],
-            registry=registry,
-            buckets=BUCKETS,
-        )
-        self._responses = prometheus.Counter(
-            "thumbindex_http_responses", "Answers by HTTP status.", ["status"], registry=registry
-        )
-        self._streams = prometheus.Gauge(
-            "thumbindex_streams", "Streams of changes that are open.", registry=registry
-        )
-        parts = {
-            "documents": "Documents of an index.",
-            "chunks": "Chunks of an index.",
-            "vectors": "Chunks that have a vector.",
-        }
-        self._indexes = {
-            part: prometheus.Gauge(f"thumbindex_index_{part}", about, ["folder"], registry=registry)
-            for part, about in parts.items()
-        }
-        registry.register(engine := EngineMetrics())
-        self._engine = engine
-        about = "When the server started, in seconds since 1970."
-        prometheus.Gauge(
-            "process_start_time_seconds", about, registry=registry
-        ).set_to_current_time()
-        if _STATM.exists():
-            about = "Memory of the server, its child not counted."
-            prometheus.Gauge(
-                "process_resident_memory_bytes", about, registry=registry
-            ).set_function(_memory)
-
-    def count_call(self, tool: str, outcome: str, seconds: float) -> None:
-        """Count a call of a tool."""
-        # A name that somebody made up is no label: there would be as many as anybody likes.
-        self._calls.labels(tool if tool in _TOOL_NAMES else "unknown", outcome).observe(seconds)
-
-    def count_response(self, status: int) -> None:
-        """Count an answer of HTTP."""
-        self._responses.labels(status).inc()
-
-    def text(
-        self,
-        folders: Mapping[str, IndexState],
-        streams: int,
-        database: DatabaseStatus | None = None,
-    ) -> bytes:
-        """Return all of it in Prometheus' text format, version 0.0.4."""
-        self._streams.set(streams)
-        self._engine.status = database
-        for part, gauge in self._indexes.items():
-            gauge.clear()
-            for name, state in sorted(folders.items()):
-                gauge.labels(name).set(getattr(state, part))
-        return prometheus.generate_latest(self._registry)
-
-
-class EngineMetrics(Collector):
-    """What is told of a database, where folders lie in one."""
-
-    status: DatabaseStatus | None = None
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield each family."""
-        told = self.status
-        if told is None:
-            return
-        name = "thumbindex_engine"
-        yield GaugeMetricFamily(
-            f"{name}_up", "Whether a server of the database answers.", bool(told.server)
-        )
-        if told.lag_seconds is not None:
-            yield GaugeMetricFamily(
-                f"{name}_standby", "Whether the one that answers is a standby.", told.standby
-            )
-            yield GaugeMetricFamily(
-                f"{name}_lag_seconds",
-                "How far it is behind the primary server, at most.",
-                told.lag_seconds,
-            )
-        pool = GaugeMetricFamily(
-            f"{name}_pool_connections", "Connections to the database by state.", labels=["state"]
-        )
-        for state, count in (("used", told.used), ("idle", told.idle)):
-            pool.add_metric([state], count)
-        yield pool
-        yield GaugeMetricFamily(
-            f"{name}_pool_waiting", "Questions that wait for a connection.", told.waiting
-        )
-        yield CounterMetricFamily(
-            f"{name}_statements", "Statements that the database was asked.", told.statements
-        )
-        yield CounterMetricFamily(
-            f"{name}_slow_statements",
-            "Those that took half a second or longer.",
-            told.slow_statements,
-        )
-        bounds, counts = [*map(str, STATEMENT_BUCKETS), "+Inf"], list(accumulate(told.buckets))
-        yield HistogramMetricFamily(
-            f"{name}_statement_seconds",
-            "Seconds of statements.",
-            list(zip(bounds, counts, strict=True)),
-            told.seconds,
-        )
-
-
-def _memory() -> float:
-    return int(_STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-class Calls:
-    """What the protocol's package calls around each request: it has its time, and a call of a tool
-    is counted.
-    """
-
-    def __init__(self, metrics: Metrics, seconds: float) -> None:
-        self._metrics, self._seconds = metrics, seconds
-
-    async def __call__(
-        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
-    ) -> HandlerResult:
-        """Answer a request within its time, a stream of changes without one."""
-        if ctx.method == "subscriptions/listen":
-            return await call_next(ctx)
-        began, outcome = time.perf_counter(), "cancelled"
-        try:
-            with anyio.move_on_after(self._seconds):
-                result = await call_next(ctx)
-                is_error = (
-                    result.get("isError")
-                    if isinstance(result, Mapping)
-                    else getattr(result, "is_error", False)
-                )
-                outcome = "error" if is_error else "ok"
-                return result
-            outcome = "timeout"
-        except MCPError:
-            outcome = "refused"
-            raise
-        finally:
-            if ctx.method == "tools/call":
-                self._metrics.count_call(
-                    str((ctx.params or {}).get("name")), outcome, time.perf_counter() - began
-                )
-        raise MCPError(
-            types.INTERNAL_ERROR,
-            f"No answer within {self._seconds:g} s: ask for less, or again in a while.",
-        )
-
-
-# ------------------------------------------------------------------ refusals
-
 
 def refusal(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an error that the protocol's clients read as their own, and everybody else as JSON."""
+    """Return an error as a message of JSON-RPC, which clients of the protocol show."""
     body = {
         "jsonrpc": "2.0",
         "id": None,
@@ -234,431 +38,201 @@ def refusal(status: int, message: str, headers: Mapping[str, str] | None = None)
     return JSONResponse(body, status_code=status, headers=dict(headers or {}))
 
 
-def _too_many(wait: float) -> Response:
-    return refusal(
-        429,
-        f"Too many requests: the next one is taken in {wait:.1f} s (`serve.http.rate`).",
-        {"Retry-After": str(max(1, ceil(wait)))},
-    )
+# ------------------------------------------------------------------ hosts and origins
+
+_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+
+_ALL_ADDRESSES = ("0.0.0.0", "::")
+
+_HOST = re.compile(r"(\[[^\[\]]+\]|[^:\[\]]+)(?::[0-9]+)?")
+"""A host, in brackets if it is an IPv6 address, and a port."""
+
+_LOCAL_ORIGIN = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]+)?")
+
+_PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+
+_OPEN_PATHS = ("/health", "/ready")
+"""Monitoring may ask for these under any host: they tell nothing of the notes."""
 
 
-_AFTER = {"Retry-After": "1"}
+class HostCheck:
+    """Refuses requests to another host and from web pages that are not allowed (DNS rebinding).
 
-_KEPT = {"allow", "retry-after", "www-authenticate", "vary", "access-control-allow-origin"}
-
-
-_WHOLE = ("application/json", "text/event-stream", "text/html")
-"""Errors that say all of it: those of the page are pages."""
-
-
-class Observed:
-    """The outermost layer: counts answers by status, and puts errors that are plain text into
-    JSON.
+    It refuses two more requests: one of two lengths, and one that came through a proxy to a
+    server that asks for no token.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app, self._metrics = app, metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        plain: Message | None = None  # the beginning of an error that is plain text
-        body = b""
-
-        async def observe(message: Message) -> None:
-            nonlocal plain, body
-            if message["type"] == "http.response.start":
-                self._metrics.count_response(message["status"])
-                kind = Headers(raw=message["headers"]).get("content-type", "")
-                if message["status"] >= 400 and not kind.startswith(_WHOLE):
-                    plain = message
-                    return
-            if plain is None:
-                await send(message)
-                return
-            body += message.get("body", b"")
-            if not message.get("more_body", False):
-                kept = {
-                    name: value
-                    for name, value in Headers(raw=plain["headers"]).items()
-                    if name in _KEPT
-                }
-                said = (
-                    body.decode("utf-8", errors="replace").strip()
-                    or HTTPStatus(plain["status"]).phrase
-                )
-                await refusal(plain["status"], said, kept)(scope, receive, send)
-
-        headers = Headers(scope=scope)
-        if "content-length" in headers and "transfer-encoding" in headers:
-            # A proxy that goes by the length would take a request for another one's body.
-            two = "A request has a Content-Length or a Transfer-Encoding, not both."
-            await refusal(400, two, {"Connection": "close"})(scope, receive, observe)
-            return
-        await self._app(scope, receive, observe)
-
-
-# ------------------------------------------------------------------ from where
-
-_LOOPBACKS = ("localhost", "127.0.0.1", "[::1]")
-
-_LOCAL_ORIGINS = frozenset(f"http://{name}" for name in _LOOPBACKS)
-"""Pages of this machine, at whatever port: they may ask a server that nobody else reaches."""
-
-_LAST_PORT = 65_535
-
-_OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
-
-_OPEN = ("/health", "/ready")
-"""Paths that tell nobody anything, for those who watch over servers and call them by their
-address.
-"""
-
-
-class Senders:
-    """Refuses what a web page, or a proxy that nobody meant to open, has sent: Host and Origin are
-    compared with what is known.
-    """
-
-    def __init__(self, app: ASGIApp, settings: HttpSettings, *, asks: bool) -> None:
-        self._app, self._asks, self._has_page = app, asks, settings.page
-        self._hosts, self._origins = known_hosts(settings), known_origins(settings)
-        self._is_local = is_loopback(settings.host)
+    def __init__(self, app: ASGIApp, settings: HttpSettings, *, asks_token: bool) -> None:
+        self._app, self._asks_token = app, asks_token
+        self._has_page, self._is_local = settings.page, is_loopback(settings.host)
+        self._hosts, self._origins = allowed_hosts(settings), allowed_origins(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        is_asked = scope["type"] == "http" and scope["path"] not in _OPEN
-        await ((self._refused(scope) if is_asked else None) or self._app)(scope, receive, send)
+        refused = self._refused(scope) if scope["type"] == "http" else None
+        await (refused or self._app)(scope, receive, send)
 
     def _refused(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        # nginx, unless told otherwise, asks in HTTP/1.0 and names neither itself nor the client.
-        is_proxied = scope["http_version"] == "1.0" or any(name in headers for name in _OF_PROXIES)
-        if not self._asks and is_proxied:
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # A proxy that reads the length would take the rest of the body for another request.
+            return refusal(
+                400,
+                "A request has a Content-Length or a Transfer-Encoding, not both.",
+                {"Connection": "close"},
+            )
+        if scope["path"] in _OPEN_PATHS:
+            return None
+        # By default nginx forwards in HTTP/1.0, without a header that tells of it.
+        is_proxied = scope["http_version"] == "1.0" or any(
+            name in headers for name in _PROXY_HEADERS
+        )
+        if is_proxied and not self._asks_token:
             return refusal(
                 403,
-                "This request came through a proxy, and no token is asked for: whoever runs "
-                "this server gives it a --token-file.",
+                "This request came through a proxy, and the server asks for no token. Its "
+                "administrator starts it with --token-file.",
             )
-        hosts, origins = (
-            headers.getlist("host"),
-            [each.lower() for each in headers.getlist("origin")],
-        )
-        if len(hosts) != 1 or _without_port(hosts[0].lower()) not in self._hosts:
-            _LOG.warning(
-                "A request was refused that calls this server by another name: "
-                "`serve.http.hosts` says its names."
-            )
+        host = headers.get("host", "").lower()
+        name = _HOST.fullmatch(host)
+        if name is None or name[1] not in self._hosts:
+            _LOG.warning("Refused a request to an unknown host: see `serve.http.hosts`.")
             return refusal(
-                421,
-                "This is no name of this server: whoever runs it adds the name to "
-                "`serve.http.hosts`.",
+                421, "Unknown host. The server's administrator can allow it in `serve.http.hosts`."
             )
-        # A page of ours sends its forms from the very host that it calls, which is known by now.
-        own = (
-            {f"{scheme}://{hosts[0].lower()}" for scheme in ("http", "https")}
-            if self._has_page
-            else set()
-        )
-        known = [
-            each
-            for each in origins
-            if each in self._origins | own
-            or (self._is_local and _without_port(each) in _LOCAL_ORIGINS)
-        ]
-        if len(origins) > 1 or known != origins:
-            _LOG.warning(
-                "A request was refused that comes from a web page: `serve.http.origins` says "
-                "whose pages may ask."
-            )
+        if not self._is_allowed_origin(headers.getlist("origin"), host):
+            _LOG.warning("Refused a request from another web page: see `serve.http.origins`.")
             return refusal(
                 403,
-                "Pages of this origin may not ask: whoever runs this server adds the origin "
-                "to `serve.http.origins`.",
+                "Unknown origin. The server's administrator can allow it in `serve.http.origins`.",
             )
         return None
 
-
-def known_hosts(settings: HttpSettings) -> frozenset[str]:
-    """Return what the header Host may say before a port."""
-    own = "" if settings.host in {"0.0.0.0", "::"} else settings.host
-    names = [
-        name.lower()
-        for name in (*_LOOPBACKS, own, *settings.hosts, urlsplit(settings.url).hostname or "")
-    ]
-    hosts = set()
-    for name in names:
-        # IPv6 has brackets in a header.
-        lacks_brackets = name.count(":") > 1 and not name.startswith("[")
-        hosts.add(f"[{name}]" if lacks_brackets else _without_port(name))
-    return frozenset(hosts - {""})
+    def _is_allowed_origin(self, origins: list[str], host: str) -> bool:
+        if not origins:
+            return True
+        origin = origins[0].lower()
+        is_own_page = self._has_page and origin in (f"http://{host}", f"https://{host}")
+        is_local = self._is_local and _LOCAL_ORIGIN.fullmatch(origin) is not None
+        return len(origins) == 1 and (origin in self._origins or is_own_page or is_local)
 
 
-def known_origins(settings: HttpSettings) -> frozenset[str]:
-    """Return what the header Origin may say beside the pages of this machine: the server's own
-    address and the pages that are configured.
-    """
+def allowed_hosts(settings: HttpSettings) -> frozenset[str]:
+    """Return the allowed values of the header Host, without a port."""
+    own = () if settings.host in _ALL_ADDRESSES else (settings.host,)
+    names = (*own, *settings.hosts, urlsplit(settings.url).hostname or "")
+    return frozenset(_LOOPBACK_HOSTS) | {_host_of(name.lower()) for name in names if name}
+
+
+def _host_of(name: str) -> str:
+    """Return a configured name as the header Host has it: IPv6 in brackets, no port."""
+    try:
+        return f"[{IPv6Address(name.strip('[]'))}]"
+    except ValueError:
+        host = _HOST.fullmatch(name)
+        return host[1] if host else name
+
+
+def allowed_origins(settings: HttpSettings) -> frozenset[str]:
+    """Return the allowed values of the header Origin."""
     origins = [*settings.origins]
     if settings.url:
-        own = urlsplit(settings.url)
-        origins.append(f"{own.scheme}://{own.netloc}")
+        url = urlsplit(settings.url)
+        origins.append(f"{url.scheme}://{url.netloc}")
     return frozenset(origin.lower() for origin in origins)
 
 
-def _without_port(name: str) -> str:
-    """Return a name without the port after it; as it is where what follows is no port."""
-    before, _, port = name.rpartition(":")
-    is_port = (
-        port.isascii()
-        and port.isdigit()
-        and len(port) <= len(str(_LAST_PORT))
-        and 0 < int(port) <= _LAST_PORT
-    )
-    return before if is_port else name
+# ------------------------------------------------------------------ failed tokens
+
+MOST_FAILURES, FAILURE_SECONDS = 60, 60.0
 
 
-# ------------------------------------------------------------------ how often
+class AuthFailureLimit:
+    """Answers 429 instead of 401 to an address that sent too many invalid tokens in a minute.
 
-MOST_CLIENTS = 10_000
-"""Clients that are remembered: who has not asked for longest is forgotten, his bucket would be full
-by then.
-"""
-
-
-class Rates:
-    """A bucket of `burst` requests for each client, filled with `rate` a second; rate 0 is without
-    limit.
+    A valid token is accepted from that address, too.
     """
 
-    def __init__(
-        self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._rate, self._burst, self._clock = rate, float(burst), clock
-        # by client: what was left, and when
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def take(self, client: str) -> float:
-        """Take a request out of a client's bucket and return 0; or take none and return the seconds
-        until there is one.
-        """
-        if not self._rate:
-            return 0.0
-        now = self._clock()
-        left, at = self._left.get(client, (self._burst, now))
-        left = min(self._burst, left + (now - at) * self._rate)
-        if left < 1:
-            return (1 - left) / self._rate
-        self._left[client] = (left - 1, now)
-        self._left.move_to_end(client)
-        if len(self._left) > MOST_CLIENTS:
-            self._left.popitem(last=False)
-        return 0.0
-
-
-def _address(scope: Scope) -> str:
-    return network_of(str((scope.get("client") or ("",))[0]))
-
-
-def network_of(address: str) -> str:
-    """Return the part of an address that its holder cannot choose: of IPv6 the first 64 bits."""
-    try:
-        read = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(read, IPv4Address):
-        return address
-    return str(read.ipv4_mapped or IPv6Address(int(read) >> 64 << 64))
-
-
-BURST_SECONDS = 1.0
-"""A connection counts for its address after this time: a proxy opens many at once, each with its
-request.
-"""
-
-_Connection = TypeVar("_Connection")
-
-
-class WaitingConnections(Generic[_Connection]):
-    """The connections that wait for their client, and which of them to close if there are too
-    many.
-    """
-
-    def __init__(
-        self, most: int, most_each: int, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._most, self._most_each, self._clock = most, most_each, clock
-        self._since: dict[_Connection, tuple[str, float]] = {}  # the longest waiting first
-
-    def __len__(self) -> int:
-        return len(self._since)
-
-    def begin(self, connection: _Connection, address: str) -> None:
-        """Note that a connection waits; one that waits already goes on."""
-        self._since.setdefault(connection, (address, self._clock()))
-
-    def end(self, connection: _Connection) -> None:
-        """Note that a connection waits no longer."""
-        self._since.pop(connection, None)
-
-    def surplus(self, address: str) -> list[_Connection]:
-        """Return the connections to close before one more of an address is taken, the longest
-        waiting of that address.
-
-        If too many wait in all, it is one of the address that has most.
-        """
-        counted = self._clock() - BURST_SECONDS
-        own = [
-            each for each, (of, since) in self._since.items() if of == address and since < counted
-        ]
-        own = own[: max(0, len(own) + 1 - self._most_each)]
-        if own or len(self._since) < self._most:
-            return own
-        ((largest, _),) = Counter(of for of, _ in self._since.values()).most_common(1)
-        return [next(each for each, (of, _) in self._since.items() if of == largest)]
-
-
-class Strangers:
-    """Tells an address that has shown too many tokens that are none to wait.
-
-    Whoever shows one that is taken is let in, from there, too.
-    """
-
-    def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
-        self._app = app
-        self._rates = Rates(settings.rate, settings.burst)
+    def __init__(self, app: ASGIApp, clock: Callable[[], float] = time.monotonic) -> None:
+        self._app, self._clock = app, clock
+        self._failures: Counter[str] = Counter()
+        self._counted_since = clock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, and count one that was not authorized."""
-        instead: Response | None = None
+        """Answer a request."""
+        is_refused = False
 
-        async def count(message: Message) -> None:
-            nonlocal instead
-            if (
-                message["type"] == "http.response.start"
-                and message["status"] == 401
-                and (wait := self._rates.take(_address(scope)))
-            ):
-                instead = _too_many(wait)
-                await instead(scope, receive, send)
-            if instead is None:
+        async def limit(message: Message) -> None:
+            nonlocal is_refused
+            is_failure = message["type"] == "http.response.start" and message["status"] == 401
+            if is_failure and self._count(_network_of(scope)) > MOST_FAILURES:
+                is_refused = True
+                too_many = "Too many invalid tokens from this address: try again in a minute."
+                retry = {"Retry-After": f"{FAILURE_SECONDS:.0f}"}
+                await refusal(429, too_many, retry)(scope, receive, send)
+            if not is_refused:
                 await send(message)
 
-        await self._app(scope, receive, count)
+        await self._app(scope, receive, limit)
+
+    def _count(self, address: str) -> int:
+        if self._clock() > self._counted_since + FAILURE_SECONDS:
+            self._failures.clear()
+            self._counted_since = self._clock()
+        self._failures[address] += 1
+        return self._failures[address]
 
 
-# ----------------------------------------------------------------- how many, how much, for how long
+def _network_of(scope: Scope) -> str:
+    """Return a client's IPv4 address, or the first 64 bits of its IPv6 address: it can choose the
+    others.
+    """
+    address = str((scope.get("client") or ("",))[0])
+    try:
+        return str(ip_network(f"{address}/64", strict=False))
+    except ValueError:
+        return address
+
+
+# ------------------------------------------------------------------ requests and streams
 
 CHECK_SECONDS = 15.0
-"""Between two looks whether the token of an open stream is still taken: it may be revoked, or run
-out, while nothing is asked.
-"""
+"""How often the token of an open stream is verified again."""
 
-_LATER_SECONDS = 2.0
-"""After the protocol's own end of a request's time comes the end of its connection: the first says
-more.
-"""
+_GRACE_SECONDS = 2.0
+"""The protocol ends a request this much earlier than its connection: its error says more."""
+
+_AFTER = {"Retry-After": "1"}
+
+StillKnown = Callable[[Scope], Awaitable[bool]]
+"""Tells whether the sender of a stream's request still has a valid token."""
 
 
-class Sent:
-    """What was sent of an answer, so that it can be ended properly wherever it was broken off."""
+def still_taken(verifier: TokenVerifier | None) -> StillKnown | None:
+    """Return a check of a request's own token; None if no token is asked for."""
+    if verifier is None:
+        return None
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.is_begun = self.is_over = False
+    async def check(scope: Scope) -> bool:
+        header = Headers(scope=scope).get("authorization", "")
+        token = await verifier.verify_token(header.partition(" ")[2])
+        return token is not None and (token.expires_at is None or token.expires_at >= time.time())
 
-    async def __call__(self, message: Message) -> None:
-        """Pass a part of the answer on."""
-        self.is_begun = self.is_begun or message["type"] == "http.response.start"
-        self.is_over = self.is_over or (
-            message["type"] == "http.response.body" and not message.get("more_body", False)
-        )
-        await self._send(message)
-
-    async def end(self, scope: Scope, receive: Receive, instead: Response) -> None:
-        """End the answer: by another one where nothing was sent of it."""
-        if not self.is_begun:
-            await instead(scope, receive, self)
-        elif not self.is_over:
-            await self({"type": "http.response.body", "body": b"", "more_body": False})
+    return check
 
 
 def is_stream_of_protocol(scope: Scope) -> bool:
-    """Tell whether a request of the protocol is answered by a stream."""
-    # That this header is true is what the protocol's package looks to.
+    """Tell whether the protocol answers a request by a stream."""
+    # The SDK refuses a request whose body is of another method than this header.
     return (
         scope["method"] == "GET" or Headers(scope=scope).get("mcp-method") == "subscriptions/listen"
     )
 
 
-def error_in_message(body: bytes) -> Any:
-    """Return what is wrong with a message of the protocol; None where nothing is."""
-    try:
-        # By what the package reads it with, so that both find the same; it answers what is no JSON.
-        return _invalid_request(pydantic_core.from_json(body))
-    except ValueError:
-        return None
+class RequestLimits:
+    """Limits the size of a request, its time, and the number of requests of a client at once.
 
-
-_INVALID_REQUEST = -32600
-"""The error code of JSON-RPC 2.0, section 5.1."""
-
-
-def _invalid_request(message: Any) -> Mapping[str, Any] | None:
-    """Return the error for JSON that is not a message; None for a message.
-
-    The SDK takes a request with a wrong id for a notification: its sender would wait.
-    """
-    if not isinstance(message, dict):
-        return _error(None, "send one object at a time, no batch")
-    has_method = isinstance(message.get("method"), str)
-    if not has_method and not {"result", "error"}.isdisjoint(message):
-        return None  # answering an answer could go on forever
-    number = message.get("id")
-    known = number if isinstance(number, (int, str)) and not isinstance(number, bool) else None
-    has_params = isinstance(message.get("params", {}), (dict, type(None)))
-    is_whole = message.get("jsonrpc") == "2.0" and ("id" not in message or known is not None)
-    if is_whole and has_method and has_params:
-        return None
-    return _error(
-        known,
-        'it needs "jsonrpc": "2.0", a method, params that are an object or none, and in a request '
-        "an id that is a text or a whole number",
-    )
-
-
-def _error(number: int | str | None, reason: str) -> Mapping[str, Any]:
-    error = {"code": _INVALID_REQUEST, "message": f"not a message of JSON-RPC: {reason}"}
-    return {"jsonrpc": "2.0", "id": number, "error": error}
-
-
-StillKnown = Callable[[Scope], Awaitable[bool]]
-"""Tells whether the sender of a stream's request is still known: a token may be revoked, or run
-out.
-"""
-
-
-def still_taken(verifier: TokenVerifier | None) -> StillKnown | None:
-    """Return what looks a request's own token up again; None where no token is asked for."""
-    if verifier is None:
-        return None
-
-    async def look(scope: Scope) -> bool:
-        known = await verifier.verify_token(
-            Headers(scope=scope).get("authorization", "").partition(" ")[2]
-        )
-        return known is not None and not (
-            known.expires_at is not None and known.expires_at < time.time()
-        )
-
-    return look
-
-
-class Gate:
-    """Lets through messages: as many, as large and as long ones as a client may send.
-
-    It knows the streams that are open.
+    Streams of changes have no time. They end when the server does, or their token.
     """
 
     def __init__(
@@ -668,131 +242,98 @@ class Gate:
         still_known: StillKnown | None = None,
         check_seconds: float = CHECK_SECONDS,
         is_stream: Callable[[Scope], bool] = is_stream_of_protocol,
-        error_in: Callable[[bytes], Any] = error_in_message,
     ) -> None:
-        self._app, self._settings, self._still_known, self._check_seconds = (
-            app,
-            settings,
-            still_known,
-            check_seconds,
-        )
-        self._is_stream, self._error_in = is_stream, error_in
-        self._rates = Rates(settings.rate, settings.burst)
-        self._open: Counter[tuple[str, bool]] = Counter()  # by client, and whether they are streams
+        self._app = RequestBodyLimitMiddleware(app, settings.max_body_bytes)
+        self._most, self._seconds = settings.concurrent, settings.request_seconds
+        self._still_known, self._check_seconds = still_known, check_seconds
+        self._is_stream = is_stream
+        self._open: Counter[tuple[str, bool]] = Counter()  # by client, and whether it is a stream
         self._streams: set[anyio.CancelScope] = set()
         self._is_draining = False
 
     @property
     def streams(self) -> int:
-        """How many streams are open."""
+        """The number of open streams."""
         return len(self._streams)
 
     def drain(self) -> None:
-        """End the streams, which would never end; requests that are under way go on."""
+        """End the streams, and refuse new ones; requests that are under way go on."""
         self._is_draining = True
-        for each in self._streams:
-            each.cancel()
+        for stream in self._streams:
+            stream.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        user = scope.get("user")
-        client = (
-            str(authorization_context(user))
-            if isinstance(user, AuthenticatedUser)
-            else _address(scope)
-        )
-        is_stream = self._is_stream(scope)
+        user, is_stream = scope.get("user"), self._is_stream(scope)
+        if isinstance(user, AuthenticatedUser):
+            client = str(authorization_context(user))
+        else:
+            client = _network_of(scope)
         key = (client, is_stream)
-        if wait := self._rates.take(client):
-            await _too_many(wait)(scope, receive, send)
-        elif self._open[key] >= self._settings.concurrent:
-            await refusal(
-                429,
-                f"{self._settings.concurrent} requests are being worked on: wait for one of them.",
-                _AFTER,
-            )(scope, receive, send)
-        elif is_stream and self._is_draining:
-            await refusal(503, "The server is about to end: come again.", _AFTER)(
+        if self._open[key] >= self._most:
+            too_many = f"{self._most} requests are being worked on: wait for one of them."
+            await refusal(429, too_many, _AFTER)(scope, receive, send)
+            return
+        if is_stream and self._is_draining:
+            await refusal(503, "The server is about to end: try again.", _AFTER)(
                 scope, receive, send
             )
-        else:
-            self._open[key] += 1
-            CLIENT.set(client)
-            try:
-                await self._pass(scope, receive, Sent(send), is_stream)
-            finally:
-                self._open[key] -= 1
-                self._open += Counter()  # drops those that have none open
-
-    async def _pass(self, scope: Scope, receive: Receive, sent: Sent, is_stream: bool) -> None:
-        body = await self._body(scope, receive)
-        if isinstance(body, Response):
-            await body(scope, receive, sent)
             return
-        rest: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        self._open[key] += 1
+        CLIENT.set(client)
+        try:
+            await (self._stream if is_stream else self._request)(scope, receive, send)
+        finally:
+            self._open[key] -= 1
+            self._open += Counter()  # drops the zeros
 
-        async def replay() -> Message:
-            return rest.pop() if rest else await receive()
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        deadline = anyio.current_time() + self._seconds + _GRACE_SECONDS
+        late = refusal(504, f"No answer within {self._seconds:g} s: ask for less.")
+        await self._answer(scope, receive, send, anyio.CancelScope(deadline=deadline), late)
 
-        if is_stream:
-            await self._stream(scope, replay, sent)
-            await sent.end(scope, replay, refusal(503, "The stream was ended: come again.", _AFTER))
-        else:
-            with anyio.move_on_after(self._settings.request_seconds + _LATER_SECONDS):
-                await self._app(scope, replay, sent)
-            await sent.end(
-                scope,
-                receive,
-                refusal(
-                    504, f"No answer within {self._settings.request_seconds:g} s: ask for less."
-                ),
-            )
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        stream = anyio.CancelScope()
+        self._streams.add(stream)
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._end_with_token, scope, stream)
+                ended = refusal(503, "The stream was ended: try again.", _AFTER)
+                await self._answer(scope, receive, send, stream, ended)
+                group.cancel_scope.cancel()
+        finally:
+            self._streams.discard(stream)
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes | Response:
-        """Receive a request whole, or say why it is not taken."""
-        most, read = self._settings.max_body_bytes, bytearray()
-        too_large = refusal(413, f"A request has at most {most:,} bytes.", {"Connection": "close"})
-        declared = Headers(scope=scope).get("content-length", "")
-        if (
-            declared.isascii()
-            and declared.isdigit()
-            and len(declared) < 20
-            and int(declared) > most
-        ):
-            return too_large
-        with anyio.move_on_after(self._settings.body_seconds):
-            while True:
-                message = await receive()
-                read += message.get("body", b"")
-                if len(read) > most:
-                    return too_large
-                if message["type"] != "http.request" or not message.get("more_body", False):
-                    break
-            if scope["method"] != "POST":
-                return bytes(read)
-            error = self._error_in(bytes(read))
-            return bytes(read) if error is None else JSONResponse(error, status_code=400)
-        return refusal(
-            408,
-            f"The request was not there within {self._settings.body_seconds:g} s.",
-            {"Connection": "close"},
-        )
+    async def _end_with_token(self, scope: Scope, stream: anyio.CancelScope) -> None:
+        """End a stream when its token is not valid any longer."""
+        while self._still_known is not None:
+            await anyio.sleep(self._check_seconds)
+            if not await self._still_known(scope):
+                stream.cancel()
 
-    async def _stream(self, scope: Scope, receive: Receive, sent: Sent) -> None:
-        """Pass a stream on until it ends, the server does, or its token is taken no longer."""
-        with anyio.CancelScope() as stream:
+    async def _answer(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        within: anyio.CancelScope,
+        instead: Response,
+    ) -> None:
+        """Answer within a cancel scope; if that is cancelled, end the response, or send another
+        one if none has begun.
+        """
+        has_begun = has_ended = False
 
-            async def check_token() -> None:
-                while self._still_known is not None:
-                    await anyio.sleep(self._check_seconds)
-                    if not await self._still_known(scope):
-                        stream.cancel()
+        async def send_noted(message: Message) -> None:
+            nonlocal has_begun, has_ended
+            has_begun = True
+            has_ended = message["type"] == "http.response.body" and not message.get("more_body")
+            await send(message)
 
-            self._streams.add(stream)
-            try:
-                async with anyio.create_task_group() as group:
-                    group.start_soon(check_token)
-                    await self._app(scope, receive, sent)
-                    group.cancel_scope.cancel()
-            finally:
-                self._streams.discard(stream)
+        with within:
+            await self._app(scope, receive, send_noted)
+        with anyio.move_on_after(_GRACE_SECONDS):  # a client may not read
+            if not has_begun:
+                await instead(scope, receive, send)
+            elif not has_ended:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})

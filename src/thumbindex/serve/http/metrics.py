@@ -1,0 +1,218 @@
+"""Counts of a server over HTTP, in Prometheus' text format."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import prometheus_client as prometheus
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from thumbindex.model import STATEMENT_BUCKETS, DatabaseStatus, IndexState
+from thumbindex.serve.tools import TOOLS
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Seconds: a warm query takes some hundredths, `wait_fresh` up to 60."""
+
+_STATM = Path("/proc/self/statm")
+"""Where Linux states how much memory a process holds."""
+
+_TOOL_NAMES = frozenset(tool["name"] for tool in TOOLS)
+
+
+class Metrics:
+    """Counts since the start of a server, in a registry of their own."""
+
+    def __init__(self) -> None:
+        # else each count has a second line, which says when it began
+        prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._registry = registry = prometheus.CollectorRegistry()
+        prometheus.Gauge(
+            "thumbindex_info", "The version that runs.", ["version"], registry=registry
+        ).labels(version("thumbindex")).set(1)
+        about = "Seconds of tool calls by tool and outcome."
+        self._calls = prometheus.Histogram(
+            "thumbindex_tool_seconds",
+            about,
+            ["tool", "outcome"],
+            registry=registry,
+            buckets=BUCKETS,
+        )
+        self._responses = prometheus.Counter(
+            "thumbindex_http_responses", "Answers by HTTP status.", ["status"], registry=registry
+        )
+        self._streams = prometheus.Gauge(
+            "thumbindex_streams", "Streams of changes that are open.", registry=registry
+        )
+        parts = {
+            "documents": "Documents of an index.",
+            "chunks": "Chunks of an index.",
+            "vectors": "Chunks that have a vector.",
+        }
+        self._indexes = {
+            part: prometheus.Gauge(f"thumbindex_index_{part}", about, ["folder"], registry=registry)
+            for part, about in parts.items()
+        }
+        registry.register(engine := EngineMetrics())
+        self._engine = engine
+        about = "When the server started, in seconds since 1970."
+        prometheus.Gauge(
+            "process_start_time_seconds", about, registry=registry
+        ).set_to_current_time()
+        if _STATM.exists():
+            about = "Memory of the server, its child not counted."
+            prometheus.Gauge(
+                "process_resident_memory_bytes", about, registry=registry
+            ).set_function(_memory)
+
+    def count_call(self, tool: str, outcome: str, seconds: float) -> None:
+        """Count a call of a tool."""
+        # A name that somebody made up is no label: there would be as many as anybody likes.
+        self._calls.labels(tool if tool in _TOOL_NAMES else "unknown", outcome).observe(seconds)
+
+    def count_response(self, status: int) -> None:
+        """Count an answer of HTTP."""
+        self._responses.labels(status).inc()
+
+    def text(
+        self,
+        folders: Mapping[str, IndexState],
+        streams: int,
+        database: DatabaseStatus | None = None,
+    ) -> bytes:
+        """Return all of it in Prometheus' text format, version 0.0.4."""
+        self._streams.set(streams)
+        self._engine.status = database
+        for part, gauge in self._indexes.items():
+            gauge.clear()
+            for name, state in sorted(folders.items()):
+                gauge.labels(name).set(getattr(state, part))
+        return prometheus.generate_latest(self._registry)
+
+
+class EngineMetrics(Collector):
+    """What is told of a database, where folders lie in one."""
+
+    status: DatabaseStatus | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each family."""
+        told = self.status
+        if told is None:
+            return
+        name = "thumbindex_engine"
+        yield GaugeMetricFamily(
+            f"{name}_up", "Whether a server of the database answers.", bool(told.server)
+        )
+        if told.lag_seconds is not None:
+            yield GaugeMetricFamily(
+                f"{name}_standby", "Whether the one that answers is a standby.", told.standby
+            )
+            yield GaugeMetricFamily(
+                f"{name}_lag_seconds",
+                "How far it is behind the primary server, at most.",
+                told.lag_seconds,
+            )
+        pool = GaugeMetricFamily(
+            f"{name}_pool_connections", "Connections to the database by state.", labels=["state"]
+        )
+        for state, count in (("used", told.used), ("idle", told.idle)):
+            pool.add_metric([state], count)
+        yield pool
+        yield GaugeMetricFamily(
+            f"{name}_pool_waiting", "Questions that wait for a connection.", told.waiting
+        )
+        yield CounterMetricFamily(
+            f"{name}_statements", "Statements that the database was asked.", told.statements
+        )
+        yield CounterMetricFamily(
+            f"{name}_slow_statements",
+            "Those that took half a second or longer.",
+            told.slow_statements,
+        )
+        bounds, counts = [*map(str, STATEMENT_BUCKETS), "+Inf"], list(accumulate(told.buckets))
+        yield HistogramMetricFamily(
+            f"{name}_statement_seconds",
+            "Seconds of statements.",
+            list(zip(bounds, counts, strict=True)),
+            told.seconds,
+        )
+
+
+def _memory() -> float:
+    return int(_STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Calls:
+    """What the protocol's package calls around each request: it has its time, and a call of a tool
+    is counted.
+    """
+
+    def __init__(self, metrics: Metrics, seconds: float) -> None:
+        self._metrics, self._seconds = metrics, seconds
+
+    async def __call__(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        """Answer a request within its time, a stream of changes without one."""
+        if ctx.method == "subscriptions/listen":
+            return await call_next(ctx)
+        began, outcome = time.perf_counter(), "cancelled"
+        try:
+            with anyio.move_on_after(self._seconds):
+                result = await call_next(ctx)
+                is_error = (
+                    result.get("isError")
+                    if isinstance(result, Mapping)
+                    else getattr(result, "is_error", False)
+                )
+                outcome = "error" if is_error else "ok"
+                return result
+            outcome = "timeout"
+        except MCPError:
+            outcome = "refused"
+            raise
+        finally:
+            if ctx.method == "tools/call":
+                self._metrics.count_call(
+                    str((ctx.params or {}).get("name")), outcome, time.perf_counter() - began
+                )
+        raise MCPError(
+            types.INTERNAL_ERROR,
+            f"No answer within {self._seconds:g} s: ask for less, or again in a while.",
+        )
+
+
+class MetricsMiddleware:
+    """Counts responses by status."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+        async def count(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.count_response(message["status"])
+            await send(message)
+
+        await self._app(scope, receive, count)
