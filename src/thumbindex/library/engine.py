@@ -59,14 +59,6 @@ from thumbindex.text import text_digest
 BEAT_SECONDS = 1.0
 """How often a builder says that what it published is what there is."""
 
-MOST_BEGUN = 3
-"""How often a question is begun whose connection is lost again and again: it may be what ends the
-server.
-"""
-
-AGAIN_SECONDS = 0.1
-"""Before it is asked again."""
-
 LAGGING_SECONDS = 5.0
 """So far behind a standby is said to be: less is a matter of course."""
 
@@ -114,23 +106,19 @@ class PublishedFolders:
                 self._here.session = self._here.opened = None
 
     def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
-        """Ask, at one moment; where its connection is lost, or a standby ends it, ask all of it
-        again, at a new one.
+        """Ask at one moment. If the connection breaks, or a standby ends the question, ask all of
+        it once more at a new moment.
 
         Raises EngineError.
         """
         if getattr(self._here, "session", None) is not None:
             return ask()  # whoever began this moment asks again
-        begun = 0
-        while True:
-            try:
-                with self.moment():
-                    begun += 1
-                    return ask()
-            except EngineLostError:
-                if begun == MOST_BEGUN or not self.engine.may_come_back:
-                    raise
-            time.sleep(AGAIN_SECONDS)
+        try:
+            with self.moment():
+                return ask()
+        except EngineLostError:
+            with self.moment():
+                return ask()
 
     def status(self) -> DatabaseStatus:
         """Tell which server answers, how far it is behind, and what was asked since this process

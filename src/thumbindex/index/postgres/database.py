@@ -36,7 +36,12 @@ try:
     from psycopg.pq import Format
     from psycopg.types import TypeInfo
 
-    from thumbindex.index.postgres.connections import Connections, Held, place_of
+    from thumbindex.index.postgres.connections import (
+        Connection,
+        Connections,
+        place_of,
+        server_of,
+    )
 except ImportError as error:
     raise EngineError(
         f"A database needs the extra `postgres`: {install_with('postgres')}."
@@ -47,11 +52,6 @@ VERSION = 3
 
 QUESTION_SECONDS = 30
 """The longest that one statement of a question may take."""
-
-GRACE_SECONDS = 5.0
-"""So long after the database was lost those who lost it ask again: another server takes over, or
-the same one is started again, in less.
-"""
 
 SLOW_SECONDS = 0.5
 """A statement that takes longer is counted as slow: one of a question takes a millisecond to a
@@ -66,14 +66,14 @@ LAG = (
     " WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT FROM "
     "pg_stat_wal_receiver) THEN 0"
     " ELSE coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 0) "
-    "END)::float8"
+    "END)::float8, pg_is_in_recovery()"
 )
-"""How many seconds a server is behind its primary, at most: one that receives nothing cannot know
-whether it lacks anything.
+"""How many seconds a server is behind its primary, at most, and whether it is a standby: one that
+receives nothing cannot know whether it lacks anything.
 """
 
 LOOK_SECONDS = 5.0
-"""How often a standby is asked while it answers questions how far it is behind."""
+"""How often the server is asked how far it is behind, while it answers questions."""
 
 LOCK_CLASS = 0x7468756D
 """The first half of our advisory locks' keys ("thum"), so that they are nobody else's."""
@@ -135,21 +135,15 @@ def shape_of(sql: str) -> str:
 class Session:
     """One transaction: all of its reads see one moment."""
 
-    def __init__(self, held: Held, where: str, statements: Statements) -> None:
-        self._held, self._where, self._statements = held, where, statements
-        self._connection = held.connection
+    def __init__(self, connection: Connection, where: str, statements: Statements) -> None:
+        self._connection, self._where, self._statements = connection, where, statements
         self._lost: EngineLostError | None = None
         self._lock = threading.Lock()
 
     @property
-    def host(self) -> str:
+    def server(self) -> str:
         """The server that answers, as it may be shown."""
-        return self._held.host.name
-
-    @property
-    def is_standby(self) -> bool:
-        """Tell whether that is a standby."""
-        return self._held.is_standby
+        return server_of(self._connection)
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query; `%s` stands for a parameter."""
@@ -202,13 +196,22 @@ class Session:
                 self._statements.add(sql, time.perf_counter() - began)
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The server that answered last, as it was looked at."""
+
+    server: str = ""
+    is_standby: bool = False
+    lag: float = 0.0  # seconds behind its primary
+    at: float = float("-inf")  # by the monotonic clock
+
+
 class Engine:
-    """A database that holds published folders, on one server or on several of which one answers.
+    """A database that holds published folders.
 
-    Cheap to make; connects when it is first asked.
-
-    Who `writes` is led to the primary, others to a standby where there is one, unless the address
-    says otherwise. Safe to use from several threads.
+    Cheap to make; connects when it is first asked. If the address names several servers, one that
+    `writes` is led to the primary, others to a standby, or to the primary if no standby answers.
+    Safe to use from several threads.
     """
 
     def __init__(self, url: str, *, writes: bool = False) -> None:
@@ -216,25 +219,11 @@ class Engine:
         self.where = place_of(url)
         self._connections = Connections(url, _configured, writes=writes)
         self._statements = Statements()
-        self._lost_at: float | None = None  # when the database was lost that has not been had since
-        # who answered last, whether it is a standby, and how far behind it was
-        self._answered: tuple[str, bool, float] = ("", False, 0.0)
-        self._looked_at = 0.0
+        self._seen = Seen()
 
     def close(self) -> None:
         """Close the connections; the next question makes new ones."""
         self._connections.close()
-
-    def each_host(self) -> list[Engine]:
-        """Return each server of the address as an engine of its own."""
-        return [Engine(host.address) for host in self._connections.hosts]
-
-    @property
-    def may_come_back(self) -> bool:
-        """Tell whether the database is there, or was lost so lately that it is worth asking
-        again.
-        """
-        return self._lost_at is None or time.monotonic() < self._lost_at + GRACE_SECONDS
 
     # -------------------------------------------------------------- sessions
 
@@ -242,15 +231,17 @@ class Engine:
     def question(self) -> Iterator[Session]:
         """Give a session that only reads, all of it at one moment.
 
-        Raises EngineError; EngineLostError where the whole may be asked again.
+        Raises EngineError; EngineLostError if the whole may be asked again.
         """
         begin = (
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = "
             f"'{QUESTION_SECONDS}s'"
         )
-        with self._begun(begin.encode()) as held:
-            session = Session(held, self.where, self._statements)
-            self._look(session)
+        with self._begun(begin.encode()) as connection:
+            session = Session(connection, self.where, self._statements)
+            is_known = self._seen.server == session.server
+            if not is_known or time.monotonic() >= self._seen.at + LOOK_SECONDS:
+                self._look(session)
             yield session
 
     @contextmanager
@@ -259,9 +250,9 @@ class Engine:
 
         With `lock` it is the only one that holds that lock. Raises IndexBusyError.
         """
-        with self._begun(b"BEGIN") as held:
+        with self._begun(b"BEGIN") as connection:
             if lock is not None:
-                (is_ours,) = held.connection.execute(
+                (is_ours,) = connection.execute(
                     b"SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCK_CLASS, lock)
                 ).fetchone() or (False,)
                 if not is_ours:
@@ -269,89 +260,63 @@ class Engine:
                         f"Another builder is publishing this folder to {self.where}: try "
                         "again when it is done."
                     )
-            yield Session(held, self.where, self._statements)
-            held.connection.execute(b"COMMIT")
+            yield Session(connection, self.where, self._statements)
+            connection.execute(b"COMMIT")
 
     @contextmanager
-    def _begun(self, begin: bytes) -> Iterator[Held]:
+    def _begun(self, begin: bytes) -> Iterator[Connection]:
         """Give a connection with a transaction, which is rolled back unless it was committed."""
         with translated(self.where):
-            held = self._taken(begin)
+            connection = self._taken(begin)
             try:
-                yield held
-            except StorageError as error:
-                # it was the primary server, and is no more
-                if isinstance(error.__cause__, pg.ReadOnlySqlTransaction):
-                    self._connections.give_up(held.host)
-                    held.until = 0.0
-                raise
+                yield connection
             finally:
-                if not held.connection.closed:
+                if not connection.closed:
                     with suppress(psycopg.OperationalError):
-                        held.connection.rollback()
-                if held.connection.closed and self._lost_at is None:
-                    self._lost_at = time.monotonic()
-                self._connections.give_back(held)
+                        connection.rollback()
+                self._connections.give_back(connection)
 
-    def _taken(self, begin: bytes) -> Held:
-        """Take a connection on which a transaction has begun; one that died while nobody used it is
-        given up, with all others to that server.
-        """
-        while True:
+    def _taken(self, begin: bytes) -> Connection:
+        """Take a connection and begin a transaction, on a new one if the first had died unused."""
+        for is_last in (False, True):
+            connection = self._connections.take()
             try:
-                held = self._connections.take()
-            except psycopg.Error:
-                self._lost_at = self._lost_at or time.monotonic()
-                raise
-            was_fresh, is_begun = held.is_fresh, False
-            try:
-                held.connection.execute(begin)
-                is_begun, self._lost_at = True, None
-                return held
-            except psycopg.OperationalError:
-                if was_fresh or not held.connection.closed:
+                connection.execute(begin)
+            except BaseException as error:
+                self._connections.give_back(connection)
+                is_lost = isinstance(error, psycopg.OperationalError) and connection.closed
+                if is_last or not is_lost:
                     raise
-            finally:
-                if not is_begun:
-                    self._connections.give_back(held)
+            else:
+                break
+        return connection
 
     def _look(self, session: Session) -> None:
-        """Note who answers, and now and then how far it is behind."""
-        is_standby = session.is_standby
-        is_same = self._answered[:2] == (session.host, is_standby)
-        if is_same and (not is_standby or time.monotonic() < self._looked_at + LOOK_SECONDS):
-            return
-        self._looked_at = time.monotonic()
-        self._answered = (
-            session.host,
-            is_standby,
-            float(session.fetch(LAG)[0][0]) if is_standby else 0.0,
-        )
+        """Note who answers, and how far it is behind."""
+        ((lag, is_standby),) = session.fetch(LAG)
+        self._seen = Seen(session.server, is_standby, float(lag), time.monotonic())
 
     def lag(self, within: float) -> float:
-        """Return how many seconds the server was behind that answered last, as it said not longer
-        ago than that; else 0.
-
-        Nothing is asked.
+        """Return how many seconds the server was behind that answered last; 0 if it was looked at
+        longer ago than `within`. Nothing is asked.
         """
-        return self._answered[2] if time.monotonic() < self._looked_at + within else 0.0
+        return self._seen.lag if time.monotonic() < self._seen.at + within else 0.0
 
     def status(self, session: Session | None = None) -> DatabaseStatus:
-        """Ask in a session who answers and how far behind it is, and tell what was counted here;
-        without a session nothing is asked.
+        """Return who answers, how far it is behind, and what was counted here. Without a session
+        nothing is asked.
         """
-        server, is_standby, lag = "", False, None
+        seen = None
         if session is not None:
-            self._looked_at = 0.0
             self._look(session)
-            server, is_standby, lag = self._answered
+            seen = self._seen
         connections, asked = self._connections, self._statements
         seconds, sql = asked.slowest
         return DatabaseStatus(
             self.where,
-            server,
-            is_standby,
-            lag,
+            seen.server if seen else "",
+            seen.is_standby if seen else False,
+            seen.lag if seen else None,
             connections.used,
             connections.idle,
             connections.waiting,

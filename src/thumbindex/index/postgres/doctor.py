@@ -5,8 +5,7 @@ schema, the role's rights, and its indexes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -89,12 +88,7 @@ class Check:
 def examine(engine: Engine) -> Iterator[Check]:
     """Yield what is found of a database, one thing after another; what cannot be looked at, as the
     one before is not well, is left out.
-
-    Of several servers each is looked at, and then what is found of the one that answers.
     """
-    hosts = engine.each_host()
-    if len(hosts) > 1:
-        yield from _examine_hosts(hosts)
     try:
         with engine.question() as session:
             yield from _examine_server(engine, session)
@@ -107,27 +101,6 @@ def examine(engine: Engine) -> Iterator[Check]:
                     yield from _examine_folders(session)
     except StorageError as error:
         yield Check("database", False, str(error))
-
-
-def _examine_hosts(hosts: Sequence[Engine]) -> Iterator[Check]:
-    """Look at each server of an address, and how many of them take changes."""
-    primaries = 0
-    for each in hosts:
-        name = f"server {each.where.partition('/')[0]}"
-        try:
-            with closing(each), each.question() as session:
-                check = _check_standby(session)
-                primaries += not session.is_standby
-        except StorageError as error:
-            check = Check(name, False, str(error))
-        yield Check(name, check.is_well, check.sentence)
-    if primaries != 1:
-        what = (
-            "none takes changes: builders wait until one is promoted"
-            if not primaries
-            else f"{primaries} take changes: stop all but one"
-        )
-        yield Check("primary", False, f"of these servers {what}")
 
 
 def _examine_server(engine: Engine, session: Session) -> Iterator[Check]:
@@ -174,7 +147,7 @@ def _check_extension(session: Session) -> Check:
 
 
 def _check_standby(session: Session) -> Check:
-    (is_standby,) = session.fetch("SELECT pg_is_in_recovery()")[0]
+    behind, is_standby = session.fetch(LAG)[0]
     if not is_standby:
         count, seconds = session.fetch(
             "SELECT count(*), coalesce(extract(epoch FROM max(replay_lag)), 0)::float8 FROM "
@@ -183,7 +156,7 @@ def _check_standby(session: Session) -> Check:
         return _lag(
             seconds, f"the primary server, with {plural(count, 'standby')}", "the slowest is"
         )
-    return _lag(session.fetch(LAG)[0][0], "a standby, which is enough to answer from", "it is")
+    return _lag(behind, "a standby, which is enough to answer from", "it is")
 
 
 def _lag(seconds: float, what: str, who: str) -> Check:
