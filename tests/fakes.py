@@ -173,10 +173,6 @@ class MemoryCatalog:
         """Yield every document with its id."""
         return ((DocumentId(n), document) for n, document in enumerate(self.documents))
 
-    def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
-        """Return the documents next to one."""
-        return [n for n, _ in self.every_document() if 0 < abs(n - document) <= count]
-
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document that a chunk is part of."""
         return self._all[chunk][0]

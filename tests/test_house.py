@@ -52,7 +52,6 @@ DOORS = {
     "rapidfuzz": {
         "index/filters.py",
         "query/understand.py",
-        "compare/differences.py",
         "compare/quotations.py",
     },
 }

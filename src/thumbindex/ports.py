@@ -265,11 +265,6 @@ class Catalog(Protocol):
     def chunk_ids(self, document: DocumentId) -> range:
         """Return the ids of a document's chunks, in the order of its lines."""
 
-    def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
-        """Return the documents of its folder that stand next to one by their paths, so many before
-        and so many behind it, ascending.
-        """
-
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
         """Load chunks; one that is gone meanwhile is missing from the result."""
 

@@ -328,18 +328,11 @@ class TestCatalog:
             Place("", "index.md", 3, 3),
         ]
 
-    def test_a_document_is_found_by_its_path_and_stands_beside_others(
-        self, snapshot: Snapshot
-    ) -> None:
-        index, moss, trees = documents_of(snapshot)
+    def test_a_document_is_found_by_its_path(self, snapshot: Snapshot) -> None:
+        trees = documents_of(snapshot)[2]
         assert [snapshot.catalog.at(path) for path in ("notes/trees.md", "notes/none.md")] == [
             trees,
             None,
-        ]
-        assert [list(snapshot.catalog.beside(n, 1)) for n in (index, moss, trees)] == [
-            [moss],
-            [index, trees],
-            [moss],
         ]
         assert [(n, each.path) for n, each in snapshot.catalog.every_document()] == list(
             snapshot.catalog.every_path()

@@ -90,16 +90,6 @@ def test_a_differing_number_keeps_both_meanings() -> None:
     assert survivors(found, method="semantic") == [("a", 1), ("b", 1)]
 
 
-@pytest.mark.parametrize("given", [{"method": "bm25"}, {"keep": "best"}])
-def test_an_unknown_method_or_choice_is_refused_with_those_that_there_are(
-    given: dict[str, str],
-) -> None:
-    with pytest.raises(
-        UsageError, match=r"query\.deduplicate\..* must be one of .*(content_hash|highest_score)"
-    ):
-        find_copies([{}], DeduplicateSettings(**given))
-
-
 def test_rule_equal_highest_scores_keep_the_first_and_a_missing_score_is_the_lowest() -> None:
     found = [
         {"id": "a", "content": "x"},

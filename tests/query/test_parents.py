@@ -129,7 +129,10 @@ def shown(
 def test_a_section_that_says_what_a_better_one_says_comes_with_that_one_whatever_its_heading() -> (
     None
 ):
-    texts = [f"# One 1\n\n{REWORDED}\n", f"# Two 2\n\n{REWORDED.replace('every', 'each')}\n"]
+    texts = [
+        f"# One 1\n\n{REWORDED}\n",
+        f"# Two 2\n\n{REWORDED.replace('every', 'each and every')}\n",
+    ]
     assert shown(QuerySettings(), *texts) == [("0.md", ["1.md"])]
     assert shown(without_stages(QuerySettings(), "dedup_ngram"), *texts) == [
         ("0.md", []),
@@ -168,7 +171,7 @@ def test_what_stands_word_for_word_in_a_larger_section_comes_with_it_unless_it_d
 def test_a_section_of_which_only_a_part_is_in_a_larger_one_is_a_passage_of_its_own() -> None:
     more = (
         "# Small\n\n- It has a list that the larger one has not, and nothing is to be lost of "
-        f"it.\n\n{REWORDED.replace('every', 'each')}\n"
+        f"it.\n\n{REWORDED.replace('every', 'each and every')}\n"
     )
     assert [path for path, _ in shown(QuerySettings(), more, LARGER, copies={0: 1})] == [
         "0.md",

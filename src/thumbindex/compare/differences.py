@@ -7,68 +7,34 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from difflib import SequenceMatcher
-from functools import cache, lru_cache
-from itertools import takewhile
+from functools import lru_cache
 
 from thumbindex.compare.likeness import similarity
 from thumbindex.compare.tokens import (
-    CODE,
     DATE,
-    LANGUAGES,
-    NAME,
-    NEGATING,
+    FUNCTION,
+    NEGATION,
     NEGATIONS,
     NUMBER,
-    OTHER_WORDS,
-    POLAR,
-    READINGS,
-    STATE,
-    STATES,
-    SYNONYMS,
-    UNIT,
     WORD,
     Reading,
+    Token,
     fence_language,
     reading,
     without_code,
 )
-from thumbindex.language import FUNCTION_WORDS, language_of
+from thumbindex.language import language_of
 from thumbindex.model import BlockKind, Chunk, Judgment
 from thumbindex.settings import DuplicatesSettings
-from thumbindex.text import STOP_WORDS, fold, has_cjk, looks_like_code, visible, words
+from thumbindex.text import STOP_WORDS, visible, words
 
-_SPELLED = 8
-"""The fewest letters of words in which a spelling mistake is seen: many shorter ones are one letter
-from another word (upload, unload).
-"""
+_NEARLY_EQUAL = 0.8
+"""The least share of words in common of texts that contradict each other."""
 
-STEMS = 20_000
-"""Words whose stems are remembered: most words of a question's candidates were those of the last
-one's.
-"""
-
-_ENDINGS = ("ing", "ed", "es", "ly", "s", "d", "e")
-
-_ARTICLES = frozenset(("a", "an", "the"))
-
-_LIKENESS = 0.65
-"""The least share of tokens that texts have in common, in order, for a difference to be a
-contradiction.
-"""
-
-_ROUNDING = 1e-9
-
-_VALUES = frozenset((NUMBER, UNIT, DATE, STATE))
-
-_STEM = 3
-"""The fewest letters that forms of a word have in common, and the most that they have not."""
-
-_SHORT_NEGATION = 4
-"""Words with a negation that one text has more than the other: beyond so many they say something of
-their own.
-"""
+_VALUES = frozenset((NUMBER, DATE))
+_PLAIN = frozenset((WORD, FUNCTION))
 
 
 def kept_apart(first: Chunk, second: Chunk) -> str | None:
@@ -96,27 +62,20 @@ def other_language(first: Chunk, second: Chunk) -> str | None:
 
 
 def differing(first: str, second: str) -> str | None:
-    """Say which number, version, unit, identifier, name, negation or word differs between two
-    Markdown texts; None where none does.
+    """Say which code, number, date, name, negation or word differs between two Markdown texts; None
+    if only one of them has words of its own, and these are plain ones.
 
-    A text may have more words than the other, spell them in another way or use a synonym; that each
-    has words of its own is a replaced subject: parallel passages ("notes are placed", "attachments
-    are placed") are more alike than copies. In a language whose negations are not known any word
-    may be one.
+    In a language whose negations are not known any word may be one.
     """
     if first == second:
         return None
     left, right = reading(first), reading(second)
-    found = (
-        _marks_apart(left, right)
-        or _code_apart(left, right)
-        or _anchors_apart(left, right)
-        or _replaced(left.content, right.content)
+    return (
+        _code_apart(left, right)
+        or _exact_apart(left, right)
+        or _words_apart(left, right)
+        or (_only_in_one(left, right) if _unknown(first, second) else None)
     )
-    if not found and left.content != right.content and _unknown(first, second):
-        found = only_in_one(first, second)
-    # a negation that stands elsewhere denies something else
-    return found or contradiction(first, second) or None
 
 
 def equal(first: str, second: str) -> bool:
@@ -125,109 +84,71 @@ def equal(first: str, second: str) -> bool:
     """
     if first == second:
         return True
-    left, right = reading(first), reading(second)
-    if (
-        not left.tokens
-        or len(left.tokens) != len(right.tokens)
-        or (left.tables, left.anchors) != (right.tables, right.anchors)
-    ):
-        return False
-    return all(map(_agree, _pairs(left), _pairs(right))) and _code_apart(left, right) is None
+    left, right = (reading(text) for text in (first, second))
+    return (
+        bool(left.tokens)
+        and _only_tokens(left.tokens) == _only_tokens(right.tokens)
+        and _code_apart(left, right) is None
+    )
 
 
 def same_wording(first: str, second: str) -> bool:
     """Tell whether two texts differ in no more than articles and endings; a spelling mistake may be
     another word (protected, projected).
     """
-    mine, yours = (
-        [each for each in _pairs(reading(text)) if each[1] not in _ARTICLES]
-        for text in (first, second)
-    )
-    if len(mine) != len(yours):
-        return False
-    pairs = zip(mine, yours, strict=True)
-    return all(
-        a == b or (a[0] == b[0] == WORD and without_ending(a[1]) == without_ending(b[1]))
-        for a, b in pairs
-    )
+    return _only_tokens(reading(first).stems) == _only_tokens(reading(second).stems)
 
 
-def only_in_one(first: str, second: str) -> str:
-    """Say which words one text has and the other has not, or that they stand in another order."""
-    left, right = Counter(reading(first).folded), Counter(reading(second).folded)
-    more = (left - right) + (right - left)
-    told = " ".join(
-        dict.fromkeys(
-            token for token in reading(first).folded + reading(second).folded if token in more
-        )
-    )
-    return f"only one says `{told}`" if told else "the same words in another order"
+def contains(whole: str, part: str) -> bool:
+    """Tell whether a Markdown text stands in another one, word for word and code to the letter."""
+    inner, outer = (f" {' '.join(_only_tokens(reading(text).tokens))} " for text in (part, whole))
+    shown, around = (" ".join(visible(text).split()) for text in (part, whole))
+    return bool(inner.strip()) and inner in outer and shown in around
 
 
+@lru_cache(maxsize=1024)
 def contradiction(first: str, second: str) -> str:
-    """Name the numbers, versions, dates and negations in which two near-duplicates contradict each
-    other; empty where they do not.
-
-    Texts that speak of other things (another identifier, name or subject) contradict each other in
-    nothing, and nor do texts of which one has a sentence more.
+    """Name the numbers, versions, dates and negations in which two texts differ that are otherwise
+    nearly equal; empty where they do not contradict each other.
     """
     left, right = reading(first), reading(second)
-    if not _may_contradict(left, right) or not _are_like(_outline(first), _outline(second)):
+    mine, yours = left.subjects, right.subjects
+    shared, joined = (mine & yours).total(), (mine | yours).total()
+    if not shared or shared < _NEARLY_EQUAL * joined or (mine - yours and yours - mine):
         return ""
-    negations = _negations(_language(first) or _language(second))
-    denied = [sum(token in negations for token in each.folded) for each in (left, right)]
-    matcher = SequenceMatcher(None, left.folded, right.folded, autojunk=False)
-    found = []
-    for operation, *ends in matcher.get_opcodes():
-        if operation != "equal":
-            if _other_subject(
-                _cut(left, *ends[:2]), _cut(right, *ends[2:]), denied[0] != denied[1]
-            ):
-                return ""
-            found += _disagreements(left, right, ends, negations)
-    return ", ".join(dict.fromkeys(found))
-
-
-def word_overlap(first: str, second: str) -> float:
-    """Return the Jaccard similarity of the sets of words of two texts, 0 to 1: equal vectors do not
-    make equal texts.
-    """
-    left, right = set(words(visible(first))), set(words(visible(second)))
-    return len(left & right) / len(left | right) if left | right else 1.0
-
-
-@lru_cache(maxsize=4096)
-def is_variant(first: str, second: str) -> bool:
-    """Tell whether two words are one with another ending, or one of some length with a spelling
-    mistake.
-    """
-    if first[:1] != second[:1] or not first.isalpha() or not second.isalpha():
-        return False
-    if without_ending(first) == without_ending(second):
-        return True
-    if min(len(first), len(second)) < _SPELLED or has_cjk(first):  # there a letter is a word
-        return False
-    # Imported here: few questions come so far.
-    from rapidfuzz.distance import OSA
-
-    return OSA.distance(first, second) <= 1
-
-
-@lru_cache(maxsize=STEMS)
-def without_ending(word: str) -> str:
-    """Return a word without its ending; a function word as it is."""
-    ending = next(
-        (each for each in _ENDINGS if word.endswith(each) and len(word) - len(each) > 2), ""
+    negations = NEGATIONS.get(_language(first) or _language(second) or "en", frozenset())
+    matcher = SequenceMatcher(
+        None, _only_tokens(left.stems), _only_tokens(right.stems), autojunk=False
     )
-    return word.removesuffix(ending) if word not in STOP_WORDS else word
-
-
-def _are_synonyms(first: str, second: str) -> bool:
-    """Tell whether one word may stand for another, whatever their endings."""
-    return any(
-        not SYNONYMS.get(each, frozenset()).isdisjoint((second, without_ending(second)))
-        for each in (first, without_ending(first))
+    found = dict.fromkeys(
+        _disagreement(left.stems[a:b], right.stems[c:d], negations)
+        for kind, a, b, c, d in matcher.get_opcodes()
+        if kind != "equal"
     )
+    return ", ".join(each for each in found if each)
+
+
+def _disagreement(
+    mine: Sequence[Token], yours: Sequence[Token], negations: frozenset[str]
+) -> str | None:
+    """Name the values that stand for each other in one replacement, or a negation that one text
+    lacks; None for anything else.
+    """
+    values = [[token for sort, token in side if sort in _VALUES] for side in (mine, yours)]
+    if all(values):
+        return " against ".join(map(_quoted, values))
+    denials = [
+        [token for sort, token in side if sort == NEGATION and token in negations]
+        for side in (mine, yours)
+    ]
+    is_denial = all(sort in (NEGATION, FUNCTION) for sort, _ in (*mine, *yours))
+    if is_denial and bool(denials[0]) != bool(denials[1]):
+        return " against ".join(map(_quoted, denials))
+    return None
+
+
+def _quoted(tokens: Sequence[str]) -> str:
+    return f"`{' '.join(tokens)}`" if tokens else "nothing"
 
 
 @lru_cache(maxsize=512)
@@ -235,65 +156,16 @@ def _language(text: str) -> str:
     return language_of(without_code(text))
 
 
-@cache
-def _negations(language: str) -> frozenset[str]:
-    """Return the words that deny in a language: those of all of them but for what is another word
-    there.
-    """
-    return NEGATIONS - OTHER_WORDS.get(language, frozenset())
-
-
 def _unknown(*texts: str) -> bool:
     """Tell whether a text is in a language whose negations are not known."""
-    return any(language and language not in LANGUAGES for language in map(_language, texts))
+    return any(language and language not in NEGATIONS for language in map(_language, texts))
+
+
+def _only_tokens(tokens: Sequence[Token]) -> tuple[str, ...]:
+    return tuple(token for _, token in tokens)
 
 
 # ------------------------------------------------------------------ what must be equal
-
-_Token = tuple[str, str]
-"""What a token is, and the token."""
-
-
-def _marks_apart(left: Reading, right: Reading) -> str | None:
-    """Say which marked tokens differ, the first ones."""
-    if left.tables != right.tables:
-        return "tables of another shape"
-    wanted = {fold(token) for _, token in (*_marked(left), *_marked(right))} | _negated(left, right)
-    mine, yours = (
-        [token for token in _pairs(each) if fold(token[1]) in wanted] for each in (left, right)
-    )
-    at = next(
-        (n for n, (a, b) in enumerate(zip(mine, yours, strict=False)) if not _agree(a, b)),
-        min(len(mine), len(yours)),
-    )
-    if at == len(mine) == len(yours):
-        return None
-    more, less = (mine[at:], yours[at:]) if len(mine) >= len(yours) else (yours[at:], mine[at:])
-    # a token that only one has, as `not`, stands against nothing
-    if len(more) > len(less) and all(map(_agree, more[1:3], less)):
-        more, less = more[:1], []
-    told = more[:2], less[:2]
-    return " against ".join(map(_quoted, told if len(mine) >= len(yours) else told[::-1]))
-
-
-def _marked(each: Reading) -> list[_Token]:
-    return [token for token in _pairs(each) if token[0] != WORD]
-
-
-def _pairs(each: Reading) -> list[_Token]:
-    return list(zip(each.sorts, each.tokens, strict=True))
-
-
-def _agree(first: _Token, second: _Token) -> bool:
-    """Tell whether tokens are the same: code to the letter, but a word that is code in one text
-    only may have another case.
-    """
-    if CODE in (first[0], second[0]) and first[0] != second[0]:
-        code = first[1] if first[0] == CODE else second[1]
-        return first[1] == second[1] or (
-            fold(first[1]) == fold(second[1]) and not looks_like_code(code)
-        )
-    return first[1] == second[1]
 
 
 def _code_apart(left: Reading, right: Reading) -> str | None:
@@ -301,232 +173,73 @@ def _code_apart(left: Reading, right: Reading) -> str | None:
     compared by their words.
     """
     if len(left.blocks) == len(right.blocks):
-        if any(a and b and a != b for a, b in zip(left.languages, right.languages, strict=True)):
-            return "code in another language"
-        if left.blocks != right.blocks:
-            return "another code block"
+        for (language, code), (other_language, other) in zip(
+            left.blocks, right.blocks, strict=True
+        ):
+            if language and other_language and language != other_language:
+                return "code in another language"
+            if code != other:
+                return "another code block"
     if len(left.spans) == len(right.spans):
-        return next(
-            (
-                f"`{a}` against `{b}`"
-                for a, b in zip(left.spans, right.spans, strict=True)
-                if a != b
-            ),
-            None,
-        )
+        pairs = zip(left.spans, right.spans, strict=True)
+        return next((f"`{a}` against `{b}`" for a, b in pairs if a != b), None)
     return None
 
 
-def _anchors_apart(left: Reading, right: Reading) -> str | None:
-    """Say which place on another page only one text links to."""
-    mine, yours = Counter(left.anchors), Counter(right.anchors)
-    sides = [
-        " ".join(f"`#{anchor}`" for anchor in side) or "nothing"
-        for side in (mine - yours, yours - mine)
-    ]
-    return " against ".join(sides) if mine != yours else None
+def _exact_apart(left: Reading, right: Reading) -> str | None:
+    """Say where the tokens that are no plain words differ, the first ones."""
+    exact = {token for sort, token in (*left.tokens, *right.tokens) if sort not in _PLAIN}
+    exact |= left.code | right.code
+    mine, yours = ([token for _, token in each.tokens if token in exact] for each in (left, right))
+    if mine == yours:
+        return None
+    matcher = SequenceMatcher(None, mine, yours, autojunk=False)
+    _, a, b, c, d = next(each for each in matcher.get_opcodes() if each[0] != "equal")
+    return f"{_quoted(mine[a:b][:1])} against {_quoted(yours[c:d][:1])}"
 
 
-def _negated(left: Reading, right: Reading) -> set[str]:
-    """Return the words of which one text has the opposite: supported, unsupported."""
-    mine, yours = set(left.folded), set(right.folded)
-    mine, yours = mine - yours, yours - mine
-    words_of = {
-        prefix + word: word for some in (mine, yours) for word in some for prefix in NEGATING
-    }
-    opposites = {
-        word: words_of[word]
-        for word in mine | yours
-        if words_of.get(word) in (yours if word in mine else mine)
-    }
-    return {*opposites, *opposites.values()}
-
-
-def _replaced(left: Counter[str], right: Counter[str]) -> str | None:
-    """Say which word of one text stands for which of the other; None where only one has words of
-    its own.
+def _words_apart(left: Reading, right: Reading) -> str | None:
+    """Say which word of one text stands for which of the other, or that they stand in another order
+    around something exact.
     """
-    mine, yours = sorted(left - right), sorted(right - left)
-    for word in list(mine):
-        variant = next(
-            (other for other in yours if is_variant(word, other) or _are_synonyms(word, other)),
-            None,
-        )
-        if variant is not None:
-            mine.remove(word)
-            yours.remove(variant)
-    return f"`{mine[0]}` against `{yours[0]}`" if mine and yours else None
+    stems = [_only_tokens(each.stems) for each in (left, right)]
+    mine, yours = Counter(stems[0]), Counter(stems[1])
+    if mine - yours and yours - mine:
+        return f"`{min(mine - yours)}` against `{min(yours - mine)}`"
+    is_plain = all(sort in _PLAIN for sort, _ in (*left.stems, *right.stems))
+    if is_plain or _holds(*sorted(stems, key=len)):
+        return None
+    return "the same words in another order"
 
 
-# ------------------------------------------------------------------ what contradicts
+def _holds(part: Sequence[str], whole: Sequence[str]) -> bool:
+    """Tell whether all words of one text stand in another, in their order."""
+    rest = iter(whole)
+    return all(word in rest for word in part)
 
 
-def _may_contradict(left: Reading, right: Reading) -> bool:
-    """Tell whether there is anything in two texts that could: values in both, or a word that turns
-    a sentence round.
-
-    Most near copies have none.
-    """
-    mine, yours = set(left.sorts), set(right.sorts)
-    if (mine & _VALUES and yours & _VALUES) or not (mine | yours).isdisjoint((POLAR, STATE)):
-        return True
-    return not (left.opposites.isdisjoint(right.tokens) and right.opposites.isdisjoint(left.tokens))
-
-
-@lru_cache(maxsize=READINGS)
-def _outline(text: str) -> tuple[str, ...]:
-    """Return the stems with one for all values, words that turn a sentence round left out: what
-    texts share that contradict each other.
-    """
-    pairs = _pairs(reading(text))
-    return tuple(
-        "\0" if sort in _VALUES else without_ending(fold(token))
-        for sort, token in pairs
-        if sort != POLAR and token not in STOP_WORDS
-    )
+def _only_in_one(left: Reading, right: Reading) -> str | None:
+    """Say which words one text has and the other has not, or that they stand in another order."""
+    mine, yours = _only_tokens(left.tokens), _only_tokens(right.tokens)
+    if mine == yours:
+        return None
+    counts = Counter(mine), Counter(yours)
+    more = (counts[0] - counts[1]) + (counts[1] - counts[0])
+    told = " ".join(dict.fromkeys(token for token in (*mine, *yours) if token in more))
+    return f"only one says `{told}`" if told else "the same words in another order"
 
 
-def _are_like(mine: Sequence[str], yours: Sequence[str]) -> bool:
-    """Tell whether texts have enough in common, in order; what is in common at the most, which
-    costs a tenth, rules out most.
-    """
-    if not mine and not yours:
-        return True
-    # Imported here: few questions come so far.
-    from rapidfuzz.distance import Indel
+# ------------------------------------------------------------------ judgment
 
-    at_most = Indel.normalized_similarity(mine, yours, score_cutoff=_LIKENESS - _ROUNDING)
-    return at_most > 0 and SequenceMatcher(None, mine, yours, autojunk=False).ratio() >= _LIKENESS
-
-
-def _cut(each: Reading, start: int, end: int) -> list[_Token]:
-    return _pairs(each)[start:end]
-
-
-def _other_subject(mine: Sequence[_Token], yours: Sequence[_Token], one_denies: bool) -> bool:
-    """Tell whether a replacement is of an identifier, a name or a subject; a negation may ask for
-    another article or ending (`pas de`, `plików`).
-    """
-    if not mine or not yours:
-        return False
-    small = FUNCTION_WORDS if one_denies else STOP_WORDS
-
-    def subjects_in(side: Sequence[_Token]) -> list[str]:
-        return [t for s, t in side if s in (CODE, NAME) or (s == WORD and fold(t) not in small)]
-
-    left, right = subjects_in(mine), subjects_in(yours)
-    if one_denies:
-        left, right = _not_inflected(left, right), _not_inflected(right, left)
-    if not left or not right:
-        return False
-    replaced = _replaced(Counter(map(fold, left)), Counter(map(fold, right)))
-    return replaced is not None and not _opposite(left, right)
-
-
-def _not_inflected(side: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Return the words of which the other side has no inflected form."""
-    return [word for word in side if not any(_inflected(word, other) for other in others)]
-
-
-def _inflected(first: str, second: str) -> bool:
-    """Tell whether two words may be one with different endings, in any language: `pliki` and
-    `plików`.
-    """
-    shared = sum(
-        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
-    )
-    return (
-        first.isalpha()
-        and second.isalpha()
-        and shared >= _STEM
-        and max(len(first), len(second)) - shared <= _STEM
-    )
-
-
-def _opposite(left: Sequence[str], right: Sequence[str]) -> bool:
-    return any(
-        prefix + a == b or prefix + b == a for a in left for b in right for prefix in NEGATING
-    )
-
-
-def _disagreements(
-    left: Reading, right: Reading, ends: Sequence[int], negations: Set[str]
-) -> list[str]:
-    """Name what contradicts in one replacement, removal or addition."""
-    mine, yours = _cut(left, *ends[:2]), _cut(right, *ends[2:])
-    values = [[token for token in side if token[0] in _VALUES] for side in (mine, yours)]
-    if all(values):
-        return [f"{_quoted(_whole(left, *ends[:2]))} against {_quoted(_whole(right, *ends[2:]))}"]
-    polar = [[token for token in side if token[0] in (POLAR, STATE)] for side in (mine, yours)]
-    denies = all(polar) or any(
-        kind == STATE or token in negations for side in polar for kind, token in side
-    )
-    if all(polar) and _inflected(polar[0][0][1], polar[1][0][1]):
-        return []
-    if denies and max(len(mine), len(yours)) <= _SHORT_NEGATION:
-        return [f"{_quoted(polar[0])} against {_quoted(polar[1])}"]
-    if _opposite([token for _, token in mine], [token for _, token in yours]):
-        return [f"{_quoted(mine)} against {_quoted(yours)}"]
-    return []
-
-
-def _whole(each: Reading, start: int, end: int) -> list[_Token]:
-    """Return the values of a stretch, each number with its unit: the unit is the same where only
-    the number differs.
-    """
-    while start and each.sorts[start] == UNIT:
-        start -= 1
-    if end < len(each.sorts) and each.sorts[end] == UNIT:
-        end += 1
-    return [token for token in _cut(each, start, end) if token[0] in _VALUES]
-
-
-def _quoted(tokens: Sequence[_Token]) -> str:
-    if not tokens:
-        return "nothing"
-    has_unit = len(tokens) > 1 and tokens[1][0] == UNIT
-    is_whole = has_unit or tokens[0][0] in (NUMBER, DATE)
-    shown = tokens if is_whole else tokens[:1]
-    return f"`{' '.join(STATES.get(token, token) for _, token in shown)}`"
-
-
-_PAIRS = 1024
-"""Pairs of texts whose contradiction is remembered."""
-
-
-@lru_cache(maxsize=_PAIRS)
-def disagreement(first: str, second: str) -> str:
-    """Name what one text says against the other, remembered for who asks again; empty where they do
-    not disagree.
-    """
-    return contradiction(first, second)
-
-
-def same_form(first: str, second: str) -> bool:
-    """Tell whether two texts are one form filled in: lines with the same labels, or the same words
-    around other values.
-    """
-    mine, yours = (tuple(fold(label) for label in _LABEL.findall(text)) for text in (first, second))
-    return mine == yours if mine and yours else _are_like(_outline(first), _outline(second))
-
-
-def leans(text: str) -> bool:
-    """Tell whether a text leans on its page for what it speaks of: each of its lines, items and
-    rows is short ("Desk: 12", "Joined in 2019.").
-    """
-    return all(
-        sum(word not in STOP_WORDS for word in words(line)) < _LEANING
-        for line in _NEW_LINE.split(text)
-    )
-
-
-_LABEL = re.compile(r"(?m)^[^\w\n]*([^\W\d][^:|\n]{0,30}?)[*_ \t]*[:|]")
 _NEW_LINE = re.compile(r"\n(?=[ \t>]*(?:[-*+|#]|\d{1,9}[.)]|\n|[^\W\d][^:|\n]{0,30}:))")
 
 _LEANING = 8
 """Texts with fewer words lean on their heading for what they speak of: "Optional, 30 by default."
 says another thing under another one.
 """
+
+_FORM = 6
+"""Texts whose lines all have fewer words are forms filled in ("Desk: 12", "Joined in 2019.")."""
 
 _OVERLAP = 0.5
 """The least share of words in common of texts that are worth reading: the others are alike in
@@ -535,6 +248,17 @@ meaning or in their headings only.
 
 _FEW = 12
 """Texts of no more words are always read: there one word is a large share."""
+
+
+def leans(text: str) -> bool:
+    """Tell whether a text leans on its page for what it speaks of: its lines, items and rows are
+    those of a form.
+    """
+    return all(_has_fewer_words(line, _FORM) for line in _NEW_LINE.split(text))
+
+
+def _has_fewer_words(text: str, count: int) -> bool:
+    return sum(word not in STOP_WORDS for word in words(text)) < count
 
 
 def judge(
@@ -578,14 +302,12 @@ def _judge_alike(
     how = f"cosine {cosine:.2f}" if cosine >= grams else f"3-gram similarity {grams:.2f}"
     guard = _other_kind(first, second) or differing(first.text, second.text)
     if guard:
-        return Judgment(
-            "grey",
-            f"{how}, but {guard}",
-            "" if _other_headings(first, second) else contradiction(first.text, second.text),
-        )
+        differs = "" if _other_headings(first, second) else contradiction(first.text, second.text)
+        return Judgment("grey", f"{how}, but {guard}", differs)
     if same_wording(first.text, second.text):
         return Judgment("same" if alike >= settings.same else "grey", f"{how}, in the same words")
-    return Judgment("grey", f"{how}, but {only_in_one(first.text, second.text)}")
+    more = _only_in_one(reading(first.text), reading(second.text))
+    return Judgment("grey", f"{how}, but {more}")
 
 
 def _other_kind(first: Chunk, second: Chunk) -> str | None:
@@ -594,7 +316,7 @@ def _other_kind(first: Chunk, second: Chunk) -> str | None:
 
 def _leaning(first: Chunk, second: Chunk) -> str | None:
     """Say under which headings two short texts stand, where these name other things."""
-    if sum(word not in STOP_WORDS for word in words(first.text)) >= _LEANING:
+    if not _has_fewer_words(first.text, _LEANING):
         return None
     mine, yours = (" > ".join(each.heading_path) for each in (first, second))
     if mine and yours and differing(mine, yours):

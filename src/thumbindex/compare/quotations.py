@@ -13,8 +13,7 @@ from itertools import accumulate, islice
 from typing import NamedTuple
 from unicodedata import normalize
 
-from thumbindex.compare.tokens import with_code
-from thumbindex.text import CJK
+from thumbindex.text import CJK, visible
 
 _WRITTEN = {"'": "‘’‚‛′", "-": "‐‑‒–−", "": "\u00ad\u200b\u200c\u200d\u2060\ufeff"}
 _SIGNS = {ord(sign): plain for plain, signs in _WRITTEN.items() for sign in signs}
@@ -221,7 +220,7 @@ def _told(words: Sequence[str]) -> str:
 
 
 def _visible(markdown: str) -> str:
-    return normalize("NFC", with_code(markdown)[0].translate(_SIGNS))
+    return normalize("NFC", visible(markdown).translate(_SIGNS))
 
 
 def _words(text: str) -> list[str]:

@@ -151,13 +151,6 @@ class StoreCatalog:
         rows = {n: found.get(text) for n, text in texts.items()}
         return {n: row for n, row in rows.items() if row is not None}
 
-    def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
-        return [
-            DocumentId(n)
-            for n in range(max(0, document - count), min(len(self.documents), document + count + 1))
-            if n != document
-        ]
-
     # -------------------------------------------------------------- which chunks and documents
 
     def select(self, filters: Filters) -> Selection | None:

@@ -206,10 +206,6 @@ class UnionCatalog:
         ids = self._parts[part].chunk_ids(own)
         return range(_chunk(part, ids.start), _chunk(part, ids.stop))
 
-    def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
-        part, own = _own(document)
-        return [_document(part, n) for n in self._parts[part].beside(own, count)]
-
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
         return self._loaded(ids, lambda part: part.chunks)
 

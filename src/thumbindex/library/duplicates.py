@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from thumbindex.compare.differences import judge, kept_apart, without_ending
+from thumbindex.compare.differences import judge, kept_apart
 from thumbindex.compare.tokens import reading
 from thumbindex.corpus.front_matter import read_front_matter
 from thumbindex.corpus.parse import parse_document
@@ -177,11 +177,10 @@ def _says_the_same(keeper: Chunk, other: Chunk) -> bool:
     """Tell whether a segment may be left out for another one: it has no word of its own, since
     nobody would find that any more.
     """
-    mine, yours = (
-        {without_ending(word) for word in reading(chunk.text).content} for chunk in (keeper, other)
-    )
     return (
-        yours <= mine and _numbers(keeper) == _numbers(other) and kept_apart(keeper, other) is None
+        Counter(reading(other.text).stems) <= Counter(reading(keeper.text).stems)
+        and _numbers(keeper) == _numbers(other)
+        and kept_apart(keeper, other) is None
     )
 
 
@@ -491,7 +490,7 @@ class _Comparison:
 
 # ------------------------------------------------------------------ new chunks are compared
 
-COMPARISON_VERSION = 6
+COMPARISON_VERSION = 7
 """Changes when the same chunks would be judged in another way: all are compared again."""
 
 COMPARED_AT_ONCE = 1000

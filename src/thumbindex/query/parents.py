@@ -10,10 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-import numpy as np
-
-from thumbindex.compare.likeness import BY_LETTERS, similarity, worth_reading
-from thumbindex.compare.tokens import comparable
+from thumbindex.compare.differences import contains
+from thumbindex.compare.likeness import similarities
 from thumbindex.model import (
     BlockKind,
     Candidate,
@@ -123,9 +121,6 @@ def _word(value: Any) -> str:
     return " ".join(str(value).lower().split()) if isinstance(value, (str, int, bool)) else ""
 
 
-BEGINNING = 600
-"""Characters of a section by which it is seen whether the whole is worth comparing."""
-
 _HEADINGS = re.compile(r"\A(?:[ ]{0,3}#{1,6}[ \t][^\n]*\n|[ \t]*\n)+")
 """What a section begins with: a copy may stand under another heading."""
 
@@ -205,10 +200,8 @@ def _is_part(
     section, larger = sections.get(family[0].id), sections.get(copy)
     if section is None or larger is None or any(each.disagrees for each in family):
         return False
-    part, whole = (
-        " ".join(comparable(_HEADINGS.sub("", each.text))[0].split()) for each in (section, larger)
-    )
-    if part and part in whole:
+    part, whole = (_HEADINGS.sub("", each.text) for each in (section, larger))
+    if contains(whole, part):
         return True
     if any(each.disagrees for each in others):
         return False
@@ -245,16 +238,14 @@ def without_copies(
         if family[0].id in sections and not any(each.disagrees for each in family)
     ]
     keys = comparable[: 2 * limit]
-    texts = [_HEADINGS.sub("", sections[families[key][0].id].text) for key in keys]
-    alike = worth_reading([text[:BEGINNING] for text in texts], BY_LETTERS)
+    texts = tuple(_HEADINGS.sub("", sections[families[key][0].id].text) for key in keys)
+    alike = similarities(texts) >= tools.settings.dedup_ngram.similarity
 
     def apart(at: int, other: int) -> str | None:
-        if similarity(texts[at], texts[other]) < tools.settings.dedup_ngram.similarity:
-            return "not alike"
         first, second = (_as_one(families[keys[n]][0], texts[n]) for n in (at, other))
         return told_apart(first, second, tools.snapshot.duplicates)
 
-    copies = greedy(np.asarray(alike), apart)
+    copies = greedy(alike, apart)
     found = {key: list(family) for key, family in families.items()}
     for at, other in copies.items():
         found[keys[other]] += found.pop(keys[at])

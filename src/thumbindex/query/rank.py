@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from thumbindex.compare.differences import without_ending
+from thumbindex.compare.tokens import without_ending
 from thumbindex.language import ENGLISH, function_words, is_alphabetic, is_read, telling_words
 from thumbindex.model import Candidate, ChunkId, Document, DocumentId, Hit, RankedList, day_of
 from thumbindex.ports import Catalog, Embedder

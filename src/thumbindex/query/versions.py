@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from thumbindex.compare.differences import differing, disagreement
+from thumbindex.compare.differences import contradiction, differing
 from thumbindex.model import Candidate, ChunkId, Document, day_of
 from thumbindex.ports import Catalog
 from thumbindex.query.copies import dropped_for, near_copies, with_places
@@ -219,7 +219,7 @@ def variants(search: Search, tools: Tools) -> Search:
         otherwise = tuple(
             (each.id, differs)
             for each in found
-            if (differs := disagreement(shown.chunk.text, each.chunk.text))
+            if (differs := contradiction(shown.chunk.text, each.chunk.text))
         )
         shown = replace(shown, variants=(*shown.variants, *otherwise))
         groups.append(CandidateGroup(members, shown, "a variant"))

@@ -217,17 +217,6 @@ class PostgresCatalog:
         first = document << ORDINAL_BITS
         return range(first, first + placed_of(self._view, document).chunks)
 
-    def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
-        sql = (
-            "SELECT place FROM documents WHERE folder = %s AND place {} %s ORDER BY place {} "
-            "LIMIT %s"
-        )
-        before, behind = (
-            self._view.fetch(sql.format(*way), document, count)
-            for way in (("<", "DESC"), (">", "ASC"))
-        )
-        return [DocumentId(place) for (place,) in (*reversed(before), *behind)]
-
     # -------------------------------------------------------------- chunks
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
