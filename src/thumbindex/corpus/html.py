@@ -4,15 +4,18 @@ links that were looked up or lead away openly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from html import escape
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
 from markupsafe import Markup
+from mdit_py_plugins.footnote import footnote_plugin
 
 from thumbindex.corpus.front_matter import read_front_matter
 from thumbindex.corpus.markdown import (
@@ -27,10 +30,6 @@ from thumbindex.corpus.markdown import (
 )
 from thumbindex.model import Link, LinkKind, RenderedNote
 from thumbindex.text import bare_name, strip_invisible
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.token import Token
 
 MOST_LINES = 4_000
 """Of a note that are rendered at once: a longer one is shown around the lines that are asked
@@ -61,18 +60,6 @@ LinkAddress = Callable[[Link], str | None]
 TagAddress = Callable[[str], str]
 
 
-@dataclass(slots=True)
-class _Writing:
-    """What is known while blocks are written: line numbers count from 1 in the file."""
-
-    link_address: LinkAddress
-    tag_address: TagAddress
-    offset: int  # lines before the first one that is parsed
-    cited: range
-    anchors: dict[str, int]  # by a heading's bare name, its line
-    is_anchored: bool = False  # the first cited block has been written
-
-
 def render_note(
     path: str,
     text: str,
@@ -98,16 +85,11 @@ def render_note(
     tokens = md.parse("\n".join(rows[first - 1 : last]), env)
     headings = tuple(_headings(md, tokens, first - 1, env))
     begins = headings[0][:2] == (1, " ".join(title.split())) if headings and title else False
+    _prepare(md, tokens, env, 0 if begins else 2 - min((each[0] for each in headings), default=2))
     anchors = {bare_name(name): line for _, name, line in reversed(headings)}
-    writing = _Writing(
-        link_address,
-        tag_address,
-        first - 1,
-        range(lines[0], lines[1] + 1) if lines else range(0),
-        anchors,
-    )
-    shift = 0 if begins else 2 - min((level for level, *_ in headings), default=2)
-    html = "".join(_blocks(md, tokens, env, writing, shift))
+    cited = range(lines[0], lines[1] + 1) if lines else range(0)
+    renderer = _NoteRenderer(link_address, tag_address, first - 1, cited, anchors)
+    html = renderer.render(tokens, md.options, env)
     return RenderedNote(Markup(html), headings, first, last, total, begins)
 
 
@@ -130,13 +112,8 @@ def _window(rows: Sequence[str], lines: tuple[int, int] | None, total: int) -> t
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
-    # Imported here, as `corpus.markdown` does: a server without the page renders nothing.
-    from markdown_it import MarkdownIt
-    from mdit_py_plugins.footnote import footnote_plugin
-
-    md = MarkdownIt("commonmark", {"maxNesting": _NESTING, "html": False}).enable(
-        ["table", "strikethrough"]
-    )
+    options = {"maxNesting": _NESTING, "html": False, "xhtmlOut": False}
+    md = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     md.use(footnote_plugin, inline=False, move_to_end=False)
     add_inline_rules(md)
     md.core.ruler.enableOnly(["block"])
@@ -155,220 +132,204 @@ def _headings(
             )
 
 
-# ------------------------------------------------------------------ blocks
-
-_PLAIN = {
-    "blockquote": "blockquote",
-    "bullet_list": "ul",
-    "list_item": "li",
-    "thead": "thead",
-    "tbody": "tbody",
-}
-
-
-def _blocks(
-    md: MarkdownIt, tokens: Sequence[Token], env: dict[str, Any], writing: _Writing, shift: int
-) -> Iterator[str]:
+def _prepare(md: MarkdownIt, tokens: Sequence[Token], env: dict[str, Any], shift: int) -> None:
+    """Parse what is inside blocks, and move headings down by so many levels."""
     for at, token in enumerate(tokens):
-        kind = token.type.removesuffix("_open").removesuffix("_close")
-        opens = token.nesting == 1
-        if token.type == "inline":
-            before = tokens[at - 1]
-            content = (
-                without_anchor(token.content) if before.type == "heading_open" else token.content
-            )
-            yield _inline(md, content, env, writing)
-        elif token.type in {"fence", "code_block"}:
-            yield _code(token, writing)
-        elif token.type == "hr":
-            yield "<hr>\n"
-        elif kind == "heading":
-            tag = f"h{min(6, int(token.tag[1]) + shift)}"
-            yield _opening_tag(tag, token, writing) if opens else f"</{tag}>\n"
-        elif kind == "paragraph":
-            tag = "div" if token.hidden else "p"
-            yield _opening_tag(tag, token, writing) if opens else f"</{tag}>\n"
-        elif kind == "tr":
-            yield f"<tr{_place(token, writing)}>" if opens else "</tr>\n"
-        elif kind in {"th", "td"}:
-            side = _ALIGNMENTS.get(str(token.attrs.get("style", "")))
-            aligned = f' class="{side}"' if side else ""
-            yield f"<{kind}{aligned}>" if opens else f"</{kind}>"
-        elif kind == "ordered_list":
-            start = token.attrs.get("start", 1)
-            first = f' start="{int(start)}"' if opens and start != 1 else ""
-            yield f"<ol{first}>\n" if opens else "</ol>\n"
-        elif kind == "table" and opens:
-            yield '<div class="scroll" tabindex="0"><table class="table">\n'
-        elif kind == "table":
-            yield "</table></div>\n"
-        elif kind == "footnote_reference" and opens:
-            label = escape(str(token.meta.get("label", "")))
-            yield f'<div class="footnote"><span class="quiet">{label}</span> '
-        elif kind == "footnote_reference":
-            yield "</div>\n"
-        elif kind in _PLAIN:
-            yield f"<{_PLAIN[kind]}>\n" if opens else f"</{_PLAIN[kind]}>\n"
-        elif token.content:
-            yield f"<p>{escape(token.content)}</p>\n"
+        if token.type in {"heading_open", "heading_close"}:
+            token.tag = f"h{min(6, int(token.tag[1]) + shift)}"
+        elif token.hidden:  # the paragraph of a tight list
+            token.tag, token.hidden = "div", False
+        elif token.type == "inline":
+            is_heading = tokens[at - 1].type == "heading_open"
+            content = without_anchor(token.content) if is_heading else token.content
+            token.children = list(_children(md, content, env))
 
 
-def _opening_tag(tag: str, token: Token, writing: _Writing) -> str:
-    return f"<{tag}{_place(token, writing)}>{_anchor(token, writing)}"
-
-
-def _lines(token: Token, writing: _Writing) -> range:
-    start, end = token.map or (0, 0)
-    return range(start + writing.offset + 1, end + writing.offset + 1)
-
-
-def _place(token: Token, writing: _Writing) -> str:
-    """Return the attributes that say on which lines a block stands, and whether it is cited."""
-    own = _lines(token, writing)
-    if not own:
-        return ""
-    is_cited = (
-        bool(writing.cited) and own.start < writing.cited.stop and writing.cited.start < own.stop
-    )
-    return (
-        f' id="L{own.start}" class="block{" cited" if is_cited else ""}" '
-        f'data-lines="{own.start}-{own.stop - 1}"'
-    )
-
-
-def _anchor(token: Token, writing: _Writing) -> str:
-    """Return the line's number as a link, and where the first cited line stands inside this block a
-    place to go to.
-    """
-    own = _lines(token, writing)
-    if not own:
-        return ""
-    number = (
-        f'<a class="number" href="#L{own.start}" tabindex="-1" aria-hidden="true">{own.start}</a>'
-    )
-    if writing.cited and writing.cited.start in own and not writing.is_anchored:
-        writing.is_anchored = True
-        if writing.cited.start == own.start:
-            return number
-        return f'{number}<span id="L{writing.cited.start}"></span>'
-    return number
-
-
-def _code(token: Token, writing: _Writing) -> str:
-    own, rows = _lines(token, writing), token.content.split("\n")
-    first = own.start + (token.type == "fence")
-    shown = []
-    for number, row in enumerate(rows[:-1] if rows and not rows[-1] else rows, start=first):
-        shown.append(
-            f'<span class="cited">{escape(row)}</span>' if number in writing.cited else escape(row)
-        )
-    place = _place(token, writing).replace(" cited", "")  # its lines are marked one by one
-    text = "\n".join(shown)
-    return f'<pre{place} tabindex="0">{_anchor(token, writing)}<code>{text}</code></pre>\n'
-
-
-# ------------------------------------------------------------------ inside a block
-
-
-def _inline(md: MarkdownIt, content: str, env: dict[str, Any], writing: _Writing) -> str:
-    parts = []
+def _children(md: MarkdownIt, content: str, env: dict[str, Any]) -> Iterator[Token]:
     for piece, is_plain in inline_pieces(content):
         if is_plain:
-            parts.append(escape(piece))
-            continue
-        tokens: list[Token] = []
-        md.inline.parse(piece, md, env, tokens)
-        parts += _inline_tokens(tokens, writing)
-    return "".join(parts)
-
-
-_MARKS = {
-    "em_open": "<em>",
-    "em_close": "</em>",
-    "strong_open": "<strong>",
-    "strong_close": "</strong>",
-    "s_open": "<s>",
-    "s_close": "</s>",
-}
-
-
-def _inline_tokens(tokens: Sequence[Token], writing: _Writing) -> Iterator[str]:
-    closing: list[str] = []  # of links that are open
-    for token in tokens:
-        if token.type in _MARKS:
-            yield _MARKS[token.type]
-        elif token.type == "softbreak":
-            yield "\n"
-        elif token.type == "hardbreak":
-            yield "<br>\n"
-        elif token.type == "code_inline":
-            yield f"<code>{escape(token.content)}</code>"
-        elif token.type == "link_open":
-            opened, close = (
-                ("", "") if closing else _link(str(token.attrs.get("href", "")), writing)
-            )
-            closing.append(close)
-            yield opened
-        elif token.type == "link_close":
-            yield closing.pop() if closing else ""
-        elif token.type == "image":
-            yield _image(
-                str(token.attrs.get("src", "")), token.content, writing, is_inside=bool(closing)
-            )
-        elif token.type == "wikilink":
-            yield _wikilink(token, writing, is_inside=bool(closing))
-        elif token.type == "tag":
-            name = escape(token.content)
-            if closing:
-                yield f"#{name}"
-            else:
-                href = escape(writing.tag_address(token.content))
-                yield f'<a class="tag" href="{href}">#{name}</a>'
-        elif token.type == "footnote_ref":
-            yield f"<sup>[{escape(str(token.meta.get('label', '')))}]</sup>"
+            yield Token("text", "", 0, content=piece)
         else:
-            yield escape(token.content)
-    yield from reversed(closing)
+            tokens: list[Token] = []
+            md.inline.parse(piece, md, env, tokens)
+            yield from tokens
 
 
-def _link(target: str, writing: _Writing) -> tuple[str, str]:
-    """Return what opens and closes a link."""
-    if found := parse_destination(target, LinkKind.MARKDOWN, "", 0):
-        return _inner(found, writing)
-    if address := live(target):
-        host = urlsplit(address).hostname or ""
-        said = f' <span class="quiet host">({escape(host)})</span>' if host else ""
-        return f'<a class="foreign" href="{escape(address)}" {_REL}>', f"</a>{said}"
-    kind = "attachment" if is_attachment(target) else "dead"
-    return f'<span class="{kind}" title="{escape(target[:_LONGEST_ADDRESS])}">', "</span>"
+# ------------------------------------------------------------------ the tags
+
+_TAGS = frozenset(
+    "h1 h2 h3 h4 h5 h6 p div blockquote ul ol li thead tbody tr th td hr em strong s br".split()
+)
+"""Tags that markdown-it may write; of any other token its text is written."""
 
 
-def _inner(link: Link, writing: _Writing) -> tuple[str, str]:
-    if not link.target and (line := writing.anchors.get(bare_name(link.fragment))):
-        return f'<a href="#L{line}">', "</a>"
-    if link.target and (address := writing.link_address(link)):
-        return f'<a href="{escape(address)}">', "</a>"
-    return '<span class="broken">', '</span><span class="hidden-label"> (leads nowhere)</span>'
+class _NoteRenderer(RendererHTML):
+    """Writes a note's tokens: markdown-it's plain tags, ours where lines, links or images are, and
+    no attribute that is not ours.
 
-
-def _wikilink(token: Token, writing: _Writing, *, is_inside: bool) -> str:
-    kind = LinkKind.EMBED if token.markup == "!" else LinkKind.WIKILINK
-    found = parse_wikilink(token.content, kind, 0)
-    if found is None:
-        return f'<span class="attachment">{escape(token.content)}</span>'
-    opened, closed = ("", "") if is_inside else _inner(found, writing)
-    return f"{opened}{escape(found.text)}{closed}"
-
-
-def _image(source: str, words: str, writing: _Writing, *, is_inside: bool) -> str:
-    """Return an image as words: one of the folder is not served, one from elsewhere would tell its
-    host who reads what.
+    Line numbers count from 1 in the file.
     """
-    said = escape(words or source.rpartition("/")[2])
-    if address := live(source):
-        opened, closed = ("", "") if is_inside else _link(address, writing)
-        return f"{opened}image: {said}{closed}"
-    return f'<span class="attachment">image: {said}</span>'
+
+    def __init__(
+        self,
+        link_address: LinkAddress,
+        tag_address: TagAddress,
+        offset: int,  # lines before the first one that is parsed
+        cited: range,
+        anchors: Mapping[str, int],  # by a heading's bare name, its line
+    ) -> None:
+        super().__init__()
+        self._link_address, self._tag_address = link_address, tag_address
+        self._offset, self._cited, self._anchors = offset, cited, anchors
+        self._is_anchored = False  # the first cited block has been written
+        self._closing: list[str] = []  # of links that are open
+        self._writers: dict[str, Callable[[Token], str]] = {
+            "heading_open": self._numbered,
+            "paragraph_open": self._numbered,
+            "fence": self._code,
+            "code_block": self._code,
+            "softbreak": lambda _: "\n",
+            "code_inline": lambda token: f"<code>{escape(token.content)}</code>",
+            "table_open": lambda _: '<div class="scroll" tabindex="0"><table class="table">\n',
+            "table_close": lambda _: "</table></div>\n",
+            "footnote_reference_open": lambda token: (
+                f'<div class="footnote"><span class="quiet">{_label(token)}</span> '
+            ),
+            "footnote_reference_close": lambda _: "</div>\n",
+            "footnote_ref": lambda token: f"<sup>[{_label(token)}]</sup>",
+            "link_open": self._link_open,
+            "link_close": lambda _: self._closing.pop(),
+            "image": self._image,
+            "wikilink": self._wikilink,
+            "tag": self._tag,
+        }
+        self.rules = {}  # those of markdown-it write what we do not
+
+    def renderToken(  # noqa: N802
+        self, tokens: Sequence[Token], idx: int, options: Any, env: Any
+    ) -> str:
+        """Write a token by its writer, or a tag that may stand there, or its text."""
+        token = tokens[idx]
+        if write := self._writers.get(token.type):
+            return write(token)
+        if token.tag not in _TAGS:
+            return escape(token.content)
+        token.attrs = self._attributes(token)
+        return super().renderToken(tokens, idx, options, env)
+
+    def _attributes(self, token: Token) -> dict[str, str | int | float]:
+        if token.type == "ordered_list_open" and "start" in token.attrs:
+            return {"start": int(token.attrs["start"])}
+        if side := _ALIGNMENTS.get(str(token.attrs.get("style", ""))):
+            return {"class": side}
+        return self._place(token) if token.type == "tr_open" else {}
+
+    def _lines(self, token: Token) -> range:
+        start, end = token.map or (0, 0)
+        return range(start + self._offset + 1, end + self._offset + 1)
+
+    def _place(self, token: Token) -> dict[str, str | int | float]:
+        """Return the attributes that say on which lines a block stands, and whether it is cited."""
+        own = self._lines(token)
+        if not own:
+            return {}
+        cited = self._cited
+        is_cited = bool(cited) and own.start < cited.stop and cited.start < own.stop
+        return {
+            "id": f"L{own.start}",
+            "class": "block cited" if is_cited else "block",
+            "data-lines": f"{own.start}-{own.stop - 1}",
+        }
+
+    def _numbered(self, token: Token) -> str:
+        """Open a block behind the number of its line."""
+        token.attrs = self._place(token)
+        return f"<{token.tag}{self.renderAttrs(token)}>{self._anchor(token)}"
+
+    def _anchor(self, token: Token) -> str:
+        """Return the line's number as a link, and where the first cited line stands inside this
+        block a place to go to.
+        """
+        own = self._lines(token)
+        if not own:
+            return ""
+        number = (
+            f'<a class="number" href="#L{own.start}" tabindex="-1" aria-hidden="true">'
+            f"{own.start}</a>"
+        )
+        if self._cited and self._cited.start in own and not self._is_anchored:
+            self._is_anchored = True
+            if self._cited.start != own.start:
+                return f'{number}<span id="L{self._cited.start}"></span>'
+        return number
+
+    def _code(self, token: Token) -> str:
+        first = self._lines(token).start + (token.type == "fence")
+        rows = token.content.removesuffix("\n").split("\n") if token.content else []
+        shown = [
+            f'<span class="cited">{escape(row)}</span>' if number in self._cited else escape(row)
+            for number, row in enumerate(rows, start=first)
+        ]
+        # its lines are marked one by one
+        token.attrs = self._place(token) | {"class": "block", "tabindex": "0"}
+        text = "\n".join(shown)
+        return f"<pre{self.renderAttrs(token)}>{self._anchor(token)}<code>{text}</code></pre>\n"
+
+    # -------------------------------------------------------------- inside a block
+
+    def _link_open(self, token: Token) -> str:
+        opened, closed = "", ""
+        if not self._closing:
+            opened, closed = self._link(str(token.attrs.get("href", "")))
+        self._closing.append(closed)
+        return opened
+
+    def _link(self, target: str) -> tuple[str, str]:
+        """Return what opens and closes a link."""
+        if found := parse_destination(target, LinkKind.MARKDOWN, "", 0):
+            return self._inner(found)
+        if address := live(target):
+            host = urlsplit(address).hostname or ""
+            said = f' <span class="quiet host">({escape(host)})</span>' if host else ""
+            return f'<a class="foreign" href="{escape(address)}" {_REL}>', f"</a>{said}"
+        kind = "attachment" if is_attachment(target) else "dead"
+        return f'<span class="{kind}" title="{escape(target[:_LONGEST_ADDRESS])}">', "</span>"
+
+    def _inner(self, link: Link) -> tuple[str, str]:
+        if not link.target and (line := self._anchors.get(bare_name(link.fragment))):
+            return f'<a href="#L{line}">', "</a>"
+        if link.target and (address := self._link_address(link)):
+            return f'<a href="{escape(address)}">', "</a>"
+        return '<span class="broken">', '</span><span class="hidden-label"> (leads nowhere)</span>'
+
+    def _wikilink(self, token: Token) -> str:
+        kind = LinkKind.EMBED if token.markup == "!" else LinkKind.WIKILINK
+        found = parse_wikilink(token.content, kind, 0)
+        if found is None:
+            return f'<span class="attachment">{escape(token.content)}</span>'
+        opened, closed = ("", "") if self._closing else self._inner(found)
+        return f"{opened}{escape(found.text)}{closed}"
+
+    def _image(self, token: Token) -> str:
+        """Return an image as words: one of the folder is not served, one from elsewhere would tell
+        its host who reads what.
+        """
+        source = str(token.attrs.get("src", ""))
+        said = escape(token.content or source.rpartition("/")[2])
+        if address := live(source):
+            opened, closed = ("", "") if self._closing else self._link(address)
+            return f"{opened}image: {said}{closed}"
+        return f'<span class="attachment">image: {said}</span>'
+
+    def _tag(self, token: Token) -> str:
+        name = escape(token.content)
+        if self._closing:
+            return f"#{name}"
+        return f'<a class="tag" href="{escape(self._tag_address(token.content))}">#{name}</a>'
+
+
+def _label(token: Token) -> str:
+    return escape(str(token.meta.get("label", "")))
 
 
 def live(target: str) -> str:
