@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from thumbindex.serve.http.access import Keys, is_safe
+from thumbindex.serve.http.access import SigningKeys, is_safe
 from waiting import until
 
 URL = "https://notes.example.org/mcp"
@@ -274,7 +275,7 @@ def test_the_page_is_for_whom_the_issuer_vouches(serve: Callable[..., Any], issu
 
 def test_a_new_key_is_found_and_made_up_ones_ask_nobody() -> None:
     issuer, now = Issuer(), [0.0]
-    keys = Keys(issuer.url, clock=lambda: now[0])
+    keys = SigningKeys(issuer.url, clock=lambda: now[0])
     assert keys.find("one") is not None
     fetched = issuer.asked.count("/keys")
     issuer.keys["two"] = ec.generate_private_key(ec.SECP256R1())
@@ -285,9 +286,9 @@ def test_a_new_key_is_found_and_made_up_ones_ask_nobody() -> None:
     issuer.close()
 
 
-def test_an_issuer_that_is_away_is_not_waited_for_by_who_has_a_known_key() -> None:
+def test_keys_are_used_for_an_hour_while_the_issuer_is_away() -> None:
     issuer, now = Issuer(), [0.0]
-    keys = Keys(issuer.url, clock=lambda: now[0])
+    keys = SigningKeys(issuer.url, clock=lambda: now[0])
     keys.find("one")
     issuer.close()
     now[0] = 400.0
@@ -296,25 +297,20 @@ def test_an_issuer_that_is_away_is_not_waited_for_by_who_has_a_known_key() -> No
     assert keys.find("one") is None
 
 
-def test_a_known_key_is_found_at_once_while_the_issuer_is_silent_and_renewed_when_it_speaks() -> (
-    None
-):
-    issuer, now = Issuer(), [0.0]
-    keys = Keys(issuer.url, jwks=f"{issuer.url}/keys", clock=lambda: now[0])
-    keys.find("one")
+def test_a_token_of_the_file_does_not_wait_for_a_silent_issuer(
+    serve: Callable[..., Any],
+) -> None:
+    """Made-up key ids make the server ask the issuer, in threads of their own."""
+    issuer = Issuer()
     issuer.speaks.clear()
-    now[0] = 400.0
-    began = time.monotonic()
-    assert [keys.find("one") is None for _ in range(20)] == [False] * 20
-    assert time.monotonic() - began < 5  # the issuer is waited for in vain for 5 s
-    assert until(lambda: issuer.asked == ["/keys", "/keys"])
-    issuer.speaks.set()
-    assert until(lambda: keys._fetched_at == 400.0)
-    now[0] = 3900.0
-    issuer.speaks.clear()
-    assert keys.find("one") is not None
-    issuer.speaks.set()
-    assert until(lambda: keys._asked_at == 3900.0)
+    with serve(issuer=issuer.url, url=URL) as running, ThreadPoolExecutor(20) as pool:
+        tokens = [issuer.sign() for _ in range(20)]
+        waiting = [pool.submit(folders, running, token) for token in tokens]
+        assert until(lambda: issuer.asked != [])
+        assert running.call("tools/list", running.token("bob")).status_code == 200
+        assert not any(each.done() for each in waiting)
+        issuer.speaks.set()
+        assert {each.result() == ["handbook"] for each in waiting} == {True}
     issuer.close()
 
 
@@ -339,7 +335,7 @@ def test_keys_are_taken_from_the_address_that_is_configured_and_metadata_are_not
 def test_metadata_that_lead_elsewhere_are_not_followed(metadata: dict[str, Any]) -> None:
     issuer = Issuer()
     issuer.metadata = metadata
-    assert Keys(issuer.url).find("one") is None
+    assert SigningKeys(issuer.url).find("one") is None
     assert "/keys" not in issuer.asked
     issuer.close()
 

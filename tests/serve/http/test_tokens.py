@@ -126,7 +126,7 @@ def test_a_line_that_is_deleted_revokes_its_token_at_once(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("text", [None, "alice plain-text-token\n", "alice sha256:abc\n"])
-def test_a_file_that_cannot_be_read_lets_nobody_in_and_the_log_says_so_once(
+def test_a_file_that_cannot_be_read_lets_nobody_in_and_the_log_says_so(
     tmp_path: Path, text: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "tokens"
@@ -134,7 +134,7 @@ def test_a_file_that_cannot_be_read_lets_nobody_in_and_the_log_says_so_once(
     kept = path.read_text(encoding="utf-8")
     file = TokenFile(path)
     path.unlink() if text is None else path.write_text(text, encoding="utf-8")
-    assert [verified(file, token), verified(file, token)] == [None, None]
+    assert verified(file, token) is None
     assert [
         f"{path}:" in each and each.endswith(". Until then no token is taken.")
         for each in caplog.messages

@@ -16,13 +16,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import jwt
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken, TokenVerifier
 from starlette.types import Scope
 
 from thumbindex.config import configured_roots
-from thumbindex.errors import ConfigError, ThumbindexError
+from thumbindex.errors import ConfigError
 from thumbindex.serve.http.tokens import hash_token, read_hashes
 from thumbindex.serve.opening import is_here
 from thumbindex.settings import Config, HttpSettings
@@ -77,7 +78,6 @@ def checked_rights(
     that there is an issuer; `configured` are the roots of the folders that `granted` is about: a
     folder that is only called the same, by its directory, has nobody's rights.
     """
-    names = tuple(name for name, _ in folders)
     here = {
         name: tuple(granted[name])
         for name, root in folders
@@ -88,40 +88,42 @@ def checked_rights(
             f"The folder {next(iter(here))!r} names the tokens that see it, but no token is "
             "asked for: give --token-file or `serve.http.issuer`."
         )
-    # Whatever else is served: where rights are configured at all, a folder without any, a part of
-    # another one perhaps, is an oversight.
-    lacking = [(name, root) for name, root in folders if granted and name not in here]
-    # others may publish what they like
-    names = tuple(
-        name for name in names if name not in {each for each, root in lacking if not is_here(root)}
-    )
-    for name, root in lacking:
-        if is_here(root):
+    # In a database others may publish what they like: nobody sees it.
+    unseen = {name for name, root in folders if granted and name not in here and not is_here(root)}
+    names = tuple(name for name, _ in folders if name not in unseen)
+    for name in names:
+        # as soon as one folder has rights, another one without any is an oversight
+        if granted and name not in here:
             raise ConfigError(
                 f"The folder {name!r} names no `tokens`, others of the configuration do: write it "
                 "as [[folders]] "
                 f'with tokens = ["{EVERYONE}"] if every token may see it.'
             )
-    for name, token in ((name, token) for name, tokens in here.items() for token in tokens):
-        kind, colon, _ = token.partition(":")
-        if token == EVERYONE or token in known:
-            continue
-        if not colon:
-            raise ConfigError(
-                f"The folder {name!r} names the token {token!r}, which is not in the token "
-                f"file: `thumbindex token {token}` makes it."
-            )
-        if kind not in OF_AN_ISSUER:
-            raise ConfigError(
-                f"The folder {name!r} names {token!r}: write "
-                f"{', '.join(f'{each}:NAME' for each in OF_AN_ISSUER)}, or a token's name."
-            )
-        if not has_issuer:
-            raise ConfigError(
-                f"The folder {name!r} names {token!r}, but there is no issuer that tells of "
-                "it: set `serve.http.issuer`."
-            )
+        for token in here.get(name, ()):
+            _check_token(name, token, known, has_issuer=has_issuer)
     return Rights(names, here)
+
+
+def _check_token(folder: str, token: str, known: Collection[str], *, has_issuer: bool) -> None:
+    """Raise ConfigError if nobody can have a token that a folder names."""
+    kind, colon, _ = token.partition(":")
+    if token == EVERYONE or token in known:
+        return
+    if not colon:
+        raise ConfigError(
+            f"The folder {folder!r} names the token {token!r}, which is not in the token "
+            f"file: `thumbindex token {token}` makes it."
+        )
+    if kind not in OF_AN_ISSUER:
+        raise ConfigError(
+            f"The folder {folder!r} names {token!r}: write "
+            f"{', '.join(f'{each}:NAME' for each in OF_AN_ISSUER)}, or a token's name."
+        )
+    if not has_issuer:
+        raise ConfigError(
+            f"The folder {folder!r} names {token!r}, but there is no issuer that tells of "
+            "it: set `serve.http.issuer`."
+        )
 
 
 def nested(folders: Folders, rights: Rights) -> list[str]:
@@ -202,7 +204,7 @@ def admission(config: Config, folders: Folders) -> Admission:
     rights = checked_rights(
         folders,
         config.granted,
-        tokens.names() if tokens else (),
+        tokens.names if tokens else (),
         asks=bool(verifiers),
         has_issuer=issuer is not None,
         configured=configured_roots(config),
@@ -219,56 +221,37 @@ def is_loopback(host: str) -> bool:
 
 
 class TokenFile:
-    """The hashes in a file, read again when it changes: a line that is deleted is a token that is
-    refused from then on.
+    """Verifies tokens by the hashes in a file, which is read for each request: a token is revoked
+    as soon as its line is deleted.
     """
 
     def __init__(self, path: Path, scopes: Sequence[str] = ()) -> None:
         self._path = path
-        # what scopes there are is an issuer's to say: a token of the file has all that are asked
-        # for
+        # Scopes are an issuer's: a token of the file has all that are asked for.
         self._scopes = list(scopes)
-        self._facts: tuple[int, int, int] | None = None
-        self._hashes: Mapping[str, bytes] = {}
-        self._lock = threading.Lock()
-        self._refresh()
-
-    def names(self) -> frozenset[str]:
-        """Return the names of all tokens."""
-        return frozenset(self._hashes)
+        self.names = frozenset(self._read())
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return what is known of a token that is shown, by its hash alone; None for one that is
-        not in the file.
-        """
-        with self._lock:
-            try:
-                self._refresh()
-            except ThumbindexError as error:  # no token is better than one that was perhaps revoked
-                if self._hashes:
-                    _LOG.error("%s Until then no token is taken.", error)
-                self._facts, self._hashes = None, {}
-            hashes = self._hashes
-        digest, found = hash_token(token), None
-        # all of them, whichever it is: how long it takes tells nothing
-        for name, known in hashes.items():
-            if hmac.compare_digest(known, digest):
-                found = name
-        if found is None:
+        """Return the name of a token and its scopes; None if it is not in the file."""
+        try:
+            hashes = self._read()
+        except ConfigError as error:  # an unreadable file may have lost the token
+            _LOG.error("%s Until then no token is taken.", error)
+            return None
+        digest = hash_token(token)
+        name = next((name for name in hashes if hmac.compare_digest(hashes[name], digest)), None)
+        if name is None:
             return None
         return AccessToken(
             token=f"sha256:{digest.hex()}",
-            client_id=found,
+            client_id=name,
             scopes=self._scopes,
-            claims={"names": [found]},
+            claims={"names": [name]},
         )
 
-    def _refresh(self) -> None:
+    def _read(self) -> Mapping[str, bytes]:
         try:
-            found = self._path.stat()
-            facts = (found.st_mtime_ns, found.st_size, found.st_ino)
-            if facts != self._facts:
-                self._hashes, self._facts = read_hashes(self._path), facts
+            return read_hashes(self._path)
         except OSError as error:
             raise ConfigError(
                 f"{self._path}: the token file cannot be read ({error.strerror}): make it "
@@ -298,15 +281,15 @@ Never `none`, never a secret that is shared.
 LONGEST_TOKEN = 16_384
 """Characters: no issuer's token is longer, and a longer one is not worked on."""
 
+_THREADS = 8
+
 _FETCH_SECONDS = 5.0
 
-_KEYS_SECONDS, _OLDEST_SECONDS = 300.0, 3600.0
-"""After the first keys are fetched anew; until the second the old ones are believed where the
-issuer does not answer.
-"""
+_FRESH_SECONDS, _OLDEST_SECONDS = 300.0, 3600.0
+"""Older keys than the first are fetched again, and used up to the second if the issuer is away."""
 
 _COOLDOWN_SECONDS = 10.0
-"""Between two questions to the issuer, answered or not."""
+"""Between two fetches, successful or not: anybody may send a token with an unknown key id."""
 
 _LEEWAY_SECONDS = 30.0
 """By which two machines' clocks may differ."""
@@ -331,15 +314,18 @@ class Issuer:
                 "`serve.http.issuer` needs `serve.http.url`, the address of /mcp as clients "
                 "write it: tokens for others are not taken."
             )
-        self._keys = Keys(self.address, settings.jwks)
+        self._keys = SigningKeys(self.address, settings.jwks)
+        self._threads: CapacityLimiter | None = None  # made in the event loop
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return what a token tells of its holder; None for one that is not this issuer's, not for
         us, or too old.
         """
-        if len(token) <= LONGEST_TOKEN and token.count(".") == 2:
-            return await run_sync(self._verify, token)
-        return None
+        if len(token) > LONGEST_TOKEN or token.count(".") != 2:
+            return None
+        # Threads of its own: tokens that wait for a silent issuer must not take all others.
+        self._threads = self._threads or CapacityLimiter(_THREADS)
+        return await run_sync(self._verify, token, limiter=self._threads)
 
     def _verify(self, token: str) -> AccessToken | None:
         try:
@@ -380,57 +366,41 @@ class Issuer:
         )
 
 
-class Keys:
-    """An issuer's public keys by their ids.
-
-    Who shows a token of a known key never waits for the issuer.
-    """
+class SigningKeys:
+    """An issuer's public keys by id."""
 
     def __init__(
         self, issuer: str, jwks: str = "", clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._issuer, self._jwks, self._clock = issuer, jwks, clock
         self._keys: Mapping[str, jwt.PyJWK] = {}
-        self._fetched_at = self._asked_at = float("-inf")
+        self._fetched_at = self._tried_at = float("-inf")
         self._lock = threading.Lock()
 
     def find(self, kid: str) -> jwt.PyJWK | None:
-        """Return the key of an id; one that is not known, or too old, is asked for, but not for
-        every token that somebody makes up.
-        """
-        if self._believed(kid) is None:
-            self._renew()
-        elif (
-            self._clock() > self._fetched_at + _KEYS_SECONDS
-            and self._may_ask()
-            and not self._lock.locked()
-        ):
-            threading.Thread(target=self._renew, name="issuer's keys", daemon=True).start()
-        return self._believed(kid)
+        """Return the key with an id; fetch the keys if it is unknown or they are old."""
+        if kid not in self._keys or self._age() > _FRESH_SECONDS:
+            with self._lock:
+                if self._clock() > self._tried_at + _COOLDOWN_SECONDS:
+                    self._fetch()
+        return self._keys.get(kid) if self._age() <= _OLDEST_SECONDS else None
 
-    def _believed(self, kid: str) -> jwt.PyJWK | None:
-        return None if self._clock() > self._fetched_at + _OLDEST_SECONDS else self._keys.get(kid)
+    def _age(self) -> float:
+        return self._clock() - self._fetched_at
 
-    def _may_ask(self) -> bool:
-        return self._clock() > self._asked_at + _COOLDOWN_SECONDS
-
-    def _renew(self) -> None:
-        with self._lock:
-            if not self._may_ask():
-                return
-            try:
-                found = _client(self._jwks or self._published()).get_signing_keys()
-                self._keys, self._fetched_at = (
-                    {str(key.key_id): key for key in found},
-                    self._clock(),
-                )
-            # a connection that is cut off comes as the system calls it
-            except (jwt.PyJWTError, OSError, ValueError) as error:
-                _LOG.warning("The keys of %s cannot be had: %s", self._issuer, error)
-            self._asked_at = self._clock()
+    def _fetch(self) -> None:
+        try:
+            keys = _client(self._jwks or self._published()).get_signing_keys()
+            self._keys = {str(key.key_id): key for key in keys}
+            self._fetched_at = self._clock()
+        # a connection that is cut off comes as the system calls it
+        except (jwt.PyJWTError, OSError, ValueError) as error:
+            _LOG.warning("Cannot fetch the signing keys of %s: %s", self._issuer, error)
+        self._tried_at = self._clock()
 
     def _published(self) -> str:
-        """Return where the issuer says that its keys are (RFC 8414, OpenID Connect Discovery).
+        """Return the address of the keys in the issuer's metadata (RFC 8414, OpenID Connect
+        Discovery).
 
         Raises PyJWKClientError.
         """
@@ -442,12 +412,12 @@ class Keys:
             f"{root}{path}/.well-known/openid-configuration",
         ):
             try:
-                found = _client(address).fetch_data()
+                metadata = _client(address).fetch_data()
             except (jwt.PyJWKClientError, OSError, ValueError) as error:
                 failure = f"{address}: {error}"
                 continue
-            jwks = found.get("jwks_uri")
-            if found.get("issuer") == self._issuer and isinstance(jwks, str) and is_safe(jwks):
+            jwks = metadata.get("jwks_uri")
+            if metadata.get("issuer") == self._issuer and isinstance(jwks, str) and is_safe(jwks):
                 return jwks
             failure = (
                 f"{address} is not its metadata, or names no keys over https: set "
@@ -457,9 +427,7 @@ class Keys:
 
 
 def _client(address: str) -> jwt.PyJWKClient:
-    """Return PyJWT's client without its cache, in which one made-up id has every other token wait:
-    it follows no redirect.
-    """
+    # Its own cache lets a made-up key id lock out every other token while the issuer is silent.
     return jwt.PyJWKClient(address, cache_jwk_set=False, timeout=_FETCH_SECONDS)
 
 
