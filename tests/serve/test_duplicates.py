@@ -1,6 +1,5 @@
 """`thumbindex duplicates`: what it prints, how it asks, and how it ends."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,33 +111,3 @@ def test_lapsed_decisions_are_listed_with_the_place_where_the_text_stood(
         ("new.md:3", "old.md:3")
     }
     assert "a text is not there any more" in run().stdout
-
-
-def test_pairs_from_a_file_are_decided_and_bad_lines_survived(run: Run, tmp_path: Path) -> None:
-    pairs, out = tmp_path / "pairs.jsonl", tmp_path / "out.jsonl"
-    lines = [
-        '{"id": "1", "a": "Kept for 30 days.", "b": "Kept for 90 days."}',
-        "{",
-        '{"id": "2", "a": 1}',
-        '{"id": "3", "a": "*x* y", "b": "x y"}',
-    ]
-    write(pairs, "\n".join(lines))
-    result = run("judge", str(pairs), "--out", str(out))
-    assert [json.loads(line)["merge"] for line in out.read_text(encoding="utf-8").splitlines()] == [
-        False,
-        True,
-    ]
-    assert result.exit_code == 0
-    assert all(f"pairs.jsonl:{n}: " in result.stderr for n in (2, 3))
-    assert run("judge", str(pairs)).stdout == out.read_text(encoding="utf-8")
-
-
-def test_pairs_are_not_overwritten_with_their_decisions(run, tmp_path: Path) -> None:
-    pairs = tmp_path / "pairs.jsonl"
-    write(pairs, json.dumps({"id": "1", "a": "x", "b": "x"}))
-    result = run("judge", str(pairs), "--out", str(pairs))
-    assert (
-        result.exit_code,
-        "name another one" in result.stderr,
-        json.loads(pairs.read_text())["a"],
-    ) == (2, True, "x")

@@ -45,7 +45,6 @@ from thumbindex.library.duplicates import (
     ingestion_total,
     ingestion_warnings,
     ingestion_words,
-    judge_texts,
 )
 from thumbindex.library.embedding import embed_folder
 from thumbindex.library.folders import (
@@ -101,7 +100,6 @@ from thumbindex.model import (
     FolderStatus,
     IndexReport,
     IndexState,
-    Judgment,
     Narrowing,
     NoteList,
     NotePage,
@@ -779,13 +777,6 @@ class Library:
     def decisions(self, folder: Sequence[str] = ()) -> Decisions:
         """Return what the owner decides of duplicates in some folders."""
         return Decisions(self._with_index(folder))
-
-    def judge_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[Judgment, ...]:
-        """Judge pairs of texts that are in no index, by the configured model and guards.
-
-        Raises ModelError.
-        """
-        return judge_texts(pairs, self.open_model(""), self.config)
 
     def _with_index(self, folder: Sequence[str]) -> list[Reader]:
         chosen = self._named(folder)

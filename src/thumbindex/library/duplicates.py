@@ -23,8 +23,6 @@ import numpy as np
 
 from thumbindex.compare.differences import judge, kept_apart
 from thumbindex.compare.tokens import reading
-from thumbindex.corpus.front_matter import read_front_matter
-from thumbindex.corpus.parse import parse_document
 from thumbindex.errors import StorageError, UsageError
 from thumbindex.index.duplicate_tables import Alike, DuplicateFindings, DuplicateTables
 from thumbindex.index.duplicates import clusters
@@ -42,7 +40,6 @@ from thumbindex.model import (
     Decision,
     DuplicatesFound,
     IngestionCounts,
-    Judgment,
     Lapsed,
     Place,
     Standing,
@@ -50,11 +47,11 @@ from thumbindex.model import (
     day_of,
     iso_day,
 )
-from thumbindex.ports import Embedder, Matrix, Vector
+from thumbindex.ports import Matrix, Vector
 from thumbindex.query.copies import are_of_two_days
 from thumbindex.query.parents import owner_of
-from thumbindex.settings import Config, IndexSettings, IngestSettings
-from thumbindex.text import embedded_text, plural, text_key, visible, words
+from thumbindex.settings import IndexSettings, IngestSettings
+from thumbindex.text import plural, text_key, visible, words
 
 _LOG = logging.getLogger(__name__)
 
@@ -780,9 +777,6 @@ def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
 EXPORT_VERSION = 1
 """Of the JSON that `export` writes."""
 
-_PAIRS_AT_ONCE = 256
-"""Pairs of texts that are embedded at once."""
-
 
 def all_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicatesFound:
     """Return the clusters of some folders, with `grey` those too of which the owner has to decide,
@@ -938,36 +932,3 @@ def _read_decision(given: Any, number: int) -> Decision:
             "export again."
         ) from error
     return read
-
-
-def judge_texts(
-    pairs: Sequence[tuple[str, str]], embedder: Embedder, config: Config
-) -> tuple[Judgment, ...]:
-    """Judge pairs of texts that are in no index, by a model and the configured guards."""
-    found: list[Judgment] = []
-    for part in groups(pairs, _PAIRS_AT_ONCE):
-        vectors = embedder.embed_passages(
-            [embedded_text((), text) for pair in part for text in pair]
-        )
-        cosines = (vectors[::2] * vectors[1::2]).sum(axis=1).tolist()
-        for (first, second), cosine in zip(part, cosines, strict=True):
-            found.append(
-                judge(
-                    _one_chunk(first, config),
-                    _one_chunk(second, config),
-                    cosine,
-                    config.index.duplicates,
-                )
-            )
-    return tuple(found)
-
-
-def _one_chunk(text: str, config: Config) -> Chunk:
-    """Return a text, without its front matter, as one chunk: of the kind and language of its blocks
-    where these are of one.
-    """
-    text = text[read_front_matter("text.md", text).size :].lstrip("\n")
-    found = parse_document("text.md", text.encode("utf-8", "surrogatepass"), config.corpus).chunks
-    kinds = {(each.kind, each.language) for each in found}
-    kind, language = kinds.pop() if len(kinds) == 1 else (BlockKind.PROSE, "")
-    return Chunk(0, 0, kind, (), 1, 1 + text.count("\n"), text, language=language)

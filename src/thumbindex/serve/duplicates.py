@@ -19,7 +19,7 @@ from thumbindex.errors import ModelError, UsageError
 from thumbindex.model import Cluster, DuplicatesFound, Verdict
 from thumbindex.serve.as_json import as_json, duplicates_payload
 from thumbindex.serve.clusters import differing_pieces
-from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_models, reported, say_error
+from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, reported, say_error
 from thumbindex.serve.options import JsonOption, open_for, takes_opening, takes_opening_or_engine
 from thumbindex.serve.terminal import (
     ProgressDisplay,
@@ -281,49 +281,6 @@ def review(
     return FOUND
 
 
-@duplicates.command("judge", examples=("duplicates judge pairs.jsonl --out decisions.jsonl",))
-@reported
-@takes_opening
-def judge_pairs(
-    ctx: typer.Context,
-    opening: Opening,
-    pairs: Annotated[
-        Path, typer.Argument(metavar="PAIRS.jsonl", help='Pairs of texts, {"id", "a", "b"} a line.')
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DECISIONS.jsonl", help="Written anew; without it, standard output."
-        ),
-    ] = None,
-) -> int:
-    """Decide pairs of texts from a file by the same rules.
-
-    Prints {"id", "merge", "zone", "rule"} a line.
-    """
-    if out is not None and out.resolve() == pairs.resolve():
-        raise UsageError(
-            f"{out}: that is the file of the pairs: name another one for the decisions."
-        )
-    rows = list(_read_pairs(pairs))
-    if not rows:
-        raise UsageError(
-            f'{pairs}: there is no pair in it: give a JSON object {{"id", "a", "b"}} a line.'
-        )
-    with (ctx.obj or open_models)(opening) as library:
-        judged = library.judge_pairs([(row["a"], row["b"]) for row in rows])
-    lines = [
-        {"id": row["id"], "merge": j.zone == "same", "zone": j.zone, "rule": j.rule}
-        for row, j in zip(rows, judged, strict=True)
-    ]
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        _write(out, text)
-    return FOUND
-
-
 def _bring_up_to_date(library: Library) -> None:
     try:
         with ProgressDisplay() as show:
@@ -370,31 +327,6 @@ def _keys() -> Iterator[str]:
             yield str(read()).casefold()
     for line in sys.stdin:
         yield line.strip()[:1].casefold() or "k"
-
-
-def _read_pairs(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the pairs of a file; a line that is none is reported with its number and passed
-    over.
-    """
-    for number, line in enumerate(_read(path).split("\n"), 1):
-        if line.strip():
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                say_error(f"{path}:{number}: no JSON ({error}): the line is passed over.")
-                continue
-            if (
-                isinstance(row, dict)
-                and "id" in row
-                and isinstance(row.get("a"), str)
-                and isinstance(row.get("b"), str)
-            ):
-                yield row
-            else:
-                say_error(
-                    f'{path}:{number}: not {{"id", "a", "b"}} with two texts: the line is '
-                    "passed over."
-                )
 
 
 def _read(path: Path) -> str:
