@@ -22,7 +22,7 @@ from thumbindex.index.files import (
 )
 from thumbindex.index.locks import drop_lock, is_held, locked, mark_of, work_files
 from thumbindex.index.store import Store
-from thumbindex.index.vector_store import VectorStore, drop_unfinished, mend_vectors
+from thumbindex.index.vector_store import VectorStore, mend_vectors
 from thumbindex.index.words import verify_words
 
 _LOG = logging.getLogger(__name__)
@@ -169,7 +169,6 @@ def sweep_vectors(indexes: Path) -> bool:
     """
     if not _mark_unswept(indexes):
         return True
-    drop_unfinished(indexes / VECTORS)
     used: dict[str, set[bytes]] = {}
     for folder in sorted(indexes.iterdir()):
         places = Places(folder).at()

@@ -180,19 +180,14 @@ def make_durable(folder: Path) -> None:
 
 
 def delete_database(path: Path) -> None:
-    """Delete an SQLite file with its log."""
-    with writing(path.parent):
-        delete_log(path)
-        path.unlink(missing_ok=True)
-
-
-def delete_log(path: Path) -> None:
-    """Delete an SQLite file's log alone; it does not come back after a power cut, when SQLite would
-    write it into the file that is there then.
+    """Delete an SQLite file, its log first: after a power cut SQLite would write a log that came
+    back into the file that is there then.
     """
-    for name in (f"{path.name}-wal", f"{path.name}-shm"):
-        path.with_name(name).unlink(missing_ok=True)
-    sync_folder(path.parent)
+    with writing(path.parent):
+        for name in (f"{path.name}-wal", f"{path.name}-shm"):
+            path.with_name(name).unlink(missing_ok=True)
+        sync_folder(path.parent)
+        path.unlink(missing_ok=True)
 
 
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}

@@ -8,17 +8,17 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
-from thumbindex.errors import IndexDamagedError, ModelError, StorageError
+from thumbindex.errors import IndexDamagedError, ModelError
 from thumbindex.index.database import KEYS_AT_ONCE, Database, Row
-from thumbindex.index.files import delete_database, delete_log, make_folder, put_in_place, writing
+from thumbindex.index.files import delete_database, make_folder, writing
 from thumbindex.ports import Matrix, Vector
 from thumbindex.text import plural
 
@@ -85,15 +85,13 @@ class VectorStore(Database):
 
     @classmethod
     def open(cls, path: Path, fingerprint: str = "") -> VectorStore:
-        """Open a model's vectors to write; a file that is damaged is begun anew with the vectors
-        that can be read of it.
-        """
+        """Open a model's vectors to write; a file that is damaged is begun anew."""
         with writing(path.parent):
             make_folder(path.parent)
         try:
             store = cls(path)
         except IndexDamagedError:
-            rebuild(path)
+            begin_anew(path)
             store = cls(path)
         if fingerprint and not (store.mark and store.fingerprint):
             with store.transaction():
@@ -186,59 +184,24 @@ def mend_vectors(path: Path) -> str:
             damaged = store.damaged()
             store.remove(damaged)
     except IndexDamagedError as error:
-        rebuild(path)
-        return (
-            f"{str(error).partition(': run')[0]}: what could be read of it was kept, the rest is "
-            "embedded again."
-        )
+        begin_anew(path)
+        return f"{str(error).partition(': run')[0]}: its texts are embedded again."
     if not damaged:
         return ""
     return f"{path} had {plural(len(damaged), 'damaged vector')}: their texts are embedded again."
 
 
-def drop_unfinished(folder: Path) -> None:
-    """Delete what a rebuild that was killed has left."""
-    for new in folder.glob("*.new"):
-        with suppress(Timeout), FileLock(new.with_suffix(".lock"), timeout=0):
-            delete_database(new)
-
-
-def rebuild(path: Path) -> None:
-    """Put a new file in place of a damaged one, with the vectors that can still be read; nothing
-    where another process has done so.
+def begin_anew(path: Path) -> None:
+    """Delete a damaged file, so that its texts are embedded again; nothing where another process
+    has done so.
     """
     with writing(path.parent), FileLock(path.with_suffix(".lock")):
         try:
             with closing(VectorStore(path)) as store:
                 store.verify_pages()
-            return
         except IndexDamagedError as error:
             _LOG.warning("%s", error)
-        new = path.with_suffix(".new")
-        delete_database(new)
-        with closing(VectorStore(new)) as store:
-            for fingerprint, rows in _readable(path):
-                with store.transaction():
-                    store.set_meta("fingerprint", fingerprint)
-                    store.set_meta("mark", secrets.token_hex(8))
-                    store.execute_many("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
-        delete_log(path)
-        put_in_place(new, path)
-
-
-def _readable(path: Path) -> Iterator[tuple[str, list[Row]]]:
-    """Yield the fingerprint, and the rows of a damaged file that can be read and are as they were
-    written.
-    """
-    with suppress(StorageError), closing(VectorStore(path, read_only=True)) as old:
-        ((last,),) = old.fetch("SELECT max(rowid) FROM vectors")
-        for start in range(0, int(last or 0), KEYS_AT_ONCE):
-            with suppress(StorageError):
-                rows = old.fetch(
-                    "SELECT key, sum, vector FROM vectors WHERE rowid > ? AND rowid <= ?",
-                    (start, start + KEYS_AT_ONCE),
-                )
-                yield old.fingerprint, _whole(rows)
+            delete_database(path)
 
 
 def _whole(rows: Sequence[Row]) -> list[Row]:
