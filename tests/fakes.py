@@ -233,12 +233,9 @@ class MemoryCatalog:
         """Return the chunks of the documents that meet a condition."""
         return self._of(lambda document: _meets(document, condition))
 
-    def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
-        """Tell whether a document meets a condition that is none of the hidden ones."""
-        return any(
-            _meets(each, condition) and (each.folder, each.path) not in hidden
-            for each in self.documents
-        )
+    def is_met(self, condition: Condition) -> bool:
+        """Tell whether a document meets a condition."""
+        return any(_meets(each, condition) for each in self.documents)
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
         """Return the tags, or paths and directories, that are most like a value."""
@@ -253,14 +250,6 @@ class MemoryCatalog:
             ]
             names = [*directories, *paths]
         return nearest(field, value, by_form(field, names))
-
-    def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
-        """Yield the documents with a tag, in a directory or at a path."""
-        return (
-            each
-            for each in self.documents
-            if (name in each.tags if field == "tag" else each.path.startswith(name))
-        )
 
     def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         """Return the documents with a name of these letters."""
@@ -519,7 +508,6 @@ def _passes(document: Document, filters: Filters) -> bool:
     return (
         (not filters.folder or document.folder in filters.folder)
         and document.path not in filters.without
-        and (document.folder, document.path) not in filters.hidden
         and (not globs or GitIgnoreSpec.from_lines(globs).match_file(document.path))
         and all(
             any(f"{fold(tag)}/".startswith(f"{fold(wanted)}/") for tag in document.tags)

@@ -323,8 +323,6 @@ class Filters:
     since: date | None = None
     until: date | None = None  # that day too
     without: tuple[str, ...] = ()  # paths of documents that are left out
-    # folder and path of documents that may not be shown as their files are now
-    hidden: frozenset[tuple[str, str]] = frozenset()
 
     @classmethod
     def of(cls, **given: Unpack[Narrowing]) -> Filters:

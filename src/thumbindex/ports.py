@@ -295,19 +295,12 @@ class Catalog(Protocol):
         title; whether it excludes them is not asked.
         """
 
-    def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
-        """Tell whether a document meets that which is none of the hidden ones (folder and path),
-        with chunks or without.
-        """
+    def is_met(self, condition: Condition) -> bool:
+        """Tell whether a document meets that, with chunks or without."""
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
         """Return the tags, or the directories and paths, that are most like a value, the nearest
         first.
-        """
-
-    def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
-        """Yield the documents that a name which `near` gave was taken from: their tag, directory or
-        path.
         """
 
     def named(self, letters: str, longest: int) -> Sequence[DocumentId]:

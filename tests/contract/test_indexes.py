@@ -383,14 +383,6 @@ class TestCatalog:
         assert held(snapshot, snapshot.catalog.meeting(condition)) == chunks
         assert snapshot.catalog.is_met(condition) is bool(chunks)
 
-    def test_a_hidden_note_meets_nothing(self, snapshot: Snapshot) -> None:
-        asked = Condition("tag", "garden")
-        hidden = [("", "notes/trees.md"), ("", "notes/sub/moss.md")]
-        assert (
-            snapshot.catalog.is_met(asked, hidden),
-            snapshot.catalog.is_met(asked, hidden[:1]),
-        ) == (False, True)
-
     def test_near_suggests_similar_names(self, snapshot: Snapshot) -> None:
         catalog = snapshot.catalog
         assert (
@@ -398,10 +390,6 @@ class TestCatalog:
             catalog.near("path", "note/tree"),
             catalog.near("title", "tre"),
         ) == (("garden", "garden/wood"), ("notes/trees.md",), ())
-        assert [each.path for each in catalog.bearing("tag", "garden/wood")] == ["notes/trees.md"]
-        assert [each.path for each in catalog.bearing("path", "notes/sub/")] == [
-            "notes/sub/moss.md"
-        ]
 
     def test_notes_are_found_by_the_letters_of_their_names(self, snapshot: Snapshot) -> None:
         index, moss, _ = documents_of(snapshot)

@@ -97,7 +97,7 @@ def test_each_step_of_a_question_looks_into_its_folder_by_an_index(session: Sess
         for filters in (
             Filters(),
             Filters(path=("folder 1/**",)),
-            Filters(hidden=frozenset({("first", "folder 1/note 1.md")})),
+            Filters(without=("folder 1/note 1.md",)),
         ):
             run(Query(text, 5, filters), tools, iter(range(10_000)).__next__)
     # of some thousand rows PostgreSQL would rather read all

@@ -13,10 +13,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.markdown import code_lines
+from thumbindex.corpus.read import decode, read_bytes
+from thumbindex.corpus.walk import Names, is_private_place
+from thumbindex.model import Problem
 from thumbindex.settings import CorpusSettings
 from thumbindex.text import strip_invisible
 
@@ -323,6 +327,28 @@ def _tags_listed(head: str) -> Iterator[str]:
 
 
 # ------------------------------------------------------------------ a note
+
+
+def is_private(
+    root: Path,
+    path: str,
+    settings: CorpusSettings,
+    data: bytes | Problem | None = None,
+    known: Names | None = None,
+) -> bool:
+    """Return whether a file is private as it is now: by a glob, under any name that leads to it, or
+    by what it says.
+
+    `data` is what was read of it, if it was. A file that cannot be read says nothing. `root` is a
+    real path; `known` saves work for the next path.
+    """
+    if is_private_place(str(root), path, settings, {} if known is None else known):
+        return True
+    if data is None and path.lower().endswith(settings.extensions):
+        data = read_bytes(root, path, settings)
+    if not data or isinstance(data, Problem):
+        return False
+    return is_private_text(path, decode(path, data)[0], settings)
 
 
 def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:

@@ -184,14 +184,11 @@ class StoreCatalog:
     def meeting(self, condition: Condition) -> Selection:
         return self._selection(self._filters.meeting(condition)[self.document_ids])
 
-    def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
-        return self._filters.is_met(condition, hidden)
+    def is_met(self, condition: Condition) -> bool:
+        return self._filters.is_met(condition)
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
         return self._filters.near(field, value)
-
-    def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
-        return self._filters.bearing(field, name)
 
     @cached_property
     def _names(self) -> DocumentNames:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import translate
 from functools import cached_property, lru_cache
 
@@ -60,35 +60,15 @@ class FilterIndex:
             held[numbers] = True
         return held
 
-    def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
-        """Tell whether a document meets a condition that is none of the hidden ones (folder and
-        path).
-        """
-        met = (self._documents[n] for n in np.flatnonzero(self.meeting(condition)).tolist())
-        return any((each.folder, each.path) not in hidden for each in met)
+    def is_met(self, condition: Condition) -> bool:
+        """Tell whether a document meets a condition."""
+        return bool(self.meeting(condition).any())
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
         """Return the tags, or the directories and paths, that are most like a value."""
         if field != "title":
             return nearest(field, value, self._tag_names if field == "tag" else self._place_names)
         return ()
-
-    def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
-        """Yield the documents that a name which comes near was taken from: their tag, directory or
-        path.
-        """
-        if field == "tag":
-            yield from (
-                each
-                for each in self._documents
-                if any(f"{fold(tag)}/".startswith(f"{fold_line(name)}/") for tag in each.tags)
-            )
-        else:
-            yield from (
-                each
-                for each in self._documents
-                if each.path == name or (name.endswith("/") and each.path.startswith(name))
-            )
 
     @cached_property
     def _tags(self) -> Mapping[str, list[int]]:
@@ -193,12 +173,10 @@ def nearest(field: FilterField, value: str, names: Mapping[str, str]) -> tuple[s
 
 
 def passes(document: Document, filters: Filters) -> bool:
-    """Tell whether a document may be shown and passes path globs (any), tags (all, nested ones too)
-    and the dates.
+    """Tell whether a document passes path globs (any), tags (all, nested ones too) and the
+    dates.
     """
-    if document.path in filters.without or (
-        filters.hidden and (document.folder, document.path) in filters.hidden
-    ):
+    if document.path in filters.without:
         return False
     if filters.path and not any(meets(glob, document.path) for glob in filters.path):
         return False

@@ -248,15 +248,12 @@ class UnionCatalog:
     def meeting(self, condition: Condition) -> Selection:
         return UnionSelection([part.meeting(condition) for part in self._parts])
 
-    def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
-        return any(part.is_met(condition, hidden) for part in self._parts)
+    def is_met(self, condition: Condition) -> bool:
+        return any(part.is_met(condition) for part in self._parts)
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
         names = [name for part in self._parts for name in part.near(field, value)]
         return nearest(field, value, by_form(field, names)) if names else ()
-
-    def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
-        return (each for part in self._parts for each in part.bearing(field, name))
 
     def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         return [

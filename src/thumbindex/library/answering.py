@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
@@ -22,11 +22,10 @@ from thumbindex.index.analysis import marks
 from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
 from thumbindex.library.reader import OpenedIndex, Reader
-from thumbindex.library.shown import hidden_now, with_shown_names, with_true_places
+from thumbindex.library.shown import Door
 from thumbindex.model import Answer, ChunkId, IndexState, Query
 from thumbindex.ports import (
     CHUNK_BITS,
-    Documents,
     Embedder,
     Matrix,
     Reranker,
@@ -40,7 +39,6 @@ from thumbindex.query.explain import explained
 from thumbindex.query.parents import place_of_chunk
 from thumbindex.query.pipeline import RETRIEVERS, run
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.understand import as_searched
 from thumbindex.settings import QuerySettings
 
 AT_ONCE = 2
@@ -116,14 +114,10 @@ never rests, an answer comes all the same.
 
 
 class _Attempt(NamedTuple):
-    """An answer, the search that it came of, the documents of the snapshot that was searched, and
-    what was open of each folder.
-    """
+    """An answer, and the search that it came of."""
 
     found: Answer
     search: Search
-    documents: Documents
-    opened: Mapping[Reader, OpenedIndex]
 
 
 def answer(
@@ -146,58 +140,7 @@ def answer(
     opened: Mapping[Reader, OpenedIndex] = {
         reader: reader.opened() for reader in readers if reader.indexed
     }
-    found, search, documents, opened = _attempt(
-        query, opened, settings, embedder, reranker, explain
-    )
-    named = (
-        None if explain or _is_about_all(search) else _named_places(search, documents, list(opened))
-    )
-    if named is None or hidden_now(named, readers):
-        asked = without_hidden(query, opened)
-        # of newer snapshots anew: they may hold other notes that may not be shown
-        if asked.filters.hidden:
-            again = _attempt(asked, opened, settings, embedder, reranker, explain, without_hidden)
-            found = again.found
-    if any(each.also_in for each in found.passages):
-        return replace(found, passages=with_true_places(found.passages, list(opened)))
-    return found
-
-
-def without_hidden(query: Query, opened: Mapping[Reader, OpenedIndex]) -> Query:
-    """Return a query that leaves out all notes which may not be shown as their files are now."""
-    own = [(reader.folder.name, each) for reader, each in opened.items() if not reader.is_published]
-    places = ((name, path) for name, each in own for _, path in each.catalog.every_path())
-    return replace(query, filters=replace(query.filters, hidden=hidden_now(places, list(opened))))
-
-
-def _is_about_all(search: Search) -> bool:
-    """Tell whether an answer says something of notes that it does not name: how many there are, or
-    that some note meets a filter.
-    """
-    filters = search.query.filters
-    if (
-        search.undated
-        or search.unmet
-        or search.listed is not None
-        or any(each.excludes for each in search.conditions)
-        or len(filters.path) > 1
-    ):
-        return True
-    return not search.passages and bool(search.conditions or filters.tag or filters.path)
-
-
-def _named_places(
-    search: Search, documents: Documents, readers: Sequence[Reader]
-) -> Iterator[tuple[str, str]]:
-    """Yield the notes, by folder and path, that an answer names or that took a place in it; what a
-    stage dropped is named without its folder.
-    """
-    for each in search.passages:
-        yield each.folder, each.path
-        yield from ((place.folder, place.path) for place in (*each.also_in, *each.disagrees))
-    for n in {*search.named, *search.of_time, *(each.document for each in search.candidates)}:
-        yield documents[n].folder, documents[n].path
-    yield from ((reader.folder.name, each.path) for each in search.dropped for reader in readers)
+    return _attempt(query, opened, settings, embedder, reranker, explain).found
 
 
 def _attempt(
@@ -207,10 +150,9 @@ def _attempt(
     embedder: Embedder | None,
     reranker: Reranker | None,
     explain: bool,
-    on_newer: Callable[[Query, Mapping[Reader, OpenedIndex]], Query] = lambda query, _: query,
 ) -> _Attempt:
-    """Ask, and ask again on newer snapshots, the query put so for them, where a commit has replaced
-    the best texts meanwhile.
+    """Ask, and ask again on newer snapshots where a commit has replaced the best texts
+    meanwhile.
     """
     for _ in range(ATTEMPTS):
         attempt = _answer(query, opened, settings, embedder, reranker, explain)
@@ -221,7 +163,7 @@ def _attempt(
         }
         if all(newer[reader] is each for reader, each in opened.items()):
             break
-        opened, query = newer, on_newer(query, newer)
+        opened = newer
     return attempt
 
 
@@ -255,8 +197,6 @@ def _answer(
         return _Attempt(
             Answer(query.text, None, nothing.kind, False, 0.0, "low", (), (), state),
             nothing,
-            {},
-            readers,
         )
     tools = tools_over(opened, settings, embedder, reranker)
     seen: list[tuple[str, Search]] = []
@@ -268,11 +208,10 @@ def _answer(
     asked = replace(query, text=as_indexed(query.text, [reader.folder for reader in readers]))
     search, trace = run(without_folder(asked, len(opened)), tools, time.perf_counter, watch)
     passages = search.passages if search.answerable else ()
-    corrected = as_searched(search, passages)
     passages = explained(passages, seen, tools) if explain else passages
     found = Answer(
         query.text,
-        corrected,
+        None,
         search.kind,
         bool(passages),
         search.confidence,
@@ -281,21 +220,19 @@ def _answer(
         trace,
         state,
     )
-    documents = tools.snapshot.catalog.documents
-    unmet = with_shown_names(search.unmet, tools.snapshot.catalog, list(readers))
     ways = search.ways if search.listed is None else ()
     terms = tuple(term for way in ways for term in (*way.terms, *way.identifiers))
     nearest = tuple(place_of_chunk(each, tools.snapshot.catalog) for each in search.nearest)
     found = replace(
         found,
         filters=search.conditions,
-        unmet=unmet,
+        unmet=search.unmet,
         undated=search.undated,
         listed=search.listed,
         terms=terms,
         nearest=nearest,
     )
-    return _Attempt(found, search, documents, readers)
+    return _Attempt(Door(search, tools, readers).let_out(found), search)
 
 
 def marked(found: Answer, readers: Sequence[Reader]) -> Answer:

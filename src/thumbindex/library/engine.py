@@ -14,8 +14,8 @@ from platform import node
 from typing import Any, TypeVar
 
 from thumbindex.config import NOWHERE
-from thumbindex.corpus.private import is_private_text
-from thumbindex.corpus.read import decode, decode_seen, digest_of, read_bytes
+from thumbindex.corpus.private import is_private
+from thumbindex.corpus.read import decode_seen, digest_of, read_bytes
 from thumbindex.errors import (
     EngineError,
     EngineLostError,
@@ -49,9 +49,8 @@ from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer, words_lacking
 from thumbindex.library.folders import Folder
-from thumbindex.library.indexing import is_private_now
 from thumbindex.library.reader import Reader
-from thumbindex.library.shown import hidden_paths
+from thumbindex.library.shown import look_at
 from thumbindex.model import DatabaseStatus, Problem
 from thumbindex.settings import Config
 from thumbindex.text import text_digest
@@ -422,10 +421,8 @@ class _PublishedFolder:
 
         One that is only gone does no harm.
         """
-        hidden = hidden_paths(self._folder, paths, store)
-        return any(
-            self._folder.config.closed or is_private_now(self._folder, path) for path in hidden
-        )
+        looks = look_at(self._folder, paths, store)
+        return "private" in looks.values()
 
     # -------------------------------------------------------------- what is published
 
@@ -458,7 +455,7 @@ class _PublishedFolder:
         """
         corpus = self._folder.config.corpus
         data = read_bytes(self._folder.root, path, corpus)
-        if isinstance(data, Problem) or is_private_text(path, decode(path, data)[0], corpus):
+        if isinstance(data, Problem) or is_private(self._folder.root, path, corpus, data):
             return None
         indexed = self._store.manifest([path]).get(path) if self._store else None
         return decode_seen(path, data) if indexed and indexed.digest == digest_of(data) else None

@@ -24,8 +24,7 @@ from thumbindex.corpus.git import (
 )
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
-from thumbindex.corpus.private import is_private_text
-from thumbindex.corpus.read import LONGEST_PATH, decode, digest_of, read_bytes, read_digest
+from thumbindex.corpus.read import LONGEST_PATH, digest_of, read_bytes, read_digest
 from thumbindex.corpus.walk import (
     FolderChanges,
     Names,
@@ -163,25 +162,6 @@ def without_private(
     """Leave out what a walk says of symlinks to private notes."""
     paths = tuple(f" -> {state.path}" for state in private)
     return tuple(problem for problem in problems if not (paths and problem.path.endswith(paths)))
-
-
-def is_private_now(folder: Folder, path: str) -> bool:
-    """Tell whether a file of the folder is private as it is now, whatever the index knows of it;
-    one that cannot be read says nothing.
-    """
-    settings = folder.config.corpus
-    if lies_private(folder, path):
-        return True
-    is_document = path.lower().endswith(settings.extensions)
-    data = read_bytes(folder.root, path, settings) if is_document else b""
-    return not isinstance(data, Problem) and is_private_text(path, decode(path, data)[0], settings)
-
-
-def lies_private(folder: Folder, path: str, names: Names | None = None) -> bool:
-    """Return whether a glob keeps a path private, or any place that its symlinks lead to."""
-    return is_private_place(
-        str(folder.root), path, folder.config.corpus, {} if names is None else names
-    )
 
 
 FIRST_BYTES, MOST_BYTES = 128 * 1024, 1024 * 1024
@@ -675,7 +655,8 @@ def keep_words(
         hidden = frozenset(state.path for state in private).union(
             path
             for path in first.removed
-            if path in withheld_paths or lies_private(folder, path, names)
+            if path in withheld_paths
+            or is_private_place(str(folder.root), path, folder.config.corpus, names)
         )
         removed = (
             *first.removed,

@@ -17,10 +17,10 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 
 from thumbindex.corpus.parse import parse_document
+from thumbindex.corpus.private import is_private
 from thumbindex.corpus.read import read_bytes
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.names import names_of
-from thumbindex.library.indexing import is_private_now
 from thumbindex.library.reader import OpenedIndex, Reader
 from thumbindex.library.shown import NAMES_TOLD, every_document, shown
 from thumbindex.model import Document, DocumentId, NameKind, Problem, Section, day_of
@@ -289,7 +289,10 @@ class Notes:
                 is_meant = path.endswith(end) or path.rpartition(".")[0].endswith(end)
                 if not is_meant or opened.catalog.at(each.path) is not None:
                     continue
-                if reader.is_published or not is_private_now(reader.folder, each.path):
+                folder = reader.folder
+                if reader.is_published or not is_private(
+                    folder.root, each.path, folder.config.corpus
+                ):
                     yield each
 
     def _nearest(self, path: str) -> list[str]:

@@ -13,8 +13,8 @@ from difflib import get_close_matches
 import numpy as np
 
 from thumbindex.corpus.parse import comments_of, headings_of
-from thumbindex.corpus.private import is_private_text
-from thumbindex.corpus.read import decode, decode_seen, read_bytes
+from thumbindex.corpus.private import is_private
+from thumbindex.corpus.read import decode_seen, read_bytes
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, newest_first, passes
 from thumbindex.index.store import Store, document_from_row
@@ -338,7 +338,7 @@ def text_now(reader: Reader, path: str) -> str:
             f"{path} {data.reason}; `thumbindex index` brings the index up to the disk."
         )
     # it was rewritten since it was found
-    if is_private_text(path, decode(path, data)[0], reader.folder.config.corpus):
+    if is_private(reader.folder.root, path, reader.folder.config.corpus, data):
         raise not_in_index(path)
     return decode_seen(path, data)
 

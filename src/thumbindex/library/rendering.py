@@ -11,7 +11,7 @@ from thumbindex.errors import UnknownPathError
 from thumbindex.library.names import Found
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import nearest_documents, text_now
-from thumbindex.library.shown import changed_now, hidden_paths_now
+from thumbindex.library.shown import changed_paths_now, hidden_paths_now
 from thumbindex.model import Backlink, BrokenLink, DocumentId, Link, NotePage, Related, Similar
 from thumbindex.ports import Documents
 
@@ -139,9 +139,7 @@ def _backlinks(
     """
     taken = sources[:MOST_BACKLINKS]
     read = list(dict.fromkeys(path for path, _ in taken))[:_MOST_READ]
-    changed = {
-        path for _, path in changed_now(((reader.folder.name, path) for path in read), [reader])
-    }
+    changed = changed_paths_now(read, reader)
     rows: dict[str, list[str]] = {}
     for path in read:
         if path not in changed:

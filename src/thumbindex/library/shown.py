@@ -1,4 +1,7 @@
-"""Which notes may be shown as their files are now: none that became private or is gone."""
+"""Which notes may be shown as their files are now: none that became private or is gone.
+
+Whatever is read from an index passes here on its way out.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,36 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
+from typing import Literal, TypeVar
 
-from thumbindex.corpus.read import read_digest
+from thumbindex.corpus.private import is_private
+from thumbindex.corpus.read import digest_of, read_bytes
 from thumbindex.corpus.walk import Names, facts_of, state_of
 from thumbindex.errors import StorageError
 from thumbindex.index.store import Store
 from thumbindex.library.folders import Folder
-from thumbindex.library.indexing import cutting, holds_nothing, is_private_now, lies_private
-from thumbindex.library.reader import Reader
-from thumbindex.model import Document, DuplicatesFound, FileState, Passage, Place, Unmet
-from thumbindex.ports import Catalog
+from thumbindex.library.indexing import cutting, holds_nothing
+from thumbindex.library.reader import OpenedIndex, Reader
+from thumbindex.model import (
+    Answer,
+    Condition,
+    Document,
+    Dropped,
+    DuplicatesFound,
+    FileState,
+    Filters,
+    Passage,
+    Place,
+    Problem,
+    Unmet,
+    Why,
+)
+from thumbindex.ports import Selection
+from thumbindex.query.filters import unmet_arguments
+from thumbindex.query.retrieve import KEYWORD_FIELDS
+from thumbindex.query.stage import Search, Tools
+from thumbindex.query.understand import as_searched
+from thumbindex.text import words
 
 NAMES_TOLD = 3
 """Names that are told of those that come near."""
@@ -25,152 +48,102 @@ NAMES_TOLD = 3
 _LOOKED_AT = 50
 """Notes whose files are looked at at once."""
 
+Look = Literal["as indexed", "changed", "gone", "private"]
+"""What a note's file is now. A note that is gone or private is not shown."""
 
-def hidden_now(
-    places: Iterable[tuple[str, str]], readers: Sequence[Reader]
-) -> frozenset[tuple[str, str]]:
-    """Return which notes, by folder and path, may not be shown as their files are now, whatever the
-    index still knows of them.
+NotePlace = tuple[str, str]
+"""Folder and path of a note."""
 
-    They have become private since, are gone from their places, or have changed where nobody can
-    read what the folder's own file keeps private. A file is read only where its size, its times or
-    its place on the disk are not those that were indexed.
+# ------------------------------------------------------------------ one note
+
+
+def look_at(folder: Folder, paths: Collection[str], store: Store | None) -> dict[str, Look]:
+    """Return what the files of a folder's notes are now, whatever the index still knows of them.
+
+    A file is read only if its size, times or place on the disk are not those that were indexed.
     """
-    paths: dict[str, set[str]] = defaultdict(set)
-    for folder, path in places:
-        paths[folder].add(path)
-    found: set[tuple[str, str]] = set()
-    for reader in readers:
-        if (asked := paths.get(reader.folder.name)) and not reader.is_published:
-            try:
-                store = reader.store
-            except StorageError:  # it is just being put in the place of another: all are read
-                store = None
-            found |= {
-                (reader.folder.name, path) for path in hidden_paths(reader.folder, asked, store)
-            }
-    return frozenset(found)
-
-
-def hidden_paths(folder: Folder, paths: Collection[str], store: Store | None) -> set[str]:
-    """Return which notes of a folder may not be shown as their files are now; see `hidden_now`."""
     indexed: Mapping[str, FileState] = {}
     is_read_so = False
     with suppress(StorageError):
         if store is not None:
             indexed, is_read_so = store.manifest(paths), store.meta("corpus") == cutting(folder)
     names: Names = {}
-    return {
-        path for path in paths if _is_hidden(folder, path, indexed.get(path), is_read_so, names)
-    }
+    return {path: _look(folder, path, indexed.get(path), is_read_so, names) for path in paths}
 
 
-def _is_hidden(
+def _look(
     folder: Folder, path: str, indexed: FileState | None, is_read_so: bool, names: Names
-) -> bool:
-    if lies_private(folder, path, names):
-        return True
+) -> Look:
+    root, settings = folder.root, folder.config.corpus
+    if is_private(root, path, settings, b"", names):
+        return "private"
     try:
         # (of a listing's every note)
-        state = state_of(path, os.stat(f"{folder.root}/{path}"))  # noqa: PTH116
+        state = state_of(path, os.stat(f"{root}/{path}"))  # noqa: PTH116
         if indexed is not None and is_read_so and facts_of(state) == facts_of(indexed):
-            return False
+            return "as indexed"
     # it may be private where it lies now; of a folder that is away nothing has moved
     except (FileNotFoundError, NotADirectoryError):
-        if not holds_nothing(folder.root):
-            return True
+        if not holds_nothing(root):
+            return "gone"
     except (OSError, ValueError):
         pass
-    if folder.config.closed and (
-        indexed is None or indexed.digest != read_digest(folder.root, path, folder.config.corpus)
-    ):
-        return True
-    return is_private_now(folder, path)
+    data = read_bytes(root, path, settings)
+    digest = "" if isinstance(data, Problem) else digest_of(data)
+    is_same = bool(digest) and indexed is not None and indexed.digest == digest
+    # nobody can read what the folder's own file keeps private
+    if folder.config.closed and not is_same:
+        return "private"
+    if is_private(root, path, settings, data, names):
+        return "private"
+    # what cannot be read is taken to be as it was
+    return "as indexed" if is_same or not digest else "changed"
+
+
+# ------------------------------------------------------------------ some notes
+
+
+def looks_now(places: Iterable[NotePlace], readers: Sequence[Reader]) -> dict[NotePlace, Look]:
+    """Return what the files of some notes are now; of published folders nothing is known."""
+    paths: dict[str, set[str]] = defaultdict(set)
+    for folder, path in places:
+        paths[folder].add(path)
+    found: dict[NotePlace, Look] = {}
+    for reader in readers:
+        if (asked := paths.get(reader.folder.name)) and not reader.is_published:
+            try:
+                store = reader.store
+            except StorageError:  # it is just being put in the place of another: all are read
+                store = None
+            looks = look_at(reader.folder, asked, store)
+            found |= {(reader.folder.name, path): look for path, look in looks.items()}
+    return found
+
+
+def hidden_among(looks: Mapping[NotePlace, Look]) -> frozenset[NotePlace]:
+    """Return the notes that may not be shown."""
+    return frozenset(place for place, look in looks.items() if look in ("gone", "private"))
+
+
+def hidden_now(places: Iterable[NotePlace], readers: Sequence[Reader]) -> frozenset[NotePlace]:
+    """Return which notes may not be shown as their files are now."""
+    return hidden_among(looks_now(places, readers))
 
 
 def hidden_paths_now(paths: Iterable[str], reader: Reader) -> set[str]:
     """Return which paths of a folder may not be shown now."""
-    places = ((reader.folder.name, path) for path in paths)
-    return {path for _, path in hidden_now(places, [reader])}
+    return {
+        path for _, path in hidden_now(((reader.folder.name, each) for each in paths), [reader])
+    }
 
 
-def changed_now(
-    places: Iterable[tuple[str, str]], readers: Sequence[Reader]
-) -> frozenset[tuple[str, str]]:
-    """Return which notes, by folder and path, are gone or say something else than was indexed; of a
-    folder that is away nothing has changed.
-
-    A file is read only where its size, its times or its place on the disk are not those that were
-    indexed.
+def changed_paths_now(paths: Iterable[str], reader: Reader) -> set[str]:
+    """Return which notes of a folder say something else now than was indexed, or may not be
+    shown.
     """
-    asked = frozenset(places)
-    found = set[tuple[str, str]]()
-    for reader in readers:
-        if (
-            own := {path for folder, path in asked if folder == reader.folder.name}
-        ) and not reader.is_published:
-            indexed = reader.store.manifest(own)
-            found |= {
-                (reader.folder.name, path)
-                for path in own
-                if _has_changed(reader.folder, path, indexed.get(path))
-            }
-    return frozenset(found)
-
-
-def _has_changed(folder: Folder, path: str, indexed: FileState | None) -> bool:
-    try:
-        if indexed is not None:
-            now = state_of(path, (folder.root / path).stat())
-            if facts_of(now) == facts_of(indexed):
-                return False
-    except (FileNotFoundError, NotADirectoryError):
-        return not holds_nothing(folder.root)
-    except (OSError, ValueError):
-        return False
-    return indexed is None or indexed.digest != read_digest(folder.root, path, folder.config.corpus)
-
-
-def with_true_places(passages: Sequence[Passage], readers: Sequence[Reader]) -> tuple[Passage, ...]:
-    """Return passages that name as copies no place twice, none that they show themselves, and no
-    note that has changed since it was indexed.
-    """
-    changed = changed_now(
-        ((each.folder, each.path) for passage in passages for each in passage.also_in), readers
-    )
-    return tuple(
-        _with_places(passage, changed) if passage.also_in else passage for passage in passages
-    )
-
-
-def _with_places(passage: Passage, changed: Collection[tuple[str, str]]) -> Passage:
-    by_note: dict[tuple[str, str], list[Place]] = {}
-    for place in passage.also_in:
-        if (place.folder, place.path) not in changed:
-            by_note.setdefault((place.folder, place.path), []).append(place)
-    joined = [place for places in by_note.values() for place in _joined(places)]
-    own = (passage.folder, passage.path)
-    others = tuple(
-        each
-        for each in joined
-        if (each.folder, each.path) != own
-        or each.end_line < passage.start_line
-        or each.start_line > passage.end_line
-    )
-    return replace(passage, also_in=others, cluster_size=1 + len(others))
-
-
-def _joined(places: Sequence[Place]) -> list[Place]:
-    """Return places of one note, those that overlap or stand next to each other, but for an empty
-    line, as one.
-    """
-    found = list[Place]()
-    for each in sorted(places, key=lambda place: (place.start_line, place.end_line)):
-        if found and each.start_line <= found[-1].end_line + 2:
-            found[-1] = replace(found[-1], end_line=max(found[-1].end_line, each.end_line))
-        else:
-            found.append(each)
-    return found
+    places = ((reader.folder.name, each) for each in paths)
+    looks = looks_now(places, [reader])
+    return {path for (_, path), look in looks.items() if look != "as indexed"}
 
 
 def every_document(readers: Sequence[Reader]) -> Iterator[Document]:
@@ -187,9 +160,7 @@ def open_documents(readers: Sequence[Reader]) -> list[Document]:
     """Return all documents that may be shown now, by folder and path."""
     documents = list(every_document(readers))
     hidden = hidden_now(((each.folder, each.path) for each in documents), readers)
-    if hidden:
-        return [each for each in documents if (each.folder, each.path) not in hidden]
-    return documents
+    return [each for each in documents if (each.folder, each.path) not in hidden]
 
 
 def shown(documents: Iterable[Document], readers: Sequence[Reader]) -> Iterator[Document]:
@@ -202,25 +173,6 @@ def shown(documents: Iterable[Document], readers: Sequence[Reader]) -> Iterator[
         yield from (each for each in some if (each.folder, each.path) not in hidden)
 
 
-def with_shown_names(
-    unmet: Sequence[Unmet], catalog: Catalog, readers: Sequence[Reader]
-) -> tuple[Unmet, ...]:
-    """Keep of the names that come near a filter the first ones that some note still gives which may
-    be shown now.
-    """
-
-    def open_names(each: Unmet) -> Iterator[str]:
-        return (
-            name
-            for name in each.nearest
-            if next(shown(catalog.bearing(each.field, name), readers), None)
-        )
-
-    return tuple(
-        replace(each, nearest=tuple(islice(open_names(each), NAMES_TOLD))) for each in unmet
-    )
-
-
 def without_hidden_texts(found: DuplicatesFound, readers: Sequence[Reader]) -> DuplicatesFound:
     """Return clusters without the texts of notes that may not be shown now; one of which a single
     place is left is none.
@@ -229,11 +181,194 @@ def without_hidden_texts(found: DuplicatesFound, readers: Sequence[Reader]) -> D
         ((each.folder, each.path) for cluster in found.clusters for each in cluster.texts),
         readers,
     )
-    if not hidden:
+    clusters = (
+        replace(
+            cluster,
+            texts=tuple(each for each in cluster.texts if (each.folder, each.path) not in hidden),
+        )
+        for cluster in found.clusters
+    )
+    return replace(found, clusters=tuple(each for each in clusters if len(each.texts) > 1))
+
+
+# ------------------------------------------------------------------ an answer
+
+_Gone = TypeVar("_Gone", bound=Dropped)
+
+
+_FIRST = 8
+"""Chunks with a word, or that pass a filter, of which one has to be of a note that may be shown."""
+
+
+class Door:
+    """What may be told of a search: nothing of notes that may not be shown now."""
+
+    def __init__(self, search: Search, tools: Tools, opened: Mapping[Reader, OpenedIndex]) -> None:
+        self._search, self._tools, self._opened = search, tools, opened
+        self._readers = list(opened)
+
+    def let_out(self, found: Answer) -> Answer:
+        """Return an answer without what it says of notes that may not be shown.
+
+        One that has no passage left is an answer that found nothing.
+        """
+        looks = looks_now(self._named_in(found), self._readers)
+        hidden = hidden_among(looks)
+        open_ones = (each for each in found.passages if (each.folder, each.path) not in hidden)
+        passages = tuple(
+            _with_shown_places(replace(each, rank=rank), looks)
+            for rank, each in enumerate(open_ones, 1)
+        )
+        taken_out = len(found.passages) - len(passages)
+        found = replace(
+            found,
+            corrected=as_searched(self._search, passages),
+            passages=passages,
+            unmet=self._unmet(found.unmet),
+            nearest=tuple(each for each in found.nearest if (each.folder, each.path) not in hidden),
+            listed=None if found.listed is None else found.listed - taken_out,
+        )
+        if hidden or not self._has_open_words():
+            # stages and explanations name notes and words
+            found = replace(
+                found,
+                corrected=None,
+                terms=(),
+                trace=tuple(replace(step, dropped=()) for step in found.trace),
+                passages=tuple(replace(each, explanation=None) for each in passages),
+            )
+        if passages or not taken_out:
+            return found
+        return replace(
+            found,
+            answerable=False,
+            confidence=0.0,
+            confidence_level="low",
+            listed=None if found.listed is None else 0,
+        )
+
+    def let_out_why(self, found: Why) -> Why:
+        """Return what became of a note without the names and words of notes that may not be
+        shown.
+        """
+        hidden = hidden_now(self._took_part(), self._readers)
+        if hidden or not self._has_open_words():
+            found = replace(found, corrected=None, terms={})
+        if any(path in found.reason for _, path in hidden):
+            found = replace(found, reason="taken out", rank=None)
         return found
-    left = []
-    for cluster in found.clusters:
-        texts = tuple(text for text in cluster.texts if (text.folder, text.path) not in hidden)
-        if len(texts) > 1:
-            left.append(replace(cluster, texts=texts))
-    return replace(found, clusters=tuple(left))
+
+    def _named_in(self, found: Answer) -> Iterator[NotePlace]:
+        """Yield the notes that an answer names, or that took part in it."""
+        yield from self._took_part()
+        yield from ((each.folder, each.path) for each in found.nearest)
+        for passage in found.passages:
+            yield passage.folder, passage.path
+            for place in (*passage.also_in, *passage.disagrees):
+                yield place.folder, place.path
+            if passage.explanation:
+                yield from self._at(edge.path for edge in passage.explanation.edges)
+
+    def _took_part(self) -> Iterator[NotePlace]:
+        """Yield the notes that were candidates."""
+        documents = self._tools.snapshot.catalog.documents
+        for n in {each.document for each in self._search.candidates}:
+            yield documents[n].folder, documents[n].path
+        yield from self._at(each.path for each in self._search.dropped)
+
+    def _at(self, paths: Iterable[str]) -> Iterator[NotePlace]:
+        """Yield the notes at some paths, in whatever folder."""
+        for path in set(paths):
+            for reader, opened in self._opened.items():
+                if not reader.is_published and opened.catalog.at(path) is not None:
+                    yield reader.folder.name, path
+
+    def _has_open_words(self) -> bool:
+        """Return whether each word that was looked up was asked for, or is held by a note that may
+        be shown.
+        """
+        search, keyword = self._search, self._tools.snapshot.keyword
+        asked = set(words(" ".join((search.query.text, *(each.text for each in search.phrasings)))))
+        terms = [term for way in search.ways for term in (*way.terms, *way.identifiers)]
+        texts = {text for term in terms for text in (term.text, *(o.text for o in term.others))}
+        return all(
+            self._is_open(keyword.holding(text, (*KEYWORD_FIELDS, "code")))
+            for text in texts
+            if not asked.issuperset(words(text))
+        )
+
+    def _unmet(self, unmet: Sequence[Unmet]) -> tuple[Unmet, ...]:
+        """Return the filters that no note meets which may be shown, with names of such notes."""
+        catalog = self._tools.snapshot.catalog
+
+        def is_met(one: Filters) -> bool:
+            within = catalog.select(one)
+            return within is None or self._is_open(within)
+
+        filters = unmet_arguments(self._search.query.filters, catalog.near, is_met)
+        typed = (
+            Unmet(each.field, each.value, catalog.near(each.field, each.value))
+            for each in self._search.conditions
+            if each.field != "words" and not self._is_open(catalog.meeting(each))
+        )
+        by_filter = {(each.field, each.value): each for each in (*filters, *typed, *unmet)}
+        return tuple(map(self._with_open_names, by_filter.values()))
+
+    def _with_open_names(self, unmet: Unmet) -> Unmet:
+        meeting = self._tools.snapshot.catalog.meeting
+        names = (
+            name
+            for name in unmet.nearest
+            if (held := meeting(Condition(unmet.field, name))) and self._is_open(held)
+        )
+        return replace(unmet, nearest=tuple(islice(names, NAMES_TOLD)))
+
+    def _is_open(self, held: Selection) -> bool:
+        """Return whether some note of a selection may be shown, or it has none."""
+        catalog = self._tools.snapshot.catalog
+        documents = (catalog.documents[catalog.document_of(n)] for n in held.first(_FIRST))
+        places = {(each.folder, each.path) for each in documents}
+        return not places or not places <= hidden_now(places, self._readers)
+
+
+def _with_shown_places(passage: Passage, looks: Mapping[NotePlace, Look]) -> Passage:
+    """Return a passage that names no note which may not be shown, as copies none that has changed
+    since, no place twice, and none that it shows itself.
+    """
+    hidden = hidden_among(looks)
+    others: tuple[Place, ...] = (*passage.also_in, *passage.disagrees)
+    if any((each.folder, each.path) in hidden for each in others):
+        disagrees = tuple(
+            each for each in passage.disagrees if (each.folder, each.path) not in hidden
+        )
+        # what is known of all places together may be of the hidden one
+        passage = replace(passage, disagrees=disagrees, created="", status="", owner="")
+    if not passage.also_in:
+        return passage
+    own = (passage.folder, passage.path)
+    by_note: dict[NotePlace, list[Place]] = defaultdict(list)
+    for place in passage.also_in:
+        if looks.get((place.folder, place.path), "as indexed") == "as indexed":
+            by_note[place.folder, place.path].append(place)
+    also_in = tuple(
+        each
+        for places in by_note.values()
+        for each in _joined(places)
+        if (each.folder, each.path) != own
+        or each.end_line < passage.start_line
+        or each.start_line > passage.end_line
+    )
+    return replace(passage, also_in=also_in, cluster_size=1 + len(also_in))
+
+
+def _joined(places: Sequence[Place]) -> list[Place]:
+    """Return places of one note, those that overlap or stand next to each other, but for an empty
+    line, as one.
+    """
+    found = list[Place]()
+    for each in sorted(places, key=lambda place: (place.start_line, place.end_line)):
+        if found and each.start_line <= found[-1].end_line + 2:
+            found[-1] = replace(found[-1], end_line=max(found[-1].end_line, each.end_line))
+        else:
+            found.append(each)
+    return found

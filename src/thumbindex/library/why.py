@@ -12,13 +12,14 @@ from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 
+from thumbindex.corpus.private import is_private
 from thumbindex.corpus.read import read_bytes, read_digest
 from thumbindex.corpus.walk import find_changes, state_of, why_left_out
 from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
-from thumbindex.library.answering import tools_over, without_folder, without_hidden
-from thumbindex.library.indexing import is_private_now
+from thumbindex.library.answering import tools_over, without_folder
 from thumbindex.library.names import Found, Notes, meant_headings
 from thumbindex.library.reader import Reader
+from thumbindex.library.shown import Door
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, Why
 from thumbindex.ports import DOCUMENT_BITS, Embedder, Reranker
 from thumbindex.query.explain import fate_of
@@ -104,7 +105,7 @@ def _is_there(reader: Reader, path: str) -> bool:
         ) and os.path.lexists(entry)
     except (OSError, ValueError):  # a NUL, or a name longer than any
         return False
-    return there and not is_private_now(reader.folder, path)
+    return there and not is_private(reader.folder.root, path, reader.folder.config.corpus)
 
 
 # ------------------------------------------------------------------ not in the index
@@ -168,7 +169,7 @@ def _in_index(
         for reader in readers
         if reader.indexed and (not names or reader.folder.name in names)
     }
-    query, opened = without_hidden(query, folders), list(folders.values())
+    opened = list(folders.values())
     tools, steps = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
     folder = next(number for number, reader in enumerate(folders) if reader.folder.name == name)
     document = opened[folder].catalog.at(path)
@@ -181,11 +182,9 @@ def _in_index(
         time.perf_counter,
         lambda stage, search: steps.append((stage, search)),
     )
-    return replace(
-        fate_of(found.document, found.fragment or "", wanted, steps, answer, tools),
-        query=query.text,
-        notes=notes_on(found),
-    )
+    fate = fate_of(found.document, found.fragment or "", wanted, steps, answer, tools)
+    fate = Door(answer, tools, folders).let_out_why(fate)
+    return replace(fate, query=query.text, notes=notes_on(found))
 
 
 def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> list[ChunkId]:

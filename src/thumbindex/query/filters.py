@@ -8,11 +8,11 @@ backquotes or on several lines is read as words.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from thumbindex.model import Candidate, Condition, Document, FilterField, Filters, Unmet
+from thumbindex.model import Candidate, Condition, FilterField, Filters, Unmet
 from thumbindex.ports import Catalog, KeywordIndex, Selection, Snapshot
 from thumbindex.query.names import documents_called
 from thumbindex.query.retrieve import KEYWORD_FIELDS
@@ -63,11 +63,9 @@ class _Mark(NamedTuple):
     is_quoted: bool = False
 
 
-def read_filters(text: str, snapshot: Snapshot, hidden: Collection[tuple[str, str]] = ()) -> Typed:
+def read_filters(text: str, snapshot: Snapshot) -> Typed:
     """Read the filters that are typed in a query; one that is, whole, a note's name has none, nor
     has text of several lines.
-
-    What notes meet is asked of those alone that are not hidden (folder and path).
     """
     marks = list(_marks(text)) if "\n" not in text.strip() else []
     asked = list(dict.fromkeys(mark.condition for mark in marks))[:_MOST]
@@ -75,16 +73,13 @@ def read_filters(text: str, snapshot: Snapshot, hidden: Collection[tuple[str, st
     taken = [mark for mark in marks if mark.condition in asked and mark.condition not in phrases]
     catalog, keyword = snapshot.catalog, snapshot.keyword
     called = documents_called(text.strip(), catalog) if taken else {}
-    if any(
-        not claim.spelled and is_shown(catalog.documents[n], hidden) for n, claim in called.items()
-    ):
+    if any(not claim.spelled for claim in called.values()):
         return Typed(text)
-    seen = catalog.select(Filters(hidden=frozenset(hidden))) if hidden else None
     others = _without(text, taken)
     alone = not words(others)
 
     def nearest(condition: Condition) -> tuple[str, ...] | None:
-        if condition.field == "words" or catalog.is_met(condition, hidden):
+        if condition.field == "words" or catalog.is_met(condition):
             return None
         return catalog.near(condition.field, condition.value)
 
@@ -94,7 +89,7 @@ def read_filters(text: str, snapshot: Snapshot, hidden: Collection[tuple[str, st
     for mark in taken:
         each, names = mark.condition, near[mark.condition]
         if each.field == "words":
-            if _is_held(mark, keyword, seen):
+            if _is_held(mark, keyword):
                 read += [] if _is_flag(text, mark, keyword) else [mark]
             elif mark.is_quoted or (len(each.value) >= _PROSE and _is_prose(text, others)):
                 idle.append(mark)
@@ -104,7 +99,7 @@ def read_filters(text: str, snapshot: Snapshot, hidden: Collection[tuple[str, st
             unmet.append(Unmet(each.field, each.value, names, as_words))
         read += [] if as_words else [mark]
     taken = [*read, *idle] if read or not alone else []
-    held = [_among(keyword.holding_phrase(each.value), seen) for each in phrases]
+    held = [keyword.holding_phrase(each.value) for each in phrases]
     unmet += [
         Unmet("words", each.value, as_words=True)
         for each, found in zip(phrases, held, strict=True)
@@ -159,12 +154,12 @@ def _without(text: str, marks: Sequence[_Mark]) -> str:
     return " ".join(text.split())
 
 
-def _is_held(mark: _Mark, keyword: KeywordIndex, seen: Selection | None) -> bool:
+def _is_held(mark: _Mark, keyword: KeywordIndex) -> bool:
     """Tell whether some note has what stands behind a dash."""
     value = mark.condition.value
     if mark.is_quoted:
-        return bool(_among(keyword.holding_phrase(value), seen))
-    return bool(_among(keyword.holding(value, KEYWORD_FIELDS), seen))
+        return bool(keyword.holding_phrase(value))
+    return bool(keyword.holding(value, KEYWORD_FIELDS))
 
 
 def _all_of(held: Sequence[Selection]) -> Selection:
@@ -173,10 +168,6 @@ def _all_of(held: Sequence[Selection]) -> Selection:
     for each in held[1:]:
         found = found & each
     return found
-
-
-def _among(held: Selection, seen: Selection | None) -> Selection:
-    return held if seen is None else held & seen
 
 
 def _is_flag(text: str, mark: _Mark, keyword: KeywordIndex) -> bool:
@@ -251,11 +242,6 @@ def undated(filters: Filters, conditions: Sequence[Condition], snapshot: Snapsho
     )
 
 
-def is_shown(document: Document, hidden: Collection[tuple[str, str]]) -> bool:
-    """Tell whether a document is none of the hidden ones."""
-    return (document.folder, document.path) not in hidden
-
-
 def both(first: Selection | None, second: Selection | None) -> Selection | None:
     """Return what two selections have together; None is everything."""
     return second if first is None else first if second is None else first & second
@@ -271,9 +257,9 @@ def unmet_arguments(
 ) -> tuple[Unmet, ...]:
     """Return the tags and globs of arguments that no note has, with what comes near them."""
     asked: list[tuple[FilterField, str, Filters]] = [
-        ("tag", tag.lstrip("#"), Filters(tag=(tag,), hidden=filters.hidden)) for tag in filters.tag
+        ("tag", tag.lstrip("#"), Filters(tag=(tag,))) for tag in filters.tag
     ]
-    asked += [("path", glob, Filters(path=(glob,), hidden=filters.hidden)) for glob in filters.path]
+    asked += [("path", glob, Filters(path=(glob,))) for glob in filters.path]
     return tuple(
         Unmet(field, value, near(field, value))
         for field, value, one in dict.fromkeys(asked)

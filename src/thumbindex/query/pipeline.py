@@ -14,7 +14,6 @@ from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_s
 from thumbindex.query.diversify import diversify, rerank
 from thumbindex.query.filters import (
     both,
-    is_shown,
     listed,
     read_filters,
     select,
@@ -126,10 +125,10 @@ def begin(query: Query, tools: Tools) -> Search:
     """Return a search with the query's terms, the filters typed in it, and which chunks may be
     found: what filters let through, and no repeats.
     """
-    snapshot, catalog, hidden = tools.snapshot, tools.snapshot.catalog, query.filters.hidden
+    snapshot, catalog = tools.snapshot, tools.snapshot.catalog
     also, passage = tuple(map(cut_runs, query.also)), cut_runs(query.passage)
     query = replace(query, text=cut_runs(query.text), also=also, passage=passage)
-    typed = read_filters(query.text, snapshot, hidden)
+    typed = read_filters(query.text, snapshot)
     given = catalog.select(query.filters)
     unmet: tuple[Unmet, ...] = ()
     if given is not None:
@@ -155,10 +154,7 @@ def begin(query: Query, tools: Tools) -> Search:
         snapshot.keyword.languages,
         snapshot.keyword.frequency,
     )
-    named, of_time = (
-        {n: claim for n, claim in found.items() if is_shown(catalog.documents[n], hidden)}
-        for found in (documents_named(typed.text, catalog), notes_of_time(typed.text, catalog))
-    )
+    named, of_time = documents_named(typed.text, catalog), notes_of_time(typed.text, catalog)
     # they are counted: what filters leave out is none
     of_time = {n: claim for n, claim in of_time.items() if search.findable(chunks_of(n, tools))}
     phrasings = tuple(

@@ -51,9 +51,6 @@ from thumbindex.model import (
 from thumbindex.ports import Days, Selection
 from thumbindex.text import fold, fold_line, words
 
-BEARING_AT_ONCE = 50
-"""Documents of a page of those of which the first that may be shown is enough."""
-
 MOST_SELECTIONS, MOST_ROWS = 64, 4_000_000
 """Selections of a generation that are kept, and how many rows they may have together: 32 MB."""
 
@@ -307,8 +304,7 @@ class PostgresCatalog:
     def _selected(self, filters: Filters) -> RowSelection:
         if filters.folder and self._folder not in filters.folder:
             return RowSelection(self._view, NO_ROWS)
-        hidden = (path for folder, path in filters.hidden if folder == self._folder)
-        left_out = [stored(path) for path in (*filters.without, *hidden)]
+        left_out = [stored(path) for path in filters.without]
         chosen = self._passing(filters)
         if left_out:
             return chosen - self._chunks_of(_Asked("path = ANY(%s)", (left_out,)))
@@ -367,18 +363,15 @@ class PostgresCatalog:
             (condition.field, condition.value), lambda: self._chunks_of(_asked(condition))
         )
 
-    def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
-        asked, left_out = (
-            _asked(condition),
-            [stored(path) for folder, path in hidden if folder == self._folder],
-        )
+    def is_met(self, condition: Condition) -> bool:
+        asked = _asked(condition)
         sql = (
-            f"SELECT folded FROM documents WHERE folder = %s AND {asked.sql} AND NOT (path = "
-            f"ANY(%s)){'' if asked.is_met else ' LIMIT 1'}"
+            f"SELECT folded FROM documents WHERE folder = %s AND {asked.sql}"
+            f"{'' if asked.is_met else ' LIMIT 1'}"
         )
         return any(
             asked.is_met is None or asked.is_met(folded)
-            for (folded,) in self._view.fetch(sql, *asked.parameters, left_out)
+            for (folded,) in self._view.fetch(sql, *asked.parameters)
         )
 
     def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
@@ -466,17 +459,6 @@ class PostgresCatalog:
 
     def _places(self) -> Mapping[str, str]:
         return by_form("path", place_names([path for _, path in self.every_path()]))
-
-    def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
-        asked = _Asked("path = %s", (stored(name),))
-        if field == "tag":
-            asked = _Asked("tags @> ARRAY[%s]::text[]", (looked_up(fold_line(name)),))
-        elif name.endswith("/"):
-            asked = _Asked("starts_with(path, %s)", (stored(name),))
-        return (
-            document
-            for _, document in self._listed(BEARING_AT_ONCE, f" AND {asked.sql}", *asked.parameters)
-        )
 
     def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         sql = (
