@@ -240,15 +240,15 @@ def _is_stated_at_its_top(block: str) -> bool:
     stated = (line for line in map(str.lstrip, lines) if line and not line.startswith("#"))
     if next(stated, "").startswith("{"):
         return _is_stated(block)
-    # how far what stands around a line is indented, and whether it is of another key
-    above: list[tuple[int, bool]] = []
+    opened: int | None = None  # how far the key is indented that the lines below it belong to
     for line in lines:
         indent = len(line) - len(line.lstrip())
-        # an item is below a key that is indented as far
-        while above and above[-1][0] >= indent + line.startswith("-", indent):
-            above.pop()
-        of_another = bool(above) and above[-1][1]
-        found = None if of_another else _STATED.match(line)
+        # an item belongs to a key that is indented as far
+        if opened is not None and indent + line.startswith("-", indent) > opened:
+            continue
+        is_open = _OPENS.search(line.partition(" #")[0].rstrip())
+        opened = len(line) - len(line.lstrip(" \t-")) if is_open else None
+        found = _STATED.match(line)
         if (
             found
             and not found["before"].strip(" \t\"'`“”‘’?{(-")
@@ -256,13 +256,6 @@ def _is_stated_at_its_top(block: str) -> bool:
             and not found["no"]
         ):
             return True
-        if line.strip():
-            above.append(
-                (
-                    len(line) - len(line.lstrip(" \t-")),
-                    of_another or bool(_OPENS.search(line.partition(" #")[0].rstrip())),
-                )
-            )
     return False
 
 
