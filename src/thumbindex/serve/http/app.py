@@ -9,15 +9,15 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from traceback import walk_tb
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from traceback import extract_tb
+from typing import TYPE_CHECKING, Any, TextIO
 
 import anyio
 import uvicorn
@@ -86,22 +86,18 @@ _OTHER_FILES = 2_000
 
 
 class Listening(uvicorn.Server):
-    """A server that says where it listens and, told to end, lets requests that are under way go on
-    for a while.
-    """
+    """A server that tells its address when it listens, and ends the streams before it ends."""
 
     def __init__(
         self,
         app: ASGIApp,
         settings: HttpSettings,
-        begun: Callable[[str], object],
+        tell_address: Callable[[str], object],
         drain: Callable[[], object],
     ) -> None:
         raise_file_limit(settings.connections + _OTHER_FILES)
         config = uvicorn.Config(
             app,
-            host=settings.host,
-            port=settings.port,
             http="h11",
             ws="none",
             lifespan="on",
@@ -115,37 +111,40 @@ class Listening(uvicorn.Server):
             timeout_graceful_shutdown=settings.drain_seconds,  # type: ignore[arg-type]
         )
         super().__init__(config)
-        self._settings, self._begun, self._drain = settings, begun, drain
+        self._host, self._port = settings.host, settings.port
+        self._tell_address, self._drain = tell_address, drain
 
-    async def startup(self, sockets: Any = None) -> None:
-        """Listen, and say where. Raises UsageError where that cannot be."""
-        log = logging.getLogger("uvicorn.error")
-        log.disabled = True  # what cannot be is said below
-        try:
-            await super().startup(sockets)
-        except SystemExit as error:
-            host, port, why = self._settings.host, self._settings.port, error.__context__
-            if isinstance(why, OSError) and why.errno == errno.EADDRINUSE:
-                raise UsageError(
-                    f"Port {port} is taken at {host}: choose another one with --port (0 takes "
-                    "a free one)."
-                ) from error
-            said = f" ({why.strerror})" if isinstance(why, OSError) and why.strerror else ""
-            raise UsageError(
-                f"The server cannot listen at {host}, port {port}{said}: choose others with "
-                "--host and --port."
-            ) from error
-        finally:
-            log.disabled = False
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until a signal ends it. Raises UsageError if the address cannot be listened at."""
+        super().run(sockets or [_bind(self._host, self._port)])
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and tell the address."""
+        await super().startup(sockets)
         port = self.servers[0].sockets[0].getsockname()[1]
-        host = self._settings.host
-        written = f"[{host}]" if ":" in host else host
-        self._begun(f"http://{written}:{port}/mcp")
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        self._tell_address(f"http://{host}:{port}/mcp")
 
-    async def shutdown(self, sockets: Any = None) -> None:
-        """Take nobody any longer, and wait for those who are there."""
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no connection any longer, and wait for requests that are under way."""
         self._drain()
         await super().shutdown(sockets)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise UsageError(
+                f"Port {port} is taken at {host}: choose another one with --port (0 takes "
+                "a free one)."
+            ) from error
+        raise UsageError(
+            f"The server cannot listen at {host}, port {port} ({error.strerror}): choose others "
+            "with --host and --port."
+        ) from error
 
 
 _PLACES = 5
@@ -153,11 +152,10 @@ _PLACES = 5
 
 
 class ServerLog(logging.StreamHandler[TextIO]):
-    """The log of a server for many: no line holds a value that a client has sent, and the same line
-    is written once in a while.
+    """A log without any value that a client has sent, and with each line once a minute at most.
 
-    A message of ours is written as it is: it holds nothing of a request. Of one of another package,
-    and of an exception, only kind and place are.
+    Our own messages hold nothing of a request. Of another package's message, and of an exception,
+    only kind and place are written.
     """
 
     SECONDS = 60.0
@@ -169,25 +167,21 @@ class ServerLog(logging.StreamHandler[TextIO]):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line."""
-        is_ours = record.name.partition(".")[0] == "thumbindex"
-        said = (
-            " ".join(one_line(record.getMessage()).split())
-            if is_ours
-            else f"{record.name}: {record.levelname.lower()} at {record.filename}:{record.lineno}"
-        )
-        error: BaseException | None = record.exc_info[1] if record.exc_info else None
+        if record.name.partition(".")[0] == "thumbindex":
+            said = " ".join(one_line(record.getMessage()).split())
+        else:
+            said = f"{record.name}: {record.levelname.lower()} at {record.filename}:{record.lineno}"
+        error = record.exc_info[1] if record.exc_info else None
         if error is None:
             return said
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        places = [
-            f"{Path(frame.f_code.co_filename).name}:{line}"
-            for frame, line in walk_tb(error.__traceback__)
-        ]
-        return f"{said}: {type(error).__name__} at {', '.join(places[-_PLACES:])}"
+        frames = extract_tb(error.__traceback__)[-_PLACES:]
+        places = ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
+        return f"{said}: {type(error).__name__} at {places}"
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, unless its line was written a while ago."""
+        """Write a record, unless its line was written in the last minute."""
         line, now = self.format(record), self._clock()
         self._written = {each: at for each, at in self._written.items() if now < at + self.SECONDS}
         if line not in self._written:
@@ -420,14 +414,11 @@ class Site:
         return JSONResponse({"status": "ok"})
 
     async def _ready(self, request: Request) -> Response:
-        """Say whether every folder has words to search; a database that was away is asked whether
-        it is back, for a moment.
-        """
-        library = self._background.library_if_open()
-        if library is not None and not self._background.is_ready:
-            with anyio.move_on_after(AWAY_SECONDS):
-                await run_sync(_database_of, library, abandon_on_cancel=True)
+        """Say whether every folder has words to search."""
+        if not self._background.is_ready:
+            await self._counts()  # a database that was away may be back
         is_ready = self._background.is_ready
+        library = self._background.library_if_open()
         database = library.database if library is not None and is_ready else None
         said = lagging(database.lag()) if database else ""
         return JSONResponse(
@@ -436,69 +427,54 @@ class Site:
         )
 
     async def _metrics(self, request: Request) -> Response:
-        """Tell what was counted, of all folders: to those who are named for it."""
+        """Return the counts, of all folders: to those who are named for it."""
         if self._admission.verifier is not None and not {EVERYONE, *names_of(request.scope)} & set(
             self._settings.metrics
         ):
             return refusal(
                 403,
-                "This token may not read metrics: whoever runs this server names it in "
+                "This token may not read metrics. The server's administrator can name it in "
                 "`serve.http.metrics`.",
             )
+        folders, database = await self._counts()
+        return Response(self.metrics.text(folders, self.streams, database), media_type=CONTENT_TYPE)
+
+    async def _counts(self) -> tuple[Mapping[str, IndexState], DatabaseStatus | None]:
+        """Return what the folders hold and how their database is, which is not waited for long."""
         library = self._background.library_if_open()
-        held = Held()
-        if library is not None:
-            held = Held(database=library.database.engine.status() if library.database else None)
-            with anyio.move_on_after(AWAY_SECONDS):
-                held = await run_sync(_held, library, abandon_on_cancel=True)
-        return Response(
-            self.metrics.text(held.folders, self.streams, held.database), media_type=CONTENT_TYPE
-        )
+        if library is None:
+            return {}, None
+        with anyio.move_on_after(AWAY_SECONDS):
+            return await run_sync(_counts_of, library, abandon_on_cancel=True)
+        return {}, library.database.engine.status() if library.database else None
 
 
 AWAY_SECONDS = 2.0
-"""How long `/ready` and `/metrics` wait for a database: who watches over servers wants to hear of
-it, not to wait with them.
-"""
+"""How long `/ready` and `/metrics` wait for a database: a monitor wants to hear that it is away."""
 
 
-class Held(NamedTuple):
-    """What a server's folders hold now, and how the database is in which they lie."""
-
-    folders: Mapping[str, IndexState] = MappingProxyType({})
-    database: DatabaseStatus | None = None
-
-
-def _database_of(library: Library) -> DatabaseStatus | None:
-    return library.database.status() if library.database else None
-
-
-def _held(library: Library) -> Held:
-    database = _database_of(library)
+def _counts_of(library: Library) -> tuple[Mapping[str, IndexState], DatabaseStatus | None]:
+    database = library.database.status() if library.database else None
     if database is not None and not database.server:
-        return Held(database=database)
+        return {}, database
     try:
-        return Held(library.states(), database)
+        return library.states(), database
     except StorageError:
-        return Held(database=database)
+        return {}, database
 
 
 def how_to_connect(address: str, *, asks: bool, has_page: bool = False) -> str:
-    """Say to whoever started the server in a terminal what a client is given."""
+    """Return what a terminal shows beside the address: how to give it to a client."""
     entry: dict[str, Any] = {"url": address}
     if asks:
         entry["headers"] = {"Authorization": "Bearer TOKEN"}
-    lines = [
-        (
-            "A client of MCP over HTTP is given that address. Most clients take it in their file "
-            "of servers as"
-        ),
-        f"  {json.dumps({'mcpServers': {'thumbindex': entry}}, ensure_ascii=False)}",
-        *(["in which TOKEN is what `thumbindex token NAME` printed."] if asks else []),
-        *([f"The page for browsers is {address.removesuffix('mcp')}."] if has_page else []),
-        "Ctrl-C ends the server.",
-    ]
-    return "\n".join(lines) + "\n"
+    servers = json.dumps({"mcpServers": {"thumbindex": entry}}, ensure_ascii=False)
+    text = f"Give that address to a client. Most take it in their file of servers as\n  {servers}\n"
+    if asks:
+        text += "in which TOKEN is what `thumbindex token NAME` printed.\n"
+    if has_page:
+        text += f"The page for browsers is {address.removesuffix('mcp')}.\n"
+    return text + "Ctrl-C ends the server.\n"
 
 
 def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> int:
