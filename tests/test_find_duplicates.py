@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -37,10 +36,8 @@ def library(root: Path) -> Iterator[Library]:
         yield library
 
 
-def open_library(root: Path, *overrides: str, nearest: int = 5) -> Library:
-    config = load_config(user_file=root / "none", overrides=overrides)
-    duplicates = replace(config.index.duplicates, nearest=nearest)
-    config = replace(config, index=replace(config.index, duplicates=duplicates))
+def open_library(root: Path) -> Library:
+    config = load_config(user_file=root / "none")
     return Library.open([root], index=root.parent / "index", config=config, embedder=FakeEmbedder())
 
 
@@ -142,15 +139,6 @@ def test_a_new_note_is_compared_with_the_old_ones_and_an_old_pair_goes_with_its_
     assert (alike(library), copies(library)) == ([], {})
 
 
-def test_copies_of_a_note_that_goes_find_each_other(root):
-    with open_library(root, nearest=1) as library:
-        for name in "abcd":
-            put(library, {f"{name}.md": note(name.upper(), BACKUP)})
-        put(library, {"b.md": ""})
-        put(library, {"c.md": note("C", PEARS)})
-        assert copies(library) == {"a.md": ["d.md"], "d.md": ["a.md"]}
-
-
 def test_a_number_that_differs_is_never_merged(library):
     put(
         library,
@@ -215,15 +203,3 @@ def test_a_search_in_an_index_that_is_built_anew_meanwhile_leaves_nothing_in_the
     assert (repeats(library), alike(library)) == ([], [])
     library.index()
     assert alike(library) != []
-
-
-def test_a_chunk_whose_copy_goes_while_it_is_looked_at_is_looked_at_again(library, root):
-    steps = begin_search(library, **{f"n{n}": note(f"N{n}", BACKUP) for n in range(9)})
-    for n, _ in enumerate(steps):
-        if n < 6:
-            (root / f"n{n}.md").unlink()
-            library.index(words_only=True)
-    deque(library.find_duplicates(), maxlen=0)
-    found = alike(library)
-    library.index(rebuild=True)
-    assert found == alike(library) != []

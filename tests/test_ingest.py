@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import FakeEmbedder
-from thumbindex.library.duplicates import (
+from thumbindex.library.repeats import (
     Boost,
     Repeat,
     boost_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thumbindex.errors import StorageError
-from thumbindex.index.duplicate_tables import DuplicateFindings, read_decisions, write_decisions
+from thumbindex.index.duplicate_tables import read_decisions, write_decisions
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
 from thumbindex.model import Decision
@@ -56,26 +56,15 @@ def test_decisions_outlive_every_edition_of_an_index(build, note, tmp_path):
         assert (writer.store.documents(), writer.store.decisions()) == ([], (DECISION,))
 
 
-def test_pairs_go_with_either_chunk_and_who_is_left_alone_is_looked_at_again(store, note):
-    with store.transaction():
-        store.duplicates.put_alike(
-            [(2, 5, 1.0, "same", "equal texts", ""), (3, 6, 0.9, "grey", "cosine 0.90", "")]
-        )
-    with store.transaction():
-        store.add_document(*note("b.md", "quinces"))
-    assert (store.duplicates.alike(), store.duplicates.lonely()) == ([], [2, 3])
-
-
-def test_a_chunk_whose_pair_has_lost_the_other_one_before_it_was_kept_is_looked_at_again(store):
+def test_pairs_go_with_either_chunk(store, note):
     pairs = [
+        (2, 5, 1.0, "same", "equal texts", ""),
+        (3, 6, 0.9, "grey", "cosine 0.90", ""),
         (2, 99, 1.0, "same", "is gone", ""),
-        (98, 99, 1.0, "same", "are gone", ""),
-        (3, 6, 1.0, "same", "equal texts", ""),
     ]
     with store.transaction():
         store.duplicates.put_alike(pairs)
-        store.duplicates.keep_findings(DuplicateFindings("mark 6", alike=pairs, again=[2]))
-    assert ([row[:2] for row in store.duplicates.alike()], store.duplicates.lonely()) == (
-        [(3, 6)],
-        [2],
-    )
+    assert [row[:2] for row in store.duplicates.alike()] == [(2, 5), (3, 6)]
+    with store.transaction():
+        store.add_document(*note("b.md", "quinces"))
+    assert store.duplicates.alike() == []

@@ -93,7 +93,6 @@ class DuplicateFindings:
     repeats: Sequence[tuple[int, int, int]] = ()  # row id, keeper's, 1 where the texts are equal
     boosts: Sequence[tuple[int, float, float]] = ()  # row id, boost, salience with it
     alike: Sequence[Alike] = ()
-    again: Sequence[int] = ()  # that had lost one that is alike
 
 
 class DuplicateTables:
@@ -128,10 +127,6 @@ class DuplicateTables:
             sql = f"INSERT OR IGNORE INTO alike ({_ALIKE}) SELECT {', '.join('?' * 6)} WHERE {both}"
             if self._db.execute(sql, (*values, first, second)):
                 self.note_change()
-
-    def lonely(self) -> list[int]:
-        """Return the row ids of chunks that have lost one that is alike, ascending."""
-        return [row for (row,) in self._db.fetch("SELECT chunk FROM lonely ORDER BY chunk")]
 
     # -------------------------------------------------------------- repeats inside a document
 
@@ -189,15 +184,11 @@ class DuplicateTables:
 
     def keep_findings(self, found: DuplicateFindings, decided: Collection[str] = ()) -> None:
         """Keep what was found out about chunks but for the pairs, which `put_alike` has kept
-        before; nothing of those that are gone meanwhile.
-
-        A chunk whose pair's other one is gone is to be looked at again. `decided` are texts with a
-        decision.
+        before; nothing of those that are gone meanwhile. `decided` are texts with a decision.
         """
-        rows = {row for row, *_ in found.digests}.union(*(pair[:2] for pair in found.alike))
+        rows = [row for row, *_ in found.digests]
         there = {
-            row
-            for (row,) in self._db.fetch_in("SELECT id FROM chunks WHERE id IN ({})", sorted(rows))
+            row for (row,) in self._db.fetch_in("SELECT id FROM chunks WHERE id IN ({})", rows)
         }
         digests = [
             (row, exact, plain[:PLAIN]) for row, exact, plain in found.digests if row in there
@@ -209,16 +200,6 @@ class DuplicateTables:
         )
         self._db.execute_many(
             "INSERT INTO boosts VALUES (?, ?, ?)", [row for row in found.boosts if row[0] in there]
-        )
-        self._db.execute_many("DELETE FROM lonely WHERE chunk = ?", [(row,) for row in found.again])
-        alone = {
-            row
-            for first, second, *_ in found.alike
-            for row in {first, second} & there
-            if not {first, second} <= there
-        }
-        self._db.execute_many(
-            "INSERT OR IGNORE INTO lonely VALUES (?)", [(row,) for row in sorted(alone)]
         )
         for column in ("first", "second"):  # repeats are no search units of their own
             self._db.execute_many(
@@ -235,7 +216,7 @@ class DuplicateTables:
 
     def forget_findings(self, mark: str = "") -> None:
         """Forget all that was found out about duplicates, and begin anew with a mark."""
-        for table in ("digests", "repeats", "boosts", "alike", "lonely"):
+        for table in ("digests", "repeats", "boosts", "alike"):
             self._db.execute(f"DELETE FROM {table}")
         self._db.set_meta("looked", mark)
         self.note_change()
@@ -269,12 +250,3 @@ class DuplicateTables:
         theirs until then.
         """
         self._db.set_meta("duplicates", str(self._db.generation + 1))
-
-    def forget_document(self, document: int) -> None:
-        """Have chunks elsewhere that were alike to one of a document's looked at again."""
-        own = "(SELECT id FROM chunks WHERE document = ?)"
-        for mine, other in (("first", "second"), ("second", "first")):
-            self._db.execute(
-                f"INSERT OR IGNORE INTO lonely SELECT {other} FROM alike WHERE {mine} IN {own}",
-                (document,),
-            )

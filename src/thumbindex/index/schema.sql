@@ -80,4 +80,3 @@ CREATE TABLE IF NOT EXISTS alike ( -- chunks of two documents that are one text 
 );
 CREATE INDEX IF NOT EXISTS alike_by_second ON alike (second);
 
-CREATE TABLE IF NOT EXISTS lonely (chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE); -- lost one that is alike: to be looked at again

@@ -179,7 +179,6 @@ class Store(Database):
         """Remove documents with all that hangs on them."""
         for path in paths:
             for (row,) in self.fetch("SELECT id FROM documents WHERE path = ?", (path,)):
-                self.duplicates.forget_document(row)
                 self.execute("DELETE FROM documents WHERE id = ?", (row,))
             self.execute("DELETE FROM problems WHERE path = ?", (path,))
 

@@ -38,14 +38,7 @@ from thumbindex.library.answering import (
     marked,
 )
 from thumbindex.library.citations import verify
-from thumbindex.library.duplicates import (
-    Decisions,
-    all_duplicates,
-    find_duplicates,
-    ingestion_total,
-    ingestion_warnings,
-    ingestion_words,
-)
+from thumbindex.library.decisions import Decisions, all_duplicates
 from thumbindex.library.embedding import embed_folder
 from thumbindex.library.folders import (
     Folder,
@@ -72,6 +65,7 @@ from thumbindex.library.indexing import (
     open_directories,
 )
 from thumbindex.library.names import Notes, begun_by
+from thumbindex.library.near_copies import find_duplicates
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import (
     Note,
@@ -86,6 +80,7 @@ from thumbindex.library.reading import (
     read_notes,
     related_to,
 )
+from thumbindex.library.repeats import ingestion_total, ingestion_warnings, ingestion_words
 from thumbindex.library.shown import open_documents, without_hidden_texts
 from thumbindex.library.status import status_of
 from thumbindex.library.why import why

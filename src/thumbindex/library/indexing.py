@@ -48,9 +48,9 @@ from thumbindex.index.writer import (
     is_wiped,
     read_withheld,
 )
-from thumbindex.library.duplicates import find_duplicates
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
+from thumbindex.library.near_copies import find_duplicates
 from thumbindex.model import (
     Changes,
     FileState,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thumbindex.library.duplicates import all_duplicates
+from thumbindex.library.decisions import all_duplicates
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import mean_vector
 from thumbindex.library.shown import open_documents

@@ -27,11 +27,11 @@ from thumbindex.index.files import size_of
 from thumbindex.index.locks import is_writing
 from thumbindex.index.store import Store
 from thumbindex.library.answering import folder_state
-from thumbindex.library.duplicates import counted
 from thumbindex.library.folders import Folder
 from thumbindex.library.freshness import SILENT_SECONDS, progress_of
 from thumbindex.library.indexing import problem_of_dates
 from thumbindex.library.reader import Reader
+from thumbindex.library.repeats import counted
 from thumbindex.model import (
     FolderStatus,
     IndexState,

@@ -1,0 +1,340 @@
+"""Find near copies of new chunks across the documents of a folder, after each commit."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+
+import numpy as np
+
+from thumbindex.compare.differences import judge
+from thumbindex.compare.tokens import reading
+from thumbindex.errors import StorageError
+from thumbindex.index.duplicate_tables import Alike, DuplicateFindings, DuplicateTables
+from thumbindex.index.snapshot import stored_vectors
+from thumbindex.index.store import Store
+from thumbindex.index.vectors import VectorView
+from thumbindex.index.writer import Writer
+from thumbindex.library.embedding import groups
+from thumbindex.library.folders import Folder
+from thumbindex.library.repeats import (
+    Boost,
+    Repeat,
+    counted,
+    ingest,
+    ingestion_warnings,
+    ingestion_words,
+)
+from thumbindex.model import BlockKind, Chunk
+from thumbindex.ports import Vector
+from thumbindex.settings import IndexSettings
+from thumbindex.text import text_key, visible, words
+
+_LOG = logging.getLogger(__name__)
+
+SPARE = 251
+"""Near chunks that are looked at beside the nearest ones that are wanted: some are of the same
+document, or gone.
+
+A page whose own chunks come before all others has its copies found when those are looked at.
+"""
+
+QUERIES_AT_ONCE = 128
+"""Chunks whose nearest ones are looked for at once, in a tenth of a second where there are
+100,000.
+"""
+
+CHUNKS_A_STEP = 256
+"""Chunks that are loaded at once, and whose words are looked up."""
+
+PAIRS_A_STEP, PAIRS_A_COMMIT = 64, 1000
+"""Pairs that are judged, and kept, at once, in some hundredths of a second."""
+
+KEPT_VIEWS = 4
+"""Folders whose vectors stay in memory between two edits."""
+
+ChunkDocuments = dict[int, int]
+"""Chunks' row ids with their documents'."""
+
+
+@dataclass(slots=True)
+class _Nearby:
+    """The vectors of one folder's chunks, kept in memory between two edits."""
+
+    identity: tuple[int, int, str]  # the store's file, and the model
+    view: VectorView
+    last: int  # up to here it holds all
+    gone: set[int] = field(default_factory=set)  # rows that it should not hold any more
+
+
+_views: dict[str, _Nearby] = {}
+_guard = threading.Lock()
+
+
+def _identity(store: Store) -> tuple[int, int]:
+    """Return what tells the file of a store from every other one that comes to its path while it is
+    open.
+    """
+    facts = store.path.stat()
+    return facts.st_dev, facts.st_ino
+
+
+@contextmanager
+def _nearby(store: Store, fingerprint: str, last: int) -> Iterator[_Nearby]:
+    """Give the vectors of a folder's chunks up to a row: those of the last time with what came
+    since, else those of its file.
+    """
+    identity = (*_identity(store), fingerprint)
+    with _guard:
+        near = _views.pop(str(store.path), None)  # nobody else has them meanwhile
+    if near is None or near.identity != identity or near.last > store.last_row:
+        near = _Nearby(identity, stored_vectors(store), last)
+    gone = np.array(sorted(near.gone), dtype=np.int64)
+    near.gone.clear()
+    new = np.array([row for row, _ in store.documents_between(near.last, last)], dtype=np.int64)
+    lacking = np.setdiff1d(new, np.setdiff1d(near.view.rows(), gone)).tolist()
+    near.view = near.view.changed(gone, *store.chunk_matrix(lacking))
+    near.last = max(near.last, last)
+    try:
+        yield near
+    finally:
+        with _guard:
+            _views[str(store.path)] = near
+            while len(_views) > KEPT_VIEWS:
+                del _views[next(iter(_views))]
+
+
+class _Comparison:
+    """Compares chunks with those of their document and with their nearest ones elsewhere."""
+
+    def __init__(self, store: Store, settings: IndexSettings, near: _Nearby) -> None:
+        self.store, self.settings, self.near = store, settings, near
+
+    def compare(self, rows: ChunkDocuments, mark: str) -> Generator[None, None, DuplicateFindings]:
+        """Compare new chunks with what the store holds; yield where something else may come
+        first.
+        """
+        chunks = dict[int, Chunk]()
+        for part in groups(list(rows), CHUNKS_A_STEP):
+            chunks.update(self.store.chunks(part))
+            yield
+        own = {row: document for row, document in rows.items() if row in chunks}
+        plain = {row: _plain_digest(chunks[row]) for row in own}
+        repeats, boosts = list[Repeat](), list[Boost]()
+        if self.settings.ingest.enabled:
+            vectors = self.store.chunk_vectors(list(own))
+            documents: dict[int, dict[int, Chunk]] = defaultdict(dict)
+            for row, document in own.items():
+                documents[document][row] = chunks[row]
+            for segments in documents.values():
+                found = yield from ingest(segments, vectors, self.settings.ingest)
+                repeats += found[0]
+                boosts += found[1]
+        alike: list[Alike] = []
+        if self.settings.duplicates.enabled:
+            left_out = {row for row, *_ in repeats}
+            searched = {row: own[row] for row in own if row not in left_out}
+            alike = yield from self._alike(searched, chunks, plain)
+        digests = [(row, text_key(chunks[row].text), plain[row]) for row in own]
+        return DuplicateFindings(mark, digests, repeats, boosts, alike)
+
+    def _alike(
+        self, own: ChunkDocuments, chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]
+    ) -> Generator[None, None, list[Alike]]:
+        """Return the pairs of these chunks and chunks of other documents that are one text twice or
+        in the grey zone.
+        """
+        vectors, pairs = self.store.chunk_vectors(list(own)), set[tuple[int, int]]()
+        same = defaultdict[bytes, list[int]](list)
+        rows = [row for row in own if row in vectors]
+        parts = chain(
+            (
+                self._of_the_same_words(part, own, plain, same)
+                for part in groups(list(own), CHUNKS_A_STEP)
+            ),
+            (self._nearest(part, own, vectors) for part in groups(rows, QUERIES_AT_ONCE)),
+        )
+        for part in parts:
+            yield
+            pairs.update((min(pair), max(pair)) for pair in part)
+        texts, found = dict(chunks), list[Alike]()
+        for judged in groups(sorted(pairs), PAIRS_A_STEP):
+            yield
+            others = sorted({row for pair in judged for row in pair} - texts.keys())
+            texts.update(self.store.chunks(others))
+            vectors.update(self.store.chunk_vectors(others))
+            found += self._judged(judged, texts, vectors)
+        return found
+
+    def _judged(
+        self,
+        pairs: Sequence[tuple[int, int]],
+        texts: Mapping[int, Chunk],
+        vectors: Mapping[int, Vector],
+    ) -> Iterator[Alike]:
+        for a, b in pairs:
+            # a list of what reference links mean is no text
+            if a in texts and b in texts and reading(texts[a].text).tokens:
+                # in double precision it is the same whatever else was compared with them
+                cosine = (
+                    round(float(vectors[a].astype(np.float64) @ vectors[b].astype(np.float64)), 6)
+                    if a in vectors and b in vectors
+                    else None
+                )
+                verdict = judge(texts[a], texts[b], cosine, self.settings.duplicates)
+                if verdict.zone != "distinct":
+                    yield a, b, cosine or 0.0, verdict.zone, verdict.rule, verdict.differs
+
+    def _nearest(
+        self, rows: Sequence[int], own: ChunkDocuments, vectors: Mapping[int, Vector]
+    ) -> Iterator[tuple[int, int]]:
+        """Yield each of some chunks with its nearest ones of other documents, as far as they may be
+        one text or grey.
+        """
+        wanted = self.settings.duplicates.nearest
+        at, found, _ = self.near.view.near(
+            np.stack([vectors[row] for row in rows]), self.settings.duplicates.grey, wanted + SPARE
+        )
+        near = np.unique(found).tolist()
+        documents = self.store.documents_of(near)
+        self.near.gone.update(row for row in near if row not in documents)
+        repeated = self.store.duplicates.repeats_among(list(documents))
+        taken: Counter[int] = Counter()
+        for row, other in zip((rows[n] for n in at.tolist()), found.tolist(), strict=True):
+            if (
+                taken[row] < wanted
+                and other in documents
+                and other not in repeated
+                and documents[other] != own[row]
+            ):
+                taken[row] += 1
+                yield row, other
+
+    def _of_the_same_words(
+        self,
+        rows: Sequence[int],
+        own: ChunkDocuments,
+        plain: Mapping[int, bytes],
+        same: defaultdict[bytes, list[int]],
+    ) -> Iterator[tuple[int, int]]:
+        """Yield each of some chunks with the newest ones of other documents that have the same
+        words: copies under other headings.
+
+        `same` has those of our own that came before, by their words.
+        """
+        wanted = self.settings.duplicates.nearest
+        for row in rows:
+            if plain[row]:
+                here = [other for other in same[plain[row]] if own[other] != own[row]]
+                there = self.store.duplicates.rows_of_words(plain[row], own[row], wanted)
+                yield from (
+                    (row, other) for other in sorted({*here, *there}, reverse=True)[:wanted]
+                )
+                same[plain[row]].append(row)
+
+
+COMPARISON_VERSION = 7
+"""Changes when the same chunks would be judged in another way: all are compared again."""
+
+COMPARED_AT_ONCE = 1000
+"""Chunks that are compared between two commits, whole documents: what an interruption may cost."""
+
+
+def find_duplicates(folder: Folder) -> Iterator[None]:
+    """Compare new chunks with each other and with the old ones, a group of documents at a time; the
+    writer's lock is taken for commits alone.
+
+    It yields, several times a second, where something else may come first; whoever stops there
+    loses the group at hand. It yields nothing where nothing is new.
+    """
+    settings = folder.config.index
+    with closing(Store(folder.places.store, read_only=True)) as store:
+        if not (fingerprint := store.meta("fingerprint")):
+            return
+        decisive = (
+            COMPARISON_VERSION,
+            fingerprint,
+            replace(settings.ingest, log=True, metrics=True),
+            settings.duplicates,
+        )
+        version = text_key(repr(decisive)).hex()
+        with store.reading():
+            before, _, row = (mark := store.meta("looked")).partition(" ")
+            anew = before != version  # other settings or another model decided so far
+            first = 0 if anew else int(row)
+            # up to here all have vectors
+            last = max(first, store.embedded_to if store.pending() else store.last_row)
+            rows = dict(store.documents_between(first, last))
+        if not (anew or rows):
+            return
+        segments, repeats, boosts = 0, 0, list[float]()
+        try:
+            decided = {digest for each in store.decisions() for digest in (each.first, each.second)}
+        except StorageError as error:  # the owner's own file keeps nobody from looking
+            _LOG.warning("%s", error)
+            decided = set()
+        own = _identity(store)
+
+        def keep(change: Callable[[DuplicateTables], None]) -> bool:
+            """Change what is known; tell whether that was done.
+
+            Not where others have come further meanwhile, or the index was built anew.
+            """
+            with Writer.open(folder.places.folder) as writer, writer.store.transaction():
+                is_ours = writer.store.meta("looked") == mark and _identity(writer.store) == own
+                if is_ours:
+                    change(writer.store.duplicates)
+                return is_ours
+
+        parts = list(by_document(rows)) or [{}]
+        with _nearby(store, fingerprint, last) as near:
+            comparison = _Comparison(store, settings, near)
+            for n, part in enumerate(parts, 1):
+                found = yield from comparison.compare(
+                    part, f"{version} {last if n == len(parts) else max(part)}"
+                )
+                if anew:  # with a mark of its own: who began as we did meets another one
+                    if not keep(partial(DuplicateTables.forget_findings, mark=f"{version} 0")):
+                        break
+                    anew, mark = False, f"{version} 0"
+                for pairs in groups(found.alike, PAIRS_A_COMMIT):
+                    keep(partial(DuplicateTables.put_alike, rows=pairs))
+                    yield
+                if not keep(partial(DuplicateTables.keep_findings, found=found, decided=decided)):
+                    break
+                segments, repeats = segments + len(part), repeats + len(found.repeats)
+                boosts += [boost for _, boost, _ in found.boosts]
+                mark = found.mark
+                yield
+    (counts,) = counted({"": (segments, repeats, boosts)})
+    if settings.ingest.log:
+        if counts.repeats:
+            _LOG.info("%s", ingestion_words(counts))
+        for sentence in ingestion_warnings(counts):
+            _LOG.warning("%s", sentence)
+
+
+def by_document(rows: ChunkDocuments) -> Iterator[ChunkDocuments]:
+    """Yield whole documents, as many as make up a group."""
+    group: ChunkDocuments = {}
+    for row, document in rows.items():
+        if len(group) >= COMPARED_AT_ONCE and document != next(reversed(group.values())):
+            yield group
+            group = {}
+        group[row] = document
+    if group:
+        yield group
+
+
+def _plain_digest(chunk: Chunk) -> bytes:
+    """Return a digest of a chunk's kind, language and words, by which a copy is found that stands
+    under another heading; none without words.
+    """
+    found = chunk.text.split() if chunk.kind is BlockKind.CODE else words(visible(chunk.text))
+    return text_key("\0".join((chunk.kind, chunk.language, *found))) if found else b""

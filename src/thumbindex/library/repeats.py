@@ -1,0 +1,206 @@
+"""Repeats inside a document: no search units of their own, but what they repeat matters more."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Generator, Mapping, Sequence
+
+import numpy as np
+
+from thumbindex.compare.differences import kept_apart
+from thumbindex.compare.tokens import reading
+from thumbindex.model import Chunk, IngestionCounts
+from thumbindex.ports import Vector
+from thumbindex.settings import IngestSettings
+from thumbindex.text import plural, text_key
+
+MOST_COMPARED = 2_000
+"""Segments of one kind in a document that are compared by meaning: of a longer log the most
+salient. Of the others only equal texts are repeats.
+"""
+
+SEGMENTS_A_STEP = 32
+"""Segments that are judged at once, in some hundredths of a second."""
+
+JUDGED = 5
+"""Kept segments that one is judged against, the nearest first."""
+
+_NUMBERED = re.compile(r"(?<!\w)\w*\d[\w.]*")
+
+Repeat = tuple[int, int, bool]
+"""A segment that is left out, the one that says it, and whether they are equal byte for byte:
+boilerplate, which boosts nothing.
+"""
+
+Boost = tuple[int, float, float]
+"""A segment, how much its salience is raised, and to what."""
+
+
+def ingest(
+    chunks: Mapping[int, Chunk], vectors: Mapping[int, Vector], settings: IngestSettings
+) -> Generator[None, None, tuple[list[Repeat], list[Boost]]]:
+    """Find the repeats among the segments of one document, and what they boost; the most salient
+    one is kept, and one without a vector.
+
+    It yields where something else may come first.
+    """
+    kinds: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for n in sorted(chunks, key=lambda n: (-chunks[n].salience, chunks[n].ordinal)):
+        if n in vectors and chunks[n].salience >= settings.least_salience:
+            kinds[chunks[n].kind, chunks[n].language.casefold()].append(n)
+    several = [order for order in kinds.values() if len(order) > 1 and settings.enabled]
+    repeats: list[Repeat] = []
+    for order in several:
+        repeats += yield from _repeats(order, chunks, vectors, settings.similarity)
+    repeats.sort()
+    # texts that repeat one count once each, however often they stand there
+    near: dict[int, set[bytes]] = defaultdict(set)
+    for segment, keeper, exact in repeats:
+        if not exact:
+            near[keeper].add(text_key(chunks[segment].text))
+    boosts = []
+    for keeper, texts in sorted(near.items()):
+        if boost := boost_of(len(texts), settings):
+            # which is never worth less for being repeated, whatever the cap
+            salience = chunks[keeper].salience
+            boosts.append(
+                (keeper, boost, max(salience, min(settings.most_salience, salience + boost)))
+            )
+    return repeats, boosts
+
+
+def boost_of(near: int, settings: IngestSettings) -> float:
+    """Return the boost of a segment that so many others repeat in other words: logarithmic, linear
+    or none.
+    """
+    if settings.boost == "off" or not near:
+        return 0.0
+    return settings.base * (math.log2(1 + near) if settings.boost == "logarithmic" else near)
+
+
+def _repeats(
+    order: Sequence[int],
+    chunks: Mapping[int, Chunk],
+    vectors: Mapping[int, Vector],
+    similarity: float,
+) -> Generator[None, None, list[Repeat]]:
+    """Go through segments of one kind, the most salient first: each repeats a kept one of the same
+    text, else the nearest that says the same.
+    """
+    matrix = np.stack([vectors[n] for n in order[:MOST_COMPARED]])
+    cosines = matrix @ matrix.T
+    repeats: list[Repeat] = []
+    kept: list[int] = []  # positions
+    by_text: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for at, n in enumerate(order):
+        if at % SEGMENTS_A_STEP == 0:
+            yield
+        same = by_text[chunks[n].text, *_numbers(chunks[n])]
+        keeper = next((k for k in same if vectors[k] @ vectors[n] >= similarity), None)
+        if keeper is None and at < MOST_COMPARED:
+            to_kept = cosines[at, kept]
+            near = np.flatnonzero(to_kept >= similarity)
+            nearest = near[np.argsort(-to_kept[near], kind="stable")][:JUDGED].tolist()
+            others = (order[kept[k]] for k in nearest)
+            keeper = next((k for k in others if _says_the_same(chunks[k], chunks[n])), None)
+        if keeper is not None:
+            repeats.append((n, keeper, chunks[n].text == chunks[keeper].text))
+            continue
+        same.append(n)
+        if at < MOST_COMPARED:
+            kept.append(at)
+    return repeats
+
+
+def _says_the_same(keeper: Chunk, other: Chunk) -> bool:
+    """Tell whether a segment may be left out for another one: it has no word of its own, since
+    nobody would find that any more.
+    """
+    return (
+        Counter(reading(other.text).stems) <= Counter(reading(keeper.text).stems)
+        and _numbers(keeper) == _numbers(other)
+        and kept_apart(keeper, other) is None
+    )
+
+
+def _numbers(chunk: Chunk) -> list[str]:
+    """Return what has digits in the headings above a segment: the same words under "5.1" and "7.6"
+    are two facts.
+    """
+    return _NUMBERED.findall(" ".join(chunk.heading_path))
+
+
+MOST_RATIO, MOST_BOOST = 0.50, 0.60
+"""Above these something is wrong: generated pages, or a text that says one thing over and over.
+
+Healthy are 0.10 to 0.40, and 0.05 to 0.20.
+"""
+
+
+def counted(found: Mapping[str, tuple[int, int, Sequence[float]]]) -> tuple[IngestionCounts, ...]:
+    """Return the counts by type of document, given the number of segments, that of repeats, and the
+    boosts.
+    """
+    return tuple(
+        IngestionCounts(
+            kind,
+            segments,
+            repeats,
+            len(boosts),
+            sum(boosts) / len(boosts) if boosts else 0.0,
+            max(boosts, default=0.0),
+        )
+        for kind, (segments, repeats, boosts) in sorted(found.items())
+    )
+
+
+def ingestion_total(counts: Sequence[IngestionCounts]) -> IngestionCounts:
+    """Return the counts of all types together; its type is `all`."""
+    boosted = sum(each.boosted for each in counts)
+    mean = sum(each.mean_boost * each.boosted for each in counts) / boosted if boosted else 0.0
+    most = max((each.most_boost for each in counts), default=0.0)
+    return IngestionCounts(
+        "all",
+        sum(each.segments for each in counts),
+        sum(each.repeats for each in counts),
+        boosted,
+        mean,
+        most,
+    )
+
+
+def ingestion_words(counts: IngestionCounts) -> str:
+    """Say what was left out in one line."""
+    repeat = (
+        "only repeats another one of its note and is"
+        if counts.repeats == 1
+        else "only repeat others of their notes and are"
+    )
+    return (
+        f"{counts.repeats:,} of {plural(counts.segments, 'chunk')} {repeat} left out of the search"
+    )
+
+
+def ingestion_warnings(counts: IngestionCounts) -> tuple[str, ...]:
+    """Say what is more than is healthy, each in a sentence that ends with what to do."""
+    of = f" of type {counts.type!r}" if counts.type not in {"", "all"} else ""
+    found = []
+    if _ratio(counts) > MOST_RATIO:
+        found.append(
+            f"{_ratio(counts):.0%} of the chunks of notes{of} repeat others of their note, more "
+            "than half: "
+            "generated pages? Raise index.ingest.similarity, or leave them out with corpus.exclude."
+        )
+    if counts.most_boost > MOST_BOOST:
+        found.append(
+            f"A chunk of a note{of} is raised by {counts.most_boost:.2f}, more than "
+            f"{MOST_BOOST:.2f}: "
+            "lower index.ingest.base, or see what repeats it."
+        )
+    return tuple(found)
+
+
+def _ratio(counts: IngestionCounts) -> float:
+    return counts.repeats / counts.segments if counts.segments else 0.0
