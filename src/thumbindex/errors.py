@@ -52,7 +52,9 @@ class IndexBusyError(StorageError):
 
 
 class IndexGoneError(StorageError):
-    """There is no index where one was to be read: it was never made, or was forgotten meanwhile."""
+    """There is no index where one was to be read: it was never made, is only just begun, or was
+    forgotten meanwhile.
+    """
 
 
 class IndexDamagedError(StorageError):

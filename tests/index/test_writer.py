@@ -9,7 +9,7 @@ from thumbindex.index.files import Places
 from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library.indexing import read_known
-from thumbindex.model import ChunkId, FileTimes, Term
+from thumbindex.model import FileTimes, Term
 from thumbindex.ports import KeywordWeights
 
 BODY = KeywordWeights({"body": 1.0})
@@ -166,30 +166,6 @@ def test_a_crash_between_two_slices_is_finished_by_the_next_writer(build, note, 
         assert writer.catch_up() == 0
     assert read_known(Places(tmp_path / "index")).is_settled
     assert logical_dump(*build()) == logical_dump(*build(huge, folder="fresh"))
-
-
-def test_a_search_reads_replaced_texts_until_the_next_commit(build, note, tmp_path):
-    store, places = build(note("a.md", "apples", "pears"), note("b.md", "plums"))
-    catalog = open_snapshot(store, places, "notes").catalog
-    ids = [ChunkId(n) for n in range(3)]
-    before = catalog.chunks(ids), catalog.sections(ids), catalog.headings(ids)
-    with Writer.open(tmp_path / "index") as writer:
-        writer.apply(Batch([note("a.md", "quinces"), note("b.md", "figs")], last=False), nowhere)
-        assert (
-            catalog.chunks(ids),
-            catalog.sections(ids),
-            catalog.headings(ids),
-            catalog.lost,
-        ) == (*before, frozenset())
-        assert found(store, places, "apples") == []
-        writer.apply(Batch([note("b.md", "dates")], last=False), nowhere)
-        # what the search would have been asked again for
-        assert [text.text for text in catalog.chunks(ids).values()] == []
-        assert catalog.lost == set(ids)
-        writer.apply(Batch([note("c.md", "nuts")]), nowhere)
-    assert [
-        store.fetch(f"SELECT count(*) FROM replaced_{table}") for table in ("chunks", "sections")
-    ] == [[(0,)], [(0,)]]
 
 
 def test_a_note_that_becomes_private_leaves_nothing_of_what_it_said_before(build, note, tmp_path):

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,42 +41,25 @@ Positions = npt.NDArray[np.int64]
 KEY = np.dtype("V16")
 """A text key as the store keeps it."""
 
-LOOKS = 3
-"""How often the rows of a note that is read again and again are looked for."""
-
-_Record = TypeVar("_Record", covariant=True)
-
-
-class _Load(Protocol[_Record]):
-    """Loads what a store holds of chunks, by their row ids."""
-
-    def __call__(self, rows: Sequence[int], *, replaced: bool = False) -> Mapping[int, _Record]:
-        """Return what there is; with `replaced`, of the texts that a commit took the place of a
-        moment ago.
-        """
+_Record = TypeVar("_Record")
 
 
 class StoreCatalog:
-    """Catalog over one folder's store, as it was when this was made.
+    """Catalog over one folder's store, as it was when this was made: texts are loaded in the same
+    group of reads (`Store.reading`).
 
     Of `last` all is kept that is still true: rows never change but for a document's times, and
-    their ids are never used twice. `now` is read instead of the store while this is made: nobody
-    who loads texts meanwhile waits for it.
+    their ids are never used twice.
     """
 
-    def __init__(
-        self, store: Store, folder: str, last: StoreCatalog | None = None, now: Store | None = None
-    ) -> None:
-        now = now or store
+    def __init__(self, store: Store, folder: str, last: StoreCatalog | None = None) -> None:
         last = last if last is not None and last.store is store else None
         self.store: Store = store
-        # that were asked for and whose texts are nowhere any more
-        self.lost: frozenset[ChunkId] = frozenset()
         self._folder = folder
-        rows = _documents(folder, now, last)
+        rows = _documents(folder, store, last)
         self.documents: Sequence[Document] = tuple(document for _, document in rows)  # by path
         self.document_rows: Positions = np.array([row for row, _ in rows], dtype=np.int64)
-        chunks, keys, salience = _columns(now, last, self.document_rows)
+        chunks, keys, salience = _columns(store, last, self.document_rows)
         of = positions_of(self.document_rows, chunks[:, 1])
         order = np.lexsort((chunks[:, 2], of))
         self._chunks, self._keys = chunks[order], keys[order]
@@ -121,35 +104,17 @@ class StoreCatalog:
         return self._loaded(ids, self.store.chunks)
 
     def headings(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[str, ...]]:
-        found = _held(self.store.headings, [int(self.chunk_rows[n]) for n in ids])
-        return {n: found[row] for n in ids if (row := int(self.chunk_rows[n])) in found}
+        return self._loaded(ids, self.store.headings)
 
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
         return self._loaded(ids, self.store.sections)
 
-    def _loaded(self, ids: Sequence[ChunkId], load: _Load[_Record]) -> dict[ChunkId, _Record]:
-        if not ids:
-            return {}
-        rows, found = {n: int(self.chunk_rows[n]) for n in ids}, dict[ChunkId, _Record]()
-        gone: list[ChunkId] = []
-        for _ in range(1 + LOOKS):
-            held = _held(load, list(rows.values()))
-            found.update({n: held[row] for n, row in rows.items() if row in held})
-            gone = [n for n in ids if n not in found]
-            if all(n in found for n in rows):  # else they were read again meanwhile
-                break
-            rows = self._moved(gone)
-        self.lost = self.lost.union(gone)
-        return {n: found[n] for n in ids if n in found}
-
-    def _moved(self, gone: Sequence[ChunkId]) -> dict[ChunkId, int]:
-        """Return the present rows of chunks whose document was read again: an edit takes nothing
-        away of the texts that it leaves as they were.
-        """
-        texts = {n: (self.paths[self.document_of(n)], self._keys[n].tobytes()) for n in gone}
-        found = self.store.rows_by_key(sorted({path for path, _ in texts.values()}))
-        rows = {n: found.get(text) for n, text in texts.items()}
-        return {n: row for n, row in rows.items() if row is not None}
+    def _loaded(
+        self, ids: Sequence[ChunkId], load: Callable[[Sequence[int]], Mapping[int, _Record]]
+    ) -> dict[ChunkId, _Record]:
+        rows = {n: int(self.chunk_rows[n]) for n in ids}
+        loaded = load(list(rows.values()))
+        return {n: loaded[row] for n, row in rows.items() if row in loaded}
 
     # -------------------------------------------------------------- which chunks and documents
 
@@ -249,31 +214,24 @@ class StoreCatalog:
         return sum(self._days[n] is None for n in np.unique(of).tolist())
 
 
-def _documents(folder: str, now: Store, last: StoreCatalog | None) -> list[tuple[int, Document]]:
+def _documents(folder: str, store: Store, last: StoreCatalog | None) -> list[tuple[int, Document]]:
     """Return every document with its row id, by path; read only where it is new."""
     kept = []
     if last is None:
-        new = now.documents()
+        new = store.documents()
     else:
-        times, before = now.document_times(), last.document_rows.tolist()
+        times, before = store.document_times(), last.document_rows.tolist()
         kept = [
             (row, _dated(document, times[row]))
             for row, document in zip(before, last.documents, strict=True)
             if row in times
         ]
-        new = now.documents(sorted(times.keys() - set(before)))
+        new = store.documents(sorted(times.keys() - set(before)))
     read = [
         (row, document_from_row(path, title, known, rest, folder))
         for row, path, title, known, rest in new
     ]
     return sorted(kept + read, key=lambda each: each[1].path)
-
-
-def _held(load: _Load[_Record], rows: Sequence[int]) -> Mapping[int, _Record]:
-    """Load what there is of chunks, and what is kept of those that were replaced a moment ago."""
-    found = load(rows)
-    gone = [row for row in rows if row not in found]
-    return {**found, **load(gone, replaced=True)} if gone else found
 
 
 def _dated(document: Document, times: tuple[Any, ...]) -> Document:
@@ -282,14 +240,14 @@ def _dated(document: Document, times: tuple[Any, ...]) -> Document:
 
 
 def _columns(
-    now: Store, last: StoreCatalog | None, documents: Positions
+    store: Store, last: StoreCatalog | None, documents: Positions
 ) -> tuple[Positions, npt.NDArray[np.void], Salience]:
     """Return chunks' row ids, documents' row ids and ordinals, shape (chunks, 3); their keys; their
     salience.
 
     Only what is new is read.
     """
-    rows = now.chunk_facts(
+    rows = store.chunk_facts(
         None if last is None else np.setdiff1d(documents, last.document_rows).tolist()
     )
     ids, of, ordinals, key_bytes, weights = zip(*rows, strict=True) if rows else ((),) * 5

@@ -4,7 +4,6 @@ foreign errors told in words.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
@@ -22,7 +21,6 @@ from thumbindex.errors import (
     IndexTooNewError,
     StorageError,
 )
-from thumbindex.index.locks import mark_of
 
 BUSY_SECONDS = 30.0
 """How long a reader or writer waits for a lock that another one holds: a lock is not damage."""
@@ -62,10 +60,9 @@ Row = tuple[Any, ...]
 
 
 class Database:
-    """One SQLite file of one schema.
+    """One SQLite file of one schema. Each thread reads it through a connection of its own.
 
-    Methods are safe to call from several threads; a file that cannot be read raises
-    IndexDamagedError.
+    A file that cannot be read raises IndexDamagedError.
     """
 
     schema: ClassVar[str]
@@ -78,85 +75,93 @@ class Database:
         self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS
     ) -> None:
         self.path = path
+        self._read_only = read_only
         self._busy_seconds = busy_seconds
-        self._lock = threading.RLock()
-        # size and time of a file that is read without its companions
-        self._frozen_at: tuple[int, int] | None = None
-        try:
-            self._open(read_only)
-        except FOREIGN as error:
-            if not (read_only and _is_frozen(path, error)):
-                raise (
-                    _gone(path) if read_only and not path.exists() else translated(error, path)
-                ) from error
-            self._open_frozen()
+        self._idle: list[sqlite3.Connection] = []  # nobody's at the moment
+        self._is_closed = False
+        self._here = threading.local()
+        with self._connection():  # what is wrong with the file is raised at once
+            pass
 
-    def _open(self, read_only: bool, options: str = "") -> None:
-        # a reader never makes a file: where there is none, there is no index
-        source, uri = (
-            (f"{self.path.absolute().as_uri()}?mode=ro{options}", True)
-            if read_only
-            else (str(self.path), False)
-        )
-        self._db = sqlite3.connect(
-            source,
-            timeout=self._busy_seconds,
-            isolation_level=None,
-            check_same_thread=False,
-            uri=uri,
-        )
-        # a search may still hold a store that was replaced: the last one to let go of it closes the
-        # file
-        weakref.finalize(self, self._db.close).atexit = False
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """Give a thread the connection of its group, or one of its own until this is left."""
+        held: sqlite3.Connection | None = getattr(self._here, "db", None)
+        if held is not None:
+            yield held
+            return
         try:
-            self._prepare(read_only)
-        except (*FOREIGN, StorageError):
-            self._db.close()
-            raise
+            db = self._idle.pop()
+        except IndexError:
+            db = self._open()
+        self._here.db = db
+        try:
+            yield db
+        finally:
+            self._here.db = None
+            if self._is_closed:
+                db.close()
+            else:
+                self._idle.append(db)
 
-    def _open_frozen(self) -> None:
-        """Open a file in a folder where nothing can be written: without a log beside it, it is all
-        there is.
-        """
+    def _open(self) -> sqlite3.Connection:
+        # a reader never makes a file: if there is none, there is no index
+        uri = self._read_only
+        source = f"{self.path.absolute().as_uri()}?mode=ro" if uri else str(self.path)
         try:
-            found = self.path.stat()
-            self._frozen_at = (found.st_size, found.st_mtime_ns)
-            self._open(True, "&immutable=1")
-        except OSError as error:
-            raise _gone(self.path) from error
+            if self._is_closed:
+                raise sqlite3.ProgrammingError("closed")
+            db = sqlite3.connect(
+                source,
+                timeout=self._busy_seconds,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=uri,
+            )
+            # a search may still hold a store that was replaced: the last one to let go of it
+            # closes the file
+            weakref.finalize(self, db.close).atexit = False
+            try:
+                self._prepare(db)
+            except BaseException:
+                db.close()
+                raise
         except FOREIGN as error:
+            if self._read_only and not self.path.exists():
+                raise _gone(self.path) from error
             raise translated(error, self.path) from error
+        return db
 
-    def _prepare(self, read_only: bool) -> None:
-        self._db.execute("PRAGMA foreign_keys = ON")
-        if read_only:
-            self._db.execute("PRAGMA query_only = ON")
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        db.execute("PRAGMA foreign_keys = ON")
+        if self._read_only:
+            db.execute("PRAGMA query_only = ON")
         else:
-            self._log_ahead()
+            self._log_ahead(db)
             # what a note said is not left in free pages
-            self._db.execute("PRAGMA secure_delete = ON")
+            db.execute("PRAGMA secure_delete = ON")
             # a commit that a power cut took back would have its row ids used twice, and views could
             # not tell
-            self._db.execute("PRAGMA synchronous = FULL")
-        if self._schema_version() == self.version:
+            db.execute("PRAGMA synchronous = FULL")
+        if self._schema_version(db) == self.version:
             return
-        self._db.execute("BEGIN")  # both are of one moment, whoever makes the tables meanwhile
+        db.execute("BEGIN")  # both are of one moment, whoever makes the tables meanwhile
         version, is_empty = (
-            self._schema_version(),
-            not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0],
+            self._schema_version(db),
+            not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0],
         )
-        self._db.execute("COMMIT")
+        db.execute("COMMIT")
         if version == self.version:
             return
-        if version == 0 and is_empty and not read_only:
-            self._create()
+        if version == 0 and is_empty and not self._read_only:
+            self._create(db)
         elif version == 0 and is_empty:
-            raise IndexBusyError(
+            raise IndexGoneError(
                 f"The index {self.path} is only just begun: ask again in a moment, or run "
                 "`thumbindex index`."
             )
         # else it is the number itself that was flipped
-        elif version > self.version and self._schema_fact() != self.version:
+        elif version > self.version and self._schema_fact(db) != self.version:
             raise IndexTooNewError(
                 f"{self.path} was written by a later version of thumbindex (schema "
                 f"{version}): upgrade thumbindex, or use another --index."
@@ -164,7 +169,7 @@ class Database:
         else:
             raise IndexDamagedError(damaged(self.path, f"it is of another schema, {version}"))
 
-    def _log_ahead(self) -> None:
+    def _log_ahead(self, db: sqlite3.Connection) -> None:
         """Have the file use a write-ahead log.
 
         SQLite does not wait where two processes ask for it of a new file at once, so we do.
@@ -172,25 +177,23 @@ class Database:
         until = time.monotonic() + self._busy_seconds
         while True:
             try:
-                self._db.execute("PRAGMA journal_mode = WAL")
+                db.execute("PRAGMA journal_mode = WAL")
                 return
             except sqlite3.OperationalError as error:
                 if not _name_of(error).startswith(_BUSY) or time.monotonic() >= until:
                     raise
             time.sleep(_POLL_SECONDS)
 
-    def _schema_version(self) -> int:
-        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+    def _schema_version(self, db: sqlite3.Connection) -> int:
+        return int(db.execute("PRAGMA user_version").fetchone()[0])
 
-    def _schema_fact(self) -> int:
+    def _schema_fact(self, db: sqlite3.Connection) -> int:
         try:
-            return int(
-                self._db.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()[0]
-            )
+            return int(db.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()[0])
         except (*FOREIGN, TypeError, ValueError):
             return 0
 
-    def _create(self) -> None:
+    def _create(self, db: sqlite3.Connection) -> None:
         """Create the tables; where another process does so at the same time, each finds what the
         other one made.
         """
@@ -200,54 +203,65 @@ class Database:
         facts = (
             f"INSERT OR IGNORE INTO meta VALUES ('schema', '{self.version}'), ('generation', '0')"
         )
-        self._db.executescript(
+        db.executescript(
             f"BEGIN IMMEDIATE; {tables} {facts}; PRAGMA user_version = {self.version}; COMMIT;"
         )
 
     def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            self._db.close()
+        """Close the file; a thread that reads it at the moment closes it when it has."""
+        self._is_closed = True
+        while self._idle:
+            self._idle.pop().close()
 
     # -------------------------------------------------------------- transactions
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Group writes: all of them are kept, with a new generation, or none."""
-        with self._lock:
+        with self._connection() as db:
             try:
-                self._db.execute("BEGIN IMMEDIATE")
+                db.execute("BEGIN IMMEDIATE")
                 try:
                     yield
                     self.set_meta("generation", str(self.generation + 1))
-                    self._db.execute("COMMIT")
+                    db.execute("COMMIT")
                 except BaseException:
-                    if self._db.in_transaction:  # a full disk has rolled back by itself
-                        self._db.execute("ROLLBACK")
+                    if db.in_transaction:  # a full disk has rolled back by itself
+                        db.execute("ROLLBACK")
                     raise
             except UNREADABLE as error:
                 raise translated(error, self.path) from error
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Group reads: all of them see one generation.
+        """Group reads of this thread: all of them see one generation.
 
         Inside another group, or a transaction, they see that one's.
         """
-        with self._lock:
+        with self._connection() as db:
+            if db.in_transaction:
+                yield
+                return
             try:
-                if self._db.in_transaction:
-                    yield
-                    return
-                self._thaw()
-                self._db.execute("BEGIN")
+                db.execute("BEGIN")
                 try:
                     yield
                 finally:
-                    if self._db.in_transaction:
-                        self._db.execute("COMMIT")
+                    if db.in_transaction:
+                        db.execute("COMMIT")
             except UNREADABLE as error:
                 raise translated(error, self.path) from error
+
+    def renew(self) -> bool:
+        """Move this thread's group of reads to the present generation; return whether it is
+        another.
+        """
+        with self._connection() as db:
+            before = self.generation
+            if db.in_transaction:
+                db.execute("COMMIT")
+                db.execute("BEGIN")
+            return self.generation != before
 
     @contextmanager
     def as_written(self) -> Iterator[None]:
@@ -263,11 +277,9 @@ class Database:
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query."""
-        with self._lock:
+        with self._connection() as db:
             try:
-                if not self._db.in_transaction:
-                    self._thaw()
-                return self._db.execute(sql, parameters).fetchall()
+                return db.execute(sql, parameters).fetchall()
             except FOREIGN as error:
                 raise translated(error, self.path) from error
 
@@ -287,31 +299,25 @@ class Database:
         return rows
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """Change rows; return how many."""
-        return self._db.execute(sql, parameters).rowcount
+        """Change rows in a transaction; return how many."""
+        with self._connection() as db:
+            return db.execute(sql, parameters).rowcount
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Change rows, one statement for each of these parameters."""
-        self._db.executemany(sql, rows)
+        """Change rows in a transaction, one statement for each of these parameters."""
+        with self._connection() as db:
+            db.executemany(sql, rows)
 
     def clean_log(self) -> bool:
-        """Write the log into the file and empty it; tell whether no reader was in the way."""
-        with self._lock:
+        """Write the log into the file and empty it; return whether no reader was in the way."""
+        with self._connection() as db:
             try:
-                self._db.execute(f"PRAGMA busy_timeout = {CLEANING_MS}")
-                busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-                self._db.execute(f"PRAGMA busy_timeout = {round(self._busy_seconds * 1000)}")
+                db.execute(f"PRAGMA busy_timeout = {CLEANING_MS}")
+                busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+                db.execute(f"PRAGMA busy_timeout = {round(self._busy_seconds * 1000)}")
             except FOREIGN as error:
                 raise translated(error, self.path) from error
             return not busy
-
-    def _thaw(self) -> None:
-        """Open a file anew that was read as one that nobody writes, and that somebody wrote."""
-        if self._frozen_at is not None:
-            found = self.path.stat() if self.path.exists() else None
-            if found is None or self._frozen_at != (found.st_size, found.st_mtime_ns):
-                self._db.close()
-                self._open_frozen()
 
     # -------------------------------------------------------------- facts about the file
 
@@ -343,20 +349,6 @@ class Database:
                     self.path, "its pages do not hold together" if found else "it cannot be checked"
                 )
             )
-
-
-def _is_frozen(path: Path, error: BaseException) -> bool:
-    """Tell whether a file could not be opened because nothing can be written beside it, and is
-    whole all the same.
-    """
-    cannot = _name_of(error).startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
-    if not cannot or not os.access(path, os.R_OK) or os.access(path.parent, os.W_OK):
-        return False
-    log = path.with_name(f"{path.name}-wal")
-    return not (
-        mark_of(path.parent.with_name("writer.lock")).exists()
-        or (log.exists() and log.stat().st_size > 0)
-    )
 
 
 def _name_of(error: BaseException) -> str:

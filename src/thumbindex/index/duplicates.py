@@ -74,32 +74,32 @@ class KnownDuplicates:
 
 
 def read_duplicates(
-    now: Store, catalog: StoreCatalog, last: KnownDuplicates | None
+    store: Store, catalog: StoreCatalog, last: KnownDuplicates | None
 ) -> KnownDuplicates:
     """Read what is new since the last time; all of it where other settings have decided since.
 
     What is gone from the catalog is dropped.
     """
-    stamp, compared = now.meta("duplicates"), now.meta("looked")
+    stamp, compared = store.meta("duplicates"), store.meta("looked")
     if last is None or compared.partition(" ")[0] != last.compared.partition(" ")[0]:
         last = KnownDuplicates()
     elif stamp == last.stamp:
         return last
     row = int(last.compared.partition(" ")[2] or 0)
-    new_repeats = [pair[:2] for pair in now.duplicates.repeats(row)]
+    new_repeats = [pair[:2] for pair in store.duplicates.repeats(row)]
     repeats = np.concatenate([last.repeats, _pairs_of_rows(new_repeats)])
-    boosts = now.duplicates.boosts(row)
+    boosts = store.duplicates.boosts(row)
     boosted = np.concatenate([last.boosted, np.array(list(boosts), dtype=np.int64)])
     new_salience = [with_boost for _, with_boost in boosts.values()]
     salience = np.concatenate([last.salience, np.array(new_salience, dtype=np.float64)])
     still = catalog.chunk_positions(boosted) >= 0
-    pairs = now.duplicates.alike_since(last.last)
+    pairs = store.duplicates.alike_since(last.last)
     merged = [pair for pair in pairs if pair[4] == "same"]
     same = np.concatenate([last.same, _pairs_of_rows([pair[1:3] for pair in merged])])
     new_cosines = np.array([pair[3] for pair in merged], dtype=np.float64)
     cosines = np.concatenate([last.cosines, new_cosines])
     kept = _there(same, catalog)
-    decisions = _decisions(now)
+    decisions = _decisions(store)
     digests = {digest for each in decisions for digest in (each.first, each.second)}
     return KnownDuplicates(
         stamp,
@@ -111,7 +111,7 @@ def read_duplicates(
         same[kept],
         cosines[kept],
         decisions,
-        now.duplicates.rows_of_texts(sorted(digests)),
+        store.duplicates.rows_of_texts(sorted(digests)),
     )
 
 
@@ -223,11 +223,9 @@ class StoreDuplicates(Duplicates):
         return self._decided.get((digests[0], digests[1]))
 
 
-def duplicates_of(
-    catalog: StoreCatalog, now: Store, last: StoreDuplicates | None
-) -> StoreDuplicates:
+def duplicates_of(catalog: StoreCatalog, last: StoreDuplicates | None) -> StoreDuplicates:
     """Open what is known of duplicates; the last one is kept where nothing has changed."""
-    known = read_duplicates(now, catalog, None if last is None else last.known)
+    known = read_duplicates(catalog.store, catalog, None if last is None else last.known)
     if last is not None and last.catalog is catalog and last.known is known:
         return last
     return StoreDuplicates(catalog, known)

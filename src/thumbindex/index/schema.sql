@@ -31,12 +31,6 @@ CREATE TABLE IF NOT EXISTS chunks (
     UNIQUE (document, ordinal)
 );
 
--- Texts that the last commit took the place of, while a run goes on: searches that began before it find them here.
-CREATE TABLE IF NOT EXISTS replaced_sections AS SELECT * FROM sections WHERE false;
-CREATE UNIQUE INDEX IF NOT EXISTS replaced_sections_by_place ON replaced_sections (document, ordinal);
-CREATE TABLE IF NOT EXISTS replaced_chunks AS SELECT * FROM chunks WHERE false;
-CREATE UNIQUE INDEX IF NOT EXISTS replaced_chunks_by_id ON replaced_chunks (id);
-
 CREATE TABLE IF NOT EXISTS links (
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, kind TEXT NOT NULL, target TEXT NOT NULL, fragment TEXT NOT NULL, text TEXT NOT NULL, line INTEGER NOT NULL,

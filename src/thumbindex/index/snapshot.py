@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thumbindex.errors import IndexDamagedError
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.duplicates import StoreDuplicates, duplicates_of
 from thumbindex.index.files import Places
@@ -17,7 +16,6 @@ from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.store import Store
 from thumbindex.index.vectors import FaissVectorIndex, VectorView
 from thumbindex.index.words import WhooshKeywordIndex, open_segments
-from thumbindex.model import ChunkId
 from thumbindex.ports import Matrix, Snapshot
 from thumbindex.text import text_key
 
@@ -37,11 +35,6 @@ class Opened:
     model: str
 
     @property
-    def lost(self) -> frozenset[ChunkId]:
-        """The chunks that were asked for and whose texts are nowhere any more."""
-        return self.catalog.lost
-
-    @property
     def documents(self) -> int:
         """How many documents there are."""
         return len(self.catalog.paths)
@@ -58,65 +51,44 @@ def open_snapshot(
     *,
     expand: bool = False,
     last: Opened | None = None,
-    now: Store | None = None,
 ) -> Opened:
-    """Open the index at its present generation, from `now` if that is given; texts are loaded from
-    `store` when they are asked for.
+    """Open the index at its present generation. Texts are loaded when they are asked for.
 
     What is still true of the last snapshot is kept: only what came since is read, and words stay
     open while vectors are added.
     """
-    now = now or store
     last = last if last is not None and last.catalog.store is store else None
-    while True:
-        generation = now.generation
-        try:
-            with now.reading(), now.as_written():
-                return _open(store, now, places, folder, expand, last)
-        except IndexDamagedError:
-            if now.generation == generation:
-                raise
-            # a commit has replaced files of words meanwhile
+    with store.reading(), store.as_written():
+        return _open(store, places, folder, expand, last)
 
 
-def _open(
-    store: Store, now: Store, places: Places, folder: str, expand: bool, last: Opened | None
-) -> Opened:
-    words, fingerprint = now.meta("words"), now.meta("fingerprint")
+def _open(store: Store, places: Places, folder: str, expand: bool, last: Opened | None) -> Opened:
+    words, fingerprint = store.meta("words"), store.meta("fingerprint")
     if last is not None and last.words == words:
         catalog, keyword, graph = last.catalog, last.keyword, last.graph
     else:
-        catalog = StoreCatalog(store, folder, None if last is None else last.catalog, now)
+        catalog = StoreCatalog(store, folder, None if last is None else last.catalog)
         segments = () if last is None else last.keyword.segments
-        keyword = WhooshKeywordIndex(open_segments(now, places.keyword, segments), catalog)
-        graph = _graph(now, catalog, last)
-    vectors = _vectors(now, fingerprint, catalog, last)
-    duplicates = duplicates_of(catalog, now, None if last is None else last.duplicates)
+        keyword = WhooshKeywordIndex(open_segments(store, places.keyword, segments), catalog)
+        graph = _graph(catalog, last)
+    vectors = _vectors(fingerprint, catalog, last)
+    duplicates = duplicates_of(catalog, None if last is None else last.duplicates)
     snapshot = Snapshot(
-        now.generation,
+        store.generation,
         catalog,
         keyword,
         FaissVectorIndex(vectors, catalog),
         graph,
-        _vocabulary(now) if expand else None,
+        _vocabulary(store) if expand else None,
         duplicates,
     )
-    return Opened(
-        snapshot,
-        catalog,
-        keyword,
-        graph,
-        vectors,
-        duplicates,
-        words,
-        fingerprint,
-        now.meta("model"),
-    )
+    model = store.meta("model")
+    return Opened(snapshot, catalog, keyword, graph, vectors, duplicates, words, fingerprint, model)
 
 
-def _graph(store: Store, catalog: StoreCatalog, last: Opened | None) -> NetworkxLinkGraph:
+def _graph(catalog: StoreCatalog, last: Opened | None) -> NetworkxLinkGraph:
     links, paths = (
-        store.linked_paths(),
+        catalog.store.linked_paths(),
         dict(zip(catalog.document_rows.tolist(), catalog.paths, strict=True)),
     )
     return NetworkxLinkGraph(
@@ -126,19 +98,17 @@ def _graph(store: Store, catalog: StoreCatalog, last: Opened | None) -> Networkx
     )
 
 
-def _vectors(
-    store: Store, fingerprint: str, catalog: StoreCatalog, last: Opened | None
-) -> VectorView:
+def _vectors(fingerprint: str, catalog: StoreCatalog, last: Opened | None) -> VectorView:
     """Return the last snapshot's vectors, or a copy with what came since: searches that run keep
     theirs.
     """
     if last is None or not fingerprint or last.fingerprint != fingerprint:
-        return stored_vectors(store)
+        return stored_vectors(catalog.store)
     view = last.vectors
     held = view.rows()
     at = catalog.chunk_positions(held)
     gone, lacking = held[at < 0], np.delete(catalog.chunk_rows, at[at >= 0])
-    new, matrix = store.chunk_matrix(lacking.tolist())
+    new, matrix = catalog.store.chunk_matrix(lacking.tolist())
     if not new and not len(gone):
         return view
     return view.changed(gone, new, matrix)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -15,7 +16,7 @@ from zlib import crc32
 
 import numpy as np
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
+from thumbindex.errors import IndexDamagedError, IndexGoneError, StorageError
 from thumbindex.index.database import BUSY_SECONDS, KEYS_AT_ONCE, Database, Row, damaged
 from thumbindex.index.duplicate_tables import DECISIONS, DuplicateTables, read_decisions
 from thumbindex.index.files import VECTORS
@@ -61,16 +62,10 @@ _CHUNK = (
 )
 """Chunks as they were before their texts were left to their sections."""
 
-_PRESENT, _REPLACED = (
-    (
-        f" FROM {kept}chunks c LEFT JOIN {kept}sections s ON s.document = c.document AND "
-        f"s.ordinal = c.section WHERE c.id IN ({{}})"
-    )
-    for kept in ("", "replaced_")
+_SECTIONS = (
+    " FROM chunks c LEFT JOIN sections s ON s.document = c.document AND s.ordinal = c.section "
+    "WHERE c.id IN ({})"
 )
-"""Where chunks and their sections lie, and where those do that a commit took the place of a moment
-ago.
-"""
 
 
 _SCAN_FACTOR = 2
@@ -112,7 +107,7 @@ class Store(Database):
     ) -> None:
         super().__init__(path, read_only=read_only, busy_seconds=busy_seconds)
         self.decisions_file = path.parent.with_name(DECISIONS)
-        self._read_only = read_only
+        self._guard = threading.Lock()
         self._vectors: VectorStore | None = None
         # which file is open
         self._vectors_are: tuple[Path, int, int] | str | None = "not looked for"
@@ -181,19 +176,6 @@ class Store(Database):
             for (row,) in self.fetch("SELECT id FROM documents WHERE path = ?", (path,)):
                 self.execute("DELETE FROM documents WHERE id = ?", (row,))
             self.execute("DELETE FROM problems WHERE path = ?", (path,))
-
-    def keep_replaced(self, paths: Iterable[str]) -> None:
-        """Keep the texts of documents that are about to be replaced beside the others, in place of
-        those that were kept before.
-
-        Searches that began before the commit find them; the next batch empties both tables.
-        """
-        rows = [(row,) for row in self._ids(paths)]
-        for table in ("chunks", "sections"):
-            self.execute(f"DELETE FROM replaced_{table}")
-            self.execute_many(
-                f"INSERT INTO replaced_{table} SELECT * FROM {table} WHERE document = ?", rows
-            )
 
     def add_document(self, state: FileState, parsed: ParsedDocument) -> None:
         """Put a document in place of the one at its path."""
@@ -336,12 +318,10 @@ class Store(Database):
 
     # -------------------------------------------------------------- chunks and sections
 
-    def chunks(self, rows: Sequence[int], *, replaced: bool = False) -> dict[int, Chunk]:
-        """Load chunks by row id, of those that are kept as `replaced`, where that is asked; those
-        that are gone are missing.
-        """
+    def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
+        """Load chunks by row id; those that are gone are missing."""
         found = {}
-        for row in self.fetch_in(_CHUNK + (_REPLACED if replaced else _PRESENT), rows):
+        for row in self.fetch_in(_CHUNK + _SECTIONS, rows):
             try:
                 found[row[0]] = _chunk(row[2:-2])
                 is_whole = _chunk_sum(row) == row[-1]
@@ -351,13 +331,9 @@ class Store(Database):
                 raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
         return found
 
-    def headings(
-        self, rows: Sequence[int], *, replaced: bool = False
-    ) -> dict[int, tuple[str, ...]]:
+    def headings(self, rows: Sequence[int]) -> dict[int, tuple[str, ...]]:
         """Load the title and the headings above chunks, in the same way."""
-        sql = "SELECT c.id, coalesce(c.heading_path, s.heading_path)" + (
-            _REPLACED if replaced else _PRESENT
-        )
+        sql = f"SELECT c.id, coalesce(c.heading_path, s.heading_path){_SECTIONS}"
         return {row: tuple(json.loads(path)) for row, path in self.fetch_in(sql, rows)}
 
     def languages(self, rows: Sequence[int]) -> dict[int, str]:
@@ -369,11 +345,9 @@ class Store(Database):
         }
         return {row: languages.get(document, "") for row, document in documents.items()}
 
-    def sections(self, rows: Sequence[int], *, replaced: bool = False) -> dict[int, Section]:
+    def sections(self, rows: Sequence[int]) -> dict[int, Section]:
         """Load the section of each chunk, by the chunk's row id, in the same way."""
-        sql = "SELECT c.id, s.ordinal, s.start_line, s.end_line, s.text, s.sum" + (
-            _REPLACED if replaced else _PRESENT
-        )
+        sql = f"SELECT c.id, s.ordinal, s.start_line, s.end_line, s.text, s.sum{_SECTIONS}"
         found = [row for row in self.fetch_in(sql, rows) if row[1] is not None]
         if any(not isinstance(row[4], str) or _sum(row[4]) != row[5] for row in found):
             raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
@@ -433,16 +407,6 @@ class Store(Database):
         if documents is None:
             return self.fetch(f"{sql} NOT INDEXED")
         return self.fetch_in(f"{sql} WHERE document IN ({{}})", documents)
-
-    def rows_by_key(self, paths: Sequence[str]) -> dict[tuple[str, bytes], int]:
-        """Return the row id of each text of the documents at these paths, by path and key; of equal
-        texts the first one's.
-        """
-        sql = (
-            "SELECT d.path, c.key, c.id FROM chunks c JOIN documents d ON d.id = c.document WHERE "
-            "d.path IN ({}) ORDER BY c.ordinal DESC"
-        )
-        return {(path, key): row for path, key, row in self.fetch_in(sql, paths)}
 
     def document_times(self) -> dict[int, tuple[Any, ...]]:
         """Return the times of every document, as those of FileTimes, by row id: as plain tuples,
@@ -507,7 +471,7 @@ class Store(Database):
         fingerprint = self.meta("fingerprint")
         if not fingerprint:
             return None
-        with self._lock:
+        with self._guard:
             path = vector_file(self.path.parent.parent.with_name(VECTORS), fingerprint)
             if self._vectors_are != _identity(path) or (
                 self._vectors is None and not self._read_only
@@ -522,7 +486,7 @@ class Store(Database):
         elif path.exists():
             try:
                 self._vectors = VectorStore(path, read_only=True)
-            except IndexBusyError:
+            except IndexGoneError:
                 # another process has only just begun the file: whoever asks next looks again
                 return
             except StorageError as error:

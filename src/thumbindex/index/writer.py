@@ -290,9 +290,6 @@ class Writer:
             before = _Before(
                 _names(self.store, paths), self.store.rows(paths), _leads(self.store, paths)
             )
-            self.store.keep_replaced(
-                [] if batch.last else [state.path for state, _ in batch.documents]
-            )
             self._write(batch)
             stale = self.store.meta("links") == "stale" or before.names != _names(self.store, paths)
             if batch.last:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial, wraps
@@ -66,7 +66,7 @@ from thumbindex.library.indexing import (
 )
 from thumbindex.library.names import Notes, begun_by
 from thumbindex.library.near_copies import find_duplicates
-from thumbindex.library.reader import PATIENCE_SECONDS, Reader
+from thumbindex.library.reader import Reader
 from thumbindex.library.reading import (
     Note,
     browse_documents,
@@ -145,7 +145,7 @@ _Told = TypeVar("_Told")
 def at_one_moment(
     method: Callable[Concatenate[Library, _Asked], _Told],
 ) -> Callable[Concatenate[Library, _Asked], _Told]:
-    """Have all that a method of a library reads of a database be of one moment: no commit comes
+    """Have all that a method of a library reads be of one moment: no commit comes
     between two of its reads.
 
     Where the database is lost meanwhile, the method is called again: it only reads, and keeps
@@ -175,11 +175,7 @@ class Library:
         published: Sequence[Reader] = (),
     ) -> None:
         self.config = config
-        patience = None if wait_for_models else PATIENCE_SECONDS
-        self._readers: tuple[Reader, ...] = (
-            *(Reader(folder, patience) for folder in folders),
-            *published,
-        )
+        self._readers: tuple[Reader, ...] = (*map(Reader, folders), *published)
         self._embedder, self._reranker = embedder, reranker
         self._given = embedder is not None
         self.is_near = True
@@ -207,9 +203,8 @@ class Library:
         there, and those found there are opened: all of them where none is named. A path is a folder
         on this machine, beside them. Raises EngineError.
 
-        The first query loads the index's model, and each one waits for the present generation; a
-        server does not wait (`wait_for_models=False`): it loads the model behind its answers, and
-        answers from the last generation while it opens a large one.
+        The first query loads the index's model; a server does not wait for it
+        (`wait_for_models=False`).
         """
         if isinstance(folders, str):
             raise UsageError(f"Folders are a list: Library.open([{folders!r}]).")
@@ -283,12 +278,15 @@ class Library:
         return other
 
     def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
-        """Ask with all that is read of a database of one moment. If it is lost meanwhile, ask all
-        of it again at a new one, for a few seconds.
+        """Ask with all that is read of each index of one moment. If a database is lost meanwhile,
+        ask all of it again at a new one, for a few seconds.
 
         Raises EngineError.
         """
-        return self.database.in_one_moment(ask) if self.database else ask()
+        with ExitStack() as stack:
+            for reader in self._readers:
+                stack.enter_context(reader.moment())
+            return self.database.in_one_moment(ask) if self.database else ask()
 
     @property
     def database(self) -> PublishedFolders | None:

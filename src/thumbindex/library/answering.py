@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 from urllib.parse import unquote
 
 import numpy as np
@@ -25,7 +25,6 @@ from thumbindex.library.reader import OpenedIndex, Reader
 from thumbindex.library.shown import Door
 from thumbindex.model import Answer, ChunkId, IndexState, Query
 from thumbindex.ports import (
-    CHUNK_BITS,
     Embedder,
     Matrix,
     Reranker,
@@ -37,7 +36,7 @@ from thumbindex.ports import (
 from thumbindex.process import CLIENT
 from thumbindex.query.explain import explained
 from thumbindex.query.parents import place_of_chunk
-from thumbindex.query.pipeline import RETRIEVERS, run
+from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 
@@ -102,24 +101,6 @@ class Turns:
                 del self._waiting[client]
 
 
-BEST = 20
-"""Of what each retriever finds: what was replaced among these is asked for again, in a moment, on
-the next snapshot.
-"""
-
-ATTEMPTS = 3
-"""How often a question is asked where texts that it found were replaced meanwhile: in a vault that
-never rests, an answer comes all the same.
-"""
-
-
-class _Attempt(NamedTuple):
-    """An answer, and the search that it came of."""
-
-    found: Answer
-    search: Search
-
-
 def answer(
     query: Query,
     readers: Sequence[Reader],
@@ -132,72 +113,17 @@ def answer(
     """Ask the folders' snapshots as one and write down what the answer stood on; with `explain`,
     how each passage came to its place.
     """
-    readers = [
-        reader
-        for reader in readers
-        if not query.filters.folder or reader.folder.name in query.filters.folder
-    ]
-    opened: Mapping[Reader, OpenedIndex] = {
-        reader: reader.opened() for reader in readers if reader.indexed
+    wanted = query.filters.folder
+    indexed: Mapping[Reader, OpenedIndex] = {
+        each: each.opened()
+        for each in readers
+        if each.indexed and (not wanted or each.folder.name in wanted)
     }
-    return _attempt(query, opened, settings, embedder, reranker, explain).found
-
-
-def _attempt(
-    query: Query,
-    opened: Mapping[Reader, OpenedIndex],
-    settings: QuerySettings,
-    embedder: Embedder | None,
-    reranker: Reranker | None,
-    explain: bool,
-) -> _Attempt:
-    """Ask, and ask again on newer snapshots where a commit has replaced the best texts
-    meanwhile.
-    """
-    for _ in range(ATTEMPTS):
-        attempt = _answer(query, opened, settings, embedder, reranker, explain)
-        if not _lacks_its_best(attempt.search, list(opened.values())):
-            break
-        newer = {
-            reader: reader.newer(each) if each.lost else each for reader, each in opened.items()
-        }
-        if all(newer[reader] is each for reader, each in opened.items()):
-            break
-        opened = newer
-    return attempt
-
-
-def _lacks_its_best(search: Search, opened: Sequence[OpenedIndex]) -> bool:
-    """Tell whether a commit has replaced what a retriever found among its best: of what came later
-    none would be shown.
-    """
-    best = {
-        hit.chunk
-        for name in RETRIEVERS
-        if name in search.lists
-        for hit in search.lists[name].hits[: max(BEST, search.query.limit)]
-    }
-    return any(
-        number << CHUNK_BITS | n in best for number, each in enumerate(opened) for n in each.lost
-    )
-
-
-def _answer(
-    query: Query,
-    readers: Mapping[Reader, OpenedIndex],
-    settings: QuerySettings,
-    embedder: Embedder | None,
-    reranker: Reranker | None,
-    explain: bool,
-) -> _Attempt:
-    opened = list(readers.values())
+    opened = list(indexed.values())
     state = _total([_state(each, embedder) for each in opened])
     if not opened:
         nothing = Search(query, query.text)
-        return _Attempt(
-            Answer(query.text, None, nothing.kind, False, 0.0, "low", (), (), state),
-            nothing,
-        )
+        return Answer(query.text, None, nothing.kind, False, 0.0, "low", (), (), state)
     tools = tools_over(opened, settings, embedder, reranker)
     seen: list[tuple[str, Search]] = []
 
@@ -205,10 +131,11 @@ def _answer(
         if explain:
             seen.append((stage, search))
 
-    asked = replace(query, text=as_indexed(query.text, [reader.folder for reader in readers]))
+    asked = replace(query, text=as_indexed(query.text, [each.folder for each in indexed]))
     search, trace = run(without_folder(asked, len(opened)), tools, time.perf_counter, watch)
     passages = search.passages if search.answerable else ()
     passages = explained(passages, seen, tools) if explain else passages
+    ways = search.ways if search.listed is None else ()
     found = Answer(
         query.text,
         None,
@@ -219,20 +146,14 @@ def _answer(
         passages,
         trace,
         state,
-    )
-    ways = search.ways if search.listed is None else ()
-    terms = tuple(term for way in ways for term in (*way.terms, *way.identifiers))
-    nearest = tuple(place_of_chunk(each, tools.snapshot.catalog) for each in search.nearest)
-    found = replace(
-        found,
         filters=search.conditions,
         unmet=search.unmet,
         undated=search.undated,
         listed=search.listed,
-        terms=terms,
-        nearest=nearest,
+        terms=tuple(term for way in ways for term in (*way.terms, *way.identifiers)),
+        nearest=tuple(place_of_chunk(each, tools.snapshot.catalog) for each in search.nearest),
     )
-    return _Attempt(Door(search, tools, readers).let_out(found), search)
+    return Door(search, tools, indexed).let_out(found)
 
 
 def marked(found: Answer, readers: Sequence[Reader]) -> Answer:

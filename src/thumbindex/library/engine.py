@@ -251,6 +251,11 @@ class PublishedReader(Reader):
         """Where the index lies, without user and password."""
         return self.database.engine.where
 
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """Do nothing: the library asks a database in one moment."""
+        yield
+
     def refresh(self) -> None:
         """Do nothing: each question opens the index as it is then."""
 

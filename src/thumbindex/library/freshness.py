@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -132,7 +132,7 @@ class _FolderNews:
     def look(self) -> Changes:
         """Return what is new; with the first look nothing is."""
         is_first, self._is_first = self._is_first, False
-        with self._database.moment() if self._database else nullcontext():
+        with self._database.moment() if self._database else self._reader.moment():
             if not self._reader.indexed:
                 return Changes()
             mark = (

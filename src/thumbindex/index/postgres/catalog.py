@@ -163,7 +163,6 @@ class PostgresCatalog:
         self._folder = view.state.name
         self._read: dict[ChunkId, Chunk] = {}
         self.documents = PublishedDocuments(view)
-        self.lost: frozenset[ChunkId] = frozenset()  # none: a question sees one moment
 
     def __len__(self) -> int:
         return self._view.state.chunks
