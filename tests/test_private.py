@@ -122,7 +122,7 @@ def told(library: Library, path: str) -> list[str]:
 
 def all_told(library: Library) -> str:
     """Return all that is said without naming a note."""
-    answer = library.query(f"{SECRET} apples", wait_fresh=0.3)
+    answer = library.query(f"{SECRET} apples", wait_fresh=5)
     parts: list[object] = [
         library.outline(),
         list_page(library, None),
