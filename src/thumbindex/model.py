@@ -867,7 +867,7 @@ class Progress:
     `phase` is "words" (files), "chunks" while the words of large files come last, "vectors",
     "waiting" while another process writes, and before all others "repairing": how many of the old
     vectors were looked at. Where a folder is published to a database for the first time,
-    "publishing texts", "publishing words" (segments), "publishing vectors" and "indexing vectors".
+    "publishing texts", "publishing words" (segments) and "publishing vectors".
     """
 
     folder: str

@@ -26,7 +26,7 @@ from postgres.vault import (
 )
 from stages import without_stages
 from thumbindex.errors import ThumbindexError, UsageError
-from thumbindex.index.postgres.publish import index_vectors, sweep_folders
+from thumbindex.index.postgres.publish import index_vectors
 from thumbindex.library import Library
 from thumbindex.library.engine import NOWHERE, Publishing
 
@@ -195,8 +195,6 @@ def test_an_index_that_is_built_anew_takes_the_place_of_the_one_before(
     (garden / "new.md").write_text("# New\n\nA new cellar.\n", encoding="utf-8")
     disk.index(rebuild=True)
     builder.look()
-    builder.tidy()
-    sweep_folders(builder.engine, after=0)
     after = answers(served, [("cellar", {})])
     assert before != after == answers(disk, [("cellar", {})])
     with builder.engine.question() as session:

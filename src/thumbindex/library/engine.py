@@ -35,12 +35,10 @@ from thumbindex.index.postgres.publish import (
     Published,
     Publisher,
     Tell,
-    drop_folder,
+    forget_published,
     index_vectors,
     new_incarnation,
-    sweep_folders,
 )
-from thumbindex.index.postgres.publish import Load as Load
 from thumbindex.index.postgres.snapshot import PublishedIndex, open_published, read_folders
 from thumbindex.index.postgres.store import PublishedStore
 from thumbindex.index.postgres.vectors import EXACT
@@ -190,7 +188,7 @@ class PublishedFolders:
         """Return the database's time, and when a folder was published or confirmed last."""
         sql = (
             "SELECT extract(epoch FROM now())::float8, extract(epoch FROM published)::float8 FROM "
-            "folders WHERE is_current AND name = %s"
+            "folders WHERE name = %s"
         )
         ((now, published),) = self.in_one_moment(lambda: self.session.fetch(sql, (name,))) or (
             (0.0, 0.0),
@@ -326,16 +324,17 @@ def _folder_of(state: FolderState, config: Config) -> Folder:
 class Publishing:
     """Publishes some folders' indexes whenever they have changed."""
 
-    def __init__(self, folders: Sequence[Folder], url: str, load: Load | None = None) -> None:
+    def __init__(
+        self, folders: Sequence[Folder], url: str, tell: Tell = lambda progress: None
+    ) -> None:
         self.engine = Engine(url, writes=True)
-        self._load = load or Load()
         self.failure: StorageError | None = None
         try:
             self.engine.check()
         except BaseException:
             self.engine.close()
             raise
-        self._folders = [_PublishedFolder(each, self.engine, self._load) for each in folders]
+        self._folders = [_PublishedFolder(each, self.engine, tell) for each in folders]
 
     def look(self) -> tuple[Published, ...]:
         """Publish what has changed since the last look; of a folder that fails the others do not
@@ -362,11 +361,8 @@ class Publishing:
         return any(each.holds_private for each in self._folders)
 
     def tidy(self) -> None:
-        """Make the indexes that large folders need, and delete what was published of stores that
-        are no more.
-        """
-        index_vectors(self.engine, self._load.exact)
-        sweep_folders(self.engine)
+        """Make the indexes that large folders need."""
+        index_vectors(self.engine)
 
     def close(self) -> None:
         """Close the files and connections."""
@@ -378,9 +374,9 @@ class Publishing:
 class _PublishedFolder:
     """One folder on its way into the database."""
 
-    def __init__(self, folder: Folder, engine: Engine, load: Load) -> None:
+    def __init__(self, folder: Folder, engine: Engine, tell: Tell) -> None:
         self._folder = folder
-        self._publisher = Publisher(engine, folder.name, self._text, load)
+        self._publisher = Publisher(engine, folder.name, self._text, tell)
         self._store: Store | None = None
         self._opened: Opened | None = None
         self.holds_private = False
@@ -405,7 +401,6 @@ class _PublishedFolder:
         try:
             return self._publish(store, places)
         except BaseException:
-            self._publisher.forget()
             self._opened = None
             raise
 
@@ -469,7 +464,6 @@ class _PublishedFolder:
         if time.monotonic() >= self._beat_at:
             # somebody has forgotten the folder: it is published anew
             if not self._publisher.beat():
-                self._publisher.forget()
                 self._opened = None
             self._beat_at = time.monotonic() + BEAT_SECONDS
 
@@ -493,7 +487,7 @@ def publish_folders(
         raise UsageError(
             f"There is no index of {', '.join(lacking)} yet: `thumbindex index` makes one."
         )
-    with closing(Publishing(folders, url, load=Load(tell))) as publishing:
+    with closing(Publishing(folders, url, tell)) as publishing:
         done = publishing.look()
         if publishing.failure:
             raise publishing.failure
@@ -510,13 +504,4 @@ def forget_folder(url: str, name: str) -> bool:
     """Delete what is published of a folder; tell whether there was anything."""
     with closing(Engine(url, writes=True)) as engine:
         engine.check()
-        with engine.question() as session:
-            numbers = [
-                number
-                for (number,) in session.fetch(
-                    "SELECT folder FROM folders WHERE name = %s", (name,)
-                )
-            ]
-        for number in numbers:
-            drop_folder(engine, number, name)
-    return bool(numbers)
+        return forget_published(engine, name)

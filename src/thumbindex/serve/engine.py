@@ -178,10 +178,10 @@ class Builder:
         as_json: bool,
         tell: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
-        from thumbindex.library.engine import Load, Publishing
+        from thumbindex.library.engine import Publishing
 
         self._as_json = as_json
-        self._open = partial(Publishing, folders, url, Load(tell))
+        self._open = partial(Publishing, folders, url, tell)
         # what is wrong at the beginning ends the command
         self._publishing: Publishing | None = self._open()
         self._tidy_at = 0.0

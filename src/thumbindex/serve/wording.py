@@ -100,7 +100,6 @@ _DOING = {
     "publishing texts": ("published", "notes"),
     "publishing words": ("published words of", "segments"),
     "publishing vectors": ("published", "vectors"),
-    "indexing vectors": ("made the database's index of", "vectors"),
 }
 
 

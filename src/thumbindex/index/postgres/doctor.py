@@ -51,7 +51,7 @@ def _published_folders(session: Session) -> tuple[PublishedFolder, ...]:
     sql = (
         "SELECT folder, name, generation, facts, extract(epoch FROM published)::float8, "
         "extract(epoch FROM now() - published)::float8"
-        ' FROM folders WHERE is_current ORDER BY name COLLATE "C"'
+        ' FROM folders ORDER BY name COLLATE "C"'
     )
     found = []
     for folder, name, generation, told, at, seconds in session.fetch(sql):

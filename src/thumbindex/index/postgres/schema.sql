@@ -1,18 +1,14 @@
--- The index of folders as servers read it, published by builders. A folder that is built anew is a row of `folders` of its own: its number is
--- the partition of all other tables. A document's row id is the builder's; its chunks' are the ones right behind it, in their order.
+-- The index of folders as servers read it, published by builders. A folder's number is the partition of all other tables. A document's row id is the builder's; its chunks' are the ones right behind it, in their order.
 CREATE TABLE facts (key text PRIMARY KEY, value text NOT NULL);
 
 CREATE TABLE folders (
     folder int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    name text NOT NULL,
+    name text NOT NULL UNIQUE,
     incarnation text NOT NULL, -- of the builder's store: another one counts rows from the beginning
-    is_current boolean NOT NULL, -- that servers read; the next one is published beside it
     generation bigint NOT NULL, -- of the builder's store
     published timestamptz NOT NULL,
-    facts text NOT NULL, -- JSON: what is known of the folder as a whole
-    UNIQUE (name, incarnation)
+    facts text NOT NULL -- JSON: what is known of the folder as a whole
 );
-CREATE UNIQUE INDEX folders_current ON folders (name) WHERE is_current;
 
 CREATE TABLE documents (
     folder int NOT NULL,
