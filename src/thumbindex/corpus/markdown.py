@@ -385,7 +385,7 @@ def _seen(tokens: Sequence[Token]) -> str:
 # ------------------------------------------------------------------ headings and blocks
 
 MOST_BRACKETS = 100_000
-"""Square brackets of a note up to which links and tags are read, fifty thousand wikilinks: pairs in
+"""Opening square brackets of a note that are read as Markdown, fifty thousand wikilinks: pairs in
 each other take 0.2 ms each, 400 s in 10 MB.
 """
 
@@ -394,16 +394,19 @@ _NESTING = 40  # open blocks at once; what lies deeper is text of the block arou
 MOST_LINES = 200_000
 """Of a note that are read as Markdown: a file of 10 MB has more only where they are shorter than 50
 characters.
-
-Those below are text.
 """
 
 MOST_BARS = 200_000
 """Vertical bars of a note that are read as Markdown: each may end a cell of a table, which takes a
 kilobyte.
-
-What is below is text.
 """
+
+_MOST = (
+    ("\n", MOST_LINES, "lines"),
+    ("|", MOST_BARS, "vertical bars"),
+    ("[", MOST_BRACKETS, "square brackets"),
+)
+"""The first line with more of one of these, and all below it, is text."""
 
 _MOST_OF_TABLES = 3 * MOST_BARS
 """Tokens of a note's tables, three a cell, after which none begins: rows shorter than their header
@@ -527,7 +530,8 @@ def code_lines(text: str, fenced: bool = False) -> tuple[tuple[int, int], ...]:
     With `fenced`, only of blocks between two fences.
     """
     found = []
-    for token in _parser().parse(_beginning(f"{text}\n")):  # every line ends with a line feed
+    beginning, _ = _beginning(f"{text}\n")  # every line ends with a line feed
+    for token in _parser().parse(beginning):
         if token.type == "code_block" and not fenced:
             found.append(_lines(token))
         if token.type == "fence" and (_is_closed(token) or not fenced):
@@ -535,16 +539,16 @@ def code_lines(text: str, fenced: bool = False) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def _beginning(text: str) -> str:
-    """Return the lines of a text that are read as Markdown."""
-    most = next(
-        (found.end() for found in islice(re.finditer("\n", text), MOST_LINES - 1, MOST_LINES)),
-        len(text),
-    )
-    bar = next(
-        (found.start() for found in islice(re.finditer(r"\|", text[:most]), MOST_BARS, None)), None
-    )
-    return text[:most] if bar is None else text[: text.rfind("\n", 0, bar) + 1]
+def _beginning(text: str) -> tuple[str, str]:
+    """Return the lines of a text that are read as Markdown, and what it has too many of."""
+    lines = f"{text}\n"
+    end, too_many = len(text), ""
+    for sign, most, name in _MOST:
+        at = next(islice(re.finditer(re.escape(sign), lines), most, None), None)
+        cut = lines.rfind("\n", 0, at.start()) + 1 if at else end
+        if cut < end:
+            end, too_many = cut, f"more than {most:,} {name}"
+    return text[:end], too_many
 
 
 def _is_closed(token: Token) -> bool:
@@ -559,20 +563,15 @@ def read_outline(text: str) -> Outline:
     """
     md = _parser()
     env: Environment = {}
-    beginning = _beginning(text)
+    beginning, too_many = _beginning(text)
     tokens = md.parse(beginning, env)
     links: list[Link] = []
     tags: list[str] = []
-    brackets, unread = 0, len(text)  # the line from which on none is read
     for before, token in pairwise(tokens):
         if token.type == "inline" and token.map and ("[" in token.content or "#" in token.content):
             content = (
                 without_anchor(token.content) if before.type == "heading_open" else token.content
             )
-            brackets += content.count("[")
-            if brackets > MOST_BRACKETS:
-                unread = token.map[0]
-                break
             found, named = read_inline(md, content, token.map[0] + 1, env)
             links += found
             tags += named
@@ -580,18 +579,7 @@ def read_outline(text: str) -> Outline:
         i for i, token in enumerate(tokens) if token.type == "heading_open" and token.level == 0
     ]
     total = text.count("\n") + 1
-    lines = total - text.endswith("\n")
     limits: list[tuple[int, str]] = []
-    if brackets > MOST_BRACKETS:
-        limits.append(
-            (
-                unread + 1,
-                (
-                    f"more than {MOST_BRACKETS:,} square brackets: links and tags from here on "
-                    "are not read"
-                ),
-            )
-        )
     if len(marks) > MOST_HEADINGS:
         line = _lines(tokens[marks[MOST_HEADINGS]])[0] + 1
         limits.append(
@@ -610,16 +598,10 @@ def read_outline(text: str) -> Outline:
                 f"more than {MOST_BARS:,} cells of tables: those from here on are read as text",
             )
         )
-    read = beginning.count("\n")
-    if is_cut := len(beginning) < len(text):
-        many = (
-            f"{lines:,} lines, more than {MOST_LINES:,}"
-            if read == MOST_LINES
-            else f"more than {MOST_BARS:,} vertical bars"
-        )
-        limits.append((read + 1, f"{many}: those from here on are read as text, not as Markdown"))
-    regions = [*_regions(md, tokens, marks[:MOST_HEADINGS], total, unread, env)]
-    if is_cut:
+    regions = [*_regions(md, tokens, marks[:MOST_HEADINGS], total, env)]
+    if too_many:
+        read = beginning.count("\n")
+        limits.append((read + 1, f"{too_many}: what follows is read as text, not as Markdown"))
         body = regions[-1].body
         rest = Block(Shape.TEXT, BlockKind.PROSE, read, total)
         regions[-1] = replace(regions[-1], body=replace(body, children=(*body.children, rest)))
@@ -631,7 +613,6 @@ def _regions(
     tokens: Sequence[Token],
     marks: Sequence[int],
     total: int,
-    unread: int,
     env: Environment,
 ) -> Iterator[Region]:
     level, heading, start, first, begin = 0, "", 0, 0, 0
@@ -646,11 +627,7 @@ def _regions(
         if mark < len(tokens):
             start, first = _lines(tokens[mark])
             level, content, begin = int(tokens[mark].tag[1]), tokens[mark + 1].content, mark + 3
-            heading = (
-                visible_heading(md, content, env)
-                if start < unread
-                else without_anchor(content)[:LONGEST_HEADING]
-            )
+            heading = visible_heading(md, content, env)
 
 
 def _tree(tokens: Sequence[Token], kind: BlockKind = BlockKind.PROSE) -> tuple[Block, ...]:
