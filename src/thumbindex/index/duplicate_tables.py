@@ -118,6 +118,10 @@ class DuplicateTables:
             )
         ]
 
+    def same(self) -> list[tuple[int, int, float]]:
+        """Return the pairs that are one text twice, with their cosines."""
+        return self._db.fetch("SELECT first, second, cosine FROM alike WHERE zone = 'same'")
+
     def put_alike(self, rows: Iterable[Alike]) -> None:
         """Keep pairs; one that is there already stays, and one whose chunk is gone is left out."""
         for row in rows:
@@ -130,20 +134,16 @@ class DuplicateTables:
 
     # -------------------------------------------------------------- repeats inside a document
 
-    def repeats(self, after: int = 0) -> list[tuple[int, int, bool]]:
+    def repeats(self) -> list[tuple[int, int, bool]]:
         """Return chunk, keeper (row ids) and whether their texts are equal, of the chunks that
         repeat another one of their document, sorted.
         """
-        rows = self._db.fetch(
-            "SELECT chunk, keeper, exact FROM repeats WHERE chunk > ? ORDER BY chunk", (after,)
-        )
+        rows = self._db.fetch("SELECT chunk, keeper, exact FROM repeats ORDER BY chunk")
         return [(chunk, keeper, bool(exact)) for chunk, keeper, exact in rows]
 
-    def boosts(self, after: int = 0) -> dict[int, tuple[float, float]]:
+    def boosts(self) -> dict[int, tuple[float, float]]:
         """Return the boost, and the salience with it, of chunks that others repeat, by row id."""
-        rows = self._db.fetch(
-            "SELECT chunk, boost, salience FROM boosts WHERE chunk > ? ORDER BY chunk", (after,)
-        )
+        rows = self._db.fetch("SELECT chunk, boost, salience FROM boosts ORDER BY chunk")
         return {chunk: (boost, salience) for chunk, boost, salience in rows}
 
     def repeats_among(self, rows: Sequence[int]) -> set[int]:

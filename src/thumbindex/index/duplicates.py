@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
@@ -55,61 +55,33 @@ def _is_apart(texts: set[int], apart: Apart) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KnownDuplicates:
-    """What was read of the store; rows never change, so that the next one reads later ones only."""
+    """What a store knows of duplicates, by the chunks' row ids."""
 
-    stamp: str = ""  # the generation of the last change
-    compared: str = ""  # by which settings, up to which row
-    last: int = 0  # the last pair's own row id
-    # row, keeper's row
-    repeats: Positions = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
-    boosted: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # rows
-    # of those rows, with their boosts
-    salience: Salience = field(default_factory=lambda: np.zeros(0))
-    # pairs of rows
-    same: Positions = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
-    cosines: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # of those pairs
-    decisions: tuple[Decision, ...] = ()
-    # digests of the texts that are decided on, by row
-    texts: Mapping[int, str] = field(default_factory=dict)
+    stamp: str  # the generation of the last change
+    repeats: Positions  # shape (repeats, 2): row, keeper's row
+    boosted: Positions
+    salience: Salience  # of those rows, with their boosts
+    same: Positions  # shape (pairs, 2)
+    cosines: npt.NDArray[np.float64]  # of those pairs
+    decisions: tuple[Decision, ...]
+    texts: Mapping[int, str]  # digests of the texts that are decided on, by row
 
 
-def read_duplicates(
-    store: Store, catalog: StoreCatalog, last: KnownDuplicates | None
-) -> KnownDuplicates:
-    """Read what is new since the last time; all of it where other settings have decided since.
-
-    What is gone from the catalog is dropped.
-    """
-    stamp, compared = store.meta("duplicates"), store.meta("looked")
-    if last is None or compared.partition(" ")[0] != last.compared.partition(" ")[0]:
-        last = KnownDuplicates()
-    elif stamp == last.stamp:
+def read_duplicates(store: Store, last: KnownDuplicates | None) -> KnownDuplicates:
+    """Read what a store knows, or return the last time's if nothing has changed since."""
+    stamp = store.meta("duplicates")
+    if last is not None and last.stamp == stamp:
         return last
-    row = int(last.compared.partition(" ")[2] or 0)
-    new_repeats = [pair[:2] for pair in store.duplicates.repeats(row)]
-    repeats = np.concatenate([last.repeats, _pairs_of_rows(new_repeats)])
-    boosts = store.duplicates.boosts(row)
-    boosted = np.concatenate([last.boosted, np.array(list(boosts), dtype=np.int64)])
-    new_salience = [with_boost for _, with_boost in boosts.values()]
-    salience = np.concatenate([last.salience, np.array(new_salience, dtype=np.float64)])
-    still = catalog.chunk_positions(boosted) >= 0
-    pairs = store.duplicates.alike_since(last.last)
-    merged = [pair for pair in pairs if pair[4] == "same"]
-    same = np.concatenate([last.same, _pairs_of_rows([pair[1:3] for pair in merged])])
-    new_cosines = np.array([pair[3] for pair in merged], dtype=np.float64)
-    cosines = np.concatenate([last.cosines, new_cosines])
-    kept = _there(same, catalog)
+    boosts, pairs = store.duplicates.boosts(), store.duplicates.same()
     decisions = _decisions(store)
     digests = {digest for each in decisions for digest in (each.first, each.second)}
     return KnownDuplicates(
         stamp,
-        compared,
-        pairs[-1][0] if pairs else last.last,
-        repeats[_there(repeats, catalog)],
-        boosted[still],
-        salience[still],
-        same[kept],
-        cosines[kept],
+        _pairs_of_rows([pair[:2] for pair in store.duplicates.repeats()]),
+        np.array(list(boosts), dtype=np.int64),
+        np.array([with_boost for _, with_boost in boosts.values()], dtype=np.float64),
+        _pairs_of_rows([pair[:2] for pair in pairs]),
+        np.array([cosine for _, _, cosine in pairs], dtype=np.float64),
         decisions,
         store.duplicates.rows_of_texts(sorted(digests)),
     )
@@ -127,13 +99,6 @@ def _decisions(store: Store) -> tuple[Decision, ...]:
     except StorageError as error:
         _LOG.warning("%s Until then answers are given without it.", error)
         return ()
-
-
-def _there(pairs: Positions, catalog: StoreCatalog) -> npt.NDArray[np.bool_]:
-    """Tell of which pairs of rows both are in a catalog."""
-    return np.asarray(
-        (catalog.chunk_positions(pairs.ravel()).reshape(-1, 2) >= 0).all(axis=1), dtype=np.bool_
-    )
 
 
 class StoreDuplicates(Duplicates):
@@ -225,7 +190,7 @@ class StoreDuplicates(Duplicates):
 
 def duplicates_of(catalog: StoreCatalog, last: StoreDuplicates | None) -> StoreDuplicates:
     """Open what is known of duplicates; the last one is kept where nothing has changed."""
-    known = read_duplicates(catalog.store, catalog, None if last is None else last.known)
+    known = read_duplicates(catalog.store, None if last is None else last.known)
     if last is not None and last.catalog is catalog and last.known is known:
         return last
     return StoreDuplicates(catalog, known)
