@@ -41,8 +41,8 @@ NOTES: Mapping[str, str] = {
     "repeats.md": "# Repeats\n\n## One\n\nThe quick brown fox jumps over the lazy dog today.\n\n"
     "## Two\n\nThe quick brown fox jumps over the lazy dog today.\n",
     "terms.md": (
-        "# Terms\n\nKubernetes (k8s) runs here. Single sign-on (SSO) too. A drop-down list, a "
-        "side bar and a sidebar.\n"
+        "# Terms\n\nA web application firewall (WAF) runs here. Single sign-on (SSO) too. A "
+        "drop-down list, a side bar and a sidebar.\n"
     ),
     "de/äpfel.md": (
         "# Äpfel\n\nDie Äpfel wachsen im Frühling und werden im kühlen Keller gelagert. Das ist "
@@ -91,8 +91,8 @@ QUESTIONS: tuple[Question, ...] = (
     ("parse_json", {}),
     ("--dry-run", {}),
     ("get_user_name MailMerge", {}),
-    ("k8s", {}),
-    ("kubernetes sso", {}),
+    ("waf", {}),
+    ("firewall sso", {}),
     ("sidebar", {}),
     ("dropdown list", {}),
     ("storge of appels", {}),

@@ -30,7 +30,7 @@ def defined(forms: Collection[str]) -> dict[Abbreviation, int]:
 
 
 def others(text: str) -> list[tuple[str, ...]]:
-    return [tuple(each) for each in other_forms(text, list(plain_runs(text)), defined)]
+    return [tuple(each) for each in other_forms(list(plain_runs(text)), defined)]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,6 @@ def test_each_form_has_the_other_that_most_documents_give(
         "--sso",
         "sso and single sign-on",
         "single, sign on",
-        "llms",
     ],
 )
 def test_a_tie_quotes_code_both_forms_and_words_apart_add_nothing(text: str) -> None:
@@ -83,9 +82,7 @@ VAULT = [
     ),
     document("long.md", "# Clusters\n\nKubernetes schedules our jobs on many machines."),
     document("short.md", "# Teams\n\nSSO is part of the larger plan."),
-    document("panel.md", "# Panels\n\nHide the sidebar with a key."),
     document("menu.md", "# Menus\n\nA drop-down opens below, and each file name is listed."),
-    document("trees.md", "# Trees\n\nPlant one on each side of the bar."),
 ]
 
 
@@ -94,7 +91,6 @@ VAULT = [
     [
         ("k8s", "long.md"),
         ("single sign-on", "short.md"),
-        ("side bar", "panel.md"),
         ("dropdown", "menu.md"),
     ],
 )
@@ -112,20 +108,6 @@ def test_words_of_a_long_form_that_stand_apart_are_not_the_short_one(ask) -> Non
     assert [passage.path for passage in ask(notes, "SSO")[0].passages] == ["defined.md"]
 
 
-def test_a_word_of_one_half_that_is_short_and_a_stop_word_make_no_compound(ask) -> None:
-    notes = [document("a.md", "# A\n\nThe setup, the inform, the thatch.")]
-    assert [ask(notes, text)[0].equated for text in ("set up", "in form", "that ch")] == [
-        (),
-        (),
-        (),
-    ]
-
-
-def test_function_words_of_another_language_make_no_compound(ask) -> None:
-    notes = [
-        document("pan.md", "# Pan\n\nEl pan no sube porque la masa es fría.", language="es"),
-        document("menu.md", "# Menú\n\nLa barralateral."),
-    ]
-    assert [
-        ask(notes, text)[0].equated for text in ("por que no sube el pan", "la barra lateral")
-    ] == [(), (Equal("barra lateral", "barralateral"),)]
+def test_a_word_of_one_half_that_is_short_or_a_stop_word_is_no_compound(ask) -> None:
+    notes = [document("a.md", "# A\n\nSet up here: in form, that ch, for get.")]
+    assert [ask(notes, text)[0].equated for text in ("inform", "thatch", "forget")] == [(), (), ()]

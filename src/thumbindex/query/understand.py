@@ -8,8 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby, islice, pairwise
-from typing import NamedTuple
+from itertools import groupby, islice
 
 import numpy as np
 
@@ -488,7 +487,6 @@ def _found_by(
 
 _CODE = re.compile(r"`[^`]*`|\[\[[^\[\]]*\]\]")
 _BREAK = re.compile(r"[|,;:!?()\[\]{}<>/\n]|\.(?=\s|$)")
-_PLURAL = re.compile(r"\b([A-Z\d]{2,})s\b")
 
 OTHER_FORM = 0.25
 """Weight of another form against the one that was asked for."""
@@ -507,10 +505,9 @@ def equate(search: Search, tools: Tools) -> Search:
     """Let each word be found by its other form too, at a lower weight; the query's text stays as it
     was asked.
     """
-    runs, keyword = list(plain_runs(search.text)), tools.snapshot.keyword
-    stops = stops_of(search.text, keyword.languages)
-    compounds = (*joined_compounds(runs, keyword, stops), *split_compounds(runs, keyword, stops))
-    found = [*other_forms(search.text, runs, tools.snapshot.catalog.defined), *compounds]
+    runs = list(plain_runs(search.text))
+    found = other_forms(runs, tools.snapshot.catalog.defined)
+    found += split_compounds(runs, tools.snapshot.keyword)
     terms = tuple(with_others(term, found) for term in search.terms)
     identifiers = tuple(
         with_others(term, [each for each in found if " " not in each.other])
@@ -545,31 +542,7 @@ def plain_runs(text: str) -> Iterator[list[str]]:
 # ------------------------------------------------------------------ abbreviations
 
 
-class Forms(NamedTuple):
-    """Every form that documents define, short ones as they are and long ones by their keys, with
-    how many give each other form for it.
-    """
-
-    short: Mapping[str, Counter[str]]
-    long: Mapping[str, Counter[str]]
-
-
-def both_ways(defined: Mapping[Abbreviation, int]) -> Forms:
-    """Return the forms of some abbreviations; of long ones that differ in their writing alone the
-    most frequent stands for all.
-    """
-    short: dict[str, Counter[str]] = {}
-    long: dict[str, Counter[str]] = {}
-    written: dict[str, str] = {}
-    for each, count in sorted(defined.items(), key=lambda item: (-item[1], item[0])):
-        key = form_key(each.long)
-        short.setdefault(each.short, Counter())[written.setdefault(key, each.long)] += count
-        long.setdefault(key, Counter())[each.short] += count
-    return Forms(short, long)
-
-
 def other_forms(
-    text: str,
     runs: Sequence[Sequence[str]],
     defined: Callable[[Collection[str]], Mapping[Abbreviation, int]],
 ) -> list[Equal]:
@@ -578,22 +551,21 @@ def other_forms(
 
     `defined` gives abbreviations by their short forms and the keys of their long ones.
     """
-    grams = {gram for run in runs for gram in _grams(run)}
-    plurals = {f"{fold(short)}s": fold(short) for short in _PLURAL.findall(text)}
-    keys = {gram: form_key(gram) for gram in grams}
-    known = defined({*grams, *plurals.values(), *keys.values()})
-    if not known:
-        return []
-    # how a long form is written, all tell
-    forms = both_ways(
-        defined({form for each in known for form in (each.short, form_key(each.long))})
-    )
+    keys = {gram: form_key(gram) for run in runs for gram in _grams(run)}
+    known = defined({*keys, *keys.values()})
+    written: dict[str, str] = {}  # of spellings of one long form the most frequent
+    for each in sorted(known, key=lambda each: (-known[each], each)):
+        written.setdefault(form_key(each.long), each.long)
     found = []
-    for gram in sorted(grams):
-        votes = forms.short.get(gram) or forms.short.get(plurals.get(gram, ""))
-        votes = votes or forms.long.get(keys[gram])
-        other = clear_winner(votes) if votes else None
-        if other and other not in grams:
+    for gram, key in sorted(keys.items()):
+        votes: Counter[str] = Counter()
+        for each, count in known.items():
+            if each.short in (gram, key):
+                votes[written[form_key(each.long)]] += count
+            elif form_key(each.long) == key:
+                votes[each.short] += count
+        other = clear_winner(votes)
+        if other and other not in keys:
             found.append(Equal(gram, other))
     return found
 
@@ -606,9 +578,9 @@ def _grams(run: Sequence[str]) -> Iterator[str]:
 
 
 def clear_winner(votes: Counter[str]) -> str | None:
-    """Return what has most votes; None where something else has as many."""
-    (best, most), *rest = votes.most_common(2)
-    return None if rest and rest[0][1] == most else best
+    """Return what has most votes; None if something else has as many, or there are none."""
+    first, second = [*votes.most_common(2), ("", 0), ("", 0)][:2]
+    return first[0] if first[1] > second[1] else None
 
 
 def spelled_out(text: str, found: Sequence[Equal], embedder: Embedder | None) -> str:
@@ -622,60 +594,19 @@ def spelled_out(text: str, found: Sequence[Equal], embedder: Embedder | None) ->
     return f"{text} ({', '.join(added)})" if added else ""
 
 
-# ------------------------------------------------------------------ compounds
-
-
-def joined_compounds(
-    runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops: Mapping[str, float]
-) -> Iterator[Equal]:
-    """Yield neighbors that texts write as one word at least as often: side bar, sidebar; rarer ones
-    are names in code, as electronApp is.
-    """
-    for left, right in dict.fromkeys(pair for run in runs for pair in pairwise(run)):
-        if is_half(left, stops) and is_half(right, stops):
-            often = keyword.frequency(left + right)
-            if often and keyword.adjacent(f"{left} {right}") <= often:
-                yield Equal(f"{left} {right}", left + right)
-
-
-def split_compounds(
-    runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops: Mapping[str, float]
-) -> Iterator[Equal]:
-    """Yield words that no text holds and that some write as two; `correct` has left those alone
-    that the model knows: dropdown, drop-down.
-    """
+def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex) -> Iterator[Equal]:
+    """Yield words that no text holds and that some write as two: dropdown, drop-down."""
     for word in dict.fromkeys(word for run in runs for word in run):
-        is_sized = 2 * _LEAST_HALF <= len(word) <= _LONGEST_COMPOUND
-        if (
-            is_sized
-            and word.isalpha()
-            and not keyword.frequency(word)
-            and not keyword.holding(word, KEYWORD_FIELDS)
-        ):
-            cuts = (
-                (word[:at], word[at:]) for at in range(_LEAST_HALF, len(word) - _LEAST_HALF + 1)
-            )
-            halves = (
-                f"{left} {right}"
-                for left, right in cuts
-                if is_half(left, stops) and is_half(right, stops)
-            )
-            known = (both for both in halves if all(map(keyword.frequency, both.split())))
-            found = next((both for both in known if keyword.adjacent(both)), None)
-            if found:
+        if len(word) <= _LONGEST_COMPOUND and not keyword.holding(word, KEYWORD_FIELDS):
+            cuts = ((word[:at], word[at:]) for at in range(_LEAST_HALF, len(word)))
+            halves = (f"{left} {right}" for left, right in cuts if is_half(left) and is_half(right))
+            if found := next(filter(keyword.adjacent, halves), None):
                 yield Equal(word, found)
 
 
-def is_half(word: str, stops: Mapping[str, float]) -> bool:
-    """Tell whether a word may be a half of a compound; `stops` are the query's own function words,
-    in its language.
-    """
-    return (
-        len(word) >= _LEAST_HALF
-        and word.isalpha()
-        and word not in STOP_WORDS
-        and bool(stops.get(word, 1.0))
-    )
+def is_half(word: str) -> bool:
+    """Tell whether a word may be a half of a compound."""
+    return len(word) >= _LEAST_HALF and word.isalpha() and word not in STOP_WORDS
 
 
 # ------------------------------------------------------------------ what becomes of it
