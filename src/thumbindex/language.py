@@ -296,13 +296,6 @@ def telling_words(language: str) -> tuple[str, ...]:
     )
 
 
-def is_alphabetic(language: str) -> bool:
-    """Tell whether a language is written in letters, whose pieces a model of another language
-    knows; of Chinese and Japanese it may know none.
-    """
-    return language not in _TELLING_CHARACTERS
-
-
 def is_read(known: int, asked: int) -> bool:
     """Tell by how many of a language's telling words a vocabulary holds whether its model reads it;
     where none were asked for, it may.

@@ -242,8 +242,6 @@ class SearchVectorSettings:
 
     limit: int = 50  # chunks that are kept
     weight: float = setting(0.65, "weight in fusion", least=0, most=100)
-    # factor of the weight where what words find is in a language that the model does not read
-    unread: float = 0.2
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,9 @@
 import pytest
 
 from fakes import FakeEmbedder, document, memory_snapshot
-from thumbindex.language import telling_words
-from thumbindex.model import ChunkId, DocumentId, Hit, Query, RankedList
-from thumbindex.query.rank import as_read, convex, first_of_each, fuse_lists, reciprocal_ranks
-from thumbindex.query.stage import Search, Tools
-from thumbindex.settings import FuseSettings, QuerySettings, SearchVectorSettings
+from thumbindex.model import ChunkId, DocumentId, Hit, RankedList
+from thumbindex.query.rank import convex, first_of_each, fuse_lists, reciprocal_ranks
+from thumbindex.settings import FuseSettings, QuerySettings
 
 EVEN = {"search_vector": 0.5, "search_keyword": 0.5}
 
@@ -83,32 +81,3 @@ def test_while_vectors_fill_in_the_document_that_holds_the_words_is_not_lost(ask
         for late in ((), ("a.md",))
     ]
     assert [search.passages[0].path for search, _ in answers] == ["a.md", "a.md"]
-
-
-def factor_of_meaning(embedder: FakeEmbedder, unread: float = 0.2, **documents: float) -> float:
-    """Return the factor of search_vector where words find a German document (d0) and an English one
-    (d1).
-    """
-    notes = [
-        document("a.md", "# A\n\nText.", language="de"),
-        document("b.md", "# B\n\nText.", language="en"),
-    ]
-    settings = QuerySettings(search_vector=SearchVectorSettings(unread=unread))
-    search = Search(
-        Query("text"),
-        "text",
-        weights={"search_vector": 0.5},
-        lists={"search_keyword": ranked(**documents)},
-    )
-    return as_read(search, Tools(memory_snapshot(notes, FakeEmbedder()), settings, embedder))[
-        "search_vector"
-    ]
-
-
-def test_meaning_counts_less_by_the_share_of_what_the_model_does_not_read():
-    english = FakeEmbedder(known=telling_words("en"))
-    assert [
-        factor_of_meaning(english, d1=3.0),
-        factor_of_meaning(english, d0=3.0),
-        factor_of_meaning(english, d0=3.0, d1=1.0),
-    ] == [0.5, pytest.approx(0.1), pytest.approx(0.2)]

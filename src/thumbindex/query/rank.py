@@ -8,13 +8,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import lru_cache
-from heapq import nlargest
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from thumbindex.compare.tokens import without_ending
-from thumbindex.language import ENGLISH, function_words, is_alphabetic, is_read, telling_words
+from thumbindex.language import ENGLISH, function_words, is_read, telling_words
 from thumbindex.model import Candidate, ChunkId, Document, DocumentId, Hit, RankedList, day_of
 from thumbindex.ports import Catalog, Embedder
 from thumbindex.query.stage import Search, Tools, once_a_catalog
@@ -52,14 +51,9 @@ READING = ("search_keyword", "search_code")
 """Retrievers that judge a text by what it says, as vectors do."""
 
 
-_TELLING = 5
-"""Documents that words find, best first, by whose languages it is seen what is asked about."""
-
-
 def fuse(search: Search, tools: Tools) -> Search:
     """Fuse the lists into candidates, best first; ties by path, then line."""
     settings = tools.settings
-    search = replace(search, weights=as_read(search, tools))
     weights = retriever_weights(search, settings)
     scores = fuse_lists(search.lists, weights, settings, without_vector(search, tools))
     of = tools.snapshot.catalog.document_of
@@ -79,35 +73,6 @@ def fuse(search: Search, tools: Tools) -> Search:
 def _most(search: Search, tools: Tools) -> int:
     """Return how many candidates go on: later stages compare each with each."""
     return max(tools.settings.fuse.limit, 3 * search.query.limit)
-
-
-def as_read(search: Search, tools: Tools) -> Mapping[str, float]:
-    """Return the retrievers' factors, search_vector's lower by the share of what words find in
-    languages that the model does not read.
-
-    Of an alphabet that it knows it still reads names and pieces of words; of Chinese and Japanese
-    characters that it does not know, nothing.
-    """
-    found = search.lists.get("search_keyword")
-    factor = tools.settings.search_vector.unread
-    if tools.embedder is None or factor == 1 or not found or not found.documents:
-        return search.weights
-    documents, embedder = tools.snapshot.catalog.documents, tools.embedder
-    best = nlargest(_TELLING, found.documents.items(), key=lambda item: (item[1], -item[0]))
-    scores: dict[str, float] = defaultdict(float)
-    for document, score in best:
-        scores[documents[document].language] += score
-
-    def factor_of(language: str) -> float:
-        if reads(embedder, language):
-            return 1.0
-        return factor if is_alphabetic(language) else 0.0
-
-    weighted = sum(score * factor_of(language) for language, score in scores.items())
-    kept = weighted / sum(scores.values())
-    if kept < 1:
-        return {**search.weights, "search_vector": search.weights.get("search_vector", 1.0) * kept}
-    return search.weights
 
 
 def reads(embedder: Embedder, language: str) -> bool:
