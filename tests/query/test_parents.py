@@ -6,12 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import document, memory_snapshot
-from stages import without_stages
-from thumbindex.model import Candidate, ChunkId, DocumentId, Passage, Place, Query, Section
+from thumbindex.model import Candidate, ChunkId, DocumentId, Passage, Place, Section
 from thumbindex.ports import Catalog
-from thumbindex.query.parents import as_families, as_passages, in_larger, parents, rank_families
-from thumbindex.query.stage import Search, Tools
-from thumbindex.settings import QuerySettings
+from thumbindex.query.parents import as_families, as_passages, rank_families
 
 SNAPSHOT = memory_snapshot(
     [document("a.md", "# A\n\none\n\ntwo\n\n## B\n\nthree"), document("b.md", "# C\n\none")]
@@ -99,93 +96,6 @@ def test_what_stands_in_a_passage_as_a_copy_comes_with_it_and_names_its_own_plac
     )
     assert [(p.path, p.start_line, p.cluster_size, p.also_in) for p in passages] == [
         ("a.md", 1, 2, (Place("", "b.md", 3, 3),))
-    ]
-
-
-REWORDED = (
-    "One may keep every note of the week in a folder of its own, and look through all of them "
-    "again when the week is over."
-)
-
-
-def shown(
-    settings: QuerySettings, *texts: str, copies: Mapping[int, int] | None = None
-) -> list[tuple[str, list[str]]]:
-    """Return where the passages for the last chunk of each of several notes are, and where else;
-    some are found as copies of others' first.
-    """
-    snapshot = memory_snapshot([document(f"{n}.md", text) for n, text in enumerate(texts)])
-    of = [snapshot.catalog.chunk_ids(DocumentId(n)) for n in range(len(texts))]
-    also_in = {n: (ChunkId(of[other][0]),) for n, other in (copies or {}).items()}
-    chunks = snapshot.catalog.chunks([ChunkId(ids[-1]) for ids in of])
-    found = [
-        Candidate(own, DocumentId(n), chunk, 0.5, also_in=also_in.get(n, ()))
-        for n, (own, chunk) in enumerate(chunks.items())
-    ]
-    search = parents(Search(Query("q"), "q", candidates=tuple(found)), Tools(snapshot, settings))
-    return [(each.path, [place.path for place in each.also_in]) for each in search.passages]
-
-
-def test_a_section_that_says_what_a_better_one_says_comes_with_that_one_whatever_its_heading() -> (
-    None
-):
-    texts = [
-        f"# One 1\n\n{REWORDED}\n",
-        f"# Two 2\n\n{REWORDED.replace('every', 'each and every')}\n",
-    ]
-    assert shown(QuerySettings(), *texts) == [("0.md", ["1.md"])]
-    assert shown(without_stages(QuerySettings(), "dedup_ngram"), *texts) == [
-        ("0.md", []),
-        ("1.md", []),
-    ]
-
-
-LARGER = f"# Larger\n\n{REWORDED}\n\n- Something else is said below, of boxes and of arrows.\n"
-
-
-@pytest.mark.parametrize("copy", [REWORDED, REWORDED.replace("every note", "each of the notes")])
-def test_a_section_that_is_part_of_a_larger_one_is_shown_with_that_one(copy: str) -> None:
-    assert shown(QuerySettings(), f"# Small\n\n{copy}\n", LARGER, copies={0: 1}) == [
-        ("1.md", ["0.md"])
-    ]
-
-
-@pytest.mark.parametrize(
-    ("part", "other", "shown_alone"), [((), ((2, "x"),), False), (((2, "x"),), (), True)]
-)
-def test_what_stands_word_for_word_in_a_larger_section_comes_with_it_unless_it_disagrees_itself(
-    part, other, shown_alone
-) -> None:
-    found = [
-        candidate(3, 0.9, also_in=(0,), cluster_size=2, disagrees=part),
-        candidate(1, 0.8, disagrees=other),
-    ]
-    families = in_larger(
-        as_families(found, CATALOG.sections(ALL), CATALOG), CATALOG.sections(ALL), CATALOG
-    )
-    ordered = rank_families(families, CATALOG.sections(ALL), {})
-    passages = as_passages(ordered, CATALOG.sections(ALL), CATALOG, 5)
-    assert [each.path for each in passages] == (["b.md", "a.md"] if shown_alone else ["a.md"])
-
-
-def test_a_section_of_which_only_a_part_is_in_a_larger_one_is_a_passage_of_its_own() -> None:
-    more = (
-        "# Small\n\n- It has a list that the larger one has not, and nothing is to be lost of "
-        f"it.\n\n{REWORDED.replace('every', 'each and every')}\n"
-    )
-    assert [path for path, _ in shown(QuerySettings(), more, LARGER, copies={0: 1})] == [
-        "0.md",
-        "1.md",
-    ]
-
-
-@pytest.mark.parametrize(
-    "other", [REWORDED.replace("all", "some"), REWORDED.replace("week", "year"), "Something else."]
-)
-def test_a_section_that_says_something_else_is_a_passage_of_its_own(other: str) -> None:
-    assert shown(QuerySettings(), f"# One\n\n{REWORDED}\n", f"# One\n\n{other}\n") == [
-        ("0.md", []),
-        ("1.md", []),
     ]
 
 

@@ -28,7 +28,7 @@ from thumbindex.compare.tokens import (
 from thumbindex.language import language_of
 from thumbindex.model import BlockKind, Chunk, Judgment
 from thumbindex.settings import DuplicatesSettings
-from thumbindex.text import STOP_WORDS, visible, words
+from thumbindex.text import STOP_WORDS, words
 
 _NEARLY_EQUAL = 0.8
 """The least share of words in common of texts that contradict each other."""
@@ -97,13 +97,6 @@ def same_wording(first: str, second: str) -> bool:
     another word (protected, projected).
     """
     return _only_tokens(reading(first).stems) == _only_tokens(reading(second).stems)
-
-
-def contains(whole: str, part: str) -> bool:
-    """Tell whether a Markdown text stands in another one, word for word and code to the letter."""
-    inner, outer = (f" {' '.join(_only_tokens(reading(text).tokens))} " for text in (part, whole))
-    shown, around = (" ".join(visible(text).split()) for text in (part, whole))
-    return bool(inner.strip()) and inner in outer and shown in around
 
 
 @lru_cache(maxsize=1024)

@@ -10,10 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from thumbindex.compare.differences import contains
-from thumbindex.compare.likeness import similarities
 from thumbindex.model import (
-    BlockKind,
     Candidate,
     ChunkId,
     Disagreement,
@@ -27,32 +24,12 @@ from thumbindex.model import (
     iso_day,
 )
 from thumbindex.ports import Catalog
-from thumbindex.query.copies import greedy, told_apart, with_partners
+from thumbindex.query.copies import with_partners
 from thumbindex.query.stage import Search, Tools
 
-_LEVELS = {
-    0: frozenset(
-        "draft wip unfinished stub idea todo outdated deprecated obsolete rejected".split()
-    ),
-    1: frozenset(
-        {
-            "review",
-            "in review",
-            "in-review",
-            "reviewing",
-            "proposed",
-            "proposal",
-            "pending",
-            "unapproved",
-            "not approved",
-        }
-    ),
-    3: frozenset("approved final published done accepted released stable active current".split()),
-}
-_UNKNOWN = 2
-"""A status in words of one's own is less than approved, and no draft."""
-
-_YES = frozenset({"true", "yes", "on", "1"})
+_DRAFTS = frozenset("draft wip unfinished stub todo outdated deprecated obsolete rejected".split())
+_REVIEWED = frozenset({"review", "in review", "proposed", "pending", "unapproved"})
+_APPROVED = frozenset("approved final published done accepted released stable active".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +58,19 @@ def facts(documents: Sequence[Document]) -> SharedFacts:
 
 
 def approval_of(document: Document) -> str:
-    """Return how far a document is approved, by front matter's `status`, `approved` and `draft`;
-    the most conservative, empty where none says.
-    """
-    said = [_word(_field(document, "status"))]
-    approved, draft = _field(document, "approved"), _field(document, "draft")
-    if approved is not None:
-        said.append(
-            "approved" if _word(approved) not in {"false", "no", "off", "0", ""} else "review"
-        )
-    if draft is not None and _word(draft) in _YES:
-        said.append("draft")
-    return min(filter(None, said), key=level, default="")
+    """Return front matter's `status`; empty where none says, and `draft` where `draft` is true."""
+    if _field(document, "draft") is True:
+        return "draft"
+    status = _field(document, "status")
+    return " ".join(status.lower().split()) if isinstance(status, str) else ""
 
 
 def level(status: str) -> int:
-    """Return how much a status promises: a draft least, then a review, what is approved most."""
-    return next((level for level, names in _LEVELS.items() if status.casefold() in names), _UNKNOWN)
+    """Return how much a status promises: a draft least, then a review, then a status in words of
+    one's own, what is approved most.
+    """
+    levels = (_DRAFTS, _REVIEWED, {status} - _APPROVED, _APPROVED)
+    return next(n for n, names in enumerate(levels) if status in names)
 
 
 def owner_of(document: Document) -> str:
@@ -116,13 +89,6 @@ def _field(document: Document, name: str) -> Any:
         (value for key, value in document.front_matter.items() if key.lower() == name), None
     )
 
-
-def _word(value: Any) -> str:
-    return " ".join(str(value).lower().split()) if isinstance(value, (str, int, bool)) else ""
-
-
-_HEADINGS = re.compile(r"\A(?:[ ]{0,3}#{1,6}[ \t][^\n]*\n|[ \t]*\n)+")
-"""What a section begins with: a copy may stand under another heading."""
 
 _Key = tuple[int, ...]
 
@@ -146,117 +112,6 @@ def as_families(
     return families
 
 
-def in_larger(
-    families: Families, sections: Mapping[ChunkId, Section], catalog: Catalog
-) -> Families:
-    """Show what is wholly a part of a larger section that was found, too, with that one, in the
-    better one's place.
-    """
-    found: Families = {}
-    left = dict(families)
-    while left:
-        key = next(iter(left))
-        family = left.pop(key)
-        copies = {
-            _key_of(n, sections, catalog): (child, n)
-            for child in reversed(family)
-            for n in reversed(child.also_in)
-        }
-        parts = () if family[0].name_kind else copies
-        larger = next(
-            (
-                other
-                for other in parts
-                if other in left
-                and _is_part(family, left[other], copies[other][1], sections, catalog)
-            ),
-            None,
-        )
-        if larger is None:
-            found[key] = family
-        else:
-            child, copy = copies[larger]
-            moved = _in_place_of(child, copy, catalog)
-            found[larger] = [
-                *moved,
-                *left.pop(larger),
-                *(each for each in family if not moved or each is not child),
-            ]
-    return found
-
-
-def _is_part(
-    family: Sequence[Candidate],
-    others: Sequence[Candidate],
-    copy: ChunkId,
-    sections: Mapping[ChunkId, Section],
-    catalog: Catalog,
-) -> bool:
-    """Tell whether a family's section stands in that of others, where a child has a copy: word for
-    word, or each of its chunks as a copy.
-
-    Word for word it does so whatever else the larger one says that disagrees with a third.
-    """
-    section, larger = sections.get(family[0].id), sections.get(copy)
-    if section is None or larger is None or any(each.disagrees for each in family):
-        return False
-    part, whole = (_HEADINGS.sub("", each.text) for each in (section, larger))
-    if contains(whole, part):
-        return True
-    if any(each.disagrees for each in others):
-        return False
-    own = catalog.sections([ChunkId(n) for n in catalog.chunk_ids(family[0].document)])
-    key = _key_of(copy, sections, catalog)
-    copied = {
-        child.id
-        for child in family
-        if any(_key_of(n, sections, catalog) == key for n in child.also_in)
-    }
-    return len(part) < len(whole) and all(
-        n in copied for n, each in own.items() if each.ordinal == section.ordinal
-    )
-
-
-def _in_place_of(child: Candidate, copy: ChunkId, catalog: Catalog) -> list[Candidate]:
-    """Return a child's copy in its place; nothing where its text is gone meanwhile."""
-    others = tuple(n for n in (child.id, *child.also_in) if n != copy)
-    return [
-        replace(child, id=copy, document=catalog.document_of(copy), chunk=chunk, also_in=others)
-        for chunk in catalog.chunks([copy]).values()
-    ]
-
-
-def without_copies(
-    families: Families, sections: Mapping[ChunkId, Section], limit: int, tools: Tools
-) -> Families:
-    """Put those with a better section that says the same, which their chunks did not show: a
-    reworded section is cut at other places.
-    """
-    comparable = [
-        key
-        for key, family in families.items()
-        if family[0].id in sections and not any(each.disagrees for each in family)
-    ]
-    keys = comparable[: 2 * limit]
-    texts = tuple(_HEADINGS.sub("", sections[families[key][0].id].text) for key in keys)
-    alike = similarities(texts) >= tools.settings.dedup_ngram.similarity
-
-    def apart(at: int, other: int) -> str | None:
-        first, second = (_as_one(families[keys[n]][0], texts[n]) for n in (at, other))
-        return told_apart(first, second, tools.snapshot.duplicates)
-
-    copies = greedy(alike, apart)
-    found = {key: list(family) for key, family in families.items()}
-    for at, other in copies.items():
-        found[keys[other]] += found.pop(keys[at])
-    return found
-
-
-def _as_one(child: Candidate, text: str) -> Candidate:
-    """Return a child with the text of its section, which may be of several kinds."""
-    return replace(child, chunk=replace(child.chunk, text=text, kind=BlockKind.PROSE, language=""))
-
-
 def _key_of(chunk: ChunkId, sections: Mapping[ChunkId, Section], catalog: Catalog) -> _Key:
     """Return what tells a chunk's section from all others."""
     section = sections.get(chunk)
@@ -275,10 +130,6 @@ def parents(search: Search, tools: Tools) -> Search:
         list(dict.fromkeys(n for each in search.candidates for n in (each.id, *each.also_in)))
     )
     families = as_families(search.candidates, sections, catalog)
-    if tools.settings.runs("dedup_ngram"):
-        families = without_copies(
-            in_larger(families, sections, catalog), sections, search.query.limit, tools
-        )
     ordered = rank_families(families, sections, held_words(search))
     return replace(
         search,
