@@ -9,7 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import numpy as np
+
 from thumbindex.compare.differences import contradiction, differing
+from thumbindex.compare.likeness import similarities
 from thumbindex.model import Candidate, ChunkId, Document, day_of
 from thumbindex.ports import Catalog
 from thumbindex.query.copies import dropped_for, near_copies, with_places
@@ -227,19 +230,25 @@ def variants(search: Search, tools: Tools) -> Search:
 
 
 def _grouped(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, ...]]:
-    """Return the positions of near copies that are versions of the first of them; of one document
-    only its best.
+    """Return the positions of near copies that are versions of the first of them, and nearest to it
+    of their document.
     """
+    likeness = similarities(tuple(each.chunk.text for each in candidates))
+    document = np.array([each.document for each in candidates])
+
+    def are_nearest(a: int, b: int) -> bool:
+        of_first, of_second = document == document[a], document == document[b]
+        nearest = max(likeness[a, of_second].max(), likeness[of_first, b].max())
+        return bool(likeness[a, b] >= nearest)
+
     groups: dict[int, list[int]] = {}
     taken: set[int] = set()
     for a, b in near_copies(candidates, tools):
-        if (
-            not taken & {a, b}
-            and b not in groups
-            and are_versions(*(candidates[a], candidates[b]), tools)
-        ):
+        first, second = candidates[a], candidates[b]
+        is_free = not taken & {a, b} and b not in groups
+        if is_free and are_nearest(a, b) and are_versions(first, second, tools):
             members = groups.setdefault(a, [a])
-            if candidates[b].document not in {candidates[at].document for at in members}:
+            if second.document not in {candidates[at].document for at in members}:
                 members.append(b)
                 taken.add(b)
     return [tuple(members) for members in groups.values() if len(members) > 1]
