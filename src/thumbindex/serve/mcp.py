@@ -40,7 +40,7 @@ from thumbindex.serve.replies import (
     reply_status,
     reply_verify,
 )
-from thumbindex.serve.subscriptions import Subscriber, Subscribers, follow_for_clients
+from thumbindex.serve.subscriptions import Subscribers, follow_for_clients
 from thumbindex.serve.tools import TOOLS, check_arguments
 from thumbindex.serve.wording import how_far, indexing
 from thumbindex.settings import LONGEST_QUERY
@@ -298,7 +298,7 @@ class _Requests:
         """Take a client of an earlier era that has shaken hands: it hears what comes and goes
         without asking.
         """
-        _subscriber(ctx).welcome(ctx.session)
+        _subscribers(ctx).of(ctx.session)
         if not self._background.is_settled:
             self._background.settle(*taken_roots(await ask_roots(ctx.session)))
 
@@ -395,7 +395,8 @@ class _Requests:
         """
         self._background.start()
         with _as_protocol_errors():
-            _subscriber(ctx).subscribe(str(params.uri), ctx.session)
+            subscribers, uri = _subscribers(ctx), str(params.uri)
+            subscribers.of(ctx.session).subscribe(subscribers.address(uri), uri)
         return types.EmptyResult()
 
     async def unsubscribe(
@@ -403,7 +404,8 @@ class _Requests:
     ) -> types.EmptyResult:
         """Tell it no longer."""
         with _as_protocol_errors():
-            _subscriber(ctx).unsubscribe(str(params.uri))
+            subscribers = _subscribers(ctx)
+            subscribers.of(ctx.session).unsubscribe(subscribers.address(str(params.uri)))
         return types.EmptyResult()
 
     async def listen(
@@ -411,7 +413,7 @@ class _Requests:
     ) -> types.SubscriptionsListenResult:
         """Serve a stream of changes."""
         self._background.start()
-        return await _subscriber(ctx).listen(ctx, params.notifications)
+        return await _subscribers(ctx).listen(ctx, params.notifications)
 
     async def list_prompts(
         self, ctx: Any, params: types.PaginatedRequestParams | None
@@ -506,9 +508,9 @@ def _as_protocol_errors() -> Iterator[None]:
         raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from error
 
 
-def _subscriber(ctx: Any) -> Subscriber:
+def _subscribers(ctx: Any) -> Subscribers:
     subscribers: Subscribers = ctx.lifespan_context
-    return subscribers.of(ctx.session)
+    return subscribers
 
 
 def serve_client(
