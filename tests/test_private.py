@@ -12,7 +12,6 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,12 +22,10 @@ from fakes import FakeEmbedder
 from folders import open_library
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
-from thumbindex.corpus.walk import walk
 from thumbindex.errors import UnknownPathError
 from thumbindex.index.locks import locked
-from thumbindex.index.store import digests
+from thumbindex.index.store import Store
 from thumbindex.index.vector_store import packed
-from thumbindex.index.writer import Batch, Writer, keep_withheld, read_withheld
 from thumbindex.library import Library, read_notes
 from thumbindex.library.names import Notes
 from thumbindex.library.reader import Reader
@@ -634,30 +631,6 @@ def test_notes_that_become_symlinks_into_a_private_folder_are_listed_no_more(
     assert library.outline() == ()
 
 
-def test_a_document_that_is_withheld_as_well_is_removed_by_the_next_run(
-    vault: Path, tmp_path: Path, opened: Callable[..., Library]
-) -> None:
-    """Earlier versions could leave such an index."""
-    library = opened()
-    write(vault / "hidden.md", BY_KEY)
-    library.index(words_only=True)
-    folder = library.opened[0]
-    state = walk(vault, folder.config.corpus).files[0]
-    with Writer.open(folder.places.folder) as writer:
-        withheld = read_withheld(writer.store)
-        parsed = parse_document("hidden.md", OPEN_TEXT.encode(), folder.config.corpus)
-        writer.apply(
-            Batch([(state, replace(parsed, keys=digests(parsed)))]),
-            lambda documents: lambda link, path: None,
-        )
-        with writer.store.transaction():
-            keep_withheld(writer.store, withheld)
-    assert True in found_in(tmp_path / "index", [SECRET])
-    library.index(words_only=True)
-    traces: list[str | bytes] = [SECRET, *as_stored(OPEN_TEXT)]
-    assert True not in found_in(tmp_path / "index", traces)
-
-
 def test_an_answer_has_no_word_of_a_note_that_has_become_private(
     vault: Path, opened: Callable[..., Library]
 ) -> None:
@@ -699,3 +672,27 @@ def test_a_passage_has_no_fact_of_a_copy_that_has_become_private(
     write(vault / "hidden.md", BY_KEY)
     said = repr(library.query("plums ripen late"))
     assert ("hidden.md" in said, "Zoe" in said) == (False, False)
+
+
+def test_the_state_of_a_private_file_is_kept_until_it_is_public_or_gone(
+    vault: Path, tmp_path: Path, opened: Callable[..., Library]
+) -> None:
+    library = opened()
+    paths = ("hidden.md", "was.md", "gone.md")
+
+    def kept() -> dict[str, int]:
+        with closing(Store(library.opened[0].places.at().store, read_only=True)) as store:
+            return {path: state.mtime_ns for path, state in store.private_files(paths).items()}
+
+    for path in paths:
+        write(vault / path, BY_KEY)
+    library.index(words_only=True)
+    time_ns = (vault / "hidden.md").stat().st_mtime_ns
+    assert kept().keys() == set(paths)
+    assert True not in found_in(tmp_path / "index", list(paths))
+    os.utime(vault / "hidden.md", ns=(time_ns + 1, time_ns + 1))
+    write(vault / "was.md", OPEN_TEXT)
+    (vault / "gone.md").unlink()
+    library.index(words_only=True)
+    assert kept().keys() == {"hidden.md"}
+    assert library.up_to_date()

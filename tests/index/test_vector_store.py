@@ -143,9 +143,9 @@ def test_what_is_erased_is_in_no_file_any_more_and_stays_where_another_folder_ho
         erased = packed(vector[None]).tobytes()
         assert files_with(erased, tmp_path) != []
         paths = ("secret.md", "shared.md")
-        withheld = [secret[0], shared[0]]
+        private = [secret[0], shared[0]]
         writer.apply(
-            Batch(removed=paths, private=frozenset(paths), withheld=withheld),
+            Batch(removed=paths, forgotten=frozenset(paths), private=private),
             lambda documents: lambda link, path: None,
         )
         assert writer.wipe()

@@ -175,7 +175,7 @@ def test_a_note_that_becomes_private_leaves_nothing_of_what_it_said_before(build
         assert b"first secret" in b"".join(
             each.read_bytes() for each in places.store.parent.glob("index.sqlite3*")
         )
-        writer.apply(Batch(removed=["a.md"], private=frozenset({"a.md"}), last=False), nowhere)
+        writer.apply(Batch(removed=["a.md"], forgotten=frozenset({"a.md"}), last=False), nowhere)
         assert writer.wipe()
         assert b"secret" not in b"".join(
             each.read_bytes() for each in places.store.parent.glob("index.sqlite3*")

@@ -45,6 +45,12 @@ CREATE TABLE IF NOT EXISTS segments (
     deleted BLOB NOT NULL -- numbers of the rows that do not count any more
 );
 
+-- Files that were read and are private: nothing else is kept of them, so that they are not read each time.
+CREATE TABLE IF NOT EXISTS private (
+    mark BLOB PRIMARY KEY, -- digest of the fact `salt` and the path
+    size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, digest TEXT NOT NULL, ctime_ns INTEGER NOT NULL
+) WITHOUT ROWID;
+
 CREATE TABLE IF NOT EXISTS problems (path TEXT NOT NULL, line INTEGER, reason TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS problems_by_path ON problems (path);
 

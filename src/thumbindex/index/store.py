@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -99,7 +100,7 @@ class Store(Database):
     """
 
     schema = "schema.sql"
-    version = 12
+    version = 13
     """Changes with the schema, and when words are analyzed or segments are written another way."""
 
     def __init__(
@@ -157,6 +158,41 @@ class Store(Database):
             self.sections(rows)
             if len(self.chunks(rows)) != len(rows):
                 raise IndexDamagedError(damaged(self.path, "a chunk is not found by its row"))
+
+    # -------------------------------------------------------------- private files
+
+    def private_files(self, paths: Iterable[str]) -> dict[str, FileState]:
+        """Return the file states of those paths that are private, when they were read."""
+        columns = "mark, size, mtime_ns, inode, digest, ctime_ns"
+        kept = {mark: facts for mark, *facts in self.fetch(f"SELECT {columns} FROM private")}
+        marks = self._marks(paths) if kept else {}
+        return {path: _state((path, *kept[mark])) for mark, path in marks.items() if mark in kept}
+
+    def add_private(self, states: Sequence[FileState]) -> None:
+        """Take note of private files."""
+        if states and not self.meta("salt"):
+            self.set_meta("salt", secrets.token_hex(16))
+        by_path = {state.path: state for state in states}
+        self.execute_many(
+            "INSERT OR REPLACE INTO private VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (mark, each.size, each.mtime_ns, _signed(each.inode), each.digest, each.ctime_ns)
+                for mark, path in self._marks(by_path).items()
+                for each in (by_path[path],)
+            ],
+        )
+
+    def remove_private(self, *, public: Iterable[str] = (), listed: Iterable[str] | None) -> None:
+        """Drop the notes of files that are public, or are not listed any more."""
+        gone = set(self._marks(public))
+        if listed is not None:
+            marks = {mark for (mark,) in self.fetch("SELECT mark FROM private")}
+            gone |= marks.difference(self._marks(listed) if marks else ())
+        self.execute_many("DELETE FROM private WHERE mark = ?", [(mark,) for mark in gone])
+
+    def _marks(self, paths: Iterable[str]) -> dict[bytes, str]:
+        salt = self.meta("salt")
+        return {text_key(f"{salt} {path}"): path for path in paths}
 
     # -------------------------------------------------------------- documents
 

@@ -4,10 +4,8 @@ takes private notes out of every file.
 
 from __future__ import annotations
 
-import json
 import logging
-import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -41,11 +39,10 @@ from thumbindex.model import (
     Problem,
 )
 from thumbindex.ports import Vector
-from thumbindex.text import text_key
 
 _LOG = logging.getLogger(__name__)
 
-_FACT, _DUE = "withheld", "wipe_due"
+_DUE = "wipe_due"
 GIT_FAILURE = "git_failure"
 """The fact that says why commits could not be read."""
 
@@ -55,83 +52,10 @@ there are with one, and a few in any case.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Withheld:
-    """Files that were read and are private, by a digest of their path: their sizes, times and
-    digests, so that they are not read each time.
-    """
-
-    salt: str = ""
-    files: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
-
-    def split(
-        self, paths: Iterable[str]
-    ) -> tuple[dict[str, FileState], dict[str, Sequence[int | str]]]:
-        """Return the recorded states of the paths that are withheld, and the entries of files that
-        are not among the paths.
-        """
-        marks = {self._mark(path): path for path in paths} if self.files else {}
-        known = {
-            marks[mark]: _state(marks[mark], kept)
-            for mark, kept in self.files.items()
-            if mark in marks
-        }
-        gone = {mark: kept for mark, kept in self.files.items() if mark not in marks}
-        return known, gone
-
-    def of(self, paths: Iterable[str]) -> dict[str, FileState]:
-        """Return the recorded states of the paths that are withheld."""
-        return self.split(paths)[0]
-
-    def changed(
-        self,
-        private: Iterable[FileState],
-        public: Iterable[str],
-        gone: Mapping[str, Sequence[int | str]],
-    ) -> Withheld:
-        """Return the list with new entries for private files, and without public files and those
-        gone.
-
-        An entry of `gone` stays if it has changed since it was read.
-        """
-        salted = self if self.salt else Withheld(secrets.token_hex(16))
-        files = {mark: kept for mark, kept in salted.files.items() if gone.get(mark) != kept}
-        for path in public:
-            files.pop(salted._mark(path), None)
-        for each in private:
-            kept = (each.size, each.mtime_ns, each.inode, each.digest, each.ctime_ns)
-            files[salted._mark(each.path)] = kept
-        return Withheld(salted.salt, dict(sorted(files.items()))) if files else Withheld()
-
-    def _mark(self, path: str) -> str:
-        return text_key(f"{self.salt} {path}").hex()
-
-
-def _state(path: str, kept: Sequence[int | str]) -> FileState:
-    size, mtime_ns, inode, digest, ctime_ns = kept
-    return FileState(path, int(size), int(mtime_ns), int(inode), str(digest), int(ctime_ns))
-
-
-def read_withheld(store: Store) -> Withheld:
-    """Return what is kept."""
-    written = json.loads(store.meta(_FACT, "{}"))
-    if written:
-        return Withheld(
-            written["salt"], {mark: tuple(kept) for mark, kept in written["files"].items()}
-        )
-    return Withheld()
-
-
-def keep_withheld(store: Store, withheld: Withheld) -> None:
-    """Write the list of withheld files, in a transaction."""
-    written = {"salt": withheld.salt, "files": withheld.files} if withheld.files else {}
-    store.set_meta(_FACT, json.dumps(written))
-
-
 def forget_private(store: Store, paths: Sequence[str], *, is_new: bool = False) -> None:
     """Remove documents in a transaction, with decisions on their texts and the words of `expand`.
 
-    Then `wipe` is due, for what the files still hold. `is_new`: a file is withheld for the first
+    Then `wipe` is due, for what the files still hold. `is_new`: a file is private for the first
     time, and a document of its path may have been removed before.
     """
     held = store.manifest(paths)
@@ -228,10 +152,9 @@ class Batch:
     most: int = CHUNKS_A_COMMIT  # chunks that come to the keyword view at once
     # about files of this batch, kept where `problems` does not say all
     failed: Sequence[Problem] = ()
-    private: frozenset[str] = frozenset()  # of those removed: not a trace of them is to stay
-    withheld: Sequence[FileState] = ()  # private files: nothing but their states is kept
-    # entries of withheld files that are not there any more
-    gone: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
+    forgotten: frozenset[str] = frozenset()  # of those removed: not a trace of them is to stay
+    private: Sequence[FileState] = ()  # files of which nothing but their states is kept
+    listed: Collection[str] | None = None  # paths of all files there are; None where not all
     facts: Mapping[str, str] = field(default_factory=dict)  # about the index, kept with it
     # when the newest file that was known before was modified: what is later and new was written
     # since; 0 where none was
@@ -321,18 +244,17 @@ class Writer:
         return behind
 
     def _write(self, batch: Batch) -> None:
-        self.store.remove_documents([path for path in batch.removed if path not in batch.private])
-        before = read_withheld(self.store)
-        withheld = {state.path for state in batch.withheld}
-        public = {*batch.removed, *(state.path for state, _ in batch.documents)} - withheld
-        after = before.changed(batch.withheld, public, batch.gone)
-        is_new = not after.files.keys() <= before.files.keys()
+        self.store.remove_documents([path for path in batch.removed if path not in batch.forgotten])
+        known = self.store.private_files([state.path for state in batch.private])
         forget_private(
-            self.store, [path for path in batch.removed if path in batch.private], is_new=is_new
+            self.store,
+            [path for path in batch.removed if path in batch.forgotten],
+            is_new=len(known) < len(batch.private),
         )
-        if after != before:
-            keep_withheld(self.store, after)
-        versions = self._versions([state.path for state, _ in batch.documents])
+        paths = [state.path for state, _ in batch.documents]
+        self.store.add_private(batch.private)
+        self.store.remove_private(public=paths, listed=batch.listed)
+        versions = self._versions(paths)
         self.store.remove_documents(batch.removed)
         for state, parsed in batch.documents:
             document = _with_history(
@@ -557,16 +479,16 @@ def _as_seen(batch: Batch, store: Store) -> Batch:
     paths = {
         *batch.removed,
         *(state.path for state, _ in (*batch.documents, *batch.touched)),
-        *(state.path for state in batch.withheld),
+        *(state.path for state in batch.private),
     }
-    now = store.manifest(list(paths)) | read_withheld(store).of(paths)
+    now = store.manifest(list(paths)) | store.private_files(paths)
     same = {path for path in paths if now.get(path) == seen.get(path)}
     return replace(
         batch,
         documents=[(state, parsed) for state, parsed in batch.documents if state.path in same],
         removed=[path for path in batch.removed if path in same],
         touched=[(state, modified) for state, modified in batch.touched if state.path in same],
-        withheld=[state for state in batch.withheld if state.path in same],
+        private=[state for state in batch.private if state.path in same],
     )
 
 
@@ -593,7 +515,7 @@ def _with_history(
 
 
 def _size(batch: Batch) -> int:
-    return len(batch.documents) + len(batch.removed) + len(batch.touched) + len(batch.withheld)
+    return len(batch.documents) + len(batch.removed) + len(batch.touched) + len(batch.private)
 
 
 def _leads(store: Store, paths: Sequence[str]) -> Leads:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -42,11 +42,9 @@ from thumbindex.index.writer import (
     GIT_FAILURE,
     Applied,
     Batch,
-    Withheld,
     Writer,
     has_all_words,
     is_wiped,
-    read_withheld,
 )
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
@@ -74,8 +72,8 @@ class Known:
     # links are resolved, the keyword view shows every row, and nothing is left to be wiped
     is_settled: bool
     generation: int  # in which all this was so
-    # files that were read and are private: nothing else is kept of them
-    withheld: Withheld = field(default_factory=Withheld)
+    # files that were read and are private
+    private: Mapping[str, FileState] = field(default_factory=dict)
     # when the newest of the files was modified, in seconds; 0 where there is none
     newest: float = 0.0
 
@@ -84,15 +82,16 @@ class Known:
         return self.is_settled and self.problems == set(problems)
 
 
-def read_known(places: Places) -> Known:
-    """Read it without the writer's lock; raises StorageError where there is no index, or none that
-    can be read.
+def read_known(places: Places, paths: Collection[str] = ()) -> Known:
+    """Read it without the writer's lock, with those of some paths that are private.
+
+    Raises StorageError where there is no index, or none that can be read.
     """
     with closing(Store(places.store, read_only=True)) as store:
-        return known_of(store, places)
+        return known_of(store, places, paths)
 
 
-def known_of(store: Store, places: Places) -> Known:
+def known_of(store: Store, places: Places, paths: Collection[str]) -> Known:
     """Read it from an open store."""
     with store.reading():
         manifest = store.manifest()
@@ -112,7 +111,7 @@ def known_of(store: Store, places: Places) -> Known:
             problems,
             settled,
             store.generation,
-            read_withheld(store),
+            store.private_files(paths),
             store.newest(),
         )
 
@@ -131,36 +130,22 @@ def _may_be_named(root: str, config: Config, name: str) -> bool:
     return not (config.closed or is_private_place(root, name, config.corpus, {}))
 
 
-def split_private(
-    comparison: FolderChanges, private: Mapping[str, FileState]
-) -> tuple[FolderChanges, tuple[FileState, ...]]:
-    """Split off the files that are private and as they were; one of them that was changed is as
-    good as new.
-    """
-    if not private:
-        return comparison, ()
+def _without_private(comparison: FolderChanges, private: Collection[str]) -> FolderChanges:
+    """Return changes that do not count private files; one that has changed is as good as new."""
     changes = comparison.changes
-    again = {*changes.added, *changes.changed}
-    same = tuple(
-        state for state in comparison.states if state.path in private and state.path not in again
-    )
-    added = tuple(sorted({*changes.added, *(path for path in changes.changed if path in private)}))
-    changed = tuple(path for path in changes.changed if path not in private)
+    again = tuple(path for path in changes.changed if path in private)
     changes = replace(
-        changes, added=added, changed=changed, unchanged=changes.unchanged - len(same)
+        changes,
+        added=(*changes.added, *again),
+        changed=tuple(path for path in changes.changed if path not in private),
+        unchanged=changes.unchanged - (len(private) - len(again)),
     )
-    return replace(
-        comparison,
-        changes=changes,
-        touched=tuple(path for path in comparison.touched if path not in private),
-    ), same
+    return replace(comparison, changes=changes)
 
 
-def without_private(
-    problems: Sequence[Problem], private: Iterable[FileState]
-) -> tuple[Problem, ...]:
+def _without_links(problems: Sequence[Problem], private: Iterable[str]) -> tuple[Problem, ...]:
     """Leave out what a walk says of symlinks to private notes."""
-    paths = tuple(f" -> {state.path}" for state in private)
+    paths = tuple(f" -> {path}" for path in private)
     return tuple(problem for problem in problems if not (paths and problem.path.endswith(paths)))
 
 
@@ -244,12 +229,6 @@ class Listing:
 
     problems: tuple[Problem, ...]
     modified: Mapping[str, float]  # by path, seconds
-    withheld: tuple[FileState, ...] = ()  # files that are known to be private, as they are now
-    # recorded state of each withheld file that is still there
-    recorded: Mapping[str, FileState] = field(default_factory=dict)
-    restated: tuple[FileState, ...] = ()  # withheld files with the same text and other facts
-    # entries of withheld files that are not there any more
-    gone: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
 
 
 _NOTHING = IndexReport(0, 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0, 0.0, 0)
@@ -353,8 +332,7 @@ def is_up_to_date(folder: Folder) -> bool:
 
     Raises StorageError where the index cannot be read, UnknownFolderError where the folder is gone.
     """
-    known = read_known(folder.places)
-    comparison, listing, _ = compare(folder, Run(), known)
+    comparison, listing, known = compare(folder, Run(), mends=False)
     if known.corpus != cutting(folder) or not _is_done(comparison, listing, known):
         return False
     is_known, undated, _ = _known_dates(folder, find_repository(folder.root))
@@ -457,10 +435,7 @@ def _is_done(comparison: FolderChanges, listing: Listing, known: Known) -> bool:
     """Tell whether nothing is to be read, and nothing was left undone."""
     changes = comparison.changes
     is_same = not (changes.added or changes.changed or changes.removed or comparison.touched)
-    same = not (listing.restated or listing.gone)
-    return (
-        is_same and same and known.is_complete(without_private(listing.problems, listing.withheld))
-    )
+    return is_same and known.is_complete(listing.problems)
 
 
 def index_vectors(
@@ -510,40 +485,31 @@ def index_vectors(
 
 
 def compare(
-    folder: Folder, run: Run, known: Known | None = None
+    folder: Folder, run: Run, *, mends: bool = True
 ) -> tuple[FolderChanges, Listing, Known]:
     """Walk the folder and find out what differs from the index; files are read only where their
     facts differ.
 
-    Without `known`, what the index knows is read; where it cannot be read, it is mended.
+    An index that cannot be read is mended, or raises StorageError.
     """
     now = time.time_ns()
     states, problems = walk(folder.root, folder.config.corpus)
-    known = known or _known(folder, run)
     paths = [state.path for state in states]
-    private, gone = known.withheld.split(paths)
+    known = _known(folder, run, paths) if mends else read_known(folder.places, paths)
     comparison = find_changes(
-        {**known.manifest, **private},
+        {**known.manifest, **known.private},
         states,
         lambda path: read_digest(folder.root, path, folder.config.corpus),
         now_ns=now,
         verify=run.verify,
     )
-    comparison, withheld = split_private(comparison, private)
-    restated = tuple(state for state in withheld if state != private[state.path])
+    comparison = _without_private(comparison, known.private)
     modified = {state.path: state.mtime_ns / 1e9 for state in states}
-    listing = Listing(problems, modified, withheld, private, restated, gone)
+    listing = Listing(_without_links(problems, known.private), modified)
     if comparison.changes.removed and not run.rebuild:
         refuse_empty(folder.root, len(known.manifest))
     comparison = hold_back(folder, keep_unlisted(gone_for_good(comparison, folder), listing))
-    return _without_withheld(comparison, listing, known), listing, known
-
-
-def _without_withheld(comparison: FolderChanges, listing: Listing, known: Known) -> FolderChanges:
-    """Remove documents that are withheld as well: an earlier version could leave such."""
-    both = tuple(state.path for state in listing.withheld if state.path in known.manifest)
-    changes = comparison.changes
-    return replace(comparison, changes=replace(changes, removed=(*changes.removed, *both)))
+    return comparison, listing, known
 
 
 def hold_back(folder: Folder, comparison: FolderChanges) -> FolderChanges:
@@ -600,15 +566,15 @@ def holds_nothing(root: Path) -> bool:
         return True
 
 
-def _known(folder: Folder, run: Run) -> Known:
+def _known(folder: Folder, run: Run, paths: Collection[str] = ()) -> Known:
     """Read what the index knows; where there is none that can be read, the writer makes or mends
     it.
     """
     try:
-        return read_known(folder.places)
+        return read_known(folder.places, paths)
     except StorageError:
         with open_writer(folder, run) as writer:
-            return known_of(writer.store, folder.places)
+            return known_of(writer.store, folder.places, paths)
 
 
 def keep_unlisted(comparison: FolderChanges, listing: Listing) -> FolderChanges:
@@ -634,29 +600,31 @@ def keep_words(
     The writer's lock is held for the commits alone, not while files are read and parsed.
     """
     groups = _groups(comparison, listing, run, known.manifest)
-    touched = _touched(comparison, listing)
+    paths = set(comparison.touched)
+    touched = [state for state in comparison.states if state.path in paths]
     first = Batch(
-        (), comparison.changes.removed, touched, withheld=listing.restated, gone=listing.gone
+        (),
+        comparison.changes.removed,
+        [(each, listing.modified[each.path]) for each in touched if each.path in known.manifest],
+        private=[each for each in touched if each.path in known.private],
     )
-    is_idle = not (groups or first.removed or first.touched or first.withheld or first.gone)
-    if is_idle and known.is_complete(without_private(listing.problems, listing.withheld)):
+    if not (groups or first.removed or touched) and known.is_complete(listing.problems):
         return Kept()
-    withheld_paths, names = {state.path for state in listing.withheld}, Names()
-    seen = {**known.manifest, **listing.recorded}
+    names = Names()
+    seen = {**known.manifest, **known.private}
     kept, done, total = Kept(), 0, sum(map(len, groups))
     for number, group in enumerate(groups or [[]], 1):
         documents, failed, gone, private = _read(folder, group, listing)
         kept = replace(kept, failed=(*kept.failed, *failed), private=(*kept.private, *private))
         done, last = done + len(group), number >= len(groups)
-        withheld = (*listing.withheld, *kept.private)
         problems: tuple[Problem, ...] | None = None
         if last:
-            problems = (*without_private(listing.problems, withheld), *kept.failed)
+            own = _without_links(listing.problems, (state.path for state in kept.private))
+            problems = (*own, *kept.failed)
         hidden = frozenset(state.path for state in private).union(
             path
             for path in first.removed
-            if path in withheld_paths
-            or is_private_place(str(folder.root), path, folder.config.corpus, names)
+            if is_private_place(str(folder.root), path, folder.config.corpus, names)
         )
         removed = (
             *first.removed,
@@ -674,9 +642,9 @@ def keep_words(
         newest = 0.0 if _is_large(group) else known.newest
         batch = replace(
             batch,
-            private=hidden,
-            withheld=(*first.withheld, *private),
-            gone=first.gone,
+            forgotten=hidden,
+            private=(*first.private, *private),
+            listed=listing.modified if last else None,
             facts=facts,
             newest=newest,
         )
@@ -766,11 +734,6 @@ def _is_large(group: Sequence[FileState]) -> bool:
 
 def _most(group: Sequence[FileState]) -> int:
     return CHUNKS_A_SLICE if _is_large(group) else CHUNKS_A_COMMIT
-
-
-def _touched(comparison: FolderChanges, listing: Listing) -> Sequence[tuple[FileState, float]]:
-    states = {state.path: state for state in comparison.states}
-    return [(states[path], listing.modified[path]) for path in comparison.touched]
 
 
 @contextmanager
