@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from thumbindex.model import IndexState
+from thumbindex.model import STATEMENT_BUCKETS, DatabaseStatus, IndexState
 from thumbindex.serve.http.metrics import Metrics
 
 LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
@@ -71,6 +71,34 @@ def test_what_is_written_is_the_format() -> None:
         'thumbindex_index_chunks{folder="a \\"b\\"\\\\\\n"}': 7
     }
     assert found["thumbindex_streams"] == {"thumbindex_streams": 3}
+
+
+def test_a_database_is_told_of() -> None:
+    buckets = (2, *([0] * (len(STATEMENT_BUCKETS) - 1)), 1)
+    status = DatabaseStatus(
+        "place", "host:1", False, 0.5, 3, 4, 0, 3, 1, 2.5, 2.0, "SELECT", buckets
+    )
+    families = read(Metrics().text({}, 0, status).decode())
+    values = {
+        name.removeprefix("thumbindex_engine_"): value
+        for family in families
+        if family.startswith("thumbindex_engine_")
+        for name, value in families[family].items()
+    }
+    first, last = (
+        f'statement_seconds_bucket{{le="{le}"}}' for le in (STATEMENT_BUCKETS[0], "+Inf")
+    )
+    assert (values[first], values[last], values["statement_seconds_sum"]) == (2, 3, 2.5)
+    assert {name: value for name, value in values.items() if "statement_seconds" not in name} == {
+        "up": 1,
+        "standby": 0,
+        "lag_seconds": 0.5,
+        'pool_connections{state="used"}': 3,
+        'pool_connections{state="idle"}': 4,
+        "pool_waiting": 0,
+        "statements_total": 3,
+        "slow_statements_total": 1,
+    }
 
 
 def test_calls_are_counted_by_tool_and_outcome(open_running: Any) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -32,26 +30,23 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Seconds: a warm query takes some hundredths, `wait_fresh` up to 60."""
 
-_STATM = Path("/proc/self/statm")
-"""Where Linux states how much memory a process holds."""
-
 _TOOL_NAMES = frozenset(tool["name"] for tool in TOOLS)
 
 
 class Metrics:
-    """Counts since the start of a server, in a registry of their own."""
+    """Counts since the start of a server."""
 
     def __init__(self) -> None:
         # else each count has a second line, which says when it began
         prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = registry = prometheus.CollectorRegistry()
-        prometheus.Gauge(
-            "thumbindex_info", "The version that runs.", ["version"], registry=registry
-        ).labels(version("thumbindex")).set(1)
-        about = "Seconds of tool calls by tool and outcome."
+        prometheus.ProcessCollector(registry=registry)
+        prometheus.Info("thumbindex", "The version that runs.", registry=registry).info(
+            {"version": version("thumbindex")}
+        )
         self._calls = prometheus.Histogram(
             "thumbindex_tool_seconds",
-            about,
+            "Seconds of tool calls by tool and outcome.",
             ["tool", "outcome"],
             registry=registry,
             buckets=BUCKETS,
@@ -62,26 +57,17 @@ class Metrics:
         self._streams = prometheus.Gauge(
             "thumbindex_streams", "Streams of changes that are open.", registry=registry
         )
-        parts = {
-            "documents": "Documents of an index.",
-            "chunks": "Chunks of an index.",
-            "vectors": "Chunks that have a vector.",
-        }
         self._indexes = {
-            part: prometheus.Gauge(f"thumbindex_index_{part}", about, ["folder"], registry=registry)
-            for part, about in parts.items()
+            part: prometheus.Gauge(
+                f"thumbindex_index_{part}",
+                f"{part.title()} of an index.",
+                ["folder"],
+                registry=registry,
+            )
+            for part in ("documents", "chunks", "vectors")
         }
-        registry.register(engine := EngineMetrics())
-        self._engine = engine
-        about = "When the server started, in seconds since 1970."
-        prometheus.Gauge(
-            "process_start_time_seconds", about, registry=registry
-        ).set_to_current_time()
-        if _STATM.exists():
-            about = "Memory of the server, its child not counted."
-            prometheus.Gauge(
-                "process_resident_memory_bytes", about, registry=registry
-            ).set_function(_memory)
+        self._engine = EngineMetrics()
+        registry.register(self._engine)
 
     def count_call(self, tool: str, outcome: str, seconds: float) -> None:
         """Count a call of a tool."""
@@ -109,62 +95,50 @@ class Metrics:
 
 
 class EngineMetrics(Collector):
-    """What is told of a database, where folders lie in one."""
+    """How the database is in which folders lie."""
 
     status: DatabaseStatus | None = None
 
     def collect(self) -> Iterator[Metric]:
         """Yield each family."""
-        told = self.status
-        if told is None:
+        status, name = self.status, "thumbindex_engine"
+        if status is None:
             return
-        name = "thumbindex_engine"
-        yield GaugeMetricFamily(
-            f"{name}_up", "Whether a server of the database answers.", bool(told.server)
-        )
-        if told.lag_seconds is not None:
-            yield GaugeMetricFamily(
-                f"{name}_standby", "Whether the one that answers is a standby.", told.standby
-            )
-            yield GaugeMetricFamily(
-                f"{name}_lag_seconds",
-                "How far it is behind the primary server, at most.",
-                told.lag_seconds,
-            )
+        gauges: list[tuple[str, str, float]] = [
+            ("up", "Whether a server of the database answers.", bool(status.server))
+        ]
+        if status.lag_seconds is not None:
+            gauges += [
+                ("standby", "Whether the one that answers is a standby.", status.standby),
+                ("lag_seconds", "How far it is behind the primary, at most.", status.lag_seconds),
+            ]
+        gauges += [("pool_waiting", "Questions that wait for a connection.", status.waiting)]
+        for part, about, value in gauges:
+            yield GaugeMetricFamily(f"{name}_{part}", about, value)
         pool = GaugeMetricFamily(
             f"{name}_pool_connections", "Connections to the database by state.", labels=["state"]
         )
-        for state, count in (("used", told.used), ("idle", told.idle)):
-            pool.add_metric([state], count)
+        pool.add_metric(["used"], status.used)
+        pool.add_metric(["idle"], status.idle)
         yield pool
-        yield GaugeMetricFamily(
-            f"{name}_pool_waiting", "Questions that wait for a connection.", told.waiting
-        )
-        yield CounterMetricFamily(
-            f"{name}_statements", "Statements that the database was asked.", told.statements
-        )
-        yield CounterMetricFamily(
-            f"{name}_slow_statements",
-            "Those that took half a second or longer.",
-            told.slow_statements,
-        )
-        bounds, counts = [*map(str, STATEMENT_BUCKETS), "+Inf"], list(accumulate(told.buckets))
+        for part, about, count in (
+            ("statements", "Statements that the database was asked.", status.statements),
+            (
+                "slow_statements",
+                "Statements that took half a second or longer.",
+                status.slow_statements,
+            ),
+        ):
+            yield CounterMetricFamily(f"{name}_{part}", about, count)
+        bounds = [*map(str, STATEMENT_BUCKETS), "+Inf"]
+        buckets = list(zip(bounds, accumulate(status.buckets), strict=True))
         yield HistogramMetricFamily(
-            f"{name}_statement_seconds",
-            "Seconds of statements.",
-            list(zip(bounds, counts, strict=True)),
-            told.seconds,
+            f"{name}_statement_seconds", "Seconds of statements.", buckets, status.seconds
         )
-
-
-def _memory() -> float:
-    return int(_STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Calls:
-    """What the protocol's package calls around each request: it has its time, and a call of a tool
-    is counted.
-    """
+    """The SDK's middleware that limits the time of a request, and counts calls of tools."""
 
     def __init__(self, metrics: Metrics, seconds: float) -> None:
         self._metrics, self._seconds = metrics, seconds
