@@ -134,13 +134,14 @@ def test_an_issuer_cannot_hand_out_the_name_of_a_token_of_ours(
 
 
 def hostile(issuer: Issuer) -> dict[str, str]:
-    now, public = int(time.time()), issuer.keys["one"].public_key()
-    pem = public.public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    now, key = int(time.time()), issuer.keys["one"]
     another = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     good = issuer.sign()
+    claims = jwt.decode(good, options={"verify_signature": False})
     head, body, signature = good.split(".")
+    pem = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
     shared = f"{encoded(json.dumps({'alg': 'HS256', 'kid': 'one'}).encode())}.{body}"
     by_secret = encoded(hmac.digest(pem, shared.encode(), "sha256"))
     return {
@@ -154,23 +155,9 @@ def hostile(issuer: Issuer) -> dict[str, str]:
         "not yet": issuer.sign(nbf=now + 600),
         "without subject": issuer.sign(sub=None),
         "of another key": issuer.sign(key=another),
-        "of an unknown key": jwt.encode(
-            jwt.decode(good, options={"verify_signature": False}),
-            another,
-            algorithm="RS256",
-            headers={"kid": "two"},
-        ),
-        "without key": jwt.encode(
-            jwt.decode(good, options={"verify_signature": False}),
-            issuer.keys["one"],
-            algorithm="RS256",
-        ),
-        "unsigned": jwt.encode(
-            jwt.decode(good, options={"verify_signature": False}),
-            "",
-            algorithm="none",
-            headers={"kid": "one"},
-        ),
+        "of an unknown key": jwt.encode(claims, another, "RS256", {"kid": "two"}),
+        "without key": jwt.encode(claims, key, "RS256"),
+        "unsigned": jwt.encode(claims, "", "none", {"kid": "one"}),
         "signature cut off": f"{head}.{body}.",
         "signature of another": f"{head}.{issuer.sign(sub='root').split('.')[1]}.{signature}",
         "with the public key as a shared secret": f"{shared}.{by_secret}",

@@ -399,31 +399,19 @@ class SigningKeys:
         self._tried_at = self._clock()
 
     def _published(self) -> str:
-        """Return the address of the keys in the issuer's metadata (RFC 8414, OpenID Connect
-        Discovery).
+        """Return the address of the keys that the issuer publishes (OpenID Connect Discovery).
 
         Raises PyJWKClientError.
         """
-        parts = urlsplit(self._issuer)
-        root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-        failure = ""
-        for address in (
-            f"{root}/.well-known/oauth-authorization-server{path}",
-            f"{root}{path}/.well-known/openid-configuration",
-        ):
-            try:
-                metadata = _client(address).fetch_data()
-            except (jwt.PyJWKClientError, OSError, ValueError) as error:
-                failure = f"{address}: {error}"
-                continue
-            jwks = metadata.get("jwks_uri")
-            if metadata.get("issuer") == self._issuer and isinstance(jwks, str) and is_safe(jwks):
-                return jwks
-            failure = (
-                f"{address} is not its metadata, or names no keys over https: set "
+        address = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
+        metadata = _client(address).fetch_data()
+        jwks = metadata.get("jwks_uri")
+        if metadata.get("issuer") != self._issuer or not isinstance(jwks, str) or not is_safe(jwks):
+            raise jwt.PyJWKClientError(
+                f"{address} is of another issuer, or names no keys over https: set "
                 "`serve.http.jwks`."
             )
-        raise jwt.PyJWKClientError(failure)
+        return jwks
 
 
 def _client(address: str) -> jwt.PyJWKClient:

@@ -38,7 +38,7 @@ from starlette.applications import Starlette
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -318,10 +318,6 @@ class Site:
                 for each in (protocol, request_response(metrics))
             )
         routes = [Route("/health", self._health), Route("/ready", self._ready)]
-        # Without tokens only this machine asks, and may be told what is here; strangers find
-        # nothing at the root.
-        if verifier is None and not settings.page:
-            routes.append(Route("/", self._front, methods=["GET"]))
         if key is None:
             routes += [
                 Route("/metrics", metrics, methods=["GET"]),
@@ -401,13 +397,6 @@ class Site:
         self._background.start()
         async with self._sessions.open():
             yield
-
-    async def _front(self, request: Request) -> Response:
-        """Say to whoever opens the address in a browser what is here."""
-        return PlainTextResponse(
-            "This is thumbindex, a server for MCP clients: give them this address with the "
-            "path /mcp.\n"
-        )
 
     async def _health(self, request: Request) -> Response:
         """Say that the process answers."""
@@ -506,16 +495,8 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
         say_error(warning)
 
     def say(address: str) -> None:
-        logging.getLogger().addHandler(ServerLog(sys.stderr))  # from here on strangers are heard
-        outgoing.write(
-            f"{json.dumps({'url': address}, ensure_ascii=False) if as_json else address}\n"
-        )
-        outgoing.flush()
-        if sys.stderr.isatty():
-            sys.stderr.write(
-                how_to_connect(address, asks=site.asks, has_page=config.serve.http.page)
-            )
-            sys.stderr.flush()
+        hint = how_to_connect(address, asks=site.asks, has_page=config.serve.http.page)
+        _announce(outgoing, address, hint, as_json=as_json)
 
     try:
         _listen(site, config.serve.http, say)
@@ -542,18 +523,9 @@ def serve_page(opening: Opening, port: int | None, *, opens_browser: bool, as_js
     from thumbindex.serve.page.session import OneTimeKey
 
     outgoing = claim_output()
-    own = {
-        "host": "127.0.0.1",
-        "token_file": "",
-        "issuer": "",
-        "url": "",
-        "hosts": (),
-        "proxies": (),
-        "origins": (),
-        "page": True,
-    }
+    config = opening.load()
     # whoever has the key owns the notes
-    config = replace(_with_http(opening.load(), **own), granted={})
+    config = replace(config, granted={}, serve=replace(config.serve, http=HttpSettings(page=True)))
     folders = named_folders(opening)
     background = Background(opening, takes_commands=True)
     base = ""
@@ -566,23 +538,13 @@ def serve_page(opening: Opening, port: int | None, *, opens_browser: bool, as_js
 
     def say(address: str) -> None:
         nonlocal base
-        logging.getLogger().addHandler(ServerLog(sys.stderr))
         base = address.removesuffix("/mcp")
         once = f"{base}/sign-in/{key.key}"
-        outgoing.write(f"{json.dumps({'url': once}) if as_json else once}\n")
-        outgoing.flush()
-        if sys.stderr.isatty():
-            sys.stderr.write(
-                "This address opens the page once, in a browser on this machine. Ctrl-C ends it.\n"
-            )
-            sys.stderr.flush()
+        hint = "This address opens the page once, in a browser on this machine. Ctrl-C ends it.\n"
         if opens_browser:
             open_unseen(once, shown)
-            if sys.stderr.isatty():
-                sys.stderr.write(
-                    "If your browser may not read the file that it is given, open the address "
-                    "yourself.\n"
-                )
+            hint += "If the browser shows nothing, open the address yourself.\n"
+        _announce(outgoing, once, hint, as_json=as_json)
 
     key = OneTimeKey(announce)
     ports = (PAGE_PORT, 0) if port is None else (port,)
@@ -599,6 +561,16 @@ def serve_page(opening: Opening, port: int | None, *, opens_browser: bool, as_js
         remove(shown)
         background.stop()
     return _end()
+
+
+def _announce(outgoing: TextIO, address: str, hint: str, *, as_json: bool) -> None:
+    """Print the address, and a hint if somebody reads it; from here on strangers may be heard."""
+    logging.getLogger().addHandler(ServerLog(sys.stderr))
+    outgoing.write(f"{json.dumps({'url': address}, ensure_ascii=False) if as_json else address}\n")
+    outgoing.flush()
+    if sys.stderr.isatty():
+        sys.stderr.write(hint)
+        sys.stderr.flush()
 
 
 def _with_http(config: Config, **given: Any) -> Config:

@@ -9,7 +9,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from ipaddress import IPv6Address, ip_network
+from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 import anyio
@@ -125,12 +125,8 @@ def allowed_hosts(settings: HttpSettings) -> frozenset[str]:
 
 
 def _host_of(name: str) -> str:
-    """Return a configured name as the header Host has it: IPv6 in brackets, no port."""
-    try:
-        return f"[{IPv6Address(name.strip('[]'))}]"
-    except ValueError:
-        host = _HOST.fullmatch(name)
-        return host[1] if host else name
+    """Return a name as the header Host has it: IPv6 in brackets."""
+    return f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
 
 
 def allowed_origins(settings: HttpSettings) -> frozenset[str]:
