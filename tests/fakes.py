@@ -186,10 +186,6 @@ class MemoryCatalog:
         """Return chunks by id."""
         return {n: self._all[n][1] for n in ids if n < len(self)}
 
-    def headings(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[str, ...]]:
-        """Return the title and the headings above each chunk."""
-        return {n: chunk.heading_path for n, chunk in self.chunks(ids).items()}
-
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
         """Return the parent of each chunk; one that no section is numbered for is missing."""
         chunks = self.chunks(ids).items()

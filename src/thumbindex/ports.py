@@ -268,11 +268,6 @@ class Catalog(Protocol):
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
         """Load chunks; one that is gone meanwhile is missing from the result."""
 
-    def headings(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[str, ...]]:
-        """Load the title and the headings above each chunk, and no text; one that is gone meanwhile
-        is missing from the result.
-        """
-
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
         """Load the parent of each chunk; one that is gone meanwhile is missing from the result."""
 

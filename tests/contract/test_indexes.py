@@ -322,7 +322,7 @@ class TestCatalog:
             catalog.sections(every[1:2])[every[1]].text
             == "## Code\n\nCall `parse_json` for plants."
         )
-        assert catalog.headings(every[1:2])[every[1]] == ("Index", "Code")
+        assert catalog.chunks(every[1:2])[every[1]].heading_path == ("Index", "Code")
         assert list(places_of_chunks([every[4], every[0]], catalog)) == [
             Place("", "notes/trees.md", 5, 5),
             Place("", "index.md", 3, 3),

@@ -103,9 +103,6 @@ class StoreCatalog:
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
         return self._loaded(ids, self.store.chunks)
 
-    def headings(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[str, ...]]:
-        return self._loaded(ids, self.store.headings)
-
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
         return self._loaded(ids, self.store.sections)
 

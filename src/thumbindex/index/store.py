@@ -367,11 +367,6 @@ class Store(Database):
                 raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
         return found
 
-    def headings(self, rows: Sequence[int]) -> dict[int, tuple[str, ...]]:
-        """Load the title and the headings above chunks, in the same way."""
-        sql = f"SELECT c.id, coalesce(c.heading_path, s.heading_path){_SECTIONS}"
-        return {row: tuple(json.loads(path)) for row, path in self.fetch_in(sql, rows)}
-
     def languages(self, rows: Sequence[int]) -> dict[int, str]:
         """Return the language of the document of each chunk, by the chunk's row id."""
         documents = self.documents_of(rows)

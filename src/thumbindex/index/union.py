@@ -209,9 +209,6 @@ class UnionCatalog:
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
         return self._loaded(ids, lambda part: part.chunks)
 
-    def headings(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[str, ...]]:
-        return self._loaded(ids, lambda part: part.headings)
-
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
         return self._loaded(ids, lambda part: part.sections)
 

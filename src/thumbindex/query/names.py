@@ -168,8 +168,8 @@ def _chunk_of(
     if claim.heading:
         under = (
             n
-            for n, above in catalog.headings(ids).items()
-            if any(spelled(claim.heading, each) is not None for each in above[1:])
+            for n, chunk in catalog.chunks(ids).items()
+            if any(spelled(claim.heading, each) is not None for each in chunk.heading_path[1:])
         )
         if (found := next(under, None)) is not None:
             return found
@@ -340,11 +340,12 @@ def _headings(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
     ]
     under: dict[int, dict[DocumentId, list[ChunkId]]] = {0: {}, 1: {}}
     for text in asked:
-        headed = catalog.headings(_under_words(text, search.within, tools))
-        every = {heading for above in headed.values() for heading in above[1:]}
+        chunks = catalog.chunks(_under_words(text, search.within, tools))
+        headed = {n: chunk.heading_path[1:] for n, chunk in chunks.items()}
+        every = {heading for above in headed.values() for heading in above}
         meant = {heading: how for heading in every if (how := spelled(text, heading)) is not None}
         for n, above in headed.items():
-            if ways := [meant[each] for each in above[1:] if each in meant]:
+            if ways := [meant[each] for each in above if each in meant]:
                 under[min(ways)].setdefault(catalog.document_of(n), []).append(n)
     if not (under[0] or under[1]):
         letters = set(map(bare_name, asked))

@@ -4,7 +4,6 @@ that filters let through.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -236,20 +235,6 @@ class PostgresCatalog:
                     documents[place] = (row, place, size, path, record)
             self._view.keep(documents.values())
         return {n: self._read[n] for n in ids if n in self._read}
-
-    def headings(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[str, ...]]:
-        found = {n: self._read[n].heading_path for n in ids if n in self._read}
-        if lacking := [n for n in dict.fromkeys(ids) if n not in found]:
-            rows = self._view.fetch(
-                f"SELECT q.place, q.ordinal, c.headings FROM {_CHUNKS_ASKED}", *_parts(lacking)
-            )
-            found.update(
-                {
-                    ChunkId(place << ORDINAL_BITS | ordinal): tuple(json.loads(headings))
-                    for place, ordinal, headings in rows
-                }
-            )
-        return {n: found[n] for n in ids if n in found}
 
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
         if not ids:
