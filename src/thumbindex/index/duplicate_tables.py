@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from thumbindex.errors import StorageError
@@ -72,14 +72,12 @@ def _ordered(decision: Decision) -> Decision:
     """Return a decision with the lesser text first."""
     if decision.first <= decision.second:
         return decision
-    return Decision(
-        decision.second,
-        decision.first,
-        decision.verdict,
-        decision.note,
-        decision.made,
-        decision.second_place,
-        decision.first_place,
+    return replace(
+        decision,
+        first=decision.second,
+        second=decision.first,
+        first_place=decision.second_place,
+        second_place=decision.first_place,
     )
 
 
@@ -107,16 +105,11 @@ class DuplicateTables:
         """Return the pairs of chunks of two documents that are one text twice or for the owner to
         decide, sorted.
         """
-        return sorted(row[1:] for row in self.alike_since(0))
+        return sorted(row[1:] for row in self.alike_rows())
 
-    def alike_since(self, after: int) -> list[tuple[int, int, int, float, str, str, str]]:
-        """Return the pairs whose own row ids come after one, these first."""
-        return [
-            (row[-1], *row[:6])
-            for row in self._db.fetch(
-                f"SELECT {_ALIKE}, id FROM alike WHERE id > ? ORDER BY id", (after,)
-            )
-        ]
+    def alike_rows(self) -> list[tuple[int, int, int, float, str, str, str]]:
+        """Return the pairs, each behind its own row id."""
+        return self._db.fetch(f"SELECT id, {_ALIKE} FROM alike ORDER BY id")
 
     def same(self) -> list[tuple[int, int, float]]:
         """Return the pairs that are one text twice, with their cosines."""

@@ -5,7 +5,7 @@ copies that the index knows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -116,91 +116,53 @@ news in any of them.
 
 def dedup_known(search: Search, tools: Tools) -> Search:
     """Make one of known copies, in the best one's place; all their places are named, those that
-    were not found, too.
+    were not found, too. A copy of a copy may say something else.
     """
-    known = {each.id: tools.snapshot.duplicates.copies(each.id) for each in search.candidates}
-    if not any(known.values()):
-        return search
+    candidates = search.candidates
+    known = {each.id: tools.snapshot.duplicates.copies(each.id) for each in candidates}
     groups = []
-    for same in copies_of_first([each.id for each in search.candidates], known):
-        unnamed = (at for at in same[1:] if not search.candidates[at].name_kind)
-        members = (same[0], *unnamed)
-        others = _beside(members, known, search.candidates)
-        if others or len(members) > 1:
-            newest = _newest(members, others, search, tools)
-            groups.append(CandidateGroup(members, newest, "a known copy", others))
-    return gather(search, tools, groups)
-
-
-def copies_of_first(
-    ids: Sequence[ChunkId], known: Mapping[ChunkId, tuple[ChunkId, ...]]
-) -> Iterator[tuple[int, ...]]:
-    """Yield positions that are one: the first and what it is known to be a copy of; a copy of a
-    copy may say something else.
-    """
     taken: set[int] = set()
-    for at, first in enumerate(ids):
-        if at not in taken:
-            copies = set(known[first])
-            same = [
-                n
-                for n in range(at + 1, len(ids))
-                if n not in taken and (ids[n] in copies or first in known[ids[n]])
-            ]
+    for at, first in enumerate(candidates):
+        if at in taken:
+            continue
+        same = [
+            n
+            for n, each in enumerate(candidates[at + 1 :], at + 1)
+            if n not in taken
+            and not each.name_kind
+            and (each.id in known[first.id] or first.id in known[each.id])
+        ]
+        found = [first, *(candidates[n] for n in same)]
+        held = {each.id for each in found}
+        others = tuple(n for n in known[first.id] if n not in held)
+        if others or same:
             taken.update(same)
-            yield at, *same
-
-
-def _beside(
-    members: Sequence[int],
-    known: Mapping[ChunkId, tuple[ChunkId, ...]],
-    candidates: Sequence[Candidate],
-) -> tuple[ChunkId, ...]:
-    """Return the first one's copies that are no candidates."""
-    held = {candidates[at].id for at in members}
-    return tuple(n for n in known[candidates[members[0]].id] if n not in held)
+            shown = first if first.name_kind else _newest(found, others, search, tools)
+            groups.append(CandidateGroup((at, *same), shown, "a known copy", others))
+    return gather(search, tools, groups) if groups else search
 
 
 def _newest(
-    members: Sequence[int], others: Sequence[ChunkId], search: Search, tools: Tools
+    mine: Sequence[Candidate], others: Sequence[ChunkId], search: Search, tools: Tools
 ) -> Candidate:
-    """Return the newest text that may be shown, of equals the best; it may be one that was not
-    found.
+    """Return the newest text, of equals the best.
 
-    What the query names is shown itself.
-    """
-    documents, mine = tools.snapshot.catalog.documents, [search.candidates[at] for at in members]
-    if mine[0].name_kind:
-        return mine[0]
-    best = max(mine, key=lambda each: newness(documents[each.document]))  # of equals the first
-    found, of = (
-        {n for each in search.candidates for n in (each.id, *each.also_in)},
-        tools.snapshot.catalog.document_of,
-    )
-    newer = [
-        n
-        for n in others[:MOST_COMPARED]
-        if n not in found and newness(documents[of(n)]) > newness(documents[best.document])
-    ]
-    by_age = sorted(newer, key=lambda n: newness(documents[of(n)]), reverse=True)
-    newest = next((n for n in by_age if _may_be_shown(n, best, search, tools)), None)
-    if newest is None:
-        return best
-    chunk = tools.snapshot.catalog.chunks([newest]).get(newest)
-    if chunk is None:
-        return best
-    return Candidate(newest, tools.snapshot.catalog.document_of(newest), chunk, best.score)
-
-
-def _may_be_shown(chunk: ChunkId, best: Candidate, search: Search, tools: Tools) -> bool:
-    """Tell whether a chunk that was not found may stand for one that was: let through by filters,
-    and no other version of the page.
+    It may be one that was not found, if the filters let it through and it is no other version of
+    the page.
     """
     catalog = tools.snapshot.catalog
-    if not search.findable([chunk]):
-        return False
-    mine, other = catalog.documents[best.document], catalog.documents[catalog.document_of(chunk)]
-    return mine is not other and versionless(mine.path) != versionless(other.path)
+    documents = {n: catalog.documents[catalog.document_of(n)] for n in others[:MOST_COMPARED]}
+    best = max(mine, key=lambda each: newness(catalog.documents[each.document]))
+    own = catalog.documents[best.document]
+    found = {n for each in search.candidates for n in (each.id, *each.also_in)}
+    for n in sorted(documents, key=lambda n: newness(documents[n]), reverse=True):
+        if newness(documents[n]) <= newness(own):
+            break
+        is_version = versionless(documents[n].path) == versionless(own.path)
+        if n not in found and not is_version and search.findable([n]):
+            for chunk in catalog.chunks([n]).values():
+                return Candidate(n, catalog.document_of(n), chunk, best.score)
+    return best
 
 
 _SLASH = "\1"

@@ -765,7 +765,7 @@ class _Publication:
                 "SELECT id FROM alike WHERE folder = %s", (self._folder,)
             )
         }
-        pairs = {pair[0]: pair for pair in self._store.duplicates.alike_since(0)}
+        pairs = {pair[0]: pair for pair in self._store.duplicates.alike_rows()}
         if old := sorted(held - pairs.keys()):
             self._execute("DELETE FROM alike WHERE folder = %s AND id = ANY(%s)", old)
         shapes = {
