@@ -41,21 +41,21 @@ def test_later_layers_stand_over_earlier_ones(tmp_path: Path) -> None:
     vault.mkdir()
     user = written(
         tmp_path,
-        "[query]\nlimit = 1\n[query.fuse]\nk = 1\n[query.rerank]\ntop = 1\n[query.expand]\n"
-        "nearest = 1\n",
+        "[query]\nlimit = 1\n[query.fuse]\nk = 1\n[query.rerank]\ntop = 1\n[query.recency]\n"
+        "bias = 0.1\n",
     )
     written(
         vault,
-        "[query.fuse]\nk = 2\n[query.rerank]\ntop = 2\n[query.expand]\nnearest = 2\n",
+        "[query.fuse]\nk = 2\n[query.rerank]\ntop = 2\n[query.recency]\nbias = 0.2\n",
         "thumbindex.toml",
     )
     given = written(
-        tmp_path, "[query.rerank]\ntop = 3\n[query.expand]\nnearest = 3\n", "given.toml"
+        tmp_path, "[query.rerank]\ntop = 3\n[query.recency]\nbias = 0.3\n", "given.toml"
     )
     query = load_config(
-        user_file=user, config_file=given, overrides=["query.expand.nearest=4"], folder=vault
+        user_file=user, config_file=given, overrides=["query.recency.bias=0.4"], folder=vault
     ).query
-    assert (query.limit, query.fuse.k, query.rerank.top, query.expand.nearest) == (1, 2, 3, 4)
+    assert (query.limit, query.fuse.k, query.rerank.top, query.recency.bias) == (1, 2, 3, 0.4)
 
 
 @pytest.mark.parametrize("kind", ["a symlink to nowhere", "a loop", "a folder"])

@@ -228,11 +228,9 @@ class EngineSettings:
 class ExpandSettings:
     """Neighbors of the query's words in the corpus's own vocabulary."""
 
-    nearest: int = setting(3, "terms added for each word", least=0, most=20)
-    similarity: float = setting(0.5, "least cosine of a term that is added", least=0, most=1)
-    weight: float = setting(
-        0.1, "weight of an added term against a word of the query", least=0, most=1
-    )
+    nearest: int = 3  # terms added for each word
+    similarity: float = 0.5  # least cosine of a term that is added
+    weight: float = 0.1  # of an added term against a word of the query
     vocabulary: int = 10_000  # terms that are embedded, most frequent first
 
 
