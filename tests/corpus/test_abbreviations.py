@@ -23,6 +23,7 @@ def found_in(markdown: str) -> list[tuple[str, ...]]:
         ("Software as a Service (SaaS) costs.", "SaaS", "Software as a Service"),
         ("the return on an investment (RI)", "RI", "return on an investment"),
         ("All of it is JavaScript (JS).", "JS", "JavaScript"),
+        ("Custom Resource Definitions (CRDs)", "CRD", "Custom Resource Definitions"),
     ],
 )
 def test_a_text_says_what_a_short_form_stands_for(text: str, short: str, long: str) -> None:

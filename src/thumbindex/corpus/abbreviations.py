@@ -13,6 +13,7 @@ _SPAN = re.compile(r"(?<!`)(`+)(?!`)[^`]*\1(?!`)")
 _PARENTHESES = re.compile(r"(?<=\S )\(([^()\n]{2,100})\)")
 _ENDS_PHRASE = re.compile(r"[.!?:;,]\s|[()`|]")
 _SHORT = re.compile(r"[A-Za-z\d]{2,10}")
+_PLURAL = re.compile(r"(?<=[A-Z]{2})s$")
 _INITIAL = re.compile(r"(?<![^\W_])[^\W_]|[A-Z]")
 """The first letter of a word or of a part of it (`Sign-On`), and a capital inside: `JavaScript`."""
 
@@ -59,9 +60,9 @@ def defined_in(markdown: str) -> Iterator[tuple[str, str]]:
         outer = _words(_ENDS_PHRASE.split(before)[-1])
         inner = _words(re.split("[,;]", visible(match[1]))[0])
         if len(inner) == 1 and (long := long_form(inner[0], outer)):
-            yield inner[0], " ".join(long)
+            yield _PLURAL.sub("", inner[0]), " ".join(long)
         elif outer and inner and long_form(outer[-1], inner) == inner:
-            yield outer[-1], " ".join(inner)
+            yield _PLURAL.sub("", outer[-1]), " ".join(inner)
 
 
 def _words(text: str) -> list[str]:
@@ -73,7 +74,7 @@ def long_form(short: str, before: Sequence[str]) -> Sequence[str]:
     """Return the last words of which a short form has the initials, in capitals for the most part;
     those of function words may be missing.
     """
-    letters = short.lower()
+    letters = _PLURAL.sub("", short).lower()
     if not _SHORT.fullmatch(short) or sum(map(str.isupper, short)) < 2 or letters in STOP_WORDS:
         return ()
     for start in range(len(before) - 1, -1, -1):
