@@ -36,6 +36,9 @@ def check(text: str, parsed: ParsedDocument, maxima: ChunkSettings) -> None:
         assert chunk.text in place or (
             chunk.kind is BlockKind.TABLE and chunk.text.split("\n", 2)[2] in place
         )
+        first, last_row = chunk.text.split("\n")[0], chunk.text.split("\n")[-1]
+        assert last_row in lines[chunk.end_line - 1]
+        assert first in lines[chunk.start_line - 1] or chunk.kind is BlockKind.TABLE
         assert len(chunk.text) <= maxima.child_max
         assert last <= chunk.start_line <= chunk.end_line
         assert section.start_line <= chunk.start_line <= chunk.end_line <= section.end_line

@@ -272,8 +272,6 @@ class _State:
     folders: set[str] = field(default_factory=set)
     # path in the folder, real path, rules
     links: list[tuple[str, str, _Rules]] = field(default_factory=list)
-    # symlinks to notes that are listed by their real path, with that
-    twice: list[tuple[str, str]] = field(default_factory=list)
     # globs that have met nothing so far, by setting and text
     unmatched: dict[tuple[str, str], GitIgnoreSpec] = field(default_factory=dict)
     # the paths that are looked at, where that is not all of them, with the folders on the way
@@ -301,7 +299,13 @@ def walk(root: Path, settings: CorpusSettings) -> Walk:
     state = _State(_real(root), settings, unmatched=_globs(settings))
     _go(state)
     files = sorted(state.files.values(), key=lambda file: file.path)
-    problems = sorted((*state.problems, *_remarks(state)), key=lambda problem: problem.path)
+    state.problems += (
+        Problem(
+            f"{name} {glob!r}", None, "this glob matches nothing in the folder: check its spelling"
+        )
+        for name, glob in state.unmatched
+    )
+    problems = sorted(state.problems, key=lambda problem: problem.path)
     return Walk(tuple(files), tuple(problems))
 
 
@@ -373,8 +377,6 @@ def _go(state: _State) -> None:
             _list(state, path + "/", target, rules)
         elif target not in state.files:
             _add(state, path, target, rules, _facts_at(target))
-        elif _is_document(state, path) and not _left_out(state, path, rules):
-            state.twice.append((path, state.files[target].path))
 
 
 def _list(state: _State, prefix: str, real: str, rules: _Rules) -> None:
@@ -527,30 +529,6 @@ def _match(state: _State, path: str, is_folder: bool) -> None:
             is_folder and name == "corpus.exclude" and glob.lstrip("!/").startswith(f"{path}/")
         ):
             del state.unmatched[name, glob]
-
-
-def _remarks(state: _State) -> Iterator[Problem]:
-    """Yield what is no file's problem.
-
-    None of these paths is one of a file: what has a problem is not taken to be gone.
-    """
-    for name, glob in state.unmatched:
-        yield Problem(
-            f"{name} {glob!r}", None, "this glob matches nothing in the folder: check its spelling"
-        )
-    if state.twice:
-        (path, real), more = min(state.twice), len(state.twice) - 1
-        if more == 0:
-            others = ""
-        elif more == 1:
-            others = "; so is 1 other symlink"
-        else:
-            others = f"; so are {more:,} other symlinks"
-        yield Problem(
-            f"{path} -> {real}",
-            None,
-            f"symlink to a note that is listed once, by its own path{others}",
-        )
 
 
 def _add(
