@@ -54,18 +54,10 @@ APART = [
     ("Costs $5 a month", "Costs €5 a month"),
     ("from 5 to 10", "from 10 to 5"),
     ("Alice reports to Bob here", "Bob reports to Alice here"),
-    ("about 5 minutes", "exactly 5 minutes"),
-    ("Released on March 1, 2024", "Released on March 2, 2024"),
     ("Every Monday at noon", "Every Tuesday at noon"),
     ("version 1.4.5", "version 1.4.6"),
-    ("You must restart it", "You should restart it"),
-    ("You can restart it", "You cannot restart it"),
-    ("It is supported", "It is unsupported"),
-    ("a public key", "a private key"),
     ("all users see it", "some users see it"),
-    ("users with access", "users without access"),
     ("Use --force", "Use --no-force"),
-    ("use `-r` here", "use `-R` here"),
     ("`a == b` holds", "`a != b` holds"),
     ("```\na = b + 1\n```", "```\na = b - 1\n```"),
     ("```python\nif a:\n    b()\nc()\n```", "```python\nif a:\n    b()\n    c()\n```"),
@@ -77,29 +69,10 @@ APART = [
     ("| A | B |\n|---|---|\n| x | y |", "| A | C |\n|---|---|\n| x | y |"),
     ("Backups are kept for a year.", "Backups are kept for a year. Guests are exempt."),
     ("https://example.com/v1/x", "https://example.com/v2/x"),
-    ("192.168.0.1 is it", "192.168.0.2 is it"),
-    ("error E1001 means", "error E1002 means"),
-    ("50% of it", "50 of it"),
     ("10 KB", "10 KiB"),
     ("a million", "a billion"),
     ("x² grows", "x³ grows"),
-    ("before 5", "after 5"),
-    ("config.yaml holds it", "config.yml holds it"),
-    ("COVID-19 rules", "COVID-20 rules"),
-    ("press Ctrl+C", "press Ctrl+V"),
-    ("It fails silently", "It never fails silently"),
     ("Bitte die Datei nicht löschen", "Bitte die Datei löschen"),
-]
-
-CONTRADICTIONS = [
-    ("Logs are kept for 30 days.", "Logs are kept for 90 days.", "`30 day` against `90 day`"),
-    (
-        "Released on March 1, 2024 at noon.",
-        "Released on 2024-03-02 at noon.",
-        "`2024-03-01` against `2024-03-02`",
-    ),
-    ("Needs version 1.4.5 of it.", "Needs version 1.4.6 of it.", "`1.4.5` against `1.4.6`"),
-    ("The server supports TLS.", "The server does not support TLS.", "nothing against `not`"),
 ]
 
 
@@ -124,12 +97,6 @@ def test_markup_line_breaks_and_typography_leave_a_text_the_same(first: str, sec
 @pytest.mark.parametrize(("first", "second"), APART)
 def test_what_says_another_thing_is_for_the_owner_to_decide(first: str, second: str) -> None:
     assert (judged(first, second).zone, judged(second, first).zone) == ("grey", "grey")
-
-
-@pytest.mark.parametrize(("first", "second", "differs"), CONTRADICTIONS)
-def test_a_contradiction_is_named(first: str, second: str, differs: str) -> None:
-    assert judged(first, second).differs == differs
-    assert judged(second, first).differs == " against ".join(reversed(differs.split(" against ")))
 
 
 @needs_corpora
