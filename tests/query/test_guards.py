@@ -48,6 +48,8 @@ def test_plain_words_that_only_one_has_keep_none_apart(words: list[str], more: l
         ("Every user may open it.", "Each user may open it."),
         ("Run `every day`.", "Run `each day`."),
         ("The client → the server.", "The client ← the server."),
+        ("Set `a+b` here.", "Set `a-b` here, and `c`."),
+        ("```\na + b\n```", "```\na - b\n```\n\nOr so:\n\n```\nc\n```"),
         ("Copy .env to it.", "Copy env to it."),
         ("Das ist schön.", "Das ist schon."),
         ("Keep it here and do not keep that.", "Do not keep it here and keep that."),

@@ -162,20 +162,18 @@ def _only_tokens(tokens: Sequence[Token]) -> tuple[str, ...]:
 
 
 def _code_apart(left: Reading, right: Reading) -> str | None:
-    """Say where code differs in more than its words; texts of which one has no markup for code are
-    compared by their words.
+    """Say where code differs in more than its words; a text without markup for code is compared by
+    its words.
     """
-    if len(left.blocks) == len(right.blocks):
-        for (language, code), (other_language, other) in zip(
-            left.blocks, right.blocks, strict=True
-        ):
-            if language and other_language and language != other_language:
-                return "code in another language"
-            if code != other:
-                return "another code block"
-    if len(left.spans) == len(right.spans):
-        pairs = zip(left.spans, right.spans, strict=True)
-        return next((f"`{a}` against `{b}`" for a, b in pairs if a != b), None)
+    if left.blocks and right.blocks:
+        languages = zip(left.blocks, right.blocks, strict=False)
+        if any(mine and yours and mine != yours for (mine, _), (yours, _) in languages):
+            return "code in another language"
+        if [code for _, code in left.blocks] != [code for _, code in right.blocks]:
+            return "another code block"
+    mine, yours = Counter(left.spans), Counter(right.spans)
+    if mine - yours and yours - mine:
+        return f"`{min(mine - yours)}` against `{min(yours - mine)}`"
     return None
 
 
