@@ -71,7 +71,7 @@ def test_a_vector_that_points_nowhere_is_refused_and_its_text_still_lacks_one(
         assert [key for key, _ in writer.store.pending()] == keys
 
 
-def test_vectors_that_are_read_as_they_lie_are_those_that_are_looked_up(build, note, tmp_path):
+def test_the_vectors_of_all_chunks_are_those_of_each_one(build, note, tmp_path):
     _, places = build(
         note("a.md", *(f"apples {n}" for n in range(1001))),
         note("b.md", "pears"),

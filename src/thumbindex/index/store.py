@@ -69,12 +69,6 @@ _SECTIONS = (
 )
 
 
-_SCAN_FACTOR = 2
-"""Where there are more vectors than so many for each chunk, most of them of other folders, the
-chunks' own are looked up.
-"""
-
-
 _DOCUMENTS_AT_ONCE = 200
 """Of which all texts are loaded: a few megabytes."""
 
@@ -616,13 +610,10 @@ class Store(Database):
 
     def all_matrices(self) -> tuple[int, Iterator[tuple[list[int], Matrix]]]:
         """Return how many chunks there are, and load the vectors of those that have one part by
-        part, in any order.
+        part.
         """
         chunks = self.fetch("SELECT key, id FROM chunks NOT INDEXED")
-        vectors = self.vectors
-        if vectors is None or vectors.count() > _SCAN_FACTOR * len(chunks):
-            return len(chunks), self._matrices(chunks)
-        return len(chunks), self._matrices_as_they_lie(vectors, chunks)
+        return len(chunks), self._matrices(chunks)
 
     def _matrices(self, chunks: Sequence[Row]) -> Iterator[tuple[list[int], Matrix]]:
         """Load the vectors of chunks (key and row id) part by part: of all of them together,
@@ -634,19 +625,6 @@ class Store(Database):
             found = vectors.get([key for key, _ in part]) if vectors else {}
             if held := [(row, found[key]) for key, row in part if key in found]:
                 yield [row for row, _ in held], np.stack([vector for _, vector in held])
-
-    def _matrices_as_they_lie(
-        self, vectors: VectorStore, chunks: Sequence[Row]
-    ) -> Iterator[tuple[list[int], Matrix]]:
-        """Load the vectors of chunks in the order of their file: to look each of them up costs as
-        much again as all the rest.
-        """
-        of: dict[bytes, int] = dict(chunks)
-        for keys, matrix in vectors.scan():
-            if needed := [n for n, key in enumerate(keys) if key in of]:
-                yield [of[keys[n]] for n in needed], matrix[needed]
-        # those that share a text with another
-        yield from self._matrices([(key, row) for key, row in chunks if of[key] != row])
 
     # -------------------------------------------------------------- files of the index of words
 

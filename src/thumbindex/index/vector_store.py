@@ -130,12 +130,6 @@ class VectorStore(Database):
             return {}
         return dict(zip((row[0] for row in rows), unpacked([row[2] for row in rows]), strict=True))
 
-    def scan(self) -> Iterator[tuple[list[bytes], Matrix]]:
-        """Load all vectors part by part, in the order in which they lie."""
-        for part in self._parts():
-            if whole := _whole(part):
-                yield [row[0] for row in whole], unpacked([row[2] for row in whole])
-
     def _parts(self) -> Iterator[list[Row]]:
         last = 0
         while part := self.fetch(

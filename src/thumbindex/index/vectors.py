@@ -43,7 +43,7 @@ Part = tuple[Sequence[int] | Positions, Matrix | Halves]
 
 
 def _faiss() -> Any:
-    """Import FAISS when it is first needed: of notes without vectors nobody has to wait for it."""
+    """Import FAISS in a process that opens an index to read: others need not wait for it."""
     import faiss
 
     return faiss
