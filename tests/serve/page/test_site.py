@@ -44,6 +44,11 @@ def test_every_answer_forbids_what_is_not_ours(browser, path):
     assert {name: found.headers[name] for name in HEADERS} == HEADERS
 
 
+def test_a_refusal_forbids_it_too(browse, library):
+    found = browse(library, concurrent=0).get("/")
+    assert (found.status_code, {name: found.headers[name] for name in HEADERS}) == (429, HEADERS)
+
+
 @pytest.mark.parametrize("path", SCREEN_PATHS)
 def test_no_page_has_script_or_style_of_its_own(browser, tags_of, path):
     tags = tags_of(browser.get(path).text).tags

@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
@@ -20,11 +20,12 @@ import anyio
 import jinja2
 from anyio.to_thread import run_sync
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from starlette.datastructures import MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Route, request_response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from thumbindex.errors import ThumbindexError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Changes
@@ -281,15 +282,15 @@ class Page:
             settings,
             doors,
         )
-        self._screens = SignedIn(_compressed(self._response), doors.visitors, settings)
-        self._stream = SignedIn(_endpoint(self._changes), doors.visitors, settings)
+        self._screens = SignedIn(request_response(self._response), doors.visitors, settings)
+        self._stream = SignedIn(request_response(self._changes), doors.visitors, settings)
 
     def routes(self, through: Callable[[ASGIApp], ASGIApp]) -> list[Route]:
         """Return the page's routes; `through` is what requests pass that cost something."""
         return [
-            Route("/static/{digest}/{name:path}", _compressed(self._static), methods=["GET"]),
-            Route("/favicon.ico", self._favicon, methods=["GET"]),
-            Route("/{rest:path}", through(self._dispatch), methods=["GET", "POST"]),
+            _route("/static/{digest}/{name:path}", request_response(self._static), "GET"),
+            _route("/favicon.ico", request_response(self._favicon), "GET"),
+            _route("/{rest:path}", through(self._dispatch), "GET", "POST"),
         ]
 
     async def still_signed_in(self, scope: Scope) -> bool:
@@ -303,7 +304,7 @@ class Page:
             and path.startswith(SIGN_IN)
             and path[len(SIGN_IN) :][:1] in {"", "/"}
         ):
-            await _endpoint(self._sign_in)(scope, receive, send)
+            await request_response(self._sign_in)(scope, receive, send)
         elif path == CHANGES:
             await self._stream(scope, receive, send)
         else:
@@ -396,8 +397,8 @@ class Page:
             raise NotAllowedError(_ONLY_LOOKING)
         done = await run_sync(lambda: do(asked.open()))
         if _wants_json(request):
-            return JSONResponse(done.payload, headers=dict(HEADERS))
-        return RedirectResponse(done.address, status_code=303, headers=dict(HEADERS))
+            return JSONResponse(done.payload)
+        return RedirectResponse(done.address, status_code=303)
 
     def _in_words(self, error: ThumbindexError) -> Screen:
         """Say what went wrong, without what a visitor from afar may not know."""
@@ -426,11 +427,11 @@ class Page:
     ) -> Response:
         if as_json:
             body = json.dumps(screen.twin(), ensure_ascii=False).encode("utf-8", "replace")
-            return Response(body, screen.status, dict(HEADERS), "application/json")
+            return Response(body, screen.status, media_type="application/json")
         html = render(
             name, screen, visit, can_sign_out=visit is not None and self._doors.visitors is not None
         )
-        return Response(html.encode("utf-8", "replace"), screen.status, dict(HEADERS), "text/html")
+        return Response(html.encode("utf-8", "replace"), screen.status, media_type="text/html")
 
     # -------------------------------------------------------------- getting in and out
 
@@ -454,7 +455,7 @@ class Page:
                 "sign_in", self._asking(own_address(request.query_params.get("to", "/"))), False
             )
         elif await user_of(request.scope, visitors, self._settings):
-            return RedirectResponse("/", status_code=303, headers=dict(HEADERS))
+            return RedirectResponse("/", status_code=303)
         id_ = await visitors.sign_in(given) if key is None or key.take(given) else None
         if id_ is None:
             return self._page("sign_in", self._asking(target, 401), _wants_json(request))
@@ -470,7 +471,7 @@ class Page:
                 {"Set-Cookie": cookie, "Refresh": f"0; url={quote(target, safe='/?&=%#+')}"}
             )
             return answer
-        return RedirectResponse(target, status_code=303, headers={**HEADERS, "Set-Cookie": cookie})
+        return RedirectResponse(target, status_code=303, headers={"Set-Cookie": cookie})
 
     def _asking(self, target: str, status: int = 200) -> Screen:
         values = {"target": target, "by_key": self._doors.key is not None, "refused": status == 401}
@@ -489,7 +490,7 @@ class Page:
         return RedirectResponse(
             SIGN_IN,
             status_code=303,
-            headers={**HEADERS, "Set-Cookie": set_cookie(name, "", is_secure=has_tls)},
+            headers={"Set-Cookie": set_cookie(name, "", is_secure=has_tls)},
         )
 
     # ------------------------------------------------------------ what pages load, and what changed
@@ -506,14 +507,12 @@ class Page:
         kind = _TYPES[Path(name).suffix]
         return Response(
             body,
-            headers={**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"},
+            headers={"Cache-Control": "public, max-age=31536000, immutable"},
             media_type=kind,
         )
 
     async def _favicon(self, request: Request) -> Response:
-        return Response(
-            status_code=204, headers={**HEADERS, "Cache-Control": "public, max-age=86400"}
-        )
+        return Response(status_code=204, headers={"Cache-Control": "public, max-age=86400"})
 
     async def _changes(self, request: Request) -> Response:
         """Stream that something has changed in the folders that a visitor sees, or that indexing
@@ -525,14 +524,12 @@ class Page:
             background = self._asked(request, "", {}).background
         except ThumbindexError as error:
             return self._page("message", self._in_words(error), True)
-        return StreamingResponse(
-            _events(background), media_type="text/event-stream", headers=dict(HEADERS)
-        )
+        return StreamingResponse(_events(background), media_type="text/event-stream")
 
 
 def _download(make: Callable[[Visit], Download], asked: Asked) -> Response:
     found = make(asked.open())
-    headers = {"Content-Disposition": f'attachment; filename="{found.name}"', **HEADERS}
+    headers = {"Content-Disposition": f'attachment; filename="{found.name}"'}
     return Response(found.body, media_type=found.media_type, headers=headers)
 
 
@@ -633,13 +630,11 @@ def _to_sign_in(scope: Scope) -> Response:
         return JSONResponse(
             {"error": "Sign in first: at /sign-in, or with a token in the header Authorization."},
             401,
-            dict(HEADERS),
         )
     target = _target(request)
     return RedirectResponse(
         address("sign-in", to="" if target == "/" else target),
         status_code=303,
-        headers=dict(HEADERS),
     )
 
 
@@ -681,13 +676,26 @@ def _values(encoded: str) -> Mapping[str, tuple[str, ...]]:
         raise UsageError(f"There are more than {_MOST_FIELDS} values: give less.") from None
 
 
-def _endpoint(answer: Callable[[Request], Awaitable[Response]]) -> ASGIApp:
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        response = await answer(Request(scope, receive))
-        await response(scope, receive, send)
-
-    return app
+def _route(path: str, app: ASGIApp, *methods: str) -> Route:
+    """Return a route of the page: its answers have the page's headers, and are compressed."""
+    compressed = GZipMiddleware(PageHeaders(app), minimum_size=_LARGE, compresslevel=_LEVEL)
+    return Route(path, compressed, methods=list(methods))
 
 
-def _compressed(answer: Callable[[Request], Awaitable[Response]]) -> ASGIApp:
-    return GZipMiddleware(_endpoint(answer), minimum_size=_LARGE, compresslevel=_LEVEL)
+class PageHeaders:
+    """Adds the page's headers to each answer, unless it has its own."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
