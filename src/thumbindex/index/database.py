@@ -374,8 +374,8 @@ def translated(error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Pa
         return StorageError(f"{path} was closed while it was read ({text}): ask again.")
     if name.startswith("SQLITE_CANTOPEN"):
         return StorageError(
-            f"{path} may not be opened or made: check the permissions of its folder, and free "
-            "space."
+            f"{path} cannot be opened or made: an index needs a folder that can be written. Check "
+            "its permissions and free space, or choose another place with --index."
         )
     if name.startswith(_BUSY):
         return IndexBusyError(f"{path} is busy: another process is writing; try again in a moment.")

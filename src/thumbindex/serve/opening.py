@@ -173,13 +173,6 @@ def enclosing(opening: Opening) -> tuple[Opening, str]:
     return opening, ""
 
 
-def open_models(opening: Opening) -> Library:
-    """Open no folder at all: for what needs but the models and settings of an opening."""
-    from thumbindex.library import Library  # as above
-
-    return Library((), opening.load())
-
-
 def open_everywhere(opening: Opening) -> Library:
     """Open the indexes in the index directory: those that the opening names by folder path or name,
     else all.
