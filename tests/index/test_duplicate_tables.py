@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from thumbindex.errors import StorageError
-from thumbindex.index.duplicate_tables import read_decisions, write_decisions
+from thumbindex.index.duplicate_tables import DuplicateFindings, read_decisions, write_decisions
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
-from thumbindex.model import Decision
+from thumbindex.model import Decision, IngestionCounts
 
 DECISION = Decision("a" * 32, "b" * 32, "apart", "two drugs", 1700000000.5, "a.md:1", "b.md:3")
 
@@ -68,3 +68,10 @@ def test_pairs_go_with_either_chunk(store, note):
     with store.transaction():
         store.add_document(*note("b.md", "quinces"))
     assert store.duplicates.alike() == []
+
+
+def test_what_ingestion_did_is_counted_by_type(store, note):
+    found = DuplicateFindings("", [(2, b"", b""), (3, b"", b"")], [(3, 2, 0)], [(2, 0.15, 0.65)])
+    with store.transaction():
+        store.duplicates.keep_findings(found)
+    assert store.duplicates.ingestion() == (IngestionCounts("", 4, 1, 1, 0.15, 0.15),)

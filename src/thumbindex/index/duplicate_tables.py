@@ -12,7 +12,7 @@ from pathlib import Path
 from thumbindex.errors import StorageError
 from thumbindex.index.database import Database
 from thumbindex.index.files import read_shared, write_whole
-from thumbindex.model import Decision
+from thumbindex.model import Decision, IngestionCounts
 
 Alike = tuple[int, int, float, str, str, str]
 """Two chunks' row ids, the lesser first, their cosine, zone, rule, and what differs."""
@@ -214,29 +214,16 @@ class DuplicateTables:
         self._db.set_meta("looked", mark)
         self.note_change()
 
-    def ingested_by_type(self) -> dict[str, tuple[int, int, list[float]]]:
-        """Return the number of segments, of repeats among them, and the boosts, by the documents'
-        type.
-        """
-        kind = "coalesce(json_extract(d.facts, '$.type'), '')"
-        found: dict[str, tuple[int, int, list[float]]] = {}
-        with self._db.reading():
-            segments = self._db.fetch(
-                f"SELECT {kind}, count(*) FROM documents d JOIN chunks c ON c.document = d.id "
-                "GROUP BY 1"
-            )
-            join = (
-                f"SELECT {kind}, {{}} FROM {{}} r JOIN chunks c ON c.id = r.chunk JOIN documents "
-                "d ON d.id = c.document"
-            )
-            repeats: dict[str, int] = dict(
-                self._db.fetch(f"{join.format('count(*)', 'repeats')} GROUP BY 1")
-            )
-            for name, count in segments:
-                found[name] = (count, repeats.get(name, 0), [])
-            for name, boost in self._db.fetch(join.format("r.boost", "boosts")):
-                found[name][2].append(boost)
-        return found
+    def ingestion(self) -> tuple[IngestionCounts, ...]:
+        """Return what ingestion did, by the documents' type."""
+        rows = self._db.fetch(
+            "SELECT coalesce(json_extract(d.facts, '$.type'), ''), count(*), count(r.chunk), "
+            "count(b.boost), coalesce(avg(b.boost), 0.0), coalesce(max(b.boost), 0.0) "
+            "FROM documents d JOIN chunks c ON c.document = d.id "
+            "LEFT JOIN repeats r ON r.chunk = c.id LEFT JOIN boosts b ON b.chunk = c.id "
+            "GROUP BY 1 ORDER BY 1"
+        )
+        return tuple(IngestionCounts(*row) for row in rows)
 
     def note_change(self) -> None:
         """Take note in which generation what is known of duplicates changed last: readers keep

@@ -80,7 +80,7 @@ from thumbindex.library.reading import (
     read_notes,
     related_to,
 )
-from thumbindex.library.repeats import ingestion_total, ingestion_warnings, ingestion_words
+from thumbindex.library.repeats import ingestion_warnings, ingestion_words
 from thumbindex.library.shown import open_documents, without_hidden_texts
 from thumbindex.library.status import status_of
 from thumbindex.library.why import why
@@ -122,7 +122,6 @@ __all__ = [
     "Note",
     "WatchLock",
     "find_folders",
-    "ingestion_total",
     "ingestion_warnings",
     "ingestion_words",
     "open_directories",

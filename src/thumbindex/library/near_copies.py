@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from statistics import fmean
 
 import numpy as np
 
@@ -26,12 +27,11 @@ from thumbindex.library.folders import Folder
 from thumbindex.library.repeats import (
     Boost,
     Repeat,
-    counted,
     ingest,
     ingestion_warnings,
     ingestion_words,
 )
-from thumbindex.model import BlockKind, Chunk
+from thumbindex.model import BlockKind, Chunk, IngestionCounts
 from thumbindex.ports import Vector
 from thumbindex.settings import IndexSettings
 from thumbindex.text import text_key, visible, words
@@ -312,10 +312,11 @@ def find_duplicates(folder: Folder) -> Iterator[None]:
                 boosts += [boost for _, boost, _ in found.boosts]
                 mark = found.mark
                 yield
-    (counts,) = counted({"": (segments, repeats, boosts)})
+    mean = fmean(boosts) if boosts else 0.0
+    counts = IngestionCounts("", segments, repeats, len(boosts), mean, max(boosts, default=0.0))
     if settings.ingest.log:
         if counts.repeats:
-            _LOG.info("%s", ingestion_words(counts))
+            _LOG.info("%s", ingestion_words([counts]))
         for sentence in ingestion_warnings(counts):
             _LOG.warning("%s", sentence)
 

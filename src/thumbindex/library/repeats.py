@@ -139,57 +139,25 @@ Healthy are 0.10 to 0.40, and 0.05 to 0.20.
 """
 
 
-def counted(found: Mapping[str, tuple[int, int, Sequence[float]]]) -> tuple[IngestionCounts, ...]:
-    """Return the counts by type of document, given the number of segments, that of repeats, and the
-    boosts.
-    """
-    return tuple(
-        IngestionCounts(
-            kind,
-            segments,
-            repeats,
-            len(boosts),
-            sum(boosts) / len(boosts) if boosts else 0.0,
-            max(boosts, default=0.0),
-        )
-        for kind, (segments, repeats, boosts) in sorted(found.items())
-    )
-
-
-def ingestion_total(counts: Sequence[IngestionCounts]) -> IngestionCounts:
-    """Return the counts of all types together; its type is `all`."""
-    boosted = sum(each.boosted for each in counts)
-    mean = sum(each.mean_boost * each.boosted for each in counts) / boosted if boosted else 0.0
-    most = max((each.most_boost for each in counts), default=0.0)
-    return IngestionCounts(
-        "all",
-        sum(each.segments for each in counts),
-        sum(each.repeats for each in counts),
-        boosted,
-        mean,
-        most,
-    )
-
-
-def ingestion_words(counts: IngestionCounts) -> str:
+def ingestion_words(counts: Sequence[IngestionCounts]) -> str:
     """Say what was left out in one line."""
+    repeats, segments = sum(each.repeats for each in counts), sum(each.segments for each in counts)
     repeat = (
         "only repeats another one of its note and is"
-        if counts.repeats == 1
+        if repeats == 1
         else "only repeat others of their notes and are"
     )
-    return (
-        f"{counts.repeats:,} of {plural(counts.segments, 'chunk')} {repeat} left out of the search"
-    )
+    return f"{repeats:,} of {plural(segments, 'chunk')} {repeat} left out of the search"
 
 
 def ingestion_warnings(counts: IngestionCounts) -> tuple[str, ...]:
     """Say what is more than is healthy, each in a sentence that ends with what to do."""
-    of = f" of type {counts.type!r}" if counts.type not in {"", "all"} else ""
+    of = f" of type {counts.type!r}" if counts.type else ""
+    ratio = counts.repeats / counts.segments if counts.segments else 0.0
     found = []
-    if _ratio(counts) > MOST_RATIO:
+    if ratio > MOST_RATIO:
         found.append(
-            f"{_ratio(counts):.0%} of the chunks of notes{of} repeat others of their note, more "
+            f"{ratio:.0%} of the chunks of notes{of} repeat others of their note, more "
             "than half: "
             "generated pages? Raise index.ingest.similarity, or leave them out with corpus.exclude."
         )
@@ -200,7 +168,3 @@ def ingestion_warnings(counts: IngestionCounts) -> tuple[str, ...]:
             "lower index.ingest.base, or see what repeats it."
         )
     return tuple(found)
-
-
-def _ratio(counts: IngestionCounts) -> float:
-    return counts.repeats / counts.segments if counts.segments else 0.0

@@ -31,7 +31,6 @@ from thumbindex.library.folders import Folder
 from thumbindex.library.freshness import SILENT_SECONDS, progress_of
 from thumbindex.library.indexing import problem_of_dates
 from thumbindex.library.reader import Reader
-from thumbindex.library.repeats import counted
 from thumbindex.model import (
     FolderStatus,
     IndexState,
@@ -136,7 +135,7 @@ def _published_status(reader: Reader, database: PublishedFolders) -> FolderStatu
         store.link_counts(),
         writing=state.pending > 0 and now - published < SILENT_SECONDS,
         updated=datetime.fromtimestamp(published).astimezone().isoformat(timespec="seconds"),
-        ingestion=counted(store.duplicates.ingested_by_type()) if state.vectors else (),
+        ingestion=store.duplicates.ingestion() if state.vectors else (),
         flagged=flagged[:MOST_FLAGGED],
         flagged_count=len({each.path for each in flagged}),
     )
@@ -189,7 +188,7 @@ def status_of(reader: Reader) -> FolderStatus:
                 problems += (Problem(".git", None, said),)
             flagged = flags_of(reader.store.flagged())
             ingestion = (
-                counted(reader.store.duplicates.ingested_by_type())
+                reader.store.duplicates.ingestion()
                 if folder.config.index.ingest.metrics and state.vectors
                 else ()
             )

@@ -232,13 +232,13 @@ def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:
     and what of it is more than is healthy.
     """
     # Imported here, as everything of the library: `--help` does without.
-    from thumbindex.library import ingestion_total, ingestion_warnings, ingestion_words
+    from thumbindex.library import ingestion_warnings, ingestion_words
 
     if any(each.repeats for each in counts):
-        print_line(ingestion_words(ingestion_total(counts)), "dim")
+        print_line(ingestion_words(counts), "dim")
     for each in counts if len(counts) > 1 else ():
         if each.repeats:
-            print_line(f"  {each.type or 'no type'}: {ingestion_words(each)}", "dim")
+            print_line(f"  {each.type or 'no type'}: {ingestion_words([each])}", "dim")
     for sentence in (sentence for each in counts for sentence in ingestion_warnings(each)):
         print_line(f"  {sentence}", WARNING)
 

@@ -6,7 +6,7 @@ import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from hashlib import blake2b, md5
 from itertools import pairwise
 from typing import Any
@@ -868,10 +868,6 @@ def _facts(opened: Opened, store: Store, lengths: SegmentLengths) -> dict[str, A
         ]
         for decision in opened.duplicates.known.decisions
     ]
-    ingestion = {
-        kind: [segments, repeats, boosts]
-        for kind, (segments, repeats, boosts) in store.duplicates.ingested_by_type().items()
-    }
     return {
         "documents": len(catalog.paths),
         "chunks": len(catalog),
@@ -891,5 +887,5 @@ def _facts(opened: Opened, store: Store, lengths: SegmentLengths) -> dict[str, A
         "sample": {"step": step, "rows": rows, "but_repeats": repeated is not None},
         "links_resolved": links.resolved,
         "links_dangling": links.dangling,
-        "ingestion": ingestion,
+        "ingestion_counts": [astuple(each) for each in store.duplicates.ingestion()],
     }

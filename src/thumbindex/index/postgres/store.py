@@ -18,6 +18,7 @@ from thumbindex.model import (
     Document,
     FileState,
     FileTimes,
+    IngestionCounts,
     Link,
     LinkCounts,
     LinkKind,
@@ -223,14 +224,10 @@ class PublishedDuplicates:
         )
         return [tuple(row) for row in self._view.fetch(sql)]
 
-    def ingested_by_type(self) -> dict[str, tuple[int, int, list[float]]]:
-        """Return the number of segments, of repeats among them, and the boosts, by the documents'
-        type.
-        """
-        return {
-            kind: (segments, repeats, boosts)
-            for kind, (segments, repeats, boosts) in self._view.state.facts["ingestion"].items()
-        }
+    def ingestion(self) -> tuple[IngestionCounts, ...]:
+        """Return what ingestion did, by the documents' type."""
+        counts = self._view.state.facts.get("ingestion_counts", ())
+        return tuple(IngestionCounts(*each) for each in counts)
 
 
 def read_chunk(headings: str, record: bytes) -> Chunk:
