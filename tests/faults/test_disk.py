@@ -115,7 +115,9 @@ def test_a_file_that_may_not_grow_is_a_full_disk(child: Child, old: Built, scrat
 
 
 @pytest.mark.long
-def test_an_index_on_a_read_only_disk_says_that_it_cannot_be_written(old: Built, tmp_path: Path) -> None:
+def test_an_index_on_a_read_only_disk_says_that_it_cannot_be_written(
+    old: Built, tmp_path: Path
+) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(disk)]

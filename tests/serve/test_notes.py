@@ -10,7 +10,6 @@ from click.testing import Result
 from notes import write
 from schemas import checked
 from thumbindex.library import Library
-from thumbindex.serve.notes import index_words, up_to_date
 from thumbindex.serve.opening import Opening
 from thumbindex.text import text_digest
 
@@ -341,26 +340,3 @@ def test_escape_sequences_in_notes_never_reach_the_terminal(run: Run, kitchen: P
     write(kitchen / "evil.md", "# Evil\n\n\x1b]0;owned\x07 [[x\x1b[2J]]\n")
     for command in (("read", "evil"), ("outline", "evil"), ("related", "evil"), ("broken",)):
         assert "\x1b" not in run(*command).stdout
-
-
-@pytest.mark.parametrize("when", ["before it is asked", "while it is asked"])
-def test_a_command_whose_index_another_process_forgets_makes_it_again_and_answers(
-    kitchen, tmp_path, open_fake, when
-):
-    opening, forgotten = Opening((str(kitchen),), tmp_path / "index"), []
-
-    def forget(now: str) -> None:
-        if now == when and not forgotten:
-            with open_fake(opening) as other:
-                forgotten.append(other.forget())
-
-    def make_ready(library: Library) -> None:
-        index_words(library)
-        forget("before it is asked")
-
-    def ask() -> tuple[int, str]:
-        forget("while it is asked")
-        return len(library.listing().notes), library.read("tea.md").path
-
-    with open_fake(opening) as library:
-        assert (up_to_date(library, ask, make_ready), len(forgotten)) == ((len(NOTES), "tea.md"), 1)

@@ -237,20 +237,16 @@ _NOTHING = IndexReport(0, 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0, 0.0, 0)
 def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedder) -> IndexReport:
     """Bring folders' indexes up to the disk: the words of all of them first, then vectors.
 
-    Raises ModelError with the words kept.
-
-    Where `forget` takes an index away meanwhile, it is made again.
+    Raises ModelError with the words kept, and IndexGoneError if another process forgets an index
+    meanwhile.
     """
-    reports = [_made_again(folder, run, lambda report: report) for folder in folders]
+    reports = [index_words(folder, run) for folder in folders]
     if run.finish:
-        reports = [
-            _made_again(folder, run, partial(_finish_words, folder, run), report)
-            for folder, report in zip(folders, reports, strict=True)
-        ]
+        for folder, report in zip(folders, reports, strict=True):
+            _finish_words(folder, run, report)
     if not run.words_only:
-        vectors = partial(index_vectors, run=run, open_embedder=open_embedder)
         reports = [
-            _made_again(folder, run, partial(vectors, folder), report)
+            index_vectors(folder, report, run=run, open_embedder=open_embedder)
             for folder, report in zip(folders, reports, strict=True)
         ]
     total = _NOTHING  # where all folders are published from elsewhere, there is nothing to do
@@ -265,30 +261,12 @@ def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedd
     return total
 
 
-def _made_again(
-    folder: Folder,
-    run: Run,
-    step: Callable[[IndexReport], IndexReport],
-    report: IndexReport | None = None,
-) -> IndexReport:
-    """Take a step of a run over a folder whose words are indexed; where `forget` took the index
-    away meanwhile, they are indexed again first.
-    """
-    for _ in range(ROUNDS - 1):
-        try:
-            return step(report or index_words(folder, run))
-        except IndexGoneError:
-            report, run = None, replace(run, rebuild=False)
-    return step(report or index_words(folder, run))
-
-
-def _finish_words(folder: Folder, run: Run, report: IndexReport) -> IndexReport:
+def _finish_words(folder: Folder, run: Run, report: IndexReport) -> None:
     """Merge what a run wrote, and keep the dates of commits."""
     if (report.added or report.changed or report.removed) and not run.interrupted():
         with open_writer(folder, run) as writer:
             writer.merge_keyword()
     index_dates(folder, run)
-    return report
 
 
 def index_dates(folder: Folder, run: Run) -> None:
@@ -398,10 +376,7 @@ def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: fl
             break
     if not (is_complete or kept.left or run.interrupted()):
         if folder.places.present + 1 != edition or not beside.places.store.exists():
-            raise IndexGoneError(
-                f"The index in {folder.places.folder} was forgotten by another process while "
-                "it was built anew: run it again."
-            )
+            raise _forgotten(folder.places)
         raise IndexBusyError(
             f"The index in {folder.places.folder} changes faster than it is built anew: run "
             "it again when the notes rest."
@@ -452,23 +427,20 @@ def index_vectors(
         writer.merge_keyword(
             "while" if report.added or report.changed or report.removed or done.asked else "leisure"
         )
-        generation, is_forgotten = (
-            writer.store.generation,
-            report.chunks > 0 and _is_forgotten(writer.store),
-        )
-    # another process took the index away, or built it anew
-    if is_forgotten or edition != writer.places.edition:
+        if report.chunks:
+            _refuse_forgotten(writer)
+        generation = writer.store.generation
+    if edition != writer.places.edition:  # another process has rebuilt the index
         run = replace(run, rebuild=False)
         again = index_vectors(
             folder, index_words(folder, run), run=run, open_embedder=open_embedder
         )
-        known = _NOTHING if is_forgotten else report
         return replace(
             again,
-            added=known.added + again.added,
-            changed=known.changed + again.changed,
-            removed=known.removed + again.removed,
-            mended=(*known.mended, *again.mended),
+            added=report.added + again.added,
+            changed=report.changed + again.changed,
+            removed=report.removed + again.removed,
+            mended=(*report.mended, *again.mended),
             embedded=done.asked + again.embedded,
             reused=max(0, again.reused - done.asked),
             truncated=done.truncated + again.truncated,
@@ -649,8 +621,8 @@ def keep_words(
             newest=newest,
         )
         with open_writer(folder, run) as writer:
-            if (known.corpus or number > 1) and _is_forgotten(writer.store):
-                return replace(kept, passed_over=kept.passed_over + len(documents))
+            if known.corpus or number > 1:
+                _refuse_forgotten(writer)
             applied = writer.apply(
                 batch, lambda documents: LinkResolver.of(documents, folder.root.name).resolve
             )
@@ -666,11 +638,17 @@ def keep_words(
     return replace(kept, behind=bool(applied.behind))
 
 
-def _is_forgotten(store: Store) -> bool:
-    """Tell whether `forget` took the index away in the middle of a run: what is there then is
-    empty, and has not even begun.
-    """
-    return not store.meta("corpus")
+def _refuse_forgotten(writer: Writer) -> None:
+    """Raise IndexGoneError if another process has forgotten the index that a run has begun."""
+    if not writer.store.meta("corpus"):
+        raise _forgotten(writer.places)
+
+
+def _forgotten(places: Places) -> IndexGoneError:
+    return IndexGoneError(
+        f"Another process has deleted the index in {places.folder} while it was written: run it "
+        "again."
+    )
 
 
 def _catch_up(folder: Folder, run: Run) -> Applied:

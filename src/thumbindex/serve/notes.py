@@ -18,9 +18,7 @@ import typer
 from thumbindex.config import absolute
 from thumbindex.errors import (
     IndexDamagedError,
-    IndexGoneError,
     StorageError,
-    ThumbindexError,
     UnknownFolderError,
     UsageError,
 )
@@ -442,31 +440,12 @@ def index_words(library: Library, vectors: bool = False) -> None:
         say_error(f"{str(error).removesuffix('.')}. Answering from what was indexed before.")
 
 
-ATTEMPTS = 3
-"""How often a command makes an index and asks it, where `forget` of another process takes it away
-in between.
-"""
-
 _Told = TypeVar("_Told")
 
 
 def up_to_date(
     library: Library, ask: Callable[[], _Told], make_ready: Callable[[Library], None] = index_words
 ) -> _Told:
-    """Bring the words up to date and ask; both again where another process takes the index away in
-    between.
-    """
-    for _ in range(ATTEMPTS - 1):
-        try:
-            make_ready(library)
-            told = ask()
-        except IndexGoneError:
-            continue
-        except ThumbindexError:
-            if library.indexed_here:
-                raise
-            continue
-        if library.indexed_here:  # else nothing was asked of a folder whose index went
-            return told
+    """Bring the words up to date, and ask."""
     make_ready(library)
     return ask()
