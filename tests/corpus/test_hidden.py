@@ -188,5 +188,5 @@ def test_a_note_is_searched_without_what_nobody_sees() -> None:
     )
     assert (parsed.document.title, parsed.chunks[0].text) == ("Password", "software")
     assert parsed.document.flags == (
-        "3: reads like an instruction to a model: “ignore previous instructions”, in a comment",
+        "3: reads like an instruction to a model: “ignore previous instructions”",
     )

@@ -25,6 +25,7 @@ _STEP = {
     "SequenceEndEvent": -1,
     "MappingEndEvent": -1,
 }
+_TOO_DEEP = f"more than {DEEPEST} levels"
 _TOO_MUCH = f"more than {_MOST_VALUES:,} values or {DEEPEST} levels"
 _KEY = re.compile(r"(?:[ \t]*(?:#.*)?\n)*[\"']?[\w][^\n:]{0,80}:(?:\s|$)")
 _NULL = re.compile(r"~|null|Null|NULL|")
@@ -281,16 +282,14 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
 def _read_toml(block: str) -> tuple[Mapping[str, Any], Sequence[Property]]:
     if len(block) > _MOST_CHARACTERS:
         raise FrontMatterError(f"more than {_MOST_CHARACTERS:,} characters", 1)
-    too_deep = any(line.count(".") + line.count("[") > _MOST_STEPS for line in block.split("\n"))
+    if any(line.count(".") + line.count("[") > _MOST_STEPS for line in block.split("\n")):
+        raise FrontMatterError(_TOO_DEEP, 1)
     try:
-        fields = {} if too_deep else tomllib.loads(block)
-        too_deep = too_deep or _depth(fields) > DEEPEST
+        fields = tomllib.loads(block)
     except (ValueError, RecursionError) as error:
         line = _TOML_LINE.search(str(error))
         raise FrontMatterError(f"not TOML: {error}", int(line[1]) + 1 if line else 1) from error
-    if too_deep:
-        raise FrontMatterError(f"more than {DEEPEST} levels", 1)
-    safe = _safe(fields)
+    safe = _safe(fields, 0)
     lines: dict[str, int] = {}
     for number, each in enumerate(block.split("\n"), 2):
         if match := _TOML_KEY.match(each):
@@ -314,16 +313,13 @@ def _texts_in(key: str, value: Any) -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-def _depth(value: Any) -> int:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + max(map(_depth, inner), default=0) if isinstance(value, (dict, list)) else 0
-
-
-def _safe(value: Any) -> Any:
+def _safe(value: Any, depth: int) -> Any:
+    if isinstance(value, (dict, list)) and depth == DEEPEST:
+        raise FrontMatterError(_TOO_DEEP, 1)
     if isinstance(value, dict):
-        return {str(key): _safe(entry) for key, entry in value.items()}
+        return {str(key): _safe(entry, depth + 1) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_safe(entry) for entry in value]
+        return [_safe(entry, depth + 1) for entry in value]
     if isinstance(value, (date, datetime, time)):
         return value.isoformat()
     # JSON has no inf and nan

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from html import unescape
 from typing import NamedTuple
 
-from thumbindex.corpus.markdown import find_comments, line_starts
+from thumbindex.corpus.markdown import line_starts
 from thumbindex.text import INVISIBLE, SHORT_RUN, SUSPECT
 
 MOST_FLAGS = 20
@@ -131,28 +131,23 @@ def find_flags(
     """Return what is suspicious in a note's text as it is in the file, by line; `clean` is what
     `strip_invisible` left of it.
 
-    `code` finds the lines of its code, from 0, half open; it is asked only where something is
-    found, since it reads the whole note.
+    `code` finds the lines of its code, from 0, half open; it is asked only where HTML is hidden,
+    since it reads the whole note.
     """
     starts = line_starts(raw) if clean != raw else ()
     found = [Flag(bisect_right(starts, at), reason) for at, reason in _hidden_characters(raw)]
     html = list(_hidden_html(clean))
-    speech = [(match.start(), _shown(match[0])) for match in _SPEECH.finditer(clean)]
+    speech = [
+        (match.start(), f"reads like an instruction to a model: {_shown(match[0])}")
+        for match in _SPEECH.finditer(clean)
+    ]
     if html or speech:
-        own, blocks = line_starts(clean), code()
-        coded = {line for first, last in blocks for line in range(first + 1, last + 1)}
+        own = line_starts(clean)
+        found += [Flag(bisect_right(own, at), reason) for at, reason in speech]
         flags = [Flag(bisect_right(own, at), reason) for at, reason in html]
+        blocks = code() if html else ()
+        coded = {line for first, last in blocks for line in range(first + 1, last + 1)}
         found += [each for each in flags if each.line not in coded]
-        comments = find_comments(clean, blocks, mdx=True) if speech else ()
-        begins = [start for start, _ in comments]
-        for at, quoted in speech:
-            before = bisect_right(begins, at)  # comments that begin before it
-            hidden = ", in a comment" if before and at < comments[before - 1][1] else ""
-            found.append(
-                Flag(
-                    bisect_right(own, at), f"reads like an instruction to a model: {quoted}{hidden}"
-                )
-            )
     return tuple(sorted(dict.fromkeys(found)))[:MOST_FLAGS]
 
 
