@@ -39,11 +39,11 @@ been up for a while.
 # -P: the working directory may be a vault, whose files must never be imported.
 THUMBINDEX = (sys.executable, "-P", "-m", "thumbindex")
 SERVE = (*THUMBINDEX, "serve")
-# A free port, and no limit of requests a second.
+# A free port.
 SERVE_HTTP = (*SERVE, "--http", "--port", "0")
 
 CLIENT = {"name": "thumbindex tests", "version": "1"}
-_META = {
+META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
     "io.modelcontextprotocol/clientInfo": CLIENT,
@@ -325,7 +325,7 @@ def http_client(url: str) -> Iterator[Call]:
                 "jsonrpc": "2.0",
                 "id": 1,
                 "method": "tools/call",
-                "params": {"name": tool, "arguments": arguments, "_meta": _META},
+                "params": {"name": tool, "arguments": arguments, "_meta": META},
             }
             try:
                 response = http.post(

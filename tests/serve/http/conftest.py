@@ -14,6 +14,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from fakes import FakeEmbedder
+from servers import META
 from sites import listening, with_http
 from thumbindex.config import load_config
 from thumbindex.library import Library
@@ -126,6 +127,19 @@ class Running:
         """Post one request of the latest protocol."""
         return self.ask(method="POST", **self._message(method, headers or {}, params))
 
+    def greet(self, headers: dict[str, str], version: str = "2025-11-25") -> httpx2.Response:
+        """Open a session, as versions with a handshake do."""
+        hello = {
+            "protocolVersion": version,
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        }
+        return self.ask(
+            method="POST",
+            headers={"Accept": "application/json, text/event-stream", **headers},
+            json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        )
+
     @contextmanager
     def stream(self, name: str) -> Iterator[httpx2.Response]:
         """Open a stream of changes with somebody's token."""
@@ -137,11 +151,6 @@ class Running:
     def _message(
         self, method: str, headers: dict[str, str], params: dict[str, Any]
     ) -> dict[str, Any]:
-        meta = {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-        }
         shown = {
             "MCP-Protocol-Version": "2026-07-28",
             "Mcp-Method": method,
@@ -150,7 +159,7 @@ class Running:
         }
         if "name" in params:
             shown["Mcp-Name"] = params["name"]
-        params = {**params, "_meta": meta}
+        params = {**params, "_meta": META}
         return {
             "headers": shown,
             "json": {"jsonrpc": "2.0", "id": 1, "method": method, "params": params},

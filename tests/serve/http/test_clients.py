@@ -46,19 +46,11 @@ async def test_the_sdks_client_asks_and_reads(running: Any, mode: str) -> None:
 
 @pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
 def test_every_version_with_a_handshake_is_served(running: Any, version: str) -> None:
-    hello = {
-        "protocolVersion": version,
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    }
-    headers = {**ACCEPT, **running.token("bob")}
-    greeted = running.ask(
-        method="POST",
-        headers=headers,
-        json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
-    )
+    greeted = running.greet(running.token("bob"), version)
     assert event(greeted)["result"]["protocolVersion"] == version
-    headers |= {
+    headers = {
+        **ACCEPT,
+        **running.token("bob"),
         "Mcp-Session-Id": greeted.headers["mcp-session-id"],
         "MCP-Protocol-Version": version,
     }
@@ -178,34 +170,19 @@ async def test_changes_reach_those_alone_who_see_the_folder(
     library.index()
 
 
-HELLO = {
-    "protocolVersion": "2025-11-25",
-    "capabilities": {},
-    "clientInfo": {"name": "test", "version": "1"},
-}
-
-
-def greet(running: Any, name: str, **headers: str) -> httpx2.Response:
-    """Open a session with somebody's token."""
-    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
-    return running.ask(
-        method="POST", headers={**ACCEPT, **running.token(name), **headers}, json=body
-    )
-
-
 def test_a_session_is_its_owners_alone(running: Any) -> None:
-    session = greet(running, "alice").headers["mcp-session-id"]
-    others = greet(running, "bob", **{"Mcp-Session-Id": session})
-    nobodys = greet(running, "bob", **{"Mcp-Session-Id": "0" * 32})
+    session = running.greet(running.token("alice")).headers["mcp-session-id"]
+    others = running.greet({**running.token("bob"), "Mcp-Session-Id": session})
+    nobodys = running.greet({**running.token("bob"), "Mcp-Session-Id": "0" * 32})
     assert (others.status_code, others.content) == (nobodys.status_code, nobodys.content)
     assert others.status_code == 404
 
 
 def test_there_are_only_so_many_sessions(serve: Callable[..., Any]) -> None:
     with serve(connections=4) as running:
-        opened = [greet(running, "bob") for _ in range(5)]
+        opened = [running.greet(running.token("bob")) for _ in range(5)]
         session = {"Mcp-Session-Id": opened[0].headers["mcp-session-id"]}
         ended = running.ask(method="DELETE", headers={**running.token("bob"), **session})
-        again = greet(running, "bob")
+        again = running.greet(running.token("bob"))
     assert [each.status_code for each in opened] == [200, 200, 200, 200, 503]
     assert (ended.status_code, again.status_code) == (200, 200)

@@ -204,20 +204,9 @@ def test_a_client_finds_the_issuer(guarded: Any, issuer: Issuer) -> None:
 
 
 def test_a_session_belongs_to_one_subject(guarded: Any, issuer: Issuer) -> None:
-    hello = {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    }
-    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-
     def post(subject: str, **more: str) -> Any:
-        headers = {
-            "Authorization": f"Bearer {issuer.sign(sub=subject, client_id='ide')}",
-            "Accept": "application/json, text/event-stream",
-            **more,
-        }
-        return guarded.ask(method="POST", headers=headers, json=body)
+        token = issuer.sign(sub=subject, client_id="ide")
+        return guarded.greet({"Authorization": f"Bearer {token}", **more})
 
     session = post("u-1").headers["mcp-session-id"]
     assert post("u-2", **{"Mcp-Session-Id": session}).status_code == 404

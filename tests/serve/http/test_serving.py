@@ -20,6 +20,7 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
+from servers import META
 from thumbindex.serve.cli import app
 from thumbindex.serve.http.app import PAGE_PORT
 from thumbindex.serve.http.tokens import add_token, default_token_file
@@ -33,13 +34,6 @@ JSON = {
     "Mcp-Method": "tools/call",
     "Mcp-Name": "query",
 }
-META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
-    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-}
-
-
 SERVE = ("serve", "--http", "--port", "0")
 PAGE = ("page", "--port", "0", "--no-browser")
 
