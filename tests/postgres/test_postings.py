@@ -21,7 +21,6 @@ from postgres.server import TestServer, fresh_database
 from thumbindex.index.bm25f import MOST_DOCUMENTS
 from thumbindex.index.files import Places
 from thumbindex.index.postgres.database import Engine
-from thumbindex.index.postgres.ids import chunk_id
 from thumbindex.index.postgres.postings import (
     Postings,
     decode_postings,
@@ -29,7 +28,6 @@ from thumbindex.index.postgres.postings import (
     steps_of,
 )
 from thumbindex.index.postgres.publish import Publisher
-from thumbindex.index.postgres.selection import RowSelection
 from thumbindex.index.postgres.snapshot import read_folders
 from thumbindex.index.postgres.view import FolderView, Kept, looked_up
 from thumbindex.index.postgres.words import PostgresKeywordIndex
@@ -38,7 +36,7 @@ from thumbindex.index.selection import mask_of
 from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
-from thumbindex.model import ChunkId, DocumentId, FileState, ParsedDocument, RankedList, Term
+from thumbindex.model import ChunkId, FileState, ParsedDocument, Term
 from thumbindex.ports import KeywordWeights, Selection
 
 COLUMNS = ("documents", "ordinals", "frequencies", "lengths", "document_lengths")
@@ -120,77 +118,40 @@ class Both:
                 state = next(each for each in folders if each.name == self._folder.name)
                 self._kept = self._kept or Kept(state.folder)
                 self.view = FolderView(session, state, self._kept)
-                sql = "SELECT id, place FROM documents WHERE folder = %s"
-                self._places = dict(session.fetch(sql, (state.folder,)))
                 yield self
 
-    def documents(self) -> list[DocumentId]:
-        """Return the published id of each document, in the order of the embedded ones."""
-        return [DocumentId(self._places[n]) for n in self.opened.catalog.document_rows.tolist()]
-
-    def ids(self) -> list[ChunkId]:
-        """Return the published id of each chunk, in the order of the embedded ones."""
-        documents, of = self.documents(), self.opened.catalog.document_ids.tolist()
-        return [chunk_id(documents[each], n - of.index(each)) for n, each in enumerate(of)]
-
-    def rows(self, selection: Selection) -> list[int]:
-        """Return the chunks' rows that the embedded index selects."""
-        return sorted(self.opened.catalog.chunk_rows[mask_of(selection)].tolist())
-
-    def within(self, chosen: Callable[[int], bool], but: bool) -> tuple[Selection, Selection]:
-        """Return a selection of some chunks for either index."""
+    def within(self, chosen: Callable[[int], bool], but: bool) -> Selection:
+        """Return a selection of some chunks, or of all others."""
         catalog = self.opened.catalog
-        held = catalog.only([ChunkId(n) for n in range(len(catalog)) if chosen(n)])
-        rows = np.array(self.rows(catalog.everything() - held if but else held), dtype=np.int64)
-        return held, RowSelection(self.view, rows, but)
+        return catalog.only([ChunkId(n) for n in range(len(catalog)) if chosen(n) != but])
 
     def search(
         self,
         terms: Sequence[Term],
         weights: KeywordWeights,
         limit: int,
-        within: tuple[Selection, Selection] | None = None,
+        within: Selection | None = None,
     ) -> None:
         """Ask both, and compare."""
-        theirs, ours = within or (None, None)
-        embedded = self.opened.keyword.search(terms, weights, limit, theirs)
-        published = PostgresKeywordIndex(self.view).search(terms, weights, limit, ours)
-        assert flat(published) == flat(embedded, self)
+        embedded = self.opened.keyword.search(terms, weights, limit, within)
+        published = PostgresKeywordIndex(self.view).search(terms, weights, limit, within)
+        assert published == embedded
 
     def compare_words(self, texts: Sequence[str]) -> None:
         """Ask both which chunks hold some words, as words and as phrases, and compare."""
         embedded, published = self.opened.keyword, PostgresKeywordIndex(self.view)
         for text, fields in product(texts, (("body", "title"), ("code",))):
-            assert published.holding(text, fields).rows.tolist() == self.rows(
-                embedded.holding(text, fields)
-            )
+            mine, yours = published.holding(text, fields), embedded.holding(text, fields)
+            assert mask_of(mine).tolist() == mask_of(yours).tolist()
         for text in texts:
-            assert published.holding_phrase(text).rows.tolist() == self.rows(
-                embedded.holding_phrase(text)
-            )
+            mine, yours = published.holding_phrase(text), embedded.holding_phrase(text)
+            assert mask_of(mine).tolist() == mask_of(yours).tolist()
             assert (published.frequency(text), published.adjacent(text)) == (
                 embedded.frequency(text),
                 embedded.adjacent(text),
             )
         assert published.languages == embedded.languages
         assert set(published.words(range(4, 6))) == set(embedded.words(range(4, 6)))
-
-
-def flat(ranked: RankedList, both: Both | None = None) -> tuple[list[Any], list[Any]]:
-    """Return all that a list says, by the ids that are published where `both` is given."""
-    chunk = both.ids().__getitem__ if both else lambda n: n
-    document = both.documents().__getitem__ if both else lambda n: n
-    hits = [
-        (
-            chunk(hit.chunk),
-            document(hit.document),
-            hit.rank,
-            hit.score,
-            hit.coverage,
-        )
-        for hit in ranked.hits
-    ]
-    return hits, [(document(n), score) for n, score in ranked.documents.items()]
 
 
 # ------------------------------------------------------------------ random notes and questions

@@ -8,16 +8,16 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.index.filters import FilterIndex, newest_first, passes
+from thumbindex.index.filters import FilterIndex, passes
 from thumbindex.index.names import DocumentNames
-from thumbindex.index.selection import MaskSelection, mask_of
+from thumbindex.index.positions import PositionedCatalog
+from thumbindex.index.positions import Positions as Positions
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.model import (
     Abbreviation,
@@ -33,10 +33,8 @@ from thumbindex.model import (
     day_modified,
     day_of,
 )
-from thumbindex.ports import Days, Mask, Salience, Selection
+from thumbindex.ports import Days, Salience, Selection
 from thumbindex.text import form_key
-
-Positions = npt.NDArray[np.int64]
 
 KEY = np.dtype("V16")
 """A text key as the store keeps it."""
@@ -44,7 +42,7 @@ KEY = np.dtype("V16")
 _Record = TypeVar("_Record")
 
 
-class StoreCatalog:
+class StoreCatalog(PositionedCatalog):
     """Catalog over one folder's store, as it was when this was made: texts are loaded in the same
     group of reads (`Store.reading`).
 
@@ -58,18 +56,17 @@ class StoreCatalog:
         self._folder = folder
         rows = _documents(folder, store, last)
         self.documents: Sequence[Document] = tuple(document for _, document in rows)  # by path
-        self.document_rows: Positions = np.array([row for row, _ in rows], dtype=np.int64)
-        chunks, keys, salience = _columns(store, last, self.document_rows)
-        of = positions_of(self.document_rows, chunks[:, 1])
+        document_rows: Positions = np.array([row for row, _ in rows], dtype=np.int64)
+        chunks, keys, salience = _columns(store, last, document_rows)
+        of = positions_of(document_rows, chunks[:, 1])
         order = np.lexsort((chunks[:, 2], of))
         self._chunks, self._keys = chunks[order], keys[order]
         self.salience: Salience = salience[order]  # without boosts
         self.chunk_rows: Positions = np.ascontiguousarray(self._chunks[:, 0])
-        self.document_ids: Positions = of[order]
-        self._first: Positions = np.searchsorted(self.document_ids, np.arange(len(rows) + 1))
-
-    def __len__(self) -> int:
-        return len(self.chunk_rows)
+        known_days = map(day_of, self.documents)
+        days = np.array([day.toordinal() if day else 0 for day in known_days], dtype=np.int64)
+        sizes = np.bincount(of, minlength=len(rows)).astype(np.int64)
+        super().__init__(document_rows, sizes, days)
 
     @cached_property
     def paths(self) -> Sequence[str]:
@@ -94,12 +91,6 @@ class StoreCatalog:
         """Return where the chunks with these row ids stand, -1 for those that are not here."""
         return positions_of(self.chunk_rows, rows, self._by_row)
 
-    def document_of(self, chunk: ChunkId) -> DocumentId:
-        return DocumentId(int(self.document_ids[chunk]))
-
-    def chunk_ids(self, document: DocumentId) -> range:
-        return range(int(self._first[document]), int(self._first[document + 1]))
-
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
         return self._loaded(ids, self.store.chunks)
 
@@ -119,32 +110,16 @@ class StoreCatalog:
         if filters == Filters():
             return None
         if filters.folder and self._folder not in filters.folder:
-            return self._selection(np.zeros(len(self), dtype=np.bool_))
+            return self.only([])
         kept = np.array([passes(document, filters) for document in self.documents], dtype=np.bool_)
-        return self._selection(np.asarray(kept[self.document_ids], dtype=np.bool_))
-
-    def _selection(self, mask: Mask) -> MaskSelection:
-        return MaskSelection(mask, self.document_ids)
-
-    def everything(self) -> Selection:
-        return self._selection(np.ones(len(self), dtype=np.bool_))
-
-    def only(self, chunks: Sequence[ChunkId]) -> Selection:
-        mask = np.zeros(len(self), dtype=np.bool_)
-        mask[np.array(chunks, dtype=np.int64)] = True
-        return self._selection(mask)
-
-    def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
-        if within is None:
-            return [ChunkId(n) for n in range(start, len(self), step)]
-        return [ChunkId(n) for n in np.flatnonzero(mask_of(within))[start::step].tolist()]
+        return self.of_documents(kept)
 
     @cached_property
     def _filters(self) -> FilterIndex:
         return FilterIndex(self.documents)
 
     def meeting(self, condition: Condition) -> Selection:
-        return self._selection(self._filters.meeting(condition)[self.document_ids])
+        return self.of_documents(self._filters.meeting(condition))
 
     def is_met(self, condition: Condition) -> bool:
         return self._filters.is_met(condition)
@@ -185,30 +160,11 @@ class StoreCatalog:
     # -------------------------------------------------------------- days
 
     @cached_property
-    def _days(self) -> Sequence[date | None]:
-        return list(map(day_of, self.documents))
-
-    @cached_property
     def days(self) -> Days:
         return Days(
-            min(filter(None, self._days), default=None),
+            min(filter(None, map(day_of, self.documents)), default=None),
             max(map(day_modified, self.documents), default=None),
         )
-
-    def newest_day(self, last: date | None) -> date | None:
-        return max(
-            (day for day in self._days if day and (last is None or day <= last)), default=None
-        )
-
-    def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
-        chunks = np.arange(len(self)) if within is None else np.flatnonzero(mask_of(within))
-        numbers, first = np.unique(self.document_ids[chunks], return_index=True)
-        at = dict(zip(numbers.tolist(), chunks[first].tolist(), strict=True))
-        return [ChunkId(at[n]) for n in newest_first(self.documents, at)[:limit]], len(at)
-
-    def undated(self, within: Selection | None) -> int:
-        of = self.document_ids if within is None else self.document_ids[mask_of(within)]
-        return sum(self._days[n] is None for n in np.unique(of).tolist())
 
 
 def _documents(folder: str, store: Store, last: StoreCatalog | None) -> list[tuple[int, Document]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from thumbindex.index.analysis import DOCUMENT_FIELDS, chunk_words, document_wor
 from thumbindex.index.bm25f import Column, Lengths, Scorer, Totals, either, merged
 from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
 from thumbindex.index.files import writing
+from thumbindex.index.positions import PositionedCatalog
 from thumbindex.index.segments import (
     Narrow,
     Segment,
@@ -26,11 +27,13 @@ from thumbindex.index.segments import (
     SegmentWriter,
     checksum_of,
 )
-from thumbindex.index.selection import MaskSelection, mask_of
+from thumbindex.index.selection import mask_of
 from thumbindex.index.store import Store
 from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, Pause, RankedList, Term
 from thumbindex.ports import KeywordWeights, Mask, Selection
 from thumbindex.text import words
+
+_T = TypeVar("_T")
 
 Stems = tuple[str, ...]
 """Under what a word is kept: English's stem first, then that of each other language which the index
@@ -191,33 +194,21 @@ class _SegmentPostings:
         return at[at >= 0]
 
 
-class WhooshKeywordIndex:
-    """KeywordIndex over one folder's inverted index, aligned with a catalog."""
+class ColumnKeywordIndex:
+    """KeywordIndex over columns at a catalog's positions; where they come from is left to `_ask`
+    and `_length`.
+    """
 
-    def __init__(self, opened: OpenedSegments, catalog: StoreCatalog) -> None:
-        self._lock = threading.Lock()
-        self._catalog = catalog
-        self.segments: tuple[Segment, ...] = tuple(segment for segment, _ in opened)
-        self._offsets = (0, *accumulate(len(segment.row_ids) for segment in self.segments))
-        rows = _joined([segment.row_ids for segment in self.segments], np.int64)
-        self._is_chunk = rows > 0
-        self._position: Positions = np.full(len(rows), -1, dtype=np.int64)
-        self._position[self._is_chunk] = catalog.chunk_positions(rows[self._is_chunk])
-        self._position[~self._is_chunk] = positions_of(
-            catalog.document_rows, -rows[~self._is_chunk]
-        )
-        for (_, deleted), offset in zip(opened, self._offsets, strict=False):
-            self._position[offset + deleted] = -1
-        self.languages = frozenset[str]().union(*(segment.languages for segment in self.segments))
-        # of its own: what refers to itself is not freed at once
-        postings = _SegmentPostings(self.segments, self._offsets, self._position)
-        self._terms = TermColumns(self.languages, postings.column, postings.phrase)
-        self._lengths: dict[str, Lengths] = {}
-        self._words: Mapping[int, set[str]] | None = None
+    def __init__(self, catalog: PositionedCatalog, languages: frozenset[str]) -> None:
+        self._catalog, self.languages = catalog, languages
 
-    def __len__(self) -> int:
-        """Count the chunks whose words are indexed."""
-        return int(np.count_nonzero(self._is_chunk & (self._position >= 0)))
+    def _ask(self, ask: Callable[[TermColumns], _T]) -> _T:
+        """Ask something of the columns of words."""
+        raise NotImplementedError
+
+    def _length(self, name: str) -> Lengths:
+        """Return a field's lengths in words, aligned with chunks or documents."""
+        raise NotImplementedError
 
     def search(
         self,
@@ -229,22 +220,21 @@ class WhooshKeywordIndex:
         """Score chunks and documents by BM25F over the weighted fields; terms are ORed, phrases
         must match.
         """
-        mask = None if within is None else mask_of(within)
-        with self._lock:
-            documents = len(self._catalog.document_rows)
-            scorer = Scorer(
-                self._catalog.document_ids,
-                documents,
-                Totals(len(self._catalog), documents),
-                weights,
-                self._length,
+        asked, phrases = self._ask(
+            lambda columns: (
+                list(columns.of_terms(terms, weights.fields)),
+                [columns.phrase(term.text) for term in terms if term.phrase],
             )
-            for term, columns in self._terms.of_terms(terms, weights.fields):
-                scorer.add(term.weight, columns)
-            for term in terms:
-                if term.phrase:
-                    held = self._holding_phrase(term.text)
-                    mask = held if mask is None else held & mask
+        )
+        documents = len(self._catalog.document_rows)
+        totals = Totals(len(self._catalog), documents)
+        scorer = Scorer(self._catalog.document_ids, documents, totals, weights, self._length)
+        for term, by_field in asked:
+            scorer.add(term.weight, by_field)
+        mask = None if within is None else mask_of(within)
+        for phrase in phrases:
+            held = self._held(phrase)
+            mask = held if mask is None else held & mask
         best = scorer.best_chunks(limit, mask)
         hits = tuple(
             Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, score, share)
@@ -253,41 +243,66 @@ class WhooshKeywordIndex:
         return RankedList(hits, {DocumentId(n): score for n, score in scorer.documents(mask)})
 
     def holding(self, text: str, fields: Collection[str]) -> Selection:
-        found = []
-        for word in self._terms.analyzed(text, fields):
-            held = np.zeros(len(self._catalog), dtype=np.bool_)
-            with self._lock:
-                columns = [
-                    column
-                    for name in fields
-                    if len((column := self._terms.column(name, word)).rows)
-                ]
-            if whole := [column.rows for column in columns if column.whole]:
-                documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
-                documents[np.concatenate(whole)] = True
-                held = documents[self._catalog.document_ids]
-            for column in columns:
-                if not column.whole:
-                    held[column.rows] = True
-            found.append(held)
-        return self._selection(
-            np.logical_and.reduce(found) if found else np.zeros(len(self._catalog), dtype=np.bool_)
-        )
 
-    def _selection(self, mask: Mask) -> Selection:
-        return MaskSelection(mask, self._catalog.document_ids)
+        def columns_by_word(columns: TermColumns) -> list[dict[str, Any]]:
+            return [
+                {name: columns.column(name, word).rows for name in fields}
+                for word in columns.analyzed(text, fields)
+            ]
+
+        found = [self._held(rows) for rows in self._ask(columns_by_word)]
+        mask = np.logical_and.reduce(found) if found else np.zeros(len(self._catalog), dtype=bool)
+        return self._catalog.selection(mask)
 
     def holding_phrase(self, text: str) -> Selection:
-        with self._lock:
-            return self._selection(self._holding_phrase(text))
+        return self._catalog.selection(self._held(self._ask(lambda columns: columns.phrase(text))))
 
     def frequency(self, word: str) -> int:
-        with self._lock:
-            return len(self._terms.column("code", (word,)).rows)
+        return len(self._ask(lambda columns: columns.column("code", (word,))).rows)
 
     def adjacent(self, text: str) -> int:
+        return len(self._ask(lambda columns: columns.form("body", text)).rows)
+
+    def _held(self, found: Mapping[str, Any]) -> Mask:
+        """Return the chunks that stand at positions by field, themselves or by their document."""
+        chunks = np.zeros(len(self._catalog), dtype=np.bool_)
+        documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
+        for name, at in found.items():
+            (documents if name in DOCUMENT_FIELDS else chunks)[at] = True
+        return chunks | documents[self._catalog.document_ids] if documents.any() else chunks
+
+
+class WhooshKeywordIndex(ColumnKeywordIndex):
+    """KeywordIndex over one folder's inverted index, aligned with a catalog."""
+
+    def __init__(self, opened: OpenedSegments, catalog: StoreCatalog) -> None:
+        self._lock = threading.Lock()
+        self.segments: tuple[Segment, ...] = tuple(segment for segment, _ in opened)
+        self._offsets = (0, *accumulate(len(segment.row_ids) for segment in self.segments))
+        rows = _joined([segment.row_ids for segment in self.segments], np.int64)
+        self._is_chunk = rows > 0
+        self._position: Positions = np.full(len(rows), -1, dtype=np.int64)
+        self._position[self._is_chunk] = catalog.chunk_positions(rows[self._is_chunk])
+        self._position[~self._is_chunk] = positions_of(
+            catalog.document_rows, -rows[~self._is_chunk]
+        )
+        for (_, deleted), offset in zip(opened, self._offsets, strict=False):
+            self._position[offset + deleted] = -1
+        languages = frozenset[str]().union(*(segment.languages for segment in self.segments))
+        super().__init__(catalog, languages)
+        # of its own: what refers to itself is not freed at once
+        postings = _SegmentPostings(self.segments, self._offsets, self._position)
+        self._terms = TermColumns(self.languages, postings.column, postings.phrase)
+        self._lengths: dict[str, Lengths] = {}
+        self._words: Mapping[int, set[str]] | None = None
+
+    def __len__(self) -> int:
+        """Count the chunks whose words are indexed."""
+        return int(np.count_nonzero(self._is_chunk & (self._position >= 0)))
+
+    def _ask(self, ask: Callable[[TermColumns], _T]) -> _T:
         with self._lock:
-            return len(self._terms.form("body", text).rows)
+            return ask(self._terms)
 
     def words(self, lengths: range) -> Collection[str]:
         """Return the word forms of these lengths; those of deleted chunks too, until their segment
@@ -311,7 +326,10 @@ class WhooshKeywordIndex:
         return counted
 
     def _length(self, name: str) -> Lengths:
-        """Return a field's lengths in words, aligned with chunks or documents."""
+        with self._lock:
+            return self._length_of(name)
+
+    def _length_of(self, name: str) -> Lengths:
         if name not in self._lengths:
             whole = name in DOCUMENT_FIELDS
             lengths = np.zeros(
@@ -328,15 +346,6 @@ class WhooshKeywordIndex:
                 else Lengths.of_chunks(lengths, ids, len(self._catalog.document_rows))
             )
         return self._lengths[name]
-
-    def _holding_phrase(self, phrase: str) -> Mask:
-        found = np.zeros(len(self._catalog), dtype=np.bool_)
-        for name, at in self._terms.phrase(phrase).items():
-            if name in DOCUMENT_FIELDS:
-                found |= np.isin(self._catalog.document_ids, at)
-            else:
-                found[at] = True
-        return found
 
 
 class KeywordWriter:

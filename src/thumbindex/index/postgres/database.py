@@ -47,7 +47,7 @@ except ImportError as error:
         f"A database needs the extra `postgres`: {install_with('postgres')}."
     ) from error
 
-VERSION = 4
+VERSION = 5
 """Of our schema. Another one is never changed without being asked: `thumbindex engine migrate`."""
 
 QUESTION_SECONDS = 30

@@ -8,9 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from thumbindex.index.postgres.catalog import repeated_rows
 from thumbindex.index.postgres.ids import as_rows
-from thumbindex.index.postgres.selection import RowSelection, ids_by_row, once
 from thumbindex.index.postgres.view import FolderView
 from thumbindex.model import ChunkId, Verdict
 from thumbindex.ports import Duplicates, Salience, Selection
@@ -28,12 +26,19 @@ class PostgresDuplicates(Duplicates):
         self._groups: dict[ChunkId, Sequence[ChunkId]] = {}
 
     def repeated(self) -> Selection | None:
-        rows = repeated_rows(self._view)
-        return RowSelection(self._view, rows) if len(rows) else None
+        if not self._view.state.facts["repeats"]:
+            return None
+        return self._view.once("repeated", self._repeated)
+
+    def _repeated(self) -> Selection:
+        layout = self._view.layout
+        rows = self._view.fetch("SELECT chunk FROM repeats WHERE folder = %s")
+        at = layout.chunk_positions(as_rows(row for (row,) in rows))
+        return layout.only([ChunkId(n) for n in at[at >= 0].tolist()])
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         self._asked.update(dict.fromkeys(chunks))
-        rows = self._view.rows_of(chunks).tolist()
+        rows = self._view.layout.chunk_rows(chunks).tolist()
         found: dict[int, float] = dict(
             self._view.fetch(
                 "SELECT id, salience FROM chunks WHERE folder = %s AND id = ANY(%s)", rows
@@ -54,7 +59,7 @@ class PostgresDuplicates(Duplicates):
         """Return with each chunk its keeper, what repeats that one, and its copies: those that
         repeat are in no cluster themselves.
         """
-        rows = self._view.rows_of(chunks).tolist()
+        rows = self._view.layout.chunk_rows(chunks).tolist()
         keepers = self._keepers(rows)
         groups = {row: {row} for row in set(keepers.values())}
         for keeper, row in self._repeating(list(groups)):
@@ -65,12 +70,13 @@ class PostgresDuplicates(Duplicates):
         for members in clusters.values():
             for row in members & groups.keys():
                 groups[row] |= members
-        ids = ids_by_row(self._view, as_rows(row for group in groups.values() for row in group))
-        ordered = {
-            keeper: sorted(ids[row] for row in group if row in ids)
-            for keeper, group in groups.items()
-        }
+        ordered = {keeper: self._chunks(group) for keeper, group in groups.items()}
         return {n: ordered[keepers[row]] for n, row in zip(chunks, rows, strict=True)}
+
+    def _chunks(self, rows: Iterable[int]) -> Sequence[ChunkId]:
+        """Return the chunks at some rows, ascending; those that are gone are missing."""
+        at = np.sort(self._view.layout.chunk_positions(as_rows(rows)))
+        return [ChunkId(n) for n in at[at >= 0].tolist()]
 
     def _keepers(self, rows: Sequence[int]) -> dict[int, int]:
         """Return for each row the one that it repeats, else itself."""
@@ -104,13 +110,12 @@ class PostgresDuplicates(Duplicates):
         return [(cluster, row) for cluster, row in self._view.fetch(sql, list(rows))]
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
-        decided: Mapping[tuple[str, str], Verdict] = once(self._view, "decisions", self._decisions)
+        decided: Mapping[tuple[str, str], Verdict] = self._view.once("decisions", self._decisions)
         if not decided:
             return None
-        digests = once(self._view, "decided", self._digests)
-        one, other = sorted(
-            digests.get(row, "") for row in self._view.rows_of([first, second]).tolist()
-        )
+        digests = self._view.once("decided", self._digests)
+        rows = self._view.layout.chunk_rows([first, second]).tolist()
+        one, other = sorted(digests.get(row, "") for row in rows)
         return decided.get((one, other))
 
     def _decisions(self) -> Mapping[tuple[str, str], Verdict]:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from hashlib import blake2b, md5
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from thumbindex.errors import EngineError, IndexBusyError
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.names import name_rows
 from thumbindex.index.postgres.database import Engine, Half, Session
-from thumbindex.index.postgres.ids import MOST_CHUNKS, NO_ROWS, FolderState, Rows
+from thumbindex.index.postgres.ids import NO_ROWS, FolderState, Rows
 from thumbindex.index.postgres.postings import SegmentLengths, segment_rows
 from thumbindex.index.postgres.vectors import EXACT
 from thumbindex.index.postgres.view import document_record, is_stored, looked_up, stored
@@ -25,7 +24,6 @@ from thumbindex.index.segments import FIELDS
 from thumbindex.index.snapshot import Opened
 from thumbindex.index.store import Store
 from thumbindex.model import Chunk, Document, Link, Progress, day_modified, day_of
-from thumbindex.ports import DOCUMENT_BITS
 from thumbindex.text import fold, fold_line, form_key, one_line, text_digest, words
 
 INCARNATION = "incarnation"
@@ -54,11 +52,6 @@ TABLES = (
 _OF_DOCUMENT = ("abbreviations", "sections", "chunks", "links")
 """Those of them whose rows go with a document."""
 
-SAMPLE = 512
-"""Chunks, spread evenly, that are given with the folder: those by which `confidence` sees how near
-any text is to a question.
-"""
-
 DROP_MILLISECONDS = 200
 """How long a table that others read is waited for before it is left, empty: all who ask for any
 partition of its kind wait, too.
@@ -78,11 +71,6 @@ another text.
 LONGEST_WORD, LONGEST_PATH = 500, 2_000
 """Letters of a word that a misspelt one may be meant for, and bytes of a path: of longer ones an
 index of PostgreSQL takes none.
-"""
-
-ROOM = 8
-"""Into so many parts the room between two documents is cut for the one that comes: notes of days
-come one after the other, each behind the last.
 """
 
 _VECTORS_AT_ONCE = 4096
@@ -117,7 +105,6 @@ class Published:
 class _There:
     """What is published of a folder, as far as the next publication must know it."""
 
-    places: dict[int, int] = field(default_factory=dict)  # of documents, by row
     records: Mapping[int, str] = field(default_factory=dict)  # digests, by document row
     links: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # paths, by document row
     segments: Mapping[str, int] = field(default_factory=dict)  # number by Whoosh's name
@@ -253,27 +240,23 @@ def _mark_of(session: Session, folder: int) -> str:
 
 def _read_there(session: Session, folder: int, opened: Opened, store: Store) -> _There | None:
     """Read what is published; return None if it does not stand on this store's history, as after a
-    backup was put back: a row of the same number has another text, or is gone there and here again.
+    backup was put back: a row of the same number has another text.
     """
     catalog, states = opened.catalog, store.manifest()
     here = {
         row: (stored(path), size, states[path].digest)
         for row, path, size in zip(
-            catalog.document_rows.tolist(), catalog.paths, _sizes(catalog).tolist(), strict=True
+            catalog.document_rows.tolist(), catalog.paths, catalog.sizes.tolist(), strict=True
         )
     }
-    places, records = dict[int, int](), dict[int, str]()
-    sql = "SELECT id, place, md5(record), path, chunks, digest FROM documents WHERE folder = %s"
-    for row, place, record, *known in session.fetch(sql, (folder,)):
+    records = dict[int, str]()
+    sql = "SELECT id, md5(record), path, chunks, digest FROM documents WHERE folder = %s"
+    for row, record, *known in session.fetch(sql, (folder,)):
         if here.get(row, tuple(known)) != tuple(known):
             return None
-        places[row], records[row] = place, record
-    segments = dict[str, int]()
-    sql = "SELECT name, segment, gone FROM segments WHERE folder = %s"
-    for name, number, gone in session.fetch(sql, (folder,)):
-        if not here.keys().isdisjoint(np.frombuffer(gone, dtype=np.int64).tolist()):
-            return None
-        segments[name] = number
+        records[row] = record
+    sql = "SELECT name, segment FROM segments WHERE folder = %s"
+    segments: dict[str, int] = dict(session.fetch(sql, (folder,)))
     sql = (
         "SELECT document, array_agg(resolved ORDER BY ordinal) FROM links WHERE folder = %s AND "
         "resolved <> '' GROUP BY document"
@@ -281,13 +264,7 @@ def _read_there(session: Session, folder: int, opened: Opened, store: Store) -> 
     links = {document: tuple(paths) for document, paths in session.fetch(sql, (folder,))}
     sql = "SELECT id FROM vectors WHERE folder = %s ORDER BY id"
     vectors = np.array([row for (row,) in session.fetch(sql, (folder,))], dtype=np.int64)
-    return _There(places, records, links, segments, vectors)
-
-
-def _sizes(catalog: StoreCatalog) -> Rows:
-    """Return how many chunks each document has, by position."""
-    first = np.searchsorted(catalog.document_ids, np.arange(len(catalog.document_rows) + 1))
-    return np.diff(first)
+    return _There(records, links, segments, vectors)
 
 
 # ------------------------------------------------------------------ partitions
@@ -381,7 +358,7 @@ class _Publication:
         self._lengths = lengths
         rows = self._catalog.document_rows.tolist()
         self._at = {row: n for n, row in enumerate(rows)}
-        self._sizes = dict(zip(rows, _sizes(self._catalog).tolist(), strict=True))
+        self._sizes = dict(zip(rows, self._catalog.sizes.tolist(), strict=True))
         self._records = {
             row: document_record(title, times, rest)
             for row, _, title, times, rest in store.documents()
@@ -389,20 +366,19 @@ class _Publication:
 
     def run(self, tell: _Told) -> tuple[int, int]:
         """Bring the database up to the index; return how many documents came and went."""
-        gone = sorted(self._there.places.keys() - self._at.keys())
-        new = [row for row in self._at if row not in self._there.places]
+        gone = sorted(self._there.records.keys() - self._at.keys())
+        new = [row for row in self._at if row not in self._there.records]
         self._remove(gone)
         self._refuse(new)
-        places = self._place(new)
         for start in range(0, len(new), DOCUMENTS_AT_ONCE):
             tell("publishing texts", start, len(new))
             part = new[start : start + DOCUMENTS_AT_ONCE]
-            self._add(part, places)
+            self._add(part)
             self._add_texts(part)
         self._touch()
         self._links(set(new))
         self._problems()
-        self._segments(gone, tell)
+        self._segments(tell)
         self._duplicates()
         # at the end: who asks by meaning waits from here if their index has to go
         self._vectors(tell)
@@ -430,45 +406,18 @@ class _Publication:
         """Raise EngineError for a document that the tables cannot hold."""
         for row in new:
             path = self._catalog.documents[self._at[row]].path
-            if self._sizes[row] > MOST_CHUNKS:
-                what = f"has {self._sizes[row]:,} chunks, more than {MOST_CHUNKS:,}"
-            elif len(stored(path).encode()) > LONGEST_PATH:
-                what = f"has a path of more than {LONGEST_PATH:,} bytes"
-            else:
-                continue
-            raise EngineError(
-                f"{one_line(path)[:200]} {what}, and cannot be published: leave it out with "
-                "corpus.exclude."
-            )
+            if len(stored(path).encode()) > LONGEST_PATH:
+                raise EngineError(
+                    f"{one_line(path)[:200]} has a path of more than {LONGEST_PATH:,} bytes, and "
+                    "cannot be published: leave it out with corpus.exclude."
+                )
 
-    def _place(self, new: Sequence[int]) -> Mapping[int, int]:
-        """Return all documents' places: new ones get theirs between their neighbors by path. If
-        there is no room, all get new ones.
-        """
-        before, order = self._there.places, list(self._at)
-        if not new:
-            return before
-        wanted = spread([before.get(row, -1) for row in order], 1 << DOCUMENT_BITS)
-        places = dict(zip(order, wanted, strict=True))
-        moved = [row for row in order if row in before and before[row] != places[row]]
-        if moved:  # out of the way first: no two may be at one place at any moment
-            self._execute(
-                "UPDATE documents SET place = -1 - place WHERE folder = %s AND id = ANY(%s)", moved
-            )
-            self._session.execute(
-                "UPDATE documents d SET place = m.place FROM unnest(%s::int8[], %s::int8[]) "
-                "AS m (id, place) WHERE d.folder = %s AND d.id = m.id",
-                (moved, [places[row] for row in moved], self._folder),
-            )
-        return places
-
-    def _add(self, new: Sequence[int], places: Mapping[int, int]) -> None:
+    def _add(self, new: Sequence[int]) -> None:
         """Publish documents."""
         documents = {row: self._catalog.documents[self._at[row]] for row in new}
         states = self._store.manifest([each.path for each in documents.values()])
         columns = {
             "id": "int8",
-            "place": "int8",
             "path": "text",
             "chunks": "int4",
             "day": "date",
@@ -491,7 +440,6 @@ class _Publication:
                 state, source = states[document.path], self._source(document.path)
                 yield (
                     row,
-                    places[row],
                     stored(document.path),
                     self._sizes[row],
                     *_document_columns(document),
@@ -622,10 +570,8 @@ class _Publication:
 
     # -------------------------------------------------------------- words and vectors
 
-    def _segments(self, gone: Sequence[int], tell: _Told) -> None:
-        """Take away segments that were merged, note in the others which documents are gone, and
-        publish new ones.
-        """
+    def _segments(self, tell: _Told) -> None:
+        """Delete segments that were merged, and publish new ones."""
         before, segments = self._there.segments, self._opened.keyword.segments
         now = {segment.id for segment in segments}
         if merged := [number for name, number in before.items() if name not in now]:
@@ -633,11 +579,6 @@ class _Publication:
                 self._execute(
                     f"DELETE FROM {table} WHERE folder = %s AND segment = ANY(%s)", merged
                 )
-        if gone:
-            more = np.array(gone, dtype=np.int64).tobytes()
-            self._session.execute(
-                "UPDATE segments SET gone = gone || %s WHERE folder = %s", (more, self._folder)
-            )
         following = max(before.values(), default=0) + 1
         new = [n for n, segment in enumerate(segments) if segment.id not in before]
         for number, at in enumerate(new):
@@ -646,11 +587,7 @@ class _Publication:
 
     def _add_segment(self, at: int, number: int) -> None:
         segment = self._opened.keyword.segments[at]
-        self._copy(
-            "segments",
-            {"segment": "int4", "name": "text", "gone": "bytea"},
-            [(number, segment.id, b"")],
-        )
+        self._copy("segments", {"segment": "int4", "name": "text"}, [(number, segment.id)])
         rows = (
             (field, term, number, columns, places)
             for field, term, columns, places in segment_rows(segment, self._lengths.rows(at))
@@ -784,25 +721,6 @@ class _Publication:
             )
 
 
-def spread(places: Sequence[int], end: int) -> list[int]:
-    """Return places from 0 to `end`, ascending, for items that have one or none (-1); those that
-    have one keep it, unless there is no room.
-    """
-    found = list(places)
-    held = [n for n, place in enumerate(found) if place >= 0]
-    bounds = [-1, *held, len(found)]
-    for before, after in pairwise(bounds):
-        count = after - before - 1
-        low = found[before] if before >= 0 else -1
-        high = found[after] if after < len(found) else end
-        step = (high - low) // max(count + 1, ROOM)
-        if count and step < 1:
-            return [(n + 1) * (end // (len(found) + 1)) for n in range(len(found))]
-        for n in range(count):
-            found[before + 1 + n] = low + (n + 1) * step
-    return found
-
-
 def _md5(text: str) -> str:
     """Return the digest of a text as PostgreSQL's `md5` does."""
     return md5(text.encode(), usedforsecurity=False).hexdigest()
@@ -851,9 +769,6 @@ def _facts(opened: Opened, store: Store, lengths: SegmentLengths) -> dict[str, A
     """Return what is known of a folder as a whole."""
     catalog, snapshot = opened.catalog, opened.snapshot
     repeated = snapshot.duplicates.repeated()
-    within = None if repeated is None else catalog.everything() - repeated
-    step = 1 + (len(catalog) if within is None else len(within)) // SAMPLE
-    rows = catalog.chunk_rows[np.array(catalog.every(step, within), dtype=np.int64)].tolist()
     links = store.link_counts()
     days = catalog.days
     decisions = [
@@ -884,7 +799,6 @@ def _facts(opened: Opened, store: Store, lengths: SegmentLengths) -> dict[str, A
         "lengths": {name: lengths.sums(name) for name in FIELDS},
         "repeats": 0 if repeated is None else len(repeated),
         "decisions": decisions,
-        "sample": {"step": step, "rows": rows, "but_repeats": repeated is not None},
         "links_resolved": links.resolved,
         "links_dangling": links.dangling,
         "ingestion_counts": [astuple(each) for each in store.duplicates.ingestion()],

@@ -13,7 +13,6 @@ CREATE TABLE folders (
 CREATE TABLE documents (
     folder int NOT NULL,
     id bigint NOT NULL,
-    place bigint NOT NULL, -- ascending by path, with gaps: the document's id in a snapshot
     path text COLLATE "C" NOT NULL,
     chunks int NOT NULL,
     day date, -- on which it was last updated
@@ -29,8 +28,7 @@ CREATE TABLE documents (
     record text NOT NULL, -- JSON: model.Document
     source bytea, -- its text as it was read; NULL where the file was another one by then
     PRIMARY KEY (folder, id),
-    UNIQUE (folder, path),
-    UNIQUE (folder, place)
+    UNIQUE (folder, path)
 ) PARTITION BY LIST (folder);
 CREATE INDEX documents_day ON documents (folder, day);
 CREATE INDEX documents_tags ON documents USING gin (tags);
@@ -72,7 +70,6 @@ CREATE INDEX problems_folder ON problems (folder);
 CREATE TABLE segments (
     folder int NOT NULL, segment int NOT NULL,
     name text NOT NULL, -- Whoosh's
-    gone bytea NOT NULL, -- documents' row ids, int64, that it still has and the folder has not
     PRIMARY KEY (folder, segment)
 ) PARTITION BY LIST (folder);
 

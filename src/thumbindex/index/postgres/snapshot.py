@@ -42,7 +42,7 @@ class PublishedIndex:
     @property
     def documents(self) -> int:
         """How many documents there are."""
-        return self.state.documents
+        return int(self.state.facts["documents"])
 
     @property
     def lost(self) -> frozenset[ChunkId]:

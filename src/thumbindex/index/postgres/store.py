@@ -64,7 +64,7 @@ class PublishedStore:
 
     def count_chunks(self) -> int:
         """Count the chunks."""
-        return self._view.state.chunks
+        return int(self._view.state.facts["chunks"])
 
     def link_counts(self) -> LinkCounts:
         """Count the links that lead to a document and those that dangle."""

@@ -4,18 +4,16 @@ that an index on disk would.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from zlib import crc32
+from collections.abc import Sequence
 
 import numpy as np
 
 from thumbindex.index.postgres.database import Half, Row
-from thumbindex.index.postgres.ids import NO_ROWS, chunk_id, place_of
-from thumbindex.index.postgres.selection import RowSelection, selection_of
-from thumbindex.index.postgres.view import MOST_VECTORS, FolderView
+from thumbindex.index.postgres.view import FolderView
+from thumbindex.index.selection import mask_of
 from thumbindex.index.vectors import VectorView
 from thumbindex.model import ChunkId, Hit
-from thumbindex.ports import Matrix, Selection, Vector
+from thumbindex.ports import Mask, Matrix, Selection, Vector
 
 EXACT = 50_000
 """Chunks up to which each one's vector is compared with a question; among more, an index (HNSW) is
@@ -50,72 +48,71 @@ and 98 %.
 
 
 class PostgresVectorIndex:
-    """VectorIndex over one published folder."""
+    """VectorIndex over one published folder, for one question: it keeps the vectors that it has
+    read.
+    """
 
     def __init__(self, view: FolderView, exact: int = EXACT) -> None:
         self._view, self._exact = view, exact
         self._dimensions = int(view.state.facts["dimensions"])
-        # a folder of another model has other vectors at the same rows
-        self._model = crc32(str(view.state.facts["fingerprint"]).encode()) << 52
+        self._read: dict[int, bytes | None] = {}  # by chunk row; None where there is none
 
     def __len__(self) -> int:
         return int(self._view.state.facts["vectors"])
 
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
-        chosen = RowSelection(self._view, NO_ROWS, True) if within is None else selection_of(within)
-        if not len(self) or not len(chosen) or limit <= 0:
+        layout = self._view.layout
+        mask = np.ones(len(layout), dtype=np.bool_) if within is None else mask_of(within)
+        count = int(np.count_nonzero(mask))
+        if not len(self) or not count or limit <= 0:
             return ()
-        is_exact = min(len(chosen), len(self)) <= self._exact
-        best = self._best(query, limit, chosen, is_exact)
+        is_exact = min(count, len(self)) <= self._exact
+        best = self._best(query, limit, mask, is_exact)
         # the index has given up: what may be found is too far apart in it
         if not is_exact and len(best) < limit:
-            best = self._best(query, limit, chosen, True)
+            best = self._best(query, limit, mask, True)
         return tuple(
-            Hit(chunk, place_of(chunk), rank, score) for rank, (chunk, score) in enumerate(best, 1)
+            Hit(chunk, layout.document_of(chunk), rank, score)
+            for rank, (chunk, score) in enumerate(best, 1)
         )
 
     def _best(
-        self, query: Vector, limit: int, chosen: RowSelection, is_exact: bool
+        self, query: Vector, limit: int, mask: Mask, is_exact: bool
     ) -> list[tuple[ChunkId, float]]:
         """Return the best chunks with their cosines: more candidates are asked for until none that
         was left out can be among them.
         """
-        looked_past = len(chosen.rows) if chosen.but and len(chosen.rows) <= FEW_LEFT_OUT else 0
+        left_out = np.flatnonzero(~mask)
+        looked_past = len(left_out) if len(left_out) <= FEW_LEFT_OUT else 0
+        which, rows = "", list[list[int]]()
+        if looked_past < len(left_out):
+            is_but = len(left_out) < len(mask) // 2
+            which = " AND NOT (id = ANY(%s))" if is_but else " AND id = ANY(%s)"
+            named = left_out if is_but else np.flatnonzero(mask)
+            rows = [self._view.layout.chunk_rows(named).tolist()]
         wanted = limit + SPARE + looked_past
         while True:
-            found = self._candidates(query, wanted, chosen, is_exact, bool(looked_past))
+            found = self._candidates(query, wanted, which, rows, is_exact)
+            at = self._view.layout.chunk_positions(np.array([row for row, _ in found], dtype=int))
             scores = self._scores(query, found)
-            known = self._view.placed([document for _, document, _ in found])
-            places = {
-                row: chunk_id(known[document].place, row - document - 1)
-                for row, document, _ in found
-                if document in known
-            }
-            left_out = frozenset(chosen.rows.tolist()) if looked_past else frozenset()
             best = sorted(
-                ((n, scores[row]) for row, n in places.items() if row not in left_out),
+                (
+                    (ChunkId(n), score)
+                    for n, score in zip(at.tolist(), scores, strict=True)
+                    if n >= 0 and mask[n]
+                ),
                 key=lambda each: (-each[1], each[0]),
             )[:limit]
-            if len(found) < wanted or (
-                len(best) == limit and scores[found[-1][0]] < best[-1][1] - CLEAR
-            ):
+            if len(found) < wanted or (len(best) == limit and scores[-1] < best[-1][1] - CLEAR):
                 return best
             wanted *= 4
 
     def _candidates(
-        self, query: Vector, wanted: int, chosen: RowSelection, is_exact: bool, looks_past: bool
+        self, query: Vector, wanted: int, which: str, rows: list[list[int]], is_exact: bool
     ) -> list[Row]:
-        """Return row, document's row and vector of the chunks that the database takes for the
-        nearest, best first.
+        """Return row and vector of the chunks that the database takes for the nearest, best
+        first.
         """
-        which, rows = "", list[list[int]]()
-        if len(chosen.rows) and not looks_past:
-            which, rows = (
-                " AND NOT (id = ANY(%s))" if chosen.but else " AND id = ANY(%s)",
-                [chosen.rows.tolist()],
-            )
-        elif not chosen.but:
-            return []
         # as the index was made: without it no index is asked
         column = "vector" if is_exact else f"(vector::halfvec({self._dimensions}))"
         if not is_exact:
@@ -126,34 +123,41 @@ class PostgresVectorIndex:
             )
             self._view.session.fetch(sql, (str(EXPLORED), scan))
         nearest = (
-            f"SELECT id, document, vector FROM vectors WHERE folder = %s{which} ORDER BY {column} "
+            f"SELECT id, vector FROM vectors WHERE folder = %s{which} ORDER BY {column} "
             "<#> %s LIMIT %s"
         )
         # outside: inside, all would be sent before they are sorted
-        sql = f"SELECT id, document, halfvec_send(vector) FROM ({nearest}) n"
+        sql = f"SELECT id, halfvec_send(vector) FROM ({nearest}) n"
         found = self._view.fetch(sql, *rows, Half(query.astype(np.float16)), wanted)
-        self._keep({row: vector for row, _, vector in found})
+        self._read.update(found)
         return found
 
-    def _scores(self, query: Vector, found: Sequence[Row]) -> Mapping[int, float]:
-        """Return cosines by row as FAISS counts them: the same bits, whatever stands beside a
+    def _scores(self, query: Vector, found: Sequence[Row]) -> list[float]:
+        """Return cosines in order, as FAISS counts them: the same bits, whatever stands beside a
         vector.
         """
         if not found:
-            return {}
-        rows = [row for row, _, _ in found]
-        matrix = self._floats([vector for _, _, vector in found])
-        at, scores = VectorView(self._dimensions, len(rows), [(rows, matrix)]).search(
-            query, len(rows)
-        )
-        return {rows[n]: score for n, score in zip(at.tolist(), scores.tolist(), strict=True)}
+            return []
+        matrix = self._floats([vector for _, vector in found])
+        at, scores = VectorView(
+            self._dimensions, len(found), [([row for row, _ in found], matrix)]
+        ).search(query, len(found))
+        ordered = np.zeros(len(found))
+        ordered[at] = scores
+        return [float(score) for score in ordered]
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         found = np.full((len(chunks), self._dimensions), np.nan, dtype=np.float32)
-        rows = self._view.rows_of(chunks).tolist()
-        halves = self._halves(sorted({row for row in rows if row >= 0}))
+        rows = self._view.layout.chunk_rows(chunks).tolist()
+        lacking = sorted({row for row in rows if row not in self._read}) if len(self) else []
+        if lacking:
+            self._read.update(dict.fromkeys(lacking))
+            sql = "SELECT id, halfvec_send(vector) FROM vectors WHERE folder = %s AND id = ANY(%s)"
+            self._read.update(self._view.fetch(sql, lacking))
         held = [
-            (at, vector) for at, row in enumerate(rows) if (vector := halves.get(row)) is not None
+            (at, vector)
+            for at, row in enumerate(rows)
+            if (vector := self._read.get(row)) is not None
         ]
         if held:
             found[[at for at, _ in held]] = self._floats([vector for _, vector in held])
@@ -167,43 +171,3 @@ class PostgresVectorIndex:
             .reshape(-1, self._dimensions + 2)[:, 2:]
             .astype(np.float32)
         )
-
-    # -------------------------------------------------------------- vectors that are kept
-
-    def _halves(self, rows: Sequence[int]) -> dict[int, bytes | None]:
-        """Return vectors by row, None where there is none; those that are not kept come in one
-        statement.
-        """
-        if not len(self):
-            return {}
-        kept, found = self._view.kept, dict[int, bytes | None]()
-        with kept.lock:
-            for row in rows:
-                if (key := row | self._model) in kept.vectors:
-                    found[row] = kept.vectors[key]
-                    kept.vectors.move_to_end(key)
-        if lacking := [row for row in rows if row not in found]:
-            new: dict[int, bytes | None] = dict.fromkeys(lacking)
-            new.update(
-                self._view.fetch(
-                    "SELECT id, halfvec_send(vector) FROM vectors WHERE folder = %s AND id = "
-                    "ANY(%s)",
-                    lacking,
-                )
-            )
-            self._keep(new)
-            found.update(new)
-        return found
-
-    def _keep(self, vectors: Mapping[int, bytes | None]) -> None:
-        """Keep vectors, the last ones asked for; that there is none holds for this generation
-        alone.
-        """
-        kept = self._view.kept
-        with kept.lock:
-            for row, vector in vectors.items():
-                if vector is not None or self._view.is_recent:
-                    kept.vectors[row | self._model] = vector
-                    kept.vectors.move_to_end(row | self._model)
-            while len(kept.vectors) > MOST_VECTORS:
-                kept.vectors.popitem(last=False)

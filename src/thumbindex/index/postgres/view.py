@@ -1,5 +1,5 @@
-"""One folder in one question: its documents by row and by place, each looked up once and kept for
-the next question of the same generation.
+"""One folder in one question: where its documents and chunks stand, and the documents that were
+read of the same generation.
 """
 
 from __future__ import annotations
@@ -7,54 +7,65 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import numpy as np
 
+from thumbindex.index.catalog import positions_of
+from thumbindex.index.positions import PositionedCatalog
 from thumbindex.index.postgres.database import Row, Session
-from thumbindex.index.postgres.ids import MOST_CHUNKS, ORDINAL_BITS, FolderState, Rows
+from thumbindex.index.postgres.ids import FolderState, Rows
 from thumbindex.index.store import document_from_row
 from thumbindex.model import ChunkId, Document, FileTimes
 
 MOST_DOCUMENTS = 20_000
 """Documents of a generation that are kept: some kilobytes each."""
 
-MOST_PLACED = 200_000
-"""Documents of a generation of which row, place and number of chunks are kept: two hundred bytes
-each.
-"""
-
-MOST_VECTORS = 50_000
-"""Vectors that are kept, of chunks that were compared with questions: 40 MB of 384 numbers in half
-precision.
-"""
-
-MOST_POSTINGS = 4_000
-"""Columns of terms that are kept: those of frequent words come with every question."""
-
-
 LONGEST_KEY = 1_000
 """Bytes of a text that stands in an index as it is: one of PostgreSQL takes 2,700 in a row."""
 
-
-class Placed(NamedTuple):
-    """Where a document stands: all that is asked of most that a question touches."""
-
-    row: int
-    place: int
-    chunks: int
+_T = TypeVar("_T")
 
 
-class Known(NamedTuple):
-    """A document and where it stands."""
+class Layout(PositionedCatalog):
+    """Where the documents and chunks of a generation stand: at the positions of the builder's own
+    index. The row ids of a document's chunks follow its own.
+    """
 
-    row: int
-    place: int
-    chunks: int
-    document: Document
+    @property
+    def columns(self) -> tuple[Rows, Rows, Rows]:
+        """What a catalog of the same positions is made of."""
+        return self.document_rows, self.sizes, self.ordinal_days
+
+    @cached_property
+    def _by_row(self) -> Rows:
+        return np.argsort(self.document_rows)
+
+    def document_positions(self, rows: Rows) -> Rows:
+        """Return where documents stand by their rows; -1 for those that are gone."""
+        return positions_of(self.document_rows, rows, self._by_row)
+
+    def chunk_positions(self, rows: Rows) -> Rows:
+        """Return where chunks stand by their rows; -1 for those that are gone."""
+        order = self._by_row
+        at = np.searchsorted(self.document_rows, rows, sorter=order) - 1
+        if not len(order):
+            return at
+        documents = order[np.maximum(at, 0)]  # the last one before each
+        ordinals = rows - self.document_rows[documents] - 1
+        is_there = (at >= 0) & (ordinals < self.sizes[documents])
+        return np.where(is_there, self.first[documents] + ordinals, -1)
+
+    def chunk_rows(self, chunks: Sequence[ChunkId] | Rows) -> Rows:
+        """Return the rows of chunks, in their order."""
+        numbers = np.asarray(chunks, dtype=np.int64)
+        documents = self.document_ids[numbers]
+        rows: Rows = self.document_rows[documents] + 1 + numbers - self.first[documents]
+        return rows
 
 
 @dataclass(slots=True, eq=False)
@@ -62,25 +73,19 @@ class Recent:
     """What is kept of one generation."""
 
     generation: int
-    by_row: dict[int, Known] = field(default_factory=dict)
-    by_place: dict[int, Known] = field(default_factory=dict)
-    placed_by_row: dict[int, Placed] = field(default_factory=dict)
-    placed_by_place: dict[int, Placed] = field(default_factory=dict)
-    # whatever else was made of the generation, by what it is
-    made: dict[Any, Any] = field(default_factory=dict)
+    documents: dict[int, Document] = field(default_factory=dict)  # by row
+    made: dict[str, Any] = field(default_factory=dict)  # whatever else was made of it
 
 
 @dataclass(slots=True, eq=False)
 class Kept:
-    """What a server keeps of a folder between questions: vectors and postings never change under
-    their keys, the rest is of one generation.
+    """What a server keeps of a folder between questions: postings never change under their keys,
+    the rest is of one generation.
     """
 
     folder: int
     lock: threading.RLock = field(default_factory=threading.RLock)
-    # as sent, by chunk row; None where it had none in that generation
-    vectors: OrderedDict[int, bytes | None] = field(default_factory=OrderedDict)
-    # parts by segment, by field and term
+    # by field, term and segment, those asked for last at the end
     postings: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
     posting_bytes: int = 0  # that they take
     recent: Recent = field(default_factory=lambda: Recent(-1))
@@ -94,8 +99,6 @@ class Kept:
                 return Recent(generation)
             if generation > self.recent.generation:
                 self.recent = Recent(generation)
-                for row in [row for row, vector in self.vectors.items() if vector is None]:
-                    del self.vectors[row]
             return self.recent
 
 
@@ -109,105 +112,48 @@ class FolderView:
         self.session, self.state, self.kept = session, state, kept
         self.recent = kept.of(state.generation)
 
-    @property
-    def is_recent(self) -> bool:
-        """Tell whether no newer generation has been asked since."""
-        return self.recent is self.kept.recent
-
     def fetch(self, sql: str, *parameters: Any) -> list[Row]:
         """Return the rows of a query about this folder."""
         return self.session.fetch(sql, (self.state.folder, *parameters))
 
-    def by_row(self, rows: Iterable[int]) -> Mapping[int, Known]:
-        """Return documents by their rows; those that are gone are missing."""
-        return self._known(rows, self.recent.by_row, "id")
+    def once(self, key: str, make: Callable[[], _T]) -> _T:
+        """Return what is made once a generation."""
+        if key in self.recent.made:
+            found: _T = self.recent.made[key]
+            return found
+        made = self.recent.made[key] = make()
+        return made
 
-    def by_place(self, places: Iterable[int]) -> Mapping[int, Known]:
-        """Return documents by their places, which are their ids in a snapshot."""
-        return self._known(places, self.recent.by_place, "place")
+    @property
+    def layout(self) -> Layout:
+        """Where everything stands."""
+        return self.once("layout", self._read_layout)
 
-    def _known(
-        self, keys: Iterable[int], known: Mapping[int, Known], column: str
-    ) -> Mapping[int, Known]:
-        wanted = list(dict.fromkeys(int(key) for key in keys))
+    def _read_layout(self) -> Layout:
+        sql = (
+            "SELECT id, chunks, coalesce(day - DATE '0001-01-01' + 1, 0) FROM documents "
+            "WHERE folder = %s ORDER BY path"
+        )
+        rows, sizes, days = np.array(self.fetch(sql), dtype=np.int64).reshape(-1, 3).T.copy()
+        return Layout(rows, sizes, days)
+
+    def documents(self, rows: Iterable[int]) -> Mapping[int, Document]:
+        """Return documents by their rows."""
+        known, wanted = self.recent.documents, list(dict.fromkeys(rows))
         with self.kept.lock:
-            found = {key: known[key] for key in wanted if key in known}
-        if lacking := [key for key in wanted if key not in found]:
-            rows = self.fetch(
-                "SELECT id, place, chunks, path, record FROM documents WHERE folder = %s AND "
-                f"{column} = ANY(%s)",
-                lacking,
-            )
-            found.update(
-                (each.row if column == "id" else each.place, each) for each in self.keep(rows)
-            )
+            found = {row: known[row] for row in wanted if row in known}
+        if lacking := [row for row in wanted if row not in found]:
+            sql = "SELECT id, path, record FROM documents WHERE folder = %s AND id = ANY(%s)"
+            new = {
+                row: read_document(record, path, self.state.name)
+                for row, path, record in self.fetch(sql, lacking)
+            }
+            with self.kept.lock:
+                if len(known) + len(new) > MOST_DOCUMENTS:
+                    known.clear()
+                known.update(new)
+            found.update(new)
         return found
-
-    def keep(self, rows: Collection[Row]) -> list[Known]:
-        """Keep documents that were read as id, place, chunks, path and record."""
-        found = [
-            Known(row, place, chunks, read_document(record, path, self.state.name))
-            for row, place, chunks, path, record in rows
-        ]
-        with self.kept.lock:
-            if len(self.recent.by_row) + len(found) > MOST_DOCUMENTS:
-                self.recent.by_row.clear()
-                self.recent.by_place.clear()
-            for each in found:
-                self.recent.by_row[each.row] = self.recent.by_place[each.place] = each
-        self.keep_placed(each[:3] for each in found)
-        return found
-
-    # -------------------------------------------------------------- where documents stand
-
-    def placed(self, rows: Iterable[int]) -> Mapping[int, Placed]:
-        """Return where documents stand by their rows; those that are gone are missing."""
-        return self._placed(rows, self.recent.placed_by_row, "id")
-
-    def placed_at(self, places: Iterable[int]) -> Mapping[int, Placed]:
-        """Return the same by their places."""
-        return self._placed(places, self.recent.placed_by_place, "place")
-
-    def _placed(
-        self, keys: Iterable[int], known: Mapping[int, Placed], column: str
-    ) -> Mapping[int, Placed]:
-        keys = list(keys)
-        with self.kept.lock:
-            found = {key: known[key] for key in keys if key in known}
-        if lacking := [key for key in dict.fromkeys(keys) if key not in found]:
-            rows = self.fetch(
-                f"SELECT id, place, chunks FROM documents WHERE folder = %s AND {column} = ANY(%s)",
-                lacking,
-            )
-            found.update(
-                (each.row if column == "id" else each.place, each)
-                for each in self.keep_placed(rows)
-            )
-        return found
-
-    def keep_placed(self, rows: Iterable[Row]) -> list[Placed]:
-        """Keep where documents stand that were read as id, place and chunks."""
-        found = [Placed(*row) for row in rows]
-        with self.kept.lock:
-            if len(self.recent.placed_by_row) + len(found) > MOST_PLACED:
-                self.recent.placed_by_row.clear()
-                self.recent.placed_by_place.clear()
-            for each in found:
-                self.recent.placed_by_row[each.row] = self.recent.placed_by_place[each.place] = each
-        return found
-
-    def rows_of(self, chunks: Sequence[ChunkId]) -> Rows:
-        """Return the rows of chunks, in their order; -1 for those of documents that are not
-        here.
-        """
-        numbers = np.array(chunks, dtype=np.int64)
-        places, of = np.unique(numbers >> ORDINAL_BITS, return_inverse=True)
-        placed = self.placed_at(places.tolist())
-        documents = np.array(
-            [placed[place].row if place in placed else -1 for place in places.tolist()],
-            dtype=np.int64,
-        )[of]
-        return np.where(documents < 0, -1, documents + 1 + (numbers & (MOST_CHUNKS - 1)))
 
 
 def document_record(title: str, times: FileTimes, facts: str) -> str:

@@ -1,0 +1,81 @@
+"""Documents and chunks of a folder by position: documents ascend by path, and the chunks of each
+follow one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+import numpy as np
+import numpy.typing as npt
+
+from thumbindex.index.selection import MaskSelection, mask_of
+from thumbindex.model import ChunkId, DocumentId
+from thumbindex.ports import Mask, Selection
+
+Positions = npt.NDArray[np.int64]
+
+
+class PositionedCatalog:
+    """The part of a catalog that follows from how many chunks and which day each document has.
+
+    `document_rows` has each document's row id, `sizes` how many chunks each has, `days` each
+    one's day as an ordinal (0 for none); `document_ids` has each chunk's document.
+    """
+
+    def __init__(self, document_rows: Positions, sizes: Positions, days: Positions) -> None:
+        self.document_rows, self.sizes, self.ordinal_days = document_rows, sizes, days
+        self.first: Positions = np.append(0, np.cumsum(sizes))  # chunk of each, and the end
+        self.document_ids: Positions = np.repeat(np.arange(len(sizes)), sizes)
+
+    def __len__(self) -> int:
+        return len(self.document_ids)
+
+    def document_of(self, chunk: ChunkId) -> DocumentId:
+        return DocumentId(int(self.document_ids[chunk]))
+
+    def chunk_ids(self, document: DocumentId) -> range:
+        return range(int(self.first[document]), int(self.first[document + 1]))
+
+    # -------------------------------------------------------------- which chunks
+
+    def selection(self, mask: Mask) -> MaskSelection:
+        """Return the chunks of a mask, shape (chunks,), as a selection."""
+        return MaskSelection(mask, self.document_ids)
+
+    def of_documents(self, mask: Mask) -> MaskSelection:
+        """Return all chunks of documents, given by a mask, shape (documents,)."""
+        return self.selection(np.asarray(mask[self.document_ids], dtype=np.bool_))
+
+    def everything(self) -> Selection:
+        return self.selection(np.ones(len(self), dtype=np.bool_))
+
+    def only(self, chunks: Sequence[ChunkId]) -> Selection:
+        mask = np.zeros(len(self), dtype=np.bool_)
+        mask[np.array(chunks, dtype=np.int64)] = True
+        return self.selection(mask)
+
+    def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
+        if within is None:
+            return [ChunkId(n) for n in range(start, len(self), step)]
+        return [ChunkId(n) for n in np.flatnonzero(mask_of(within))[start::step].tolist()]
+
+    # -------------------------------------------------------------- days
+
+    def newest_day(self, last: date | None) -> date | None:
+        days = self.ordinal_days
+        if last is not None:
+            days = days[days <= last.toordinal()]
+        newest = int(days.max(initial=0))
+        return date.fromordinal(newest) if newest else None
+
+    def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
+        chunks = np.arange(len(self)) if within is None else np.flatnonzero(mask_of(within))
+        documents, first = np.unique(self.document_ids[chunks], return_index=True)
+        order = np.argsort(-self.ordinal_days[documents], kind="stable")[:limit]
+        return [ChunkId(n) for n in chunks[first[order]].tolist()], len(documents)
+
+    def undated(self, within: Selection | None) -> int:
+        of = self.document_ids if within is None else self.document_ids[mask_of(within)]
+        return int(np.count_nonzero(self.ordinal_days[np.unique(of)] == 0))
