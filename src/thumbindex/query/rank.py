@@ -253,50 +253,33 @@ one.
 HEADINGS = 8192
 """Headings whose words are remembered."""
 
-Above = Mapping[str, Collection[ChunkId]]
-"""The candidates above which the index finds each word, by its stem here."""
-
-NOWHERE: Above = {}
-"""What the index adds where all that it holds is English."""
-
 
 def headings(search: Search, tools: Tools) -> Search:
     """Raise chunks by the share of the query's words in the headings above them; each document's
     best chunk takes what its best one had.
     """
-    found = words(search.text)
     stops = function_words(search.text, tools.snapshot.keyword.languages)
-    asked = {word: without_ending(word) for word in found if stops.get(word, 1.0)}
+    asked = frozenset(without_ending(word) for word in words(search.text) if stops.get(word, 1.0))
     if not asked:
         return search
-    settings = tools.settings
-    held = held_above(asked, search.candidates, tools)
     family: dict[DocumentId, list[Candidate]] = defaultdict(list)
     for each in search.candidates:
         family[each.document].append(each)
-    stemmed = frozenset(asked.values())
-    scored = [
-        each for own in family.values() for each in raised(own, stemmed, settings.fuse.spread, held)
-    ]
-    return replace(
-        search, candidates=tuple(sorted(scored, key=lambda each: (-each.score, each.id)))
-    )
+    spread = tools.settings.fuse.spread
+    scored = (each for own in family.values() for each in raised(own, asked, spread))
+    ordered = sorted(scored, key=lambda each: (-each.score, each.id))
+    return replace(search, candidates=tuple(ordered))
 
 
 def raised(
-    candidates: Collection[Candidate], asked: frozenset[str], spread: float, held: Above = NOWHERE
+    candidates: Collection[Candidate], asked: frozenset[str], spread: float
 ) -> list[Candidate]:
     """Score a document's chunks anew: as fusion did, by their share of the best one's, but the
     headings count in it.
     """
     best = max(each.score for each in candidates)
-    if best <= 0:
-        return list(candidates)
-    covered = []
-    for each in candidates:
-        more = frozenset(stem for stem, above in held.items() if each.id in above)
-        covered.append(coverage(each.chunk.heading_path[1:], asked, more))
-    if not any(covered):
+    covered = [coverage(each.chunk.heading_path[1:], asked) for each in candidates]
+    if best <= 0 or not any(covered):
         return list(candidates)
     shares = [(each.score / best) ** (1 / spread) if spread else 1.0 for each in candidates]
     totals = [share + ABOVE * covers for share, covers in zip(shares, covered, strict=True)]
@@ -307,31 +290,12 @@ def raised(
     ]
 
 
-def held_above(asked: Mapping[str, str], candidates: Sequence[Candidate], tools: Tools) -> Above:
-    """Return above which candidates the index finds the words, by their stems here: it knows
-    endings of other languages than English.
-    """
-    keyword, ids = tools.snapshot.keyword, [each.id for each in candidates]
-    if not keyword.languages:
-        return NOWHERE
-    above = {
-        own: keyword.holding(word, ("headings",)).among(ids).tolist() for word, own in asked.items()
-    }
-    return {
-        own: {n for n, is_held in zip(ids, held, strict=True) if is_held}
-        for own, held in above.items()
-    }
-
-
-def coverage(
-    headings: Collection[str], asked: frozenset[str], held: frozenset[str] = frozenset()
-) -> float:
+def coverage(headings: Collection[str], asked: frozenset[str]) -> float:
     """Return which share of the words that are asked for stands in any of the headings, endings
-    aside; `held` are known to.
+    aside.
     """
-    if headings or held:
-        return len(asked & held.union(*map(heading_stems, headings))) / len(asked)
-    return 0.0
+    held = frozenset[str]().union(*map(heading_stems, headings))
+    return len(asked & held) / len(asked)
 
 
 @lru_cache(maxsize=HEADINGS)

@@ -195,12 +195,8 @@ _NAMED = frozenset(
 """Words that name a part of the documentation wherever they stand."""
 
 _PLACED = frozenset("page section reference manual introduction overview".split())
-"""Words that name one only at the end of a query, or before one of `_ABOUT`; elsewhere they are
-things that people work with.
-"""
+"""Words that name one only where a query begins or ends; elsewhere people work with them."""
 
-_ABOUT = frozenset("about on for to of in".split())
-_INDEFINITE = frozenset("a an my your each every any another one".split())
 _KEYWORDS = 3
 """The most words of a query that is keywords, not a sentence: a mixed-case word in a sentence is
 rather a brand.
@@ -259,16 +255,7 @@ def is_navigational(text: str) -> bool:
     if _QUESTION.match(text.strip()):
         return False
     found = words(text)
-    return any(
-        word in _NAMED or (word in _PLACED and _is_placed(found, at))
-        for at, word in enumerate(found)
-    )
-
-
-def _is_placed(found: Sequence[str], at: int) -> bool:
-    if _INDEFINITE.intersection(found[max(0, at - 2) : at]):
-        return False
-    return at == len(found) - 1 or found[at + 1] in _ABOUT
+    return not _NAMED.isdisjoint(found) or not _PLACED.isdisjoint((*found[:1], *found[-1:]))
 
 
 _TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
