@@ -224,30 +224,34 @@ def edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edge, ...
 
 def standpoints(wanted: Collection[ChunkId], seen: History, tools: Tools) -> Iterator[Standpoint]:
     """Yield the rank of the best of the chunks after each stage: in the retriever's list, then
-    among the candidates, then among the passages.
+    among the candidates, then among the passages, those beyond the limit, too.
     """
     for name, search in seen:
-        if name in RETRIEVERS:
-            found = search.lists.get(name, RankedList())
-            size = len(found.hits)
-            if hit := best_hit(wanted, found):
-                yield Standpoint(name, hit.rank, size, hit.score, _line(hit.chunk, tools))
-            else:
-                yield Standpoint(name, None, size)
-        elif name == "parents":
-            size = len(search.passages)
-            if shown := passage_of(wanted, search.passages, tools):
-                yield Standpoint(name, shown.rank, size, shown.score, shown.start_line)
-            else:
-                yield Standpoint(name, None, size)
-        elif search.candidates or search.dropped:
-            size = len(search.candidates)
-            at = next((n for n, each in enumerate(search.candidates) if each.id in wanted), None)
-            if at is None:
-                yield Standpoint(name, None, size)
-            else:
-                best = search.candidates[at]
-                yield Standpoint(name, at + 1, size, best.score, best.chunk.start_line)
+        if name not in RETRIEVERS and not search.candidates and not search.dropped:
+            continue
+        ranked = _ranked(name, search, wanted)
+        at = next((n for n, (chunk, _) in enumerate(ranked) if chunk in wanted), None)
+        if at is None:
+            yield Standpoint(name, None, len(ranked))
+        else:
+            chunk, score = ranked[at]
+            yield Standpoint(name, at + 1, len(ranked), score, _line(chunk, tools))
+
+
+def _ranked(
+    name: str, search: Search, wanted: Collection[ChunkId]
+) -> Sequence[tuple[ChunkId, float]]:
+    """Return the chunks as a stage ranked them, with their scores; of a passage its wanted one."""
+    if name in RETRIEVERS:
+        hits = search.lists.get(name, RankedList()).hits
+        return [(hit.chunk, hit.score) for hit in hits]
+    scores = {each.id: each.score for each in search.candidates}
+    if name != "parents":
+        return list(scores.items())
+    return [
+        (next((n for n in family if n in wanted), family[0]), scores[family[0]])
+        for family in search.families
+    ]
 
 
 def changes(found: Iterable[Standpoint]) -> tuple[Standpoint, ...]:
