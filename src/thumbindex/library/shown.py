@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Literal, TypeVar
+from typing import Literal
 
 from thumbindex.corpus.private import is_private
 from thumbindex.corpus.read import digest_of, read_bytes
@@ -25,7 +25,6 @@ from thumbindex.model import (
     Answer,
     Condition,
     Document,
-    Dropped,
     DuplicatesFound,
     FileState,
     Filters,
@@ -193,9 +192,6 @@ def without_hidden_texts(found: DuplicatesFound, readers: Sequence[Reader]) -> D
 
 # ------------------------------------------------------------------ an answer
 
-_Gone = TypeVar("_Gone", bound=Dropped)
-
-
 _FIRST = 8
 """Chunks with a word, or that pass a filter, of which one has to be of a note that may be shown."""
 
@@ -205,14 +201,15 @@ class Door:
 
     def __init__(self, search: Search, tools: Tools, opened: Mapping[Reader, OpenedIndex]) -> None:
         self._search, self._tools, self._opened = search, tools, opened
-        self._readers = list(opened)
+        # whatever is published may be shown
+        self._readers = [reader for reader in opened if not reader.is_published]
 
     def let_out(self, found: Answer) -> Answer:
         """Return an answer without what it says of notes that may not be shown.
 
         One that has no passage left is an answer that found nothing.
         """
-        looks = looks_now(self._named_in(found), self._readers)
+        looks = looks_now(self._named_in(found), self._readers) if self._readers else {}
         hidden = hidden_among(looks)
         open_ones = (each for each in found.passages if (each.folder, each.path) not in hidden)
         passages = tuple(
@@ -251,7 +248,7 @@ class Door:
         """Return what became of a note without the names and words of notes that may not be
         shown.
         """
-        hidden = hidden_now(self._took_part(), self._readers)
+        hidden = hidden_now(self._took_part(), self._readers) if self._readers else frozenset()
         if hidden or not self._has_open_words():
             found = replace(found, corrected=None, terms={})
         if any(path in found.reason for _, path in hidden):
@@ -279,8 +276,8 @@ class Door:
     def _at(self, paths: Iterable[str]) -> Iterator[NotePlace]:
         """Yield the notes at some paths, in whatever folder."""
         for path in set(paths):
-            for reader, opened in self._opened.items():
-                if not reader.is_published and opened.catalog.at(path) is not None:
+            for reader in self._readers:
+                if self._opened[reader].catalog.at(path) is not None:
                     yield reader.folder.name, path
 
     def _has_open_words(self) -> bool:
@@ -291,7 +288,7 @@ class Door:
         asked = set(words(" ".join((search.query.text, *(each.text for each in search.phrasings)))))
         terms = [term for way in search.ways for term in (*way.terms, *way.identifiers)]
         texts = {text for term in terms for text in (term.text, *(o.text for o in term.others))}
-        return all(
+        return not self._readers or all(
             self._is_open(keyword.holding(text, (*KEYWORD_FIELDS, "code")))
             for text in texts
             if not asked.issuperset(words(text))
