@@ -53,30 +53,6 @@ def vault(tmp_path: Path) -> Path:
     return make_vault(tmp_path / "vault")
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    """Return an index of the public notes, to be left as it was found."""
-    root = tmp_path_factory.mktemp("forms")
-    with open_library(make_vault(root / "vault")) as library:
-        library.index(words_only=True)
-        yield library
-
-
-@pytest.fixture(scope="module")
-def said_before(library: Library) -> tuple[list[str], str]:
-    """Return what is said of a note that is not there, and without naming it."""
-    return told(library, "hidden.md"), all_told(library)
-
-
-@pytest.fixture
-def note(library: Library) -> Iterator[Path]:
-    """Return the place of a note that is not there, neither before nor after."""
-    path = library.folders[0][1] / "hidden.md"
-    yield path
-    path.unlink()
-    library.index(words_only=True)
-
-
 def make_vault(root: Path) -> Path:
     for path, text in PUBLIC.items():
         write(root / path, text)
@@ -142,30 +118,13 @@ def all_told(library: Library) -> str:
     return re.sub(r"generation\W+\d+", "", said)
 
 
-KINDS = (
-    "a yes",
-    "TOML",
-    "full-width letters",
-    "a bracket too few",
-    "the key far below",
-    "in a comment",
-    "in a list",
-    "in a line",
-)
-"""Forms of `docs/private-forms.md` that differ in kind; `corpus/test_private.py` reads them all."""
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_private_note_is_not_there_on_any_surface_neither_new_nor_rewritten(
-    library: Library,
-    note: Path,
-    said_before: tuple[list[str], str],
-    private_forms: dict[str, str],
-    kind: str,
+    vault: Path, opened: Callable[..., Library]
 ) -> None:
-    private_form = private_forms[kind]
-    before, all_before = said_before
-    write(note, f"{private_form}\n\n{SECRET} apples.\n")
+    library, note = opened(), vault / "hidden.md"
+    library.index(words_only=True)
+    before, all_before = told(library, note.name), all_told(library)
+    write(note, BY_KEY)
     assert told(library, note.name) == before
     assert note.name not in all_told(library)
     report = library.index(words_only=True)
@@ -179,19 +138,10 @@ def test_a_private_note_is_not_there_on_any_surface_neither_new_nor_rewritten(
     write(note, OPEN_TEXT)
     assert library.index(words_only=True).added == 1
     assert all(SECRET in said for said in (told(library, note.name)[0], all_told(library)))
-    write(note, f"{private_form}\n\n{SECRET} apples.\n")
+    write(note, BY_KEY)
     assert told(library, note.name)[:6] == before[:6]
     assert library.index(words_only=True).removed == 1
     assert (told(library, note.name), all_told(library)) == (before, all_before)
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_a_private_note_is_private_in_every_encoding(
-    library: Library, note: Path, said_before: tuple[list[str], str], encoding: str
-) -> None:
-    note.write_bytes(BY_KEY.encode(encoding))
-    library.index(words_only=True)
-    assert (told(library, note.name), all_told(library)) == said_before
 
 
 OPENINGS = ["---", "+++", "--- # facts", "\n---", "\u00a0---", "\ufeff---", "----", ";;;", "—"]
@@ -283,8 +233,9 @@ def test_what_a_reader_takes_for_private_is_private_however_carelessly_it_is_wri
 
 
 def test_a_note_that_becomes_private_between_being_found_and_being_read_is_refused(
-    library: Library, note: Path
+    vault: Path, opened: Callable[..., Library]
 ) -> None:
+    library, note = opened(), vault / "hidden.md"
     write(note, OPEN_TEXT)
     library.index(words_only=True)
     with closing(Reader(library.opened[0])) as reader:
@@ -340,32 +291,23 @@ def test_a_note_that_becomes_private_leaves_nothing_in_any_file(
     assert json.dumps([each.path for each in library.query("apples").passages]) == '["other.md"]'
 
 
-@pytest.mark.parametrize("path", ["hidden.md", "moved.md"])
-def test_a_note_that_was_deleted_and_comes_back_private_leaves_nothing_in_any_file(
-    vault: Path, tmp_path: Path, opened: Callable[..., Library], path: str
+@pytest.mark.parametrize(
+    ("path", "is_noticed"), [("hidden.md", True), ("moved.md", True), ("moved.md", False)]
+)
+def test_a_note_that_went_and_comes_back_private_leaves_nothing_in_any_file(
+    vault: Path, tmp_path: Path, opened: Callable[..., Library], path: str, is_noticed: bool
 ) -> None:
-    write(vault / "hidden.md", f"# Hidden\n\n{SECRET} apples.\n")
+    write(vault / "hidden.md", OPEN_TEXT)
     library = opened()
     library.index()
     (vault / "hidden.md").unlink()
-    library.index()
-    traces = [SECRET, SECRET.lower(), *as_stored(f"Hidden\n\n{SECRET} apples.")]
+    if is_noticed:
+        library.index()
+    traces = [SECRET, SECRET.lower(), *as_stored(OPEN_TEXT.strip().removeprefix("# "))]
+    traces += [] if is_noticed else ["hidden.md"]
     assert any(found_in(tmp_path / "index", traces))
     write(vault / path, BY_KEY)
     library.index()
-    assert found_in(tmp_path / "index", traces) == [False] * len(traces)
-
-
-def test_a_note_that_is_renamed_and_made_private_leaves_nothing_in_any_file(
-    vault: Path, tmp_path: Path, opened: Callable[..., Library]
-) -> None:
-    write(vault / "hidden.md", f"# Hidden\n\n{SECRET} apples.\n")
-    library = opened()
-    library.index()
-    (vault / "hidden.md").unlink()
-    write(vault / "moved.md", BY_KEY)
-    library.index()
-    traces = [SECRET, SECRET.lower(), "hidden.md", *as_stored(f"Hidden\n\n{SECRET} apples.")]
     assert found_in(tmp_path / "index", traces) == [False] * len(traces)
 
 

@@ -83,5 +83,11 @@ def test_a_file_that_is_no_text_is_a_document_without_a_word_and_reported(data: 
     assert decode_seen("photo.md", data) == ""
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_a_private_note_is_private_in_every_encoding(encoding: str) -> None:
+    data = "---\nprivate: true\n---\n# A\n\nPlums.\n".encode(encoding)
+    assert parse_document("a.md", data, CorpusSettings()).private
+
+
 def test_a_file_that_says_to_be_private_is_private_whatever_else_it_holds() -> None:
     assert parse_document("a.md", b"---\nprivate: true\n---\n" + NO_TEXT, CorpusSettings()).private
