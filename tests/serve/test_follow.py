@@ -162,6 +162,14 @@ async def test_a_stream_of_2026_tells_of_the_note_that_it_was_opened_for(vault: 
         assert await events(stream, 1) == [ResourceUpdated("thumbindex://vault/apples.md")]
 
 
+async def test_a_stream_is_told_addresses_as_the_list_of_documents_writes_them(
+    vault: Vault,
+) -> None:
+    async with listening(vault, "thumbindex://vault/my pears.md") as stream:
+        vault.change({"my pears.md": "Pears are green."})
+        assert await events(stream, 1) == [ResourceUpdated("thumbindex://vault/my%20pears.md")]
+
+
 async def test_notes_that_come_and_go_are_told_by_a_changed_list(vault: Vault) -> None:
     legacy = Legacy(vault.server)
     async with legacy.client, listening(vault, lists=True) as stream:
