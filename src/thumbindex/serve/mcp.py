@@ -74,14 +74,11 @@ class Waiting:
 
     def __init__(self) -> None:
         self._gone = threading.Event()
-        self._latest: Progress | None = None
-        self._reported: Progress | None = None
-        self._value = -1  # what was sent last
-        self._before = 0  # what the phases before the present one came to
+        self.latest: Progress | None = None  # of many in a moment the client hears the last one
 
     def tell(self, progress: Progress) -> None:
-        """Say how far the work is; of many in a moment the client hears the last one."""
-        self._latest = progress
+        """Say how far the work is."""
+        self.latest = progress
 
     def is_over(self) -> bool:
         """Tell whether nobody waits for the answer any longer."""
@@ -91,25 +88,6 @@ class Waiting:
         """Let the thread know that nobody waits any longer."""
         self._gone.set()
 
-    def next_report(self) -> tuple[int, int, str] | None:
-        """Return progress, total and message to be sent now; None where there is nothing that is
-        further than the last.
-
-        The protocol wants a number that only grows: a phase that follows another goes on from where
-        that one ended.
-        """
-        latest, last = self._latest, self._reported
-        if latest is None or not latest.total or latest == last:
-            return None
-        phase = (latest.folder, latest.phase, latest.total)
-        if last is not None and phase != (last.folder, last.phase, last.total):
-            self._before = self._value + 1 - latest.done
-        self._reported = latest
-        if self._before + latest.done <= self._value:
-            return None
-        self._value = self._before + latest.done
-        return self._value, self._before + latest.total, how_far(latest)
-
 
 async def in_thread(work: Callable[[Waiting], _Result], session: ServerSession) -> _Result:
     """Do work in a thread while its progress is reported; whoever cancels is answered at once, and
@@ -118,10 +96,14 @@ async def in_thread(work: Callable[[Waiting], _Result], session: ServerSession) 
     waiting = Waiting()
 
     async def report() -> None:
+        began, said = anyio.current_time(), ""
         while True:
             await anyio.sleep(_REPORT_SECONDS)
-            if due := waiting.next_report():
-                await session.report_progress(*due)
+            latest = waiting.latest
+            if latest and latest.total and how_far(latest) != said:
+                said = how_far(latest)
+                # a number that only grows, as the protocol wants it: seconds, through all phases
+                await session.report_progress(anyio.current_time() - began, message=said)
 
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
