@@ -22,7 +22,6 @@ from thumbindex.library import Library
 from thumbindex.library.indexing import (
     Listing,
     Run,
-    gone_for_good,
     index_words,
     keep_unlisted,
 )
@@ -125,14 +124,6 @@ def test_what_cannot_be_seen_is_not_gone(problem, removed):
         ).changes.removed
         == removed
     )
-
-
-def test_what_is_there_again_a_moment_later_is_not_gone(tmp_path):
-    write(tmp_path / "vault/a.md", "written anew while the folder was listed")
-    with opened(tmp_path) as library:
-        (folder,) = library.opened
-        comparison = FolderChanges(Changes(removed=("a.md", "b.md")), ())
-        assert gone_for_good(comparison, folder).changes.removed == ("b.md",)
 
 
 def test_another_models_vectors_do_not_count_and_cannot_break_an_answer(tmp_path):

@@ -166,11 +166,6 @@ get their turn in between.
 MOMENT_SECONDS = 0.01
 """Between two looks at files that cannot be read."""
 
-GONE_SECONDS = 0.03
-"""Between two looks at what is gone: who saves by removing and writing anew may be held up between
-the two.
-"""
-
 TURN_SECONDS = 0.2
 """Between two slices: longer than another process that waits for the lock sleeps between two
 attempts.
@@ -480,7 +475,7 @@ def compare(
     listing = Listing(_without_links(problems, known.private), modified)
     if comparison.changes.removed and not run.rebuild:
         refuse_empty(folder.root, len(known.manifest))
-    comparison = hold_back(folder, keep_unlisted(gone_for_good(comparison, folder), listing))
+    comparison = hold_back(folder, keep_unlisted(comparison, listing))
     return comparison, listing, known
 
 
@@ -495,23 +490,6 @@ def hold_back(folder: Folder, comparison: FolderChanges) -> FolderChanges:
         comparison,
         changes=replace(
             changes, added=(), changed=(), removed=(*changes.removed, *changes.changed)
-        ),
-    )
-
-
-def gone_for_good(comparison: FolderChanges, folder: Folder) -> FolderChanges:
-    """Take back removals of what a second walk finds: who saves or checks out may remove a file
-    just before he writes it anew.
-    """
-    if not comparison.changes.removed:
-        return comparison
-    time.sleep(GONE_SECONDS)
-    there = {state.path for state in walk(folder.root, folder.config.corpus).files}
-    return replace(
-        comparison,
-        changes=replace(
-            comparison.changes,
-            removed=tuple(path for path in comparison.changes.removed if path not in there),
         ),
     )
 
