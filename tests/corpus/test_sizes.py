@@ -90,10 +90,3 @@ def test_tags_beyond_the_limit_are_words() -> None:
         f"tag{MOST_TAGS - 1}",
         True,
     )
-
-
-def test_a_note_at_its_limits_says_nothing() -> None:
-    assert parsed("\n" * (MOST_LINES - 1) + "# last\n").problems == ()
-    assert parsed("|" * MOST_BARS).problems == ()
-    assert parsed("".join(f"#tag{n}\n" for n in range(MOST_TAGS))).problems == ()
-    assert parsed("\n\n".join(["[a " * 1_000] * (MOST_BRACKETS // 1_000))).problems == ()
