@@ -409,20 +409,13 @@ class _PublishedFolder:
         with store.reading():
             if words_lacking(store) or not opened.is_current(store):
                 return None
-            self.holds_private = self._finds_private(opened.catalog.paths, store)
+            looks = look_at(self._folder, opened.catalog.paths, store)
+            self.holds_private = "private" in looks.values()
             if self.holds_private:  # the index forgets it first
                 return None
             published = self._publisher.publish(opened, store, self._facts())
         self._opened, self._beat_at = opened, time.monotonic() + BEAT_SECONDS
         return published
-
-    def _finds_private(self, paths: Sequence[str], store: Store) -> bool:
-        """Return whether a note became private since it was indexed.
-
-        One that is only gone does no harm.
-        """
-        looks = look_at(self._folder, paths, store)
-        return "private" in looks.values()
 
     # -------------------------------------------------------------- what is published
 

@@ -11,7 +11,7 @@ from thumbindex.errors import UnknownPathError
 from thumbindex.library.names import Found
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import nearest_documents, text_now
-from thumbindex.library.shown import changed_paths_now, hidden_paths_now
+from thumbindex.library.shown import hidden_among, looks_now
 from thumbindex.model import Backlink, BrokenLink, DocumentId, Link, NotePage, Related, Similar
 from thumbindex.ports import Documents
 
@@ -56,7 +56,9 @@ def note_page(
         | {documents[n].path for n, _ in near}
         | {documents[n].path for n in around}
     )
-    hidden = hidden_paths_now(paths, reader)
+    looks = looks_now(((reader.folder.name, path) for path in paths), [reader])
+    hidden = {path for _, path in hidden_among(looks)}
+    changed = {path for (_, path), look in looks.items() if look == "changed"}
     resolved = {
         link.target: link.resolved
         for link in links
@@ -103,7 +105,7 @@ def note_page(
         rendered=render_note(path, text, link_address, tag_address, lines, document.title),
         related=related,
         titles=_titles(documents, [*linked, *linking, *shown, *(n for n, _ in near)]),
-        backlinks=tuple(_backlinks(open_sources, reader, _titles(documents, linking))),
+        backlinks=tuple(_backlinks(open_sources, reader, changed, _titles(documents, linking))),
         broken=tuple(
             BrokenLink(folder, path, link.line, link.kind, link.target, link.fragment, link.text)
             for link in broken
@@ -132,14 +134,16 @@ def _around(
 
 
 def _backlinks(
-    sources: Sequence[tuple[str, Link]], reader: Reader, titles: Mapping[str, str]
+    sources: Sequence[tuple[str, Link]],
+    reader: Reader,
+    changed: Collection[str],
+    titles: Mapping[str, str],
 ) -> Iterator[Backlink]:
     """Yield the links to a note with the lines that they stand in; of a note that has changed since
     it was indexed no line can be told.
     """
     taken = sources[:MOST_BACKLINKS]
     read = list(dict.fromkeys(path for path, _ in taken))[:_MOST_READ]
-    changed = changed_paths_now(read, reader)
     rows: dict[str, list[str]] = {}
     for path in read:
         if path not in changed:

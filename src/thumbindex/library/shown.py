@@ -136,15 +136,6 @@ def hidden_paths_now(paths: Iterable[str], reader: Reader) -> set[str]:
     }
 
 
-def changed_paths_now(paths: Iterable[str], reader: Reader) -> set[str]:
-    """Return which notes of a folder say something else now than was indexed, or may not be
-    shown.
-    """
-    places = ((reader.folder.name, each) for each in paths)
-    looks = looks_now(places, [reader])
-    return {path for (_, path), look in looks.items() if look != "as indexed"}
-
-
 def every_document(readers: Sequence[Reader]) -> Iterator[Document]:
     """Yield all documents, by folder and path, whatever may be shown of them."""
     return (
@@ -288,14 +279,18 @@ class Door:
         asked = set(words(" ".join((search.query.text, *(each.text for each in search.phrasings)))))
         terms = [term for way in search.ways for term in (*way.terms, *way.identifiers)]
         texts = {text for term in terms for text in (term.text, *(o.text for o in term.others))}
-        return not self._readers or all(
-            self._is_open(keyword.holding(text, (*KEYWORD_FIELDS, "code")))
-            for text in texts
+        held = (
+            keyword.holding(text, (*KEYWORD_FIELDS, "code"))
+            for text in (texts if self._readers else ())
             if not asked.issuperset(words(text))
         )
+        return all(self._is_open(each) for each in held if each)
 
     def _unmet(self, unmet: Sequence[Unmet]) -> tuple[Unmet, ...]:
-        """Return the filters that no note meets which may be shown, with names of such notes."""
+        """Return the filters that no note meets which may be shown, with names of such notes.
+
+        `unmet` are those of the query that no note meets at all.
+        """
         catalog = self._tools.snapshot.catalog
 
         def is_met(one: Filters) -> bool:
@@ -306,7 +301,7 @@ class Door:
         typed = (
             Unmet(each.field, each.value, catalog.near(each.field, each.value))
             for each in self._search.conditions
-            if each.field != "words" and not self._is_open(catalog.meeting(each))
+            if each.field != "words" and (held := catalog.meeting(each)) and not self._is_open(held)
         )
         by_filter = {(each.field, each.value): each for each in (*filters, *typed, *unmet)}
         return tuple(map(self._with_open_names, by_filter.values()))
@@ -314,18 +309,18 @@ class Door:
     def _with_open_names(self, unmet: Unmet) -> Unmet:
         meeting = self._tools.snapshot.catalog.meeting
         names = (
-            name
-            for name in unmet.nearest
-            if (held := meeting(Condition(unmet.field, name))) and self._is_open(held)
+            name for name in unmet.nearest if self._is_open(meeting(Condition(unmet.field, name)))
         )
         return replace(unmet, nearest=tuple(islice(names, NAMES_TOLD)))
 
     def _is_open(self, held: Selection) -> bool:
-        """Return whether some note of a selection may be shown, or it has none."""
+        """Return whether some note of a selection may be shown."""
+        if not self._readers:
+            return bool(held)
         catalog = self._tools.snapshot.catalog
         documents = (catalog.documents[catalog.document_of(n)] for n in held.first(_FIRST))
         places = {(each.folder, each.path) for each in documents}
-        return not places or not places <= hidden_now(places, self._readers)
+        return not places <= hidden_now(places, self._readers)
 
 
 def _with_shown_places(passage: Passage, looks: Mapping[NotePlace, Look]) -> Passage:

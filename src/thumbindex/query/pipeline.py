@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from thumbindex.model import ChunkId, Passage, Query, QueryKind, Section, Step, Unmet
+from thumbindex.model import ChunkId, Passage, Query, QueryKind, Section, Step
 from thumbindex.ports import Selection, Snapshot
 from thumbindex.query.confidence import confidence
 from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_semantic, deduplicate
@@ -18,7 +18,6 @@ from thumbindex.query.filters import (
     read_filters,
     select,
     undated,
-    unmet_arguments,
 )
 from thumbindex.query.names import documents_named, names, notes_of_time
 from thumbindex.query.parents import (
@@ -130,16 +129,13 @@ def begin(query: Query, tools: Tools) -> Search:
     query = replace(query, text=cut_runs(query.text), also=also, passage=passage)
     typed = read_filters(query.text, snapshot)
     given = catalog.select(query.filters)
-    unmet: tuple[Unmet, ...] = ()
-    if given is not None:
-        unmet = unmet_arguments(query.filters, catalog.near, lambda one: bool(catalog.select(one)))
     within = searchable(both(given, select(typed.conditions, snapshot)), snapshot)
     search = Search(
         replace(query, text=typed.text),
         typed.text,
         within=within,
         conditions=typed.conditions,
-        unmet=(*unmet, *typed.unmet),
+        unmet=typed.unmet,
     )
     if not typed.text.strip():
         candidates, count = listed(within, query.limit, catalog)

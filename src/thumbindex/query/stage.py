@@ -91,7 +91,7 @@ class Search:
     # what may be found: what filters let through, without repeats; None where that is everything
     within: Selection | None = None
     conditions: tuple[Condition, ...] = ()  # filters that were read in the query
-    unmet: tuple[Unmet, ...] = ()  # filters, read or given, that no note meets
+    unmet: tuple[Unmet, ...] = ()  # filters read in the query that no note meets
     # documents that `since` and `until` leave out of a short answer because no day of theirs is
     # known
     undated: int = 0
