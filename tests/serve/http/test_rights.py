@@ -273,7 +273,13 @@ def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it(
             False,
             "'bbo', which is not in the token file",
         ),
-        ({"handbook": ["bob"], "salaries": ["group:x"]}, {"bob"}, True, False, "no issuer"),
+        (
+            {"handbook": ["bob"], "salaries": ["group:x"]},
+            {"bob"},
+            True,
+            False,
+            "'group:x', which is not",
+        ),
         ({"handbook": ["bob"], "salaries": ["grp:x"]}, {"bob"}, True, True, "write sub:NAME"),
     ],
 )

@@ -33,12 +33,11 @@ _LOG = logging.getLogger(__name__)
 # ------------------------------------------------------------------ rights
 
 EVERYONE = "*"
-"""In `tokens`: whoever has a token that is taken."""
+"""In `tokens`: each valid token."""
 
 OF_AN_ISSUER = ("sub", "scope", "group")
-"""What an issuer's token tells of its holder: in `tokens` with a colon, as `group:finance`.
-
-No issuer can hand out the name of a token of ours.
+"""The kinds of names from an issuer's token, as in `group:finance`: it cannot give the name of one
+of our tokens.
 """
 
 Folders = Sequence[tuple[str, Path]]
@@ -46,7 +45,7 @@ Folders = Sequence[tuple[str, Path]]
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """By folder, the names that see it; without any, whoever may ask sees all folders."""
+    """The names that see each folder; without any, whoever may ask sees all folders."""
 
     folders: tuple[str, ...]
     granted: Mapping[str, Collection[str]]
@@ -71,12 +70,12 @@ def checked_rights(
     has_issuer: bool,
     configured: Mapping[str, Path] | None = None,
 ) -> Rights:
-    """Return the rights over some folders; raise ConfigError where a folder would be open, or
-    closed, by an oversight.
+    """Return the rights over some folders.
 
-    `known` are the names in the token file, `asks` says that a token is asked for, `has_issuer`
-    that there is an issuer; `configured` are the roots of the folders that `granted` is about: a
-    folder that is only called the same, by its directory, has nobody's rights.
+    Raises ConfigError if a folder would be open, or closed, by an oversight.
+
+    `known` are the names in the token file. `configured` are the roots of the folders in `granted`:
+    another folder of the same name has nobody's rights.
     """
     here = {
         name: tuple(granted[name])
@@ -100,36 +99,19 @@ def checked_rights(
                 f'with tokens = ["{EVERYONE}"] if every token may see it.'
             )
         for token in here.get(name, ()):
-            _check_token(name, token, known, has_issuer=has_issuer)
+            kind, colon, _ = token.partition(":")
+            is_claim = has_issuer and colon and kind in OF_AN_ISSUER
+            if token != EVERYONE and token not in known and not is_claim:
+                raise ConfigError(
+                    f"The folder {name!r} names {token!r}, which is not in the token file: "
+                    "`thumbindex token NAME` makes a token. Of an issuer's token write sub:NAME, "
+                    "scope:NAME or group:NAME, and set `serve.http.issuer`."
+                )
     return Rights(names, here)
 
 
-def _check_token(folder: str, token: str, known: Collection[str], *, has_issuer: bool) -> None:
-    """Raise ConfigError if nobody can have a token that a folder names."""
-    kind, colon, _ = token.partition(":")
-    if token == EVERYONE or token in known:
-        return
-    if not colon:
-        raise ConfigError(
-            f"The folder {folder!r} names the token {token!r}, which is not in the token "
-            f"file: `thumbindex token {token}` makes it."
-        )
-    if kind not in OF_AN_ISSUER:
-        raise ConfigError(
-            f"The folder {folder!r} names {token!r}: write "
-            f"{', '.join(f'{each}:NAME' for each in OF_AN_ISSUER)}, or a token's name."
-        )
-    if not has_issuer:
-        raise ConfigError(
-            f"The folder {folder!r} names {token!r}, but there is no issuer that tells of "
-            "it: set `serve.http.issuer`."
-        )
-
-
 def nested(folders: Folders, rights: Rights) -> list[str]:
-    """Say which folders lie in another one that somebody sees who does not see them: their files
-    are found in the outer one.
-    """
+    """Warn of each folder inside another one that more tokens see: they find its files there."""
     if not rights.granted:
         return []
     warnings = []
@@ -145,9 +127,7 @@ def nested(folders: Folders, rights: Rights) -> list[str]:
 
 
 def names_of(scope: Scope) -> frozenset[str]:
-    """Return the names by which the holder of a request's token is known; none where no token is
-    asked for.
-    """
+    """Return the names of a request's token; none if no token is asked for."""
     user = scope.get("user")
     claims = (user.access_token.claims or {}) if isinstance(user, AuthenticatedUser) else {}
     return frozenset(claims.get("names", ()))
@@ -157,13 +137,13 @@ def names_of(scope: Scope) -> frozenset[str]:
 
 
 class AnyOf:
-    """Takes a token that one of several verifiers takes."""
+    """Accepts a token if any verifier accepts it."""
 
     def __init__(self, verifiers: Collection[TokenVerifier]) -> None:
         self._verifiers = tuple(verifiers)
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return what the first of them that takes it knows of a token."""
+        """Return what the first verifier that accepts a token knows of it."""
         for each in self._verifiers:
             if found := await each.verify_token(token):
                 return found
@@ -179,8 +159,9 @@ class Admission:
 
 
 def admission(config: Config, folders: Folders) -> Admission:
-    """Return who is let in by a configuration; raise ConfigError where others would be let in by an
-    oversight.
+    """Return who is let in by a configuration.
+
+    Raises ConfigError if it would let others in by an oversight.
     """
     settings = config.serve.http
     tokens = (
