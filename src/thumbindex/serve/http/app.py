@@ -116,7 +116,8 @@ class Listening(uvicorn.Server):
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until a signal ends it. Raises UsageError if the address cannot be listened at."""
-        super().run(sockets or [_bind(self._host, self._port)])
+        with _bind(self._host, self._port) as listener:
+            super().run([listener])
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and tell the address."""

@@ -142,6 +142,9 @@ def allowed_origins(settings: HttpSettings) -> frozenset[str]:
 
 MOST_FAILURES, FAILURE_SECONDS = 60, 60.0
 
+SIGN_IN = "/sign-in"
+"""The page's form in which a visitor gives a token."""
+
 
 class AuthFailureLimit:
     """Answers 429 instead of 401 to an address that sent too many invalid tokens in a minute.
@@ -156,12 +159,17 @@ class AuthFailureLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        # Clients of an OAuth issuer find it by a request without a token, which is no failure.
+        has_token = "authorization" in Headers(scope=scope) or scope["path"] == SIGN_IN
         is_refused = False
 
         async def limit(message: Message) -> None:
             nonlocal is_refused
             is_failure = message["type"] == "http.response.start" and message["status"] == 401
-            if is_failure and self._count(_network_of(scope)) > MOST_FAILURES:
+            if has_token and is_failure and self._count(_network_of(scope)) > MOST_FAILURES:
                 is_refused = True
                 too_many = "Too many invalid tokens from this address: try again in a minute."
                 retry = {"Retry-After": f"{FAILURE_SECONDS:.0f}"}

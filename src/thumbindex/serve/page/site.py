@@ -31,6 +31,7 @@ from thumbindex.errors import ThumbindexError, UnknownFolderError, UnknownPathEr
 from thumbindex.model import Changes
 from thumbindex.serve.background import Background
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, names_of
+from thumbindex.serve.http.limits import SIGN_IN
 from thumbindex.serve.page import ask, judge, links, note, review, state, why
 from thumbindex.serve.page.session import (
     OneTimeKey,
@@ -116,8 +117,8 @@ kept.
 
 _TYPES = {".css": "text/css", ".js": "text/javascript"}
 
-SIGN_IN, CHANGES = "/sign-in", "/changes"
-"""Addresses that are no screens: where visitors come in, and the stream of what changes."""
+CHANGES = "/changes"
+"""The stream of what changes."""
 
 PART = "Thumbindex-Part"
 """The header in which our scripts say which element of a page they will take: what stands elsewhere
