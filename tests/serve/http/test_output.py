@@ -64,23 +64,13 @@ def test_a_port_that_is_taken_is_said_so_in_one_line(
 
 
 def test_what_a_client_is_given_names_a_token_and_the_page_where_there_are_any() -> None:
-    open_to_all, asking = (
-        how_to_connect("http://x:1/mcp", asks=False),
-        how_to_connect("http://x:1/mcp", asks=True, has_page=True),
-    )
-    assert json.loads(open_to_all.splitlines()[1]) == {
-        "mcpServers": {"thumbindex": {"url": "http://x:1/mcp"}}
-    }
-    assert json.loads(asking.splitlines()[1])["mcpServers"]["thumbindex"]["headers"] == {
-        "Authorization": "Bearer TOKEN"
-    }
-    assert ("thumbindex token NAME" in open_to_all, "thumbindex token NAME" in asking) == (
-        False,
-        True,
-    )
-    assert [
-        [line for line in each.splitlines() if "browser" in line] for each in (open_to_all, asking)
-    ] == [
-        [],
-        ["The page for browsers is http://x:1/."],
+    first, servers, last = how_to_connect("http://x:1/mcp", asks=False).splitlines()
+    assert json.loads(servers) == {"mcpServers": {"thumbindex": {"url": "http://x:1/mcp"}}}
+    asking = how_to_connect("http://x:1/mcp", asks=True, has_page=True).splitlines()
+    entry = json.loads(asking[1])["mcpServers"]["thumbindex"]
+    assert entry["headers"] == {"Authorization": "Bearer TOKEN"}
+    assert [asking[0], asking[-1]] == [first, last]
+    assert asking[2:-1] == [
+        "in which TOKEN is what `thumbindex token NAME` printed.",
+        "The page for browsers is http://x:1/.",
     ]
