@@ -41,7 +41,7 @@ def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
         "decisions": list(store.decisions()),
         "postings": sorted(
             (_named(row, name, documents), field, term, weight)
-            for row, field, term, weight in postings(store, places)
+            for row, field, term, weight in postings(store)
         ),
         "vectors": sorted(
             (name[row], vector.tobytes())
@@ -63,12 +63,12 @@ def _named(
     return chunks[row] if row > 0 else (documents[-row][0], -1)
 
 
-def postings(store: Store, places: Places) -> list[tuple[int, str, str, float]]:
+def postings(store: Store) -> list[tuple[int, str, str, float]]:
     """Return every posting of the index of words as row id, field, term and frequency, in any
     order.
     """
     found = []
-    for segment, deleted in open_segments(store, places.keyword):
+    for segment, deleted in open_segments(store):
         gone = set(deleted.tolist())
         for name in FIELDS:
             for texts, columns in segment.field(name).columns():

@@ -45,4 +45,4 @@ def write_index(documents: Sequence[ParsedDocument], embedder: Embedder, folder:
 def open_index(folder: Path) -> tuple[Opened, Store]:
     """Open it to be read."""
     store = Store(Places(folder).store, read_only=True)
-    return open_snapshot(store, Places(folder), ""), store
+    return open_snapshot(store, ""), store

@@ -63,7 +63,7 @@ def write(folder: Path) -> None:
 
 def on_disk(folder: Path) -> Snapshot:
     write(folder)
-    return open_snapshot(Store(Places(folder).store, read_only=True), Places(folder), "").snapshot
+    return open_snapshot(Store(Places(folder).store, read_only=True), "").snapshot
 
 
 def united(folder: Path) -> Snapshot:
@@ -136,7 +136,4 @@ def test_an_index_without_duplicates_masks_nothing(tmp_path):
         store.duplicates.forget_findings()
     assert snapshot.duplicates.repeated() is not None
     with closing(Store(Places(tmp_path / "index").store, read_only=True)) as store:
-        assert (
-            open_snapshot(store, Places(tmp_path / "index"), "").snapshot.duplicates.repeated()
-            is None
-        )
+        assert open_snapshot(store, "").snapshot.duplicates.repeated() is None

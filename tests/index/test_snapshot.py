@@ -26,17 +26,17 @@ def add_vectors(folder):
 
 
 def test_new_vectors_leave_the_words_open_and_the_running_search_as_it_was(build, note, tmp_path):
-    store, places = build(note("a.md", "apples"))
-    before = open_snapshot(store, places, "")
+    store, _ = build(note("a.md", "apples"))
+    before = open_snapshot(store, "")
     add_vectors(tmp_path / "index")
-    after = open_snapshot(store, places, "", last=before)
+    after = open_snapshot(store, "", last=before)
     assert after.snapshot.keyword is before.snapshot.keyword
     assert (len(before.snapshot.vector), len(after.snapshot.vector)) == (0, 1)
 
 
 def test_a_search_that_runs_keeps_the_words_with_which_it_began(build, note):
-    store, places = build(note("a.md", "apples"))
-    before = open_snapshot(store, places, "").snapshot
+    store, _ = build(note("a.md", "apples"))
+    before = open_snapshot(store, "").snapshot
     build(removed=("a.md",))
     assert [hit.chunk for hit in before.keyword.search([Term("apples")], BODY, 5).hits] == [0]
 
@@ -98,8 +98,8 @@ def answers(opened):
 
 def test_a_snapshot_that_was_carried_over_answers_as_one_opened_fresh(build, note, tmp_path):
     chance = random.Random(1)
-    store, places = build(*(note(f"n{n}.md", "apples grow", "pears") for n in range(30)))
-    carried = open_snapshot(store, places, "x")
+    store, _ = build(*(note(f"n{n}.md", "apples grow", "pears") for n in range(30)))
+    carried = open_snapshot(store, "x")
     for step in range(10):
         paths = chance.sample([f"n{n}.md" for n in range(35)], 4)
         written = [edited(note, path, chance) for path in paths[:2]]
@@ -109,8 +109,8 @@ def test_a_snapshot_that_was_carried_over_answers_as_one_opened_fresh(build, not
         if step % 5 == 4:
             with Writer.open(tmp_path / "index") as writer:
                 writer.merge_keyword()
-        carried = open_snapshot(store, places, "x", last=carried)
-        assert answers(carried) == answers(open_snapshot(store, places, "x"))
+        carried = open_snapshot(store, "x", last=carried)
+        assert answers(carried) == answers(open_snapshot(store, "x"))
 
 
 def edited(note, path, chance):
@@ -129,12 +129,10 @@ def edited(note, path, chance):
 
 
 def test_a_word_of_many_texts_is_found_in_those_that_are_left(build, note):
-    store, places = build(
-        *(note(f"{n}.md", " ".join(["apples"] * (1 + n % 3))) for n in range(300))
-    )
-    before = open_snapshot(store, places, "")
+    store, _ = build(*(note(f"{n}.md", " ".join(["apples"] * (1 + n % 3))) for n in range(300)))
+    before = open_snapshot(store, "")
     build(removed=tuple(f"{n}.md" for n in range(100)))
-    for opened in (open_snapshot(store, places, ""), open_snapshot(store, places, "", last=before)):
+    for opened in (open_snapshot(store, ""), open_snapshot(store, "", last=before)):
         found = opened.snapshot.keyword.search([Term("apples")], BODY, 500).hits
         assert len(found) == opened.snapshot.keyword.frequency("apples") == 200
         assert len({hit.score for hit in found}) == 3
@@ -142,12 +140,12 @@ def test_a_word_of_many_texts_is_found_in_those_that_are_left(build, note):
 
 def test_a_document_that_was_only_touched_has_its_new_time(build, note, tmp_path):
     state, parsed = note("a.md", "apples")
-    store, places = build((state, parsed))
-    before = open_snapshot(store, places, "")
+    store, _ = build((state, parsed))
+    before = open_snapshot(store, "")
     assert before.catalog.documents[0].modified == 0.0
     with Writer.open(tmp_path / "index") as writer:
         writer.apply(Batch(touched=[(state, 5.0)]), lambda _: lambda *_: None)
-    assert open_snapshot(store, places, "", last=before).catalog.documents[0].modified == 5.0
+    assert open_snapshot(store, "", last=before).catalog.documents[0].modified == 5.0
 
 
 @pytest.mark.skipif(
@@ -155,13 +153,13 @@ def test_a_document_that_was_only_touched_has_its_new_time(build, note, tmp_path
 )
 def test_no_file_stays_open_that_nobody_searches_any_more(build, note, tmp_path):
     store, places = build(note("a.md", "apples"))
-    opened, wrong = open_snapshot(store, places, ""), []
+    opened, wrong = open_snapshot(store, ""), []
     for number in range(18):
         build(note(f"{number % 7}.md", f"apples {number}"))
         if number % 6 == 5:
             with Writer.open(tmp_path / "index") as writer:
                 writer.merge_keyword()
-        opened = open_snapshot(store, places, "", last=opened)
+        opened = open_snapshot(store, "", last=opened)
         opened.snapshot.keyword.search([Term("apples", phrase=True)], BODY, 5)
         segments = len(opened.keyword.segments)
         wrong += [found for found in (open_files(places),) if found != (segments, segments)]
@@ -184,12 +182,12 @@ def open_files(places):
 
 
 def test_texts_are_those_of_the_moment_whatever_is_committed_meanwhile(build, note):
-    store, places = build(note("a.md", "apples", "pears"))
+    store, _ = build(note("a.md", "apples", "pears"))
     with store.reading():
-        catalog = open_snapshot(store, places, "").catalog
+        catalog = open_snapshot(store, "").catalog
         build(note("a.md", "plums"))
         assert [chunk.text for chunk in catalog.chunks([0, 1]).values()] == ["apples", "pears"]
-    assert open_snapshot(store, places, "").catalog.chunks([0])[0].text == "plums"
+    assert open_snapshot(store, "").catalog.chunks([0])[0].text == "plums"
 
 
 class EditedMeanwhile(Store):
@@ -228,11 +226,11 @@ def test_where_commits_come_faster_than_a_snapshot_opens_it_shows_the_one_at_whi
     _, places = build(note("a.md", "apples"))
     storm = Storm(places.store, read_only=True)
     storm.commit = lambda: None
-    opened = open_snapshot(storm, places, "")
+    opened = open_snapshot(storm, "")
     for number in range(3):
         build(note(f"{number}.md", f"pears {number}"))
         storm.commit = lambda number=number: build(note(f"late{number}.md", "apples"))
-        opened = open_snapshot(storm, places, "", last=opened)
+        opened = open_snapshot(storm, "", last=opened)
         assert opened.documents == 2 + 2 * number
         assert not opened.is_current(storm)
         assert len(opened.snapshot.keyword) == len(opened.snapshot.catalog)

@@ -22,15 +22,15 @@ def nowhere(documents):
 
 def found(store, places, word):
     """Return the texts of the chunks that hold a word."""
-    snapshot = open_snapshot(store, places, "notes").snapshot
+    snapshot = open_snapshot(store, "notes").snapshot
     hits = snapshot.keyword.search([Term(word)], BODY, 10).hits
     return [snapshot.catalog.chunks([hit.chunk])[hit.chunk].text for hit in hits]
 
 
 def test_after_a_delete_nothing_of_the_file_comes_back(build, note):
     build(note("a.md", "apples"))
-    store, places = build(removed=("a.md",))
-    assert (store.documents(), store.chunk_rows(), store.links(), postings(store, places)) == (
+    store, _ = build(removed=("a.md",))
+    assert (store.documents(), store.chunk_rows(), store.links(), postings(store)) == (
         [],
         [],
         [],
@@ -106,7 +106,7 @@ def test_a_keyword_view_that_is_damaged_under_an_edit_is_built_anew(build, note)
     for path in places.keyword.glob("*.seg"):
         path.unlink()
     store, places = build(note("b.md", "pears"))
-    assert {term for _, field, term, _ in postings(store, places) if field == "body"} == {
+    assert {term for _, field, term, _ in postings(store) if field == "body"} == {
         "appl",
         "pear",
     }

@@ -111,7 +111,7 @@ class Both:
             )
         places = Places(self._folder)
         with closing(Store(places.store, read_only=True)) as store:
-            self.opened = open_snapshot(store, places, "")
+            self.opened = open_snapshot(store, "")
             self._publisher.publish(self.opened, store)
             with self._engine.question() as session:
                 folders = read_folders(session)

@@ -55,7 +55,7 @@ def damage(places: Places) -> str:
             store.verify()
             if store.vectors and store.vectors.damaged():
                 return "vectors are not as they were written"
-            verify_words(store, places.keyword)
+            verify_words(store)
             return ""
     except IndexDamagedError as error:
         return str(error).partition(" (")[2].partition("): run")[0]

@@ -28,6 +28,9 @@ _EDITION = "edition"
 """The file that names the present edition; without it, it is the first."""
 
 
+KEYWORD = "keyword"
+"""The folder of the index of words, beside the store."""
+
 VECTORS = "vectors"
 """The folder of the vectors of all folders, beside their indexes."""
 
@@ -88,7 +91,7 @@ class Places:
     @property
     def keyword(self) -> Path:
         """Whoosh's folder."""
-        return self.made / "keyword"
+        return self.made / KEYWORD
 
     def switch(self, edition: int) -> None:
         """Make an edition the present one. For who holds the writer's lock."""

@@ -11,7 +11,6 @@ import numpy as np
 
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.duplicates import StoreDuplicates, duplicates_of
-from thumbindex.index.files import Places
 from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.store import Store
 from thumbindex.index.vectors import FaissVectorIndex, VectorView
@@ -46,7 +45,6 @@ class Opened:
 
 def open_snapshot(
     store: Store,
-    places: Places,
     folder: str,
     *,
     expand: bool = False,
@@ -59,17 +57,17 @@ def open_snapshot(
     """
     last = last if last is not None and last.catalog.store is store else None
     with store.reading(), store.as_written():
-        return _open(store, places, folder, expand, last)
+        return _open(store, folder, expand, last)
 
 
-def _open(store: Store, places: Places, folder: str, expand: bool, last: Opened | None) -> Opened:
+def _open(store: Store, folder: str, expand: bool, last: Opened | None) -> Opened:
     words, fingerprint = store.meta("words"), store.meta("fingerprint")
     if last is not None and last.words == words:
         catalog, keyword, graph = last.catalog, last.keyword, last.graph
     else:
         catalog = StoreCatalog(store, folder, None if last is None else last.catalog)
         segments = () if last is None else last.keyword.segments
-        keyword = WhooshKeywordIndex(open_segments(store, places.keyword, segments), catalog)
+        keyword = WhooshKeywordIndex(open_segments(store, segments), catalog)
         graph = _graph(catalog, last)
     vectors = _vectors(fingerprint, catalog, last)
     duplicates = duplicates_of(catalog, None if last is None else last.duplicates)

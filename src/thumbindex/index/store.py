@@ -20,7 +20,7 @@ import numpy as np
 from thumbindex.errors import IndexDamagedError, IndexGoneError, StorageError
 from thumbindex.index.database import BUSY_SECONDS, KEYS_AT_ONCE, Database, Row, damaged
 from thumbindex.index.duplicate_tables import DECISIONS, DuplicateTables, read_decisions
-from thumbindex.index.files import VECTORS
+from thumbindex.index.files import KEYWORD, VECTORS
 from thumbindex.index.segments import SegmentFile
 from thumbindex.index.vector_store import VectorStore, vector_file
 from thumbindex.model import (
@@ -627,6 +627,11 @@ class Store(Database):
                 yield [row for row, _ in held], np.stack([vector for _, vector in held])
 
     # -------------------------------------------------------------- files of the index of words
+
+    @property
+    def keyword(self) -> Path:
+        """The folder of these files."""
+        return self.path.with_name(KEYWORD)
 
     def segments(self) -> list[SegmentFile]:
         """Return the files that the index of words is made of."""

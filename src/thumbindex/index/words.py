@@ -353,15 +353,15 @@ class KeywordWriter:
     counts when the store's commit lists it.
     """
 
-    def __init__(self, store: Store, folder: Path) -> None:
-        self._store, self._folder = store, folder
+    def __init__(self, store: Store) -> None:
+        self._store, self._folder = store, store.keyword
 
     def rows(self) -> Positions:
         """Return the row ids that the index holds: chunks', and minus documents'."""
         held: Positions = _joined(
             [
                 np.delete(segment.row_ids, deleted)
-                for segment, deleted in open_segments(self._store, self._folder)
+                for segment, deleted in open_segments(self._store)
             ],
             np.int64,
         )
@@ -439,13 +439,13 @@ OpenedSegments = Sequence[tuple[Segment, Narrow]]
 """Segments, each with the numbers of its rows that are deleted."""
 
 
-def open_segments(store: Store, folder: Path, last: Iterable[Segment] = ()) -> OpenedSegments:
+def open_segments(store: Store, last: Iterable[Segment] = ()) -> OpenedSegments:
     """Open the segments that the store lists, every byte verified; those of `last` stay open.
 
     Raises IndexDamagedError.
     """
     held = {segment.id: segment for segment in last}
-    listed = store.segments()
+    listed, folder = store.segments(), store.keyword
     try:
         verify_segments(folder, listed)
         return [
@@ -455,17 +455,17 @@ def open_segments(store: Store, folder: Path, last: Iterable[Segment] = ()) -> O
         raise _damaged(folder, error) from error
 
 
-def verify_words(store: Store, folder: Path) -> None:
+def verify_words(store: Store) -> None:
     """Read all files of the index of words; raise IndexDamagedError if one is not as it was
     written.
     """
     while True:
         generation = store.generation
         try:
-            return verify_segments(folder, store.segments(), from_disk=True)
+            return verify_segments(store.keyword, store.segments(), from_disk=True)
         except OSError as error:
             if store.generation == generation:  # else a commit has taken files away meanwhile
-                raise _damaged(folder, error) from error
+                raise _damaged(store.keyword, error) from error
 
 
 def _damaged(folder: Path, error: OSError) -> IndexDamagedError:

@@ -93,18 +93,18 @@ def _forget_decisions(store: Store, paths: Sequence[str]) -> None:
         store.duplicates.note_change()
 
 
-def has_whole_words(store: Store, places: Places) -> bool:
+def has_whole_words(store: Store) -> bool:
     """Return whether the files of the index of words are as they were written."""
     try:
-        verify_segments(places.keyword, store.segments())
+        verify_segments(store.keyword, store.segments())
     except OSError:
         return False
     return True
 
 
-def has_all_words(store: Store, places: Places) -> bool:
+def has_all_words(store: Store) -> bool:
     """Return whether the index of words is as it was written and lacks no row."""
-    return has_whole_words(store, places) and not words_lacking(store)
+    return has_whole_words(store) and not words_lacking(store)
 
 
 def words_lacking(store: Store) -> int:
@@ -175,7 +175,7 @@ class Writer:
     def __init__(self, places: Places, store: Store) -> None:
         self.places = places
         self.store = store
-        self.keyword = KeywordWriter(store, places.keyword)
+        self.keyword = KeywordWriter(store)
 
     @classmethod
     @contextmanager
@@ -233,7 +233,7 @@ class Writer:
         """Take rows out of the index of words and add rows, at most so many chunks; return how many
         it lacks then. One that is damaged is begun anew.
         """
-        if has_whole_words(self.store, self.places):
+        if has_whole_words(self.store):
             lacking = words_lacking(self.store)
             removed, left = self._put_rows(sorted(gone), sorted(new), most)
             behind = left + lacking - (len(gone) - removed)
@@ -327,20 +327,20 @@ class Writer:
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it."""
         return WhooshKeywordIndex(
-            open_segments(self.store, self.places.keyword), StoreCatalog(self.store, "")
+            open_segments(self.store), StoreCatalog(self.store, "")
         ).counted_words()
 
     def catch_up(self, most: int = CHUNKS_A_COMMIT) -> int:
         """Add rows that the index of words lacks, at most so many chunks; return how many it still
         lacks.
         """
-        if has_all_words(self.store, self.places):
+        if has_all_words(self.store):
             return 0
         with self.store.transaction():
             return self._catch_up(most)
 
     def _catch_up(self, most: int) -> int:
-        if not has_whole_words(self.store, self.places):
+        if not has_whole_words(self.store):
             self.store.set_segments([])
         behind = self._add_missing(most)
         note_words(self.store, behind)
@@ -378,13 +378,13 @@ class Writer:
         if self.places.edition != self.places.present:
             return False
         with self.store.transaction():
-            if has_whole_words(self.store, self.places):
+            if has_whole_words(self.store):
                 self.keyword.drop_deleted()
             else:
                 self._catch_up(CHUNKS_A_COMMIT)
         self.keyword.sweep()
         # before that is taken note of: nobody would wipe again what a power cut brings back
-        make_durable(self.places.keyword)
+        make_durable(self.store.keyword)
         sweep_vectors(self.places.folder.parent)
         is_out = [self.places.sweep(being_built(self.places)), self.store.clean_log()]
         if all(is_out):
@@ -395,7 +395,7 @@ class Writer:
         """Make one of the many small segments, which each edit adds to; an index of words that is
         not whole waits.
         """
-        if has_all_words(self.store, self.places):
+        if has_all_words(self.store):
             self.keyword.merge(pause)
 
     def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk, str]]:

@@ -405,7 +405,7 @@ class _PublishedFolder:
             raise
 
     def _publish(self, store: Store, places: Places) -> Published | None:
-        opened = open_snapshot(store, places, self._folder.name, last=self._opened)
+        opened = open_snapshot(store, self._folder.name, last=self._opened)
         with store.reading():
             if words_lacking(store) or not opened.is_current(store):
                 return None

@@ -88,10 +88,10 @@ def read_known(places: Places, paths: Collection[str] = ()) -> Known:
     Raises StorageError where there is no index, or none that can be read.
     """
     with closing(Store(places.store, read_only=True)) as store:
-        return known_of(store, places, paths)
+        return known_of(store, paths)
 
 
-def known_of(store: Store, places: Places, paths: Collection[str]) -> Known:
+def known_of(store: Store, paths: Collection[str]) -> Known:
     """Read it from an open store."""
     with store.reading():
         manifest = store.manifest()
@@ -99,7 +99,7 @@ def known_of(store: Store, places: Places, paths: Collection[str]) -> Known:
             problem for problem in store.problems() if problem.path not in manifest
         )
         settled = (
-            has_all_words(store, places)
+            has_all_words(store)
             and store.meta("links") == "resolved"
             and is_wiped(store)
             and store.meta("corpus") != ""
@@ -524,7 +524,7 @@ def _known(folder: Folder, run: Run, paths: Collection[str] = ()) -> Known:
         return read_known(folder.places, paths)
     except StorageError:
         with open_writer(folder, run) as writer:
-            return known_of(writer.store, folder.places, paths)
+            return known_of(writer.store, paths)
 
 
 def keep_unlisted(comparison: FolderChanges, listing: Listing) -> FolderChanges:

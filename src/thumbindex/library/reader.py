@@ -148,7 +148,6 @@ class Reader:
             if self._opened is None or not self._opened.is_current(store):
                 self._opened = open_snapshot(
                     store,
-                    self._places,
                     self.folder.name,
                     expand=self.folder.config.query.runs("expand"),
                     last=self._opened,
