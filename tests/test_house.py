@@ -43,6 +43,7 @@ DOORS = {
     "markdown_it": {"corpus/html.py", "corpus/markdown.py"},
     "markupsafe": {"corpus/html.py"},
     "yaml": {"corpus/front_matter.py"},
+    "pathspec": {"globs.py"},
     "watchdog": {"serve/watch.py"},
     "uvicorn": {"serve/http/app.py"},
     "sse_starlette": {"serve/http/app.py"},

@@ -13,6 +13,9 @@ from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
+Rules = GitIgnoreSpec
+"""Git's rules in order, the last of which that matches decides."""
+
 _SEPARATOR = re.compile(r"\\(?![*?!\[\]\\])")
 """A backslash that takes no meaning from the character behind it: it stands between folders, as on
 Windows.
@@ -25,9 +28,9 @@ name.
 """
 
 
-def read_rules(lines: Iterable[str]) -> GitIgnoreSpec:
+def read_rules(lines: Iterable[str]) -> Rules:
     """Return git's rules, a line each; a line that git does not take says nothing."""
-    return GitIgnoreSpec.from_lines(map(composed, lines), _Rule)
+    return Rules.from_lines(map(composed, lines), _Rule)
 
 
 def composed(text: str) -> str:

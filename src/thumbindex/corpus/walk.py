@@ -12,8 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from pathspec import GitIgnoreSpec
-
 from thumbindex.corpus.read import (
     FolderListing,
     Target,
@@ -25,7 +23,7 @@ from thumbindex.corpus.read import (
     too_large,
 )
 from thumbindex.errors import UnknownFolderError
-from thumbindex.globs import composed, read_rules
+from thumbindex.globs import Rules, composed, read_rules
 from thumbindex.model import Changes, FileState, Problem
 from thumbindex.settings import CorpusSettings
 
@@ -138,7 +136,7 @@ def _named_targets(root: str, link: str) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _private_rules(globs: tuple[str, ...]) -> GitIgnoreSpec:
+def _private_rules(globs: tuple[str, ...]) -> Rules:
     """Return the rules of globs that keep notes private; a backslash in them may stand between
     folders too, and a bracket for itself.
     """
@@ -234,7 +232,7 @@ class _Ignore:
     """The ignore rules of one folder; its patterns are the lines, in order."""
 
     prefix: str  # the folder's path and a slash, empty at the root
-    spec: GitIgnoreSpec
+    spec: Rules
     lines: tuple[tuple[str, int, str], ...]  # ignore file, line from 1, and what stands there
 
 
@@ -273,13 +271,13 @@ class _State:
     # path in the folder, real path, rules
     links: list[tuple[str, str, _Rules]] = field(default_factory=list)
     # globs that have met nothing so far, by setting and text
-    unmatched: dict[tuple[str, str], GitIgnoreSpec] = field(default_factory=dict)
+    unmatched: dict[tuple[str, str], Rules] = field(default_factory=dict)
     # the paths that are looked at, where that is not all of them, with the folders on the way
     asked: frozenset[str] | None = None
     names: Names = field(default_factory=dict)  # of the paths that were looked at
     reasons: dict[str, str] = field(default_factory=dict)  # why one that was asked for is left out
-    include: GitIgnoreSpec = field(init=False)
-    exclude: GitIgnoreSpec = field(init=False)
+    include: Rules = field(init=False)
+    exclude: Rules = field(init=False)
 
     def __post_init__(self) -> None:
         self.include, self.exclude = (
@@ -504,7 +502,7 @@ def _facts_at(target: str) -> os.stat_result | OSError:
         return error
 
 
-def _globs(settings: CorpusSettings) -> dict[tuple[str, str], GitIgnoreSpec]:
+def _globs(settings: CorpusSettings) -> dict[tuple[str, str], Rules]:
     """Return the globs that somebody gave, by setting and text: a default that meets nothing is no
     mistake of anybody's.
     """
