@@ -157,6 +157,17 @@ class MemoryCatalog:
         return len(self._all)
 
     @property
+    def sizes(self) -> Any:
+        """How many chunks each document has."""
+        return np.array([len(each.chunks) for each in self.parsed], dtype=np.int64)
+
+    @property
+    def ordinal_days(self) -> Any:
+        """Each document's day as an ordinal; 0 if none is known."""
+        days = map(day_of, self.documents)
+        return np.array([day.toordinal() if day else 0 for day in days], dtype=np.int64)
+
+    @property
     def languages(self) -> Mapping[str, int]:
         """How many documents are in each language."""
         return Counter(document.language for document in self.documents)

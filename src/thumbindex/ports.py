@@ -55,13 +55,10 @@ def inner_products(rows: Matrix, others: Matrix | Vector) -> Matrix:
     return found
 
 
+Positions = npt.NDArray[np.int64]
+
 Mask = npt.NDArray[np.bool_]
 """Shape (chunks asked for,): True for those of which it is true."""
-
-CHUNK_BITS, DOCUMENT_BITS = 52, 34
-"""A ChunkId and a DocumentId of one folder have no more bits: several folders are united by the
-bits above.
-"""
 
 
 class Selection(Protocol):
@@ -254,6 +251,14 @@ class Catalog(Protocol):
     @property
     def documents(self) -> Documents:
         """The documents by id; ids ascend by folder, then path."""
+
+    @property
+    def sizes(self) -> Positions:
+        """How many chunks each document has, shape (documents,): ids count from 0 on."""
+
+    @property
+    def ordinal_days(self) -> Positions:
+        """Each document's day as an ordinal, shape (documents,); 0 if none is known."""
 
     @property
     def languages(self) -> Mapping[str, int]:

@@ -5,11 +5,11 @@ import pytest
 
 from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.index.union import unite
-from thumbindex.model import ChunkId, DocumentId, Term
-from thumbindex.ports import CHUNK_BITS, DOCUMENT_BITS, KeywordWeights
+from thumbindex.model import ChunkId, Condition, DocumentId, Term
+from thumbindex.ports import KeywordWeights
 
 BODY = KeywordWeights({"body": 1.0})
-SECOND = ChunkId(1 << CHUNK_BITS)
+SECOND = ChunkId(2)
 """The first chunk of the second folder."""
 
 
@@ -113,5 +113,20 @@ def test_links_stay_in_their_folder():
     assert (
         united.graph.linked(DocumentId(0)),
         united.graph.linking(DocumentId(1)),
-        united.graph.linked(DocumentId(1 << DOCUMENT_BITS)),
+        united.graph.linked(DocumentId(2)),
     ) == ((1,), (0,), ())
+
+
+def test_a_folder_s_chunks_and_documents_come_behind_those_of_the_one_before_it():
+    _, united = two()
+    catalog = united.catalog
+    met = catalog.meeting(Condition("file", "c")) | catalog.meeting(Condition("file", "a"))
+    assert (catalog.every(1, None), met.first(9)) == ([0, 1, SECOND], [0, SECOND])
+    assert [catalog.documents[catalog.document_of(n)].path for n in (0, 1, SECOND)] == [
+        "a.md",
+        "b.md",
+        "c.md",
+    ]
+    assert [chunk.text for chunk in catalog.chunks([SECOND]).values()] == [
+        "Apples and more apples."
+    ]

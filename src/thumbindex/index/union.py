@@ -1,5 +1,5 @@
-"""Several folders' snapshots seen as one: ids begin with the folder's number, hits are merged by
-score, words are as rare as in all of them.
+"""Several folders' snapshots seen as one: documents and chunks stand one folder after the other,
+hits are merged by score, words are as rare as in all of them.
 """
 
 from __future__ import annotations
@@ -7,15 +7,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
-from functools import cached_property, partial, reduce
-from operator import and_, or_, sub
+from functools import cached_property, reduce
+from itertools import accumulate
+from operator import or_
 from typing import TypeVar
 
 import numpy as np
 
 from thumbindex.index.bm25f import idf
-from thumbindex.index.filters import by_form, nearest, newest_first
+from thumbindex.index.filters import by_form, nearest
+from thumbindex.index.positions import PositionedCatalog, Positions
+from thumbindex.index.selection import MaskSelection, mask_of
 from thumbindex.model import (
     Abbreviation,
     Chunk,
@@ -32,15 +34,12 @@ from thumbindex.model import (
     Verdict,
 )
 from thumbindex.ports import (
-    CHUNK_BITS,
-    DOCUMENT_BITS,
     Catalog,
     Days,
     Duplicates,
     KeywordIndex,
     KeywordWeights,
     LinkGraph,
-    Mask,
     Matrix,
     Salience,
     Selection,
@@ -56,155 +55,101 @@ def unite(snapshots: Sequence[Snapshot]) -> Snapshot:
     """Return one snapshot over all of them; one alone is returned as it is."""
     if len(snapshots) == 1:
         return snapshots[0]
+    catalog = UnionCatalog([s.catalog for s in snapshots])
     return Snapshot(
         sum(s.generation for s in snapshots),
-        UnionCatalog([s.catalog for s in snapshots]),
-        UnionKeywordIndex([s.keyword for s in snapshots], [len(s.catalog) for s in snapshots]),
-        UnionVectorIndex([s.vector for s in snapshots]),
-        UnionLinkGraph([s.graph for s in snapshots]),
+        catalog,
+        UnionKeywordIndex([s.keyword for s in snapshots], catalog),
+        UnionVectorIndex([s.vector for s in snapshots], catalog),
+        UnionLinkGraph([s.graph for s in snapshots], catalog),
         next((s.vocabulary for s in snapshots if s.vocabulary), None),
-        UnionDuplicates([s.duplicates for s in snapshots], [s.catalog for s in snapshots]),
-    )
-
-
-_CHUNK, _DOCUMENT = (1 << CHUNK_BITS) - 1, (1 << DOCUMENT_BITS) - 1
-
-
-def _split(ids: Sequence[ChunkId]) -> Iterator[tuple[int, list[int], list[ChunkId]]]:
-    """Yield each folder that chunks are of: its number, where in `ids` its chunks stand, and their
-    ids in it.
-    """
-    parts: dict[int, list[int]] = {}
-    for at, n in enumerate(ids):
-        parts.setdefault(n >> CHUNK_BITS, []).append(at)
-    for part, own in parts.items():
-        yield part, own, [ChunkId(ids[n] & _CHUNK) for n in own]
-
-
-def _chunk(part: int, own: int) -> ChunkId:
-    return ChunkId(part << CHUNK_BITS | own)
-
-
-def _document(part: int, own: int) -> DocumentId:
-    return DocumentId(part << DOCUMENT_BITS | own)
-
-
-def _own(document: DocumentId) -> tuple[int, DocumentId]:
-    """Return the folder of a document, by number, and its id in it."""
-    return document >> DOCUMENT_BITS, DocumentId(document & _DOCUMENT)
-
-
-def _in_union(hits: Iterable[Hit], part: int) -> list[Hit]:
-    """Give one folder's hits their ids in the union."""
-    return [
-        replace(hit, chunk=_chunk(part, hit.chunk), document=_document(part, hit.document))
-        for hit in hits
-    ]
-
-
-def _merged(hits: Iterable[Hit], limit: int) -> tuple[Hit, ...]:
-    """Return the best hits of all folders, ranked anew; ties by folder and position."""
-    best = sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:limit]
-    return tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1))
-
-
-class UnionSelection(Selection):
-    """Selection over several folders, one of each."""
-
-    def __init__(self, parts: Sequence[Selection]) -> None:
-        self.parts = tuple(parts)
-
-    def __len__(self) -> int:
-        return sum(map(len, self.parts))
-
-    def among(self, chunks: Sequence[ChunkId]) -> Mask:
-        found = np.zeros(len(chunks), dtype=np.bool_)
-        for part, at, own in _split(chunks):
-            found[at] = self.parts[part].among(own)
-        return found
-
-    def first(self, most: int) -> Sequence[ChunkId]:
-        found: list[ChunkId] = []
-        for number, part in enumerate(self.parts):
-            found += [_chunk(number, n) for n in part.first(most - len(found))]
-        return found
-
-    def of_documents(self) -> Selection:
-        return UnionSelection([part.of_documents() for part in self.parts])
-
-    def __and__(self, other: Selection) -> Selection:
-        return UnionSelection(list(map(and_, self.parts, _parts_of(other))))
-
-    def __or__(self, other: Selection) -> Selection:
-        return UnionSelection(list(map(or_, self.parts, _parts_of(other))))
-
-    def __sub__(self, other: Selection) -> Selection:
-        return UnionSelection(list(map(sub, self.parts, _parts_of(other))))
-
-
-def _beside(
-    parts: Sequence[_T], within: Selection | None
-) -> Iterator[tuple[int, _T, Selection | None]]:
-    """Yield each folder's number and part, with its piece of a selection of the union."""
-    own: Sequence[Selection | None] = [None] * len(parts)
-    if within is not None:
-        own = _parts_of(within)
-    yield from zip(range(len(parts)), parts, own, strict=True)
-
-
-def _parts_of(selection: Selection) -> Sequence[Selection]:
-    if not isinstance(selection, UnionSelection):
-        raise TypeError(f"{selection!r} is no selection of a union.")
-    return selection.parts
-
-
-def _joined(
-    found: Sequence[Selection | None], otherwise: Iterable[Callable[[], Selection]]
-) -> Selection | None:
-    """Return one selection of the folders' own, None if all are None, else what is `otherwise`
-    made for a folder without one.
-    """
-    if all(each is None for each in found):
-        return None
-    return UnionSelection(
-        [make() if each is None else each for each, make in zip(found, otherwise, strict=True)]
+        UnionDuplicates([s.duplicates for s in snapshots], catalog),
     )
 
 
 class UnionDocuments:
     """The documents of several folders."""
 
-    def __init__(self, parts: Sequence[Catalog]) -> None:
-        self._parts = parts
+    def __init__(self, catalog: UnionCatalog) -> None:
+        self._catalog = catalog
 
     def __getitem__(self, document: DocumentId, /) -> Document:
         """Return a document."""
-        part, own = _own(document)
-        return self._parts[part].documents[own]
+        part, own = self._catalog.own_document(document)
+        return self._catalog.parts[part].documents[own]
 
 
-class UnionCatalog:
-    """Catalog over several."""
+class UnionCatalog(PositionedCatalog):
+    """Catalog over several: one longer catalog, which asks a folder's own for its texts and names.
+
+    `chunks_before` and `documents_before` have a folder's first chunk and document, by its number.
+    """
 
     def __init__(self, parts: Sequence[Catalog]) -> None:
-        self._parts = parts
-        self.documents = UnionDocuments(parts)
+        sizes, days = (
+            np.concatenate(columns)
+            for columns in zip(*((each.sizes, each.ordinal_days) for each in parts), strict=True)
+        )
+        super().__init__(np.arange(len(sizes)), sizes, days)
+        self.parts = parts
+        self.chunks_before = (0, *accumulate(map(len, parts)))
+        self.documents_before = (0, *accumulate(len(each.sizes) for each in parts))
+        self.documents = UnionDocuments(self)
 
-    def __len__(self) -> int:
-        return sum(map(len, self._parts))
+    # -------------------------------------------------------------- folders' own
+
+    def chunk(self, part: int, own: int) -> ChunkId:
+        """Return the chunk that a folder has under a number."""
+        return ChunkId(self.chunks_before[part] + own)
+
+    def document(self, part: int, own: int) -> DocumentId:
+        """Return the document that a folder has under a number."""
+        return DocumentId(self.documents_before[part] + own)
+
+    def own_document(self, document: DocumentId) -> tuple[int, DocumentId]:
+        """Return the folder of a document, by number, and its id in it."""
+        part = int(np.searchsorted(self.documents_before, document, side="right")) - 1
+        return part, DocumentId(document - self.documents_before[part])
+
+    def split(self, ids: Sequence[ChunkId]) -> Iterator[tuple[int, Positions, list[ChunkId]]]:
+        """Yield each folder that chunks are of: its number, where in `ids` its chunks stand, and
+        their ids in it.
+        """
+        numbers = np.array(ids, dtype=np.int64)
+        of = np.searchsorted(self.chunks_before, numbers, side="right") - 1
+        for part in np.unique(of).tolist():
+            at = np.flatnonzero(of == part)
+            own = numbers[at] - self.chunks_before[part]
+            yield part, at, [ChunkId(n) for n in own.tolist()]
+
+    def pieces(self, within: Selection | None) -> list[Selection | None]:
+        """Return each folder's piece of a selection."""
+        if within is None:
+            return [None] * len(self.parts)
+        mask, pieces = mask_of(within), list[Selection | None]()
+        for part, first in enumerate(self.documents_before[:-1]):
+            own = slice(*self.chunks_before[part : part + 2])
+            pieces.append(MaskSelection(mask[own], self.document_ids[own] - first))
+        return pieces
+
+    def joined(self, pieces: Iterable[Selection]) -> Selection:
+        """Return one selection of the folders' own."""
+        return self.selection(np.concatenate(list(map(mask_of, pieces))))
+
+    def in_union(self, hits: Iterable[Hit], part: int) -> list[Hit]:
+        """Give one folder's hits their ids in the union."""
+        return [
+            replace(
+                hit, chunk=self.chunk(part, hit.chunk), document=self.document(part, hit.document)
+            )
+            for hit in hits
+        ]
+
+    # -------------------------------------------------------------- as of one folder
 
     @property
     def languages(self) -> Mapping[str, int]:
-        return sum((Counter(part.languages) for part in self._parts), Counter[str]())
-
-    def document_of(self, chunk: ChunkId) -> DocumentId:
-        part = chunk >> CHUNK_BITS
-        return _document(part, self._parts[part].document_of(ChunkId(chunk & _CHUNK)))
-
-    def chunk_ids(self, document: DocumentId) -> range:
-        part, own = _own(document)
-        ids = self._parts[part].chunk_ids(own)
-        return range(_chunk(part, ids.start), _chunk(part, ids.stop))
+        return sum((Counter(part.languages) for part in self.parts), Counter[str]())
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
         return self._loaded(ids, lambda part: part.chunks)
@@ -217,82 +162,53 @@ class UnionCatalog:
         ids: Sequence[ChunkId],
         load: Callable[[Catalog], Callable[[Sequence[ChunkId]], Mapping[ChunkId, _T]]],
     ) -> dict[ChunkId, _T]:
-        found = ((part, load(self._parts[part])(own)) for part, _, own in _split(ids))
-        return {_chunk(part, n): record for part, records in found for n, record in records.items()}
-
-    # -------------------------------------------------------------- which chunks and documents
+        found = ((part, load(self.parts[part])(own)) for part, _, own in self.split(ids))
+        return {
+            self.chunk(part, n): record for part, records in found for n, record in records.items()
+        }
 
     def select(self, filters: Filters) -> Selection | None:
-        found = [part.select(filters) for part in self._parts]
-        return _joined(found, [part.everything for part in self._parts])
-
-    def everything(self) -> Selection:
-        return UnionSelection([part.everything() for part in self._parts])
-
-    def only(self, chunks: Sequence[ChunkId]) -> Selection:
-        own = {part: ids for part, _, ids in _split(chunks)}
-        return UnionSelection(
-            [part.only(own.get(number, ())) for number, part in enumerate(self._parts)]
+        found = [part.select(filters) for part in self.parts]
+        if all(each is None for each in found):
+            return None
+        return self.joined(
+            part.everything() if each is None else each
+            for each, part in zip(found, self.parts, strict=True)
         )
 
-    def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
-        found: list[ChunkId] = []
-        for number, part, own in _beside(self._parts, within):
-            found += [_chunk(number, n) for n in part.every(step, own, start)]
-            start = (start - (len(part) if own is None else len(own))) % step
-        return found
-
     def meeting(self, condition: Condition) -> Selection:
-        return UnionSelection([part.meeting(condition) for part in self._parts])
+        return self.joined(part.meeting(condition) for part in self.parts)
 
     def is_met(self, condition: Condition) -> bool:
-        return any(part.is_met(condition) for part in self._parts)
+        return any(part.is_met(condition) for part in self.parts)
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
-        names = [name for part in self._parts for name in part.near(field, value)]
+        names = [name for part in self.parts for name in part.near(field, value)]
         return nearest(field, value, by_form(field, names)) if names else ()
 
     def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         return [
-            _document(number, n)
-            for number, part in enumerate(self._parts)
+            self.document(number, n)
+            for number, part in enumerate(self.parts)
             for n in part.named(letters, longest)
         ]
 
     def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
-        return sum((Counter(part.defined(forms)) for part in self._parts), Counter[Abbreviation]())
-
-    # -------------------------------------------------------------- days
+        return sum((Counter(part.defined(forms)) for part in self.parts), Counter[Abbreviation]())
 
     @cached_property
     def days(self) -> Days:
-        found = [part.days for part in self._parts]
-        first, written = ([each[at] for each in found if each[at]] for at in (0, 1))
+        first, written = zip(*(part.days for part in self.parts), strict=True)
         return Days(
             min(filter(None, first), default=None), max(filter(None, written), default=None)
         )
 
-    def newest_day(self, last: date | None) -> date | None:
-        return max(filter(None, (part.newest_day(last) for part in self._parts)), default=None)
-
-    def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
-        chunks, total = dict[DocumentId, ChunkId](), 0
-        for number, part, own in _beside(self._parts, within):
-            newest, count = part.newest(own, limit)
-            chunks |= {_document(number, part.document_of(n)): _chunk(number, n) for n in newest}
-            total += count
-        ordered = newest_first(self.documents, chunks)
-        return [chunks[n] for n in ordered[:limit]], total
-
-    def undated(self, within: Selection | None) -> int:
-        return sum(part.undated(own) for _, part, own in _beside(self._parts, within))
-
 
 class UnionKeywordIndex:
-    """KeywordIndex over several folders of so many chunks each."""
+    """KeywordIndex over several folders."""
 
-    def __init__(self, parts: Sequence[KeywordIndex], chunks: Sequence[int]) -> None:
-        self._parts, self._chunks = parts, chunks
+    def __init__(self, parts: Sequence[KeywordIndex], catalog: UnionCatalog) -> None:
+        self._parts, self._catalog = parts, catalog
         self.languages = frozenset[str]().union(*(part.languages for part in parts))
 
     def search(
@@ -312,16 +228,19 @@ class UnionKeywordIndex:
             [len(self._holding_any(part, term, weights.fields)) for term in terms]
             for part in self._parts
         ]
-        known = [idf(sum(counts), sum(self._chunks)) for counts in zip(*held, strict=True)]
+        known = [idf(sum(counts), len(self._catalog)) for counts in zip(*held, strict=True)]
         hits, documents = list[Hit](), dict[DocumentId, float]()
-        for n, part, own in _beside(self._parts, within):
+        pieces = self._catalog.pieces(within)
+        for n, (part, own) in enumerate(zip(self._parts, pieces, strict=True)):
             asked = [
-                replace(term, weight=term.weight * rarity / idf(count, self._chunks[n]))
+                replace(term, weight=term.weight * rarity / idf(count, len(self._catalog.parts[n])))
                 for term, rarity, count in zip(terms, known, held[n], strict=True)
             ]
             found = part.search(asked, weights, limit, own)
-            hits += _in_union(found.hits, n)
-            documents |= {_document(n, d): score for d, score in found.documents.items()}
+            hits += self._catalog.in_union(found.hits, n)
+            documents |= {
+                self._catalog.document(n, d): score for d, score in found.documents.items()
+            }
         return RankedList(_merged(hits, limit), documents)
 
     @staticmethod
@@ -330,10 +249,10 @@ class UnionKeywordIndex:
         return reduce(or_, [part.holding(each.text, fields) for each in (term, *term.others)])
 
     def holding(self, text: str, fields: Collection[str]) -> Selection:
-        return UnionSelection([part.holding(text, fields) for part in self._parts])
+        return self._catalog.joined(part.holding(text, fields) for part in self._parts)
 
     def holding_phrase(self, text: str) -> Selection:
-        return UnionSelection([part.holding_phrase(text) for part in self._parts])
+        return self._catalog.joined(part.holding_phrase(text) for part in self._parts)
 
     def frequency(self, word: str) -> int:
         return sum(part.frequency(word) for part in self._parts)
@@ -346,11 +265,17 @@ class UnionKeywordIndex:
         return {word for part in self._parts for word in part.words(lengths)}
 
 
+def _merged(hits: Iterable[Hit], limit: int) -> tuple[Hit, ...]:
+    """Return the best hits of all folders, ranked anew; ties by folder and position."""
+    best = sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:limit]
+    return tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1))
+
+
 class UnionVectorIndex:
     """VectorIndex over several of one model, some of which may have no vectors yet."""
 
-    def __init__(self, parts: Sequence[VectorIndex]) -> None:
-        self._parts = parts
+    def __init__(self, parts: Sequence[VectorIndex], catalog: UnionCatalog) -> None:
+        self._parts, self._catalog = parts, catalog
         self._dimensions = max(
             (part.vectors(()).shape[1] for part in parts if len(part)), default=1
         )
@@ -360,17 +285,15 @@ class UnionVectorIndex:
 
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         """Search each folder and merge by cosine."""
-        hits = (
-            hit
-            for n, part, own in _beside(self._parts, within)
-            if len(part)
-            for hit in _in_union(part.search(query, limit, own), n)
-        )
+        hits, pieces = list[Hit](), self._catalog.pieces(within)
+        for n, (part, own) in enumerate(zip(self._parts, pieces, strict=True)):
+            if len(part):
+                hits += self._catalog.in_union(part.search(query, limit, own), n)
         return _merged(hits, limit)
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         found = np.full((len(chunks), self._dimensions), np.nan, dtype=np.float32)
-        for part, at, own in _split(chunks):
+        for part, at, own in self._catalog.split(chunks):
             if len(self._parts[part]):
                 found[at] = self._parts[part].vectors(own)
         return found
@@ -379,16 +302,16 @@ class UnionVectorIndex:
 class UnionLinkGraph:
     """LinkGraph over several; no link leads from one folder to another."""
 
-    def __init__(self, parts: Sequence[LinkGraph]) -> None:
-        self._parts = parts
+    def __init__(self, parts: Sequence[LinkGraph], catalog: UnionCatalog) -> None:
+        self._parts, self._catalog = parts, catalog
 
     def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        part, own = _own(document)
-        return tuple(_document(part, n) for n in self._parts[part].linked(own))
+        part, own = self._catalog.own_document(document)
+        return tuple(self._catalog.document(part, n) for n in self._parts[part].linked(own))
 
     def linking(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        part, own = _own(document)
-        return tuple(_document(part, n) for n in self._parts[part].linking(own))
+        part, own = self._catalog.own_document(document)
+        return tuple(self._catalog.document(part, n) for n in self._parts[part].linking(own))
 
 
 class UnionDuplicates(Duplicates):
@@ -396,25 +319,28 @@ class UnionDuplicates(Duplicates):
     not before.
     """
 
-    def __init__(self, parts: Sequence[Duplicates], catalogs: Sequence[Catalog]) -> None:
-        self._parts, self._catalogs = parts, catalogs
+    def __init__(self, parts: Sequence[Duplicates], catalog: UnionCatalog) -> None:
+        self._parts, self._catalog = parts, catalog
 
     def repeated(self) -> Selection | None:
         found = [part.repeated() for part in self._parts]
-        return _joined(found, [partial(each.only, ()) for each in self._catalogs])
+        if all(each is None for each in found):
+            return None
+        return self._catalog.joined(
+            own.only(()) if each is None else each
+            for each, own in zip(found, self._catalog.parts, strict=True)
+        )
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         found = np.zeros(len(chunks))
-        for part, at, own in _split(chunks):
+        for part, at, own in self._catalog.split(chunks):
             found[at] = self._parts[part].salience(own)
         return found
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
-        part = chunk >> CHUNK_BITS
-        return tuple(
-            _chunk(part, other) for other in self._parts[part].copies(ChunkId(chunk & _CHUNK))
-        )
+        ((part, _, own),) = self._catalog.split([chunk])
+        return tuple(self._catalog.chunk(part, n) for n in self._parts[part].copies(own[0]))
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
-        found = list(_split([first, second]))
+        found = list(self._catalog.split([first, second]))
         return self._parts[found[0][0]].verdict(*found[0][2]) if len(found) == 1 else None

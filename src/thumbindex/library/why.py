@@ -21,7 +21,7 @@ from thumbindex.library.names import Found, Notes, meant_headings
 from thumbindex.library.reader import Reader
 from thumbindex.library.shown import Door
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, Why
-from thumbindex.ports import DOCUMENT_BITS, Embedder, Reranker
+from thumbindex.ports import Embedder, Reranker
 from thumbindex.query.explain import fate_of
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
@@ -175,7 +175,8 @@ def _in_index(
     document = opened[folder].catalog.at(path)
     if document is None:
         raise UnknownPathError(f"No document {path!r} in the index.")
-    wanted = chunks_under(found.fragment, DocumentId(folder << DOCUMENT_BITS | document), tools)
+    before = sum(each.documents for each in opened[:folder])
+    wanted = chunks_under(found.fragment, DocumentId(before + document), tools)
     answer, _ = run(
         without_folder(query, len(opened)),
         tools,
