@@ -28,7 +28,7 @@ from thumbindex.index.store import Store
 from thumbindex.index.vector_store import packed
 from thumbindex.library import Library, read_notes
 from thumbindex.library.names import Notes
-from thumbindex.library.reader import Reader
+from thumbindex.library.reader import DiskReader
 from thumbindex.library.reading import outline_headings, read_excerpt
 from thumbindex.model import Progress
 from thumbindex.ports import Vector
@@ -238,7 +238,7 @@ def test_a_note_that_becomes_private_between_being_found_and_being_read_is_refus
     library, note = opened(), vault / "hidden.md"
     write(note, OPEN_TEXT)
     library.index(words_only=True)
-    with closing(Reader(library.opened[0])) as reader:
+    with closing(DiskReader(library.opened[0])) as reader:
         found = Notes([reader]).find_exact(note.name)
         write(note, BY_KEY)
         for ask in (lambda: read_excerpt(found, None, None), lambda: outline_headings(found)):

@@ -14,7 +14,7 @@ from fakes import FakeEmbedder
 from folders import open_library
 from thumbindex.errors import IndexDamagedError
 from thumbindex.library import Library
-from thumbindex.library.reader import Reader
+from thumbindex.library.reader import DiskReader
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def library(vault: Path) -> Iterator[Library]:
 
 
 @pytest.fixture
-def reader(library: Library) -> Iterator[Reader]:
-    reader = Reader(library.opened[0])
+def reader(library: Library) -> Iterator[DiskReader]:
+    reader = DiskReader(library.opened[0])
     yield reader
     reader.close()
 
@@ -46,7 +46,7 @@ def write(root: Path, path: str, text: str) -> None:
     os.utime(root / path, ns=(at, at))
 
 
-def paths(reader: Reader) -> list[str]:
+def paths(reader: DiskReader) -> list[str]:
     return [document.path for document in reader.snapshot().catalog.documents]
 
 

@@ -17,7 +17,7 @@ from notes import make_vault
 from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.library.answering import answer
-from thumbindex.library.reader import Reader
+from thumbindex.library.reader import DiskReader
 from thumbindex.model import Filters, Query
 from waiting import TRUSTED_SECONDS
 
@@ -47,7 +47,7 @@ def test_a_hundred_notes_take_no_more_commits_and_a_question_no_more_statements(
     assert (commits[0] <= 3, commits[1] <= batches + OTHERS) == (True, True), commits
 
     embedder, found = FakeEmbedder(), []
-    with closing(Reader(library.opened[0])) as reader:
+    with closing(DiskReader(library.opened[0])) as reader:
         for text in ("note 7", "folder of notes", "see note 30"):
             with statements() as counted:
                 answer(Query(text, 5, Filters()), [reader], library.config.query, embedder, None)

@@ -66,7 +66,7 @@ from thumbindex.library.indexing import (
 )
 from thumbindex.library.names import Notes, begun_by
 from thumbindex.library.near_copies import find_duplicates
-from thumbindex.library.reader import Reader
+from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.library.reading import (
     Note,
     browse_documents,
@@ -174,7 +174,7 @@ class Library:
         published: Sequence[Reader] = (),
     ) -> None:
         self.config = config
-        self._readers: tuple[Reader, ...] = (*map(Reader, folders), *published)
+        self._readers: tuple[Reader, ...] = (*map(DiskReader, folders), *published)
         self._embedder, self._reranker = embedder, reranker
         self._given = embedder is not None
         self.is_near = True
@@ -278,13 +278,14 @@ class Library:
 
     def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
         """Ask with all that is read of each index of one moment. If a database is lost meanwhile,
-        ask all of it again at a new one, for a few seconds.
+        ask all of it once more at a new one.
 
         Raises EngineError.
         """
         with ExitStack() as stack:
             for reader in self._readers:
-                stack.enter_context(reader.moment())
+                if not reader.is_published:
+                    stack.enter_context(reader.moment())
             return self.database.in_one_moment(ask) if self.database else ask()
 
     @property
@@ -692,7 +693,8 @@ class Library:
         written meanwhile is found.
         """
         for reader in self._named(folder):
-            reader.refresh()
+            if isinstance(reader, DiskReader):  # a database is opened by each question
+                reader.refresh()
 
     @at_one_moment
     def news(self) -> News:

@@ -778,7 +778,7 @@ class _Check:
                 if not self._searches:
                     raise _TooMuchReadError
                 self._searches -= 1
-                snapshot = reader.snapshot()
+                snapshot = reader.opened().snapshot
                 held = snapshot.keyword.holding_phrase(phrase)
                 ids = dict.fromkeys(map(snapshot.catalog.document_of, held.first(len(held))))
                 documents = {snapshot.catalog.documents[n].path: n for n in ids}

@@ -17,7 +17,7 @@ from thumbindex.index.duplicate_tables import Alike
 from thumbindex.index.duplicates import clusters
 from thumbindex.index.store import document_from_row
 from thumbindex.index.writer import Writer
-from thumbindex.library.reader import Reader
+from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.model import (
     Cluster,
     Decision,
@@ -319,7 +319,7 @@ class Decisions:
             reader.refresh()
         return len(decisions)
 
-    def _deciding(self) -> list[Reader]:
+    def _deciding(self) -> list[DiskReader]:
         """Return the folders whose decisions are kept here.
 
         Raises UsageError where there is none: those of a database are its builders'.
@@ -329,7 +329,7 @@ class Decisions:
                 f"{self._readers[0].folder.name} is published from another place: decide there, "
                 "and it is published with the decision."
             )
-        return [reader for reader in self._readers if not reader.is_published]
+        return [reader for reader in self._readers if isinstance(reader, DiskReader)]
 
 
 def _find_cluster(readers: Sequence[Reader], name: str) -> tuple[Reader, Cluster]:

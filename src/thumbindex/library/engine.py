@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from platform import node
@@ -47,7 +47,6 @@ from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer, words_lacking
 from thumbindex.library.folders import Folder
-from thumbindex.library.reader import Reader
 from thumbindex.library.shown import look_at
 from thumbindex.model import DatabaseStatus, Problem
 from thumbindex.settings import Config
@@ -177,13 +176,6 @@ class PublishedFolders:
         found: PublishedIndex = opened[name]
         return found
 
-    def mark(self, name: str) -> str:
-        """Return what tells the publication of this moment from every other: a generation comes
-        again of an index that was built anew.
-        """
-        state = self.open(name).state
-        return f"{state.folder} {state.generation} {state.mark}"
-
     def confirmed(self, name: str) -> tuple[float, float]:
         """Return the database's time, and when a folder was published or confirmed last."""
         sql = (
@@ -210,7 +202,7 @@ class PublishedFolders:
         self.engine.close()
 
 
-class PublishedReader(Reader):
+class PublishedReader:
     """One published folder, open for reading.
 
     What it gives is of the moment that its library asks in.
@@ -219,8 +211,7 @@ class PublishedReader(Reader):
     is_published = True
 
     def __init__(self, folder: Folder, folders: PublishedFolders) -> None:
-        super().__init__(folder)
-        self.database: PublishedFolders = folders
+        self.folder, self.database = folder, folders
 
     @property
     def indexed(self) -> bool:
@@ -235,8 +226,7 @@ class PublishedReader(Reader):
         return self.database.is_there(self.folder.name)
 
     @property
-    # the part of a store that those ask who only read
-    def store(self) -> PublishedStore:  # type: ignore[override]
+    def store(self) -> PublishedStore:
         """What the folder's store tells, as of this moment."""
         return self.opened().store
 
@@ -249,13 +239,16 @@ class PublishedReader(Reader):
         """Where the index lies, without user and password."""
         return self.database.engine.where
 
-    @contextmanager
-    def moment(self) -> Iterator[None]:
-        """Do nothing: the library asks a database in one moment."""
-        yield
+    def moment(self) -> AbstractContextManager[None]:
+        """Have all that this thread reads of the database be of one moment."""
+        return self.database.moment()
 
-    def refresh(self) -> None:
-        """Do nothing: each question opens the index as it is then."""
+    def mark(self) -> object:
+        """Return what tells this publication from every other: a generation comes again of an index
+        that was built anew.
+        """
+        state = self.opened().state
+        return state.folder, state.generation, state.mark
 
     def close(self) -> None:
         """Close the connections."""

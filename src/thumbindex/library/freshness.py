@@ -124,7 +124,7 @@ class _FolderNews:
 
     def __init__(self, reader: Reader) -> None:
         self.name = reader.folder.name
-        self._reader, self._database = reader, reader.database
+        self._reader = reader
         self._mark: object = None  # differs after each commit
         self._digests: Mapping[str, str] = {}  # by path
         self._is_first = True
@@ -132,12 +132,10 @@ class _FolderNews:
     def look(self) -> Changes:
         """Return what is new; with the first look nothing is."""
         is_first, self._is_first = self._is_first, False
-        with self._database.moment() if self._database else self._reader.moment():
+        with self._reader.moment():
             if not self._reader.indexed:
                 return Changes()
-            mark = (
-                self._database.mark(self.name) if self._database else self._reader.on_disk().catalog
-            )
+            mark = self._reader.mark()
             if mark == self._mark:
                 return Changes()
             before = self._digests

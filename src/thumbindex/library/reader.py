@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from thumbindex.errors import IndexGoneError, StorageError
@@ -15,6 +15,7 @@ from thumbindex.library.folders import Folder, with_present_privacy
 from thumbindex.ports import FolderCatalog, Snapshot
 
 if TYPE_CHECKING:
+    from thumbindex.index.postgres.store import PublishedStore
     from thumbindex.library.engine import PublishedFolders
 
 LOOK_SECONDS = 0.1
@@ -45,17 +46,58 @@ class OpenedIndex(Protocol):
         """How many documents there are."""
 
 
-class Reader:
-    """One folder's index, open for reading.
+class Reader(Protocol):
+    """One folder's index, open for reading, on this machine or in a database."""
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the folder lies in a database, where its notes' files are not to be had."""
+
+    @property
+    def database(self) -> PublishedFolders | None:
+        """The database that the folder lies in."""
+
+    @property
+    def folder(self) -> Folder:
+        """The folder, with what its own file keeps private now."""
+
+    @property
+    def indexed(self) -> bool:
+        """Whether there are words to search, damaged or not."""
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether there are words to search, as far as that is known without waiting."""
+
+    @property
+    def place(self) -> str:
+        """Where the index lies, to be shown."""
+
+    @property
+    def store(self) -> Store | PublishedStore:
+        """What those ask who only read."""
+
+    def moment(self) -> AbstractContextManager[None]:
+        """Have all that this thread reads of the index be of one generation."""
+
+    def opened(self) -> OpenedIndex:
+        """Return the snapshot with what it is a snapshot of. Raises StorageError."""
+
+    def mark(self) -> object:
+        """Return what differs after each commit."""
+
+    def close(self) -> None:
+        """Close the files, or the connections."""
+
+
+class DiskReader:
+    """One folder's index on this machine.
 
     Each question sees the present generation, and that one to its end (`moment`).
     """
 
     is_published = False
-    """Whether the folder lies in a database, where its notes' files are not to be had."""
-
-    database: PublishedFolders | None = None
-    """The database that the folder lies in."""
+    database = None
 
     def __init__(self, folder: Folder) -> None:
         self._folder, self._look_at = folder, 0.0
@@ -123,12 +165,8 @@ class Reader:
         """Return the index as it is now."""
         return self.opened().snapshot
 
-    def opened(self) -> OpenedIndex:
+    def opened(self) -> Opened:
         """Return the snapshot with what it is a snapshot of. Raises StorageError."""
-        return self.on_disk()
-
-    def on_disk(self) -> Opened:
-        """Return the same of a folder whose index lies on this machine."""
         with self.moment():
             while True:
                 edition = self.folder.places.present
@@ -163,6 +201,10 @@ class Reader:
     def place(self) -> str:
         """Where the index lies, to be shown."""
         return str(self.folder.places.folder)
+
+    def mark(self) -> object:
+        """Return the catalog: each commit has its own."""
+        return self.opened().catalog
 
     def refresh(self) -> None:
         """Open the index as it is now, if there is one, so that no question waits for that."""

@@ -20,7 +20,7 @@ from thumbindex.errors import StorageError
 from thumbindex.index.store import Store
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import cutting, holds_nothing
-from thumbindex.library.reader import OpenedIndex, Reader
+from thumbindex.library.reader import DiskReader, OpenedIndex, Reader
 from thumbindex.model import (
     Answer,
     Condition,
@@ -109,7 +109,7 @@ def looks_now(places: Iterable[NotePlace], readers: Sequence[Reader]) -> dict[No
         paths[folder].add(path)
     found: dict[NotePlace, Look] = {}
     for reader in readers:
-        if (asked := paths.get(reader.folder.name)) and not reader.is_published:
+        if (asked := paths.get(reader.folder.name)) and isinstance(reader, DiskReader):
             try:
                 store = reader.store
             except StorageError:  # it is just being put in the place of another: all are read

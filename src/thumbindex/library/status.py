@@ -30,7 +30,7 @@ from thumbindex.library.answering import folder_state
 from thumbindex.library.folders import Folder
 from thumbindex.library.freshness import SILENT_SECONDS, progress_of
 from thumbindex.library.indexing import problem_of_dates
-from thumbindex.library.reader import Reader
+from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.model import (
     FolderStatus,
     IndexState,
@@ -147,7 +147,7 @@ def status_of(reader: Reader) -> FolderStatus:
     """
     if reader.database and reader.indexed:
         return _published_status(reader, reader.database)
-    if reader.is_published:  # somebody has forgotten it since this was opened
+    if not isinstance(reader, DiskReader):  # somebody has forgotten it since this was opened
         return FolderStatus(
             reader.folder.name,
             reader.place,
