@@ -12,7 +12,9 @@ OTHER = "Trees grow in spring, when rain is warm and birds come back."
 def paired(
     candidates, *texts: str, scores: tuple[float, ...] = ()
 ) -> list[tuple[int, tuple[tuple[int, str], ...]]]:
-    snapshot = memory_snapshot([document(f"{n}.md", text) for n, text in enumerate(texts)])
+    snapshot = memory_snapshot(
+        [document(f"{chr(97 + n)}.md", text) for n, text in enumerate(texts)]
+    )
     search = contradict(
         Search(Query("x"), "x", candidates=candidates(snapshot, *scores)), Tools(snapshot)
     )
@@ -71,9 +73,10 @@ def disagreeing(candidates, notes: dict[str, str]) -> set[str]:
         ("releases/v1.5.7.md", "releases/v1.5.8.md"),
         ("journal/2024-05-01.md", "journal/2024-05-02.md"),
         ("journal/2024/05/01.md", "journal/2024/06/01.md"),
+        ("tutorial-1-begin.md", "tutorial-2-first-app.md"),
     ],
 )
-def test_notes_of_two_releases_or_days_do_not_disagree(candidates, first: str, second: str) -> None:
+def test_notes_of_a_series_do_not_disagree(candidates, first: str, second: str) -> None:
     assert disagreeing(candidates, {first: TEXT.format(30), second: TEXT.format(90)}) == set()
 
 

@@ -29,7 +29,7 @@ from thumbindex.model import (
     day_of,
     iso_day,
 )
-from thumbindex.query.copies import are_of_two_days
+from thumbindex.query.copies import are_of_a_series
 from thumbindex.query.parents import owner_of
 from thumbindex.text import text_key
 
@@ -174,7 +174,7 @@ def _cluster_of(
         reverse=True,
     )
     differences = [
-        link.differs for link in links if link.differs and not _is_of_two_days(link, standings)
+        link.differs for link in links if link.differs and not _is_of_a_series(link, standings)
     ]
     return Cluster(
         hashlib.blake2b(key.encode(), digest_size=ID_DIGITS // 2).hexdigest(),
@@ -190,9 +190,9 @@ def _cluster_of(
     )
 
 
-def _is_of_two_days(link: _Link, standings: Mapping[int, Standing]) -> bool:
+def _is_of_a_series(link: _Link, standings: Mapping[int, Standing]) -> bool:
     return any(
-        are_of_two_days(standings[a].path, standings[b].path)
+        are_of_a_series(standings[a].path, standings[b].path)
         for a, b in combinations(sorted(link.rows), 2)
     )
 

@@ -367,37 +367,27 @@ def contradict(search: Search, tools: Tools) -> Search:
 def _may_disagree(first: Candidate, second: Candidate, documents: Documents) -> bool:
     """Tell whether two chunks speak of one thing.
 
-    Passages of one document under headings of their own do not, nor do notes of two days or
-    releases. Short lines ("Desk: 12") lean on their note: in notes of two titles they speak of two
+    Passages of one document under headings of their own do not, nor do notes of a series. Short
+    lines ("Desk: 12") lean on their note: in notes of two titles they speak of two
     things.
     """
     mine, other = documents[first.document], documents[second.document]
     if mine is other:
         return first.chunk.heading_path == second.chunk.heading_path
-    if are_of_two_days(mine.path, other.path):
+    if are_of_a_series(mine.path, other.path):
         return False
     return mine.title == other.title or not (leans(first.chunk.text) or leans(second.chunk.text))
 
 
-_DAY = re.compile(r"(?<!\d)(?:19|20)\d\d(?:([-._/]?)\d\d?\1\d\d?|[-._ ]?[wW]\d\d?)(?!\d)(?=[^/]*$)")
-_RELEASE = re.compile(r"[vV]?\d+\.\d+(?:[-+.]\w+)*")
+_NUMBER = re.compile(r"\d+")
 
 
-def are_of_two_days(path: str, other: str) -> bool:
-    """Tell by their paths whether two notes are of two days or releases, and differ by nature."""
-    (name, mark), (other_name, other_mark) = day_or_release(path), day_or_release(other)
-    return bool(mark) and name == other_name and mark != other_mark
-
-
-def day_or_release(path: str) -> tuple[str, str]:
-    """Return a note's name without the day that it is of, or the release that it is called by, and
-    that; two empty texts where it has neither.
+def are_of_a_series(path: str, other: str) -> bool:
+    """Tell by their paths whether two notes are of a series, as days, releases and chapters are,
+    and differ by nature: their names have numbers, and their paths not the same ones.
     """
-    stem = path.rpartition(".")[0]
-    name = stem.rpartition("/")[2]
-    if day := _DAY.search(stem):
-        return f"{stem[: day.start()].rpartition('/')[2]}\0{stem[day.end() :]}", day[0]
-    return ("\0", name) if _RELEASE.fullmatch(name) else ("", "")
+    names = (each.rpartition("/")[2].rpartition(".")[0] for each in (path, other))
+    return all(map(_NUMBER.search, names)) and _NUMBER.findall(path) != _NUMBER.findall(other)
 
 
 def in_pairs(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
