@@ -183,16 +183,3 @@ def test_forms_of_an_answer_exclude_each_other(ask: Ask) -> None:
 
 def test_where_comments_were_left_out_the_place_is_where_the_match_begins(ask: Ask) -> None:
     assert re.search(r"1\. \S*.*hidden\.md:6\b", ask("albatross slept on the mast").stdout)
-
-
-def test_a_private_notes_words_are_nowhere_in_an_answer(ask: Ask, notes: Path) -> None:
-    private = notes / "secret.md"
-    write(private, "---\nprivate: true\n---\n# Secret\n\nThe walrus keeps the second lantern.\n")
-    try:
-        printed = [
-            ask("walrus lantern", *given, **TERMINAL).stdout
-            for given in ((), ("--full",), ("--files",))
-        ]
-        assert not any("secret" in each or "walrus keeps" in each for each in printed)
-    finally:
-        private.unlink()
