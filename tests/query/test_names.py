@@ -10,13 +10,11 @@ from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fakes import FakeEmbedder, MemoryCatalog, document, memory_snapshot
 from thumbindex.index.names import DocumentNames
 from thumbindex.model import DocumentId, Filters, NameKind, ParsedDocument, Query
-from thumbindex.query.names import documents_called, notes_of_time, references, spelled
+from thumbindex.query.names import notes_of_time, spelled
 
 LOUD = "Settings Überblick café setup: settings überblick café setup and settings again."
 NOTES = [
@@ -41,7 +39,7 @@ def paths(answer) -> list[str]:
         ("Guides/Über uns.md", NameKind.PATH),
         ("./Guides/Uber uns.md", NameKind.PATH),
         ("UBER UNS", NameKind.FILE),
-        ("über-uns", NameKind.FILE),
+        (" “über-uns”! ", NameKind.FILE),
         ("Über uns - das Cafe!", NameKind.TITLE),
         ("the team", NameKind.ALIAS),
         ("[[Über uns]]", NameKind.FILE),
@@ -84,7 +82,6 @@ DAILY = [
     [
         ("what happened on 2026-01-06?", "daily/2026-01-06.md"),
         ("what happened on 6 January 2026?", "daily/2026-01-06.md"),
-        ("was ist am 6. Januar 2026 passiert", "daily/2026-01-06.md"),
         ("what happened on January 7, 2026", "daily/2026_01_07.md"),
         ("what happened on Jan 8th, 2026", "daily/Jan 8th, 2026.md"),
     ],
@@ -122,7 +119,6 @@ MONTHLY = [
     [
         ("January 2026 look back", "months/2026-january.md"),
         ("2026-01: what did I do", "months/2026-january.md"),
-        ("what happened in february of 2026?", "months/2026-02.md"),
         ("was war im März 2026", "months/März 2026.md"),
         ("march 2026", "months/März 2026.md"),
     ],
@@ -309,48 +305,6 @@ def test_names_are_compared_by_their_letters_and_no_letter_is_made_another(
 ) -> None:
     assert spelled(typed, name) == same
     assert spelled(name, typed) == same
-
-
-WORDS = st.sampled_from(
-    [
-        "Plan",
-        "über",
-        "naïve",
-        "2.0",
-        "C++",
-        "日本語",
-        "プラグイン",
-        "한국어",
-        "हिन्दी",
-        "Ёлка",
-        "it's",
-        "x_y",
-    ]
-)
-SHAPES = st.sampled_from(
-    [
-        str.upper,
-        str.lower,
-        str.title,
-        lambda n: n.replace(" ", "-"),
-        lambda n: f"“{n}”!",
-        lambda n: f"[[{n}]]",
-        lambda n: f"[[{n}|x]]",
-        lambda n: f" {n} ",
-    ]
-)
-
-
-@given(st.lists(WORDS, min_size=1, max_size=4), SHAPES)
-@settings(max_examples=150, deadline=None)
-def test_no_shape_of_a_title_hides_its_note(parts, shape) -> None:
-    title = " ".join(parts)
-    notes = MemoryCatalog(
-        [document("a.md", "x", title="Another"), document("b.md", "x", title=title)]
-    )
-    assert {n for each in references(shape(title)) for n in documents_called(each.name, notes)} == {
-        1
-    }
 
 
 def test_the_named_note_is_shown_itself_where_another_says_the_same(ask, knowing) -> None:
