@@ -295,18 +295,9 @@ def test_the_doctor_finds_a_folder_well_that_was_just_published(
     checks = looked(engine)
     assert {name: each for name, each in checks.items() if not each[0]} == {}
     assert checks["rights"][1] == "this role may read and publish"
-    assert checks["words of garden"][0]
+    assert checks["vectors of garden"][0]
     is_well, said = looked(reading_engine)["rights"]
     assert (is_well, "and not publish" in said) == (True, True)
-
-
-def test_the_doctor_tells_that_the_key_of_words_is_not_there(
-    builder: Publishing, engine: Engine
-) -> None:
-    with engine.change() as session:
-        session.execute("ALTER TABLE postings DROP CONSTRAINT postings_pkey")
-    is_well, said = looked(engine)["words of garden"]
-    assert (is_well, "_pkey is not there, or invalid" in said) == (False, True)
 
 
 # ------------------------------------------------------------------ what is published
