@@ -27,7 +27,6 @@ from thumbindex.text import (
     has_cjk,
     identifiers,
     spaced,
-    split_identifier,
     visible,
     words,
 )
@@ -161,17 +160,6 @@ def is_identifier(token: str) -> bool:
     return bool(_IDENTIFIER.search(token))
 
 
-def is_mixed_case(token: str) -> bool:
-    """Tell whether a token has capitals inside it, as class names and brands have; a plural such as
-    PDFs has not.
-    """
-    return (
-        bool(re.search(r"[a-z\d][A-Z]|[A-Z]{2}[a-z]", token))
-        and not re.fullmatch(r"[A-Z\d]+s", token)
-        and len(split_identifier(token)) > 1
-    )
-
-
 def is_figure(token: str) -> bool:
     """Tell whether a token is a number or a date of three digits or more: of such a model reads
     pieces, which stand in others, too.
@@ -196,12 +184,6 @@ _NAMED = frozenset(
 
 _PLACED = frozenset("page section reference manual introduction overview".split())
 """Words that name one only where a query begins or ends; elsewhere people work with them."""
-
-_KEYWORDS = 3
-"""The most words of a query that is keywords, not a sentence: a mixed-case word in a sentence is
-rather a brand.
-"""
-
 
 FACTORS: Mapping[QueryKind, Mapping[str, float]] = {
     QueryKind.FACTUAL: {"search_keyword": 1.5, "search_code": 3.0, "search_vector": 0.75},
@@ -236,13 +218,9 @@ def is_factual(text: str) -> bool:
     """
     if QUOTED.search(text) or re.search(r"`[^`]+`", text):
         return True
-    found = tokens(text)
-    if any(
-        is_identifier(token) or (is_figure(token) and not _YEAR.fullmatch(token)) for token in found
-    ):
-        return True
-    return len(found) <= _KEYWORDS and any(
-        is_mixed_case(token) or is_figure(token) for token in found
+    return any(
+        is_identifier(token) or (is_figure(token) and not _YEAR.fullmatch(token))
+        for token in tokens(text)
     )
 
 
