@@ -62,10 +62,6 @@ class PublishedStore:
         facts = self._view.state.facts
         return int(facts["documents"]), int(facts["chunks"]), int(facts["vectors"])
 
-    def count_chunks(self) -> int:
-        """Count the chunks."""
-        return int(self._view.state.facts["chunks"])
-
     def link_counts(self) -> LinkCounts:
         """Count the links that lead to a document and those that dangle."""
         facts = self._view.state.facts
