@@ -37,7 +37,9 @@ DENIED_MODULES = {
     "multiprocessing.connection",
 }
 LOCAL = {"local_client.py", "local_server.py"}
-"""They reach this machine alone: `test_our_own_sockets_lead_nowhere_else`."""
+LISTENS = "http/app.py"
+OWN_SOCKETS = {("multiprocessing.connection", name) for name in LOCAL} | {("socket", "app.py")}
+"""They reach this machine alone, or listen: `test_our_own_sockets_lead_nowhere_else`."""
 
 DENIED_KEYWORDS = {"trust_remote_code", "allow_pickle", "shell"}
 
@@ -127,7 +129,7 @@ def test_nothing_that_is_read_is_ever_run() -> None:
                 found += [
                     (path.name, name)
                     for name in names & DENIED_MODULES
-                    if not (name == "multiprocessing.connection" and path.name in LOCAL)
+                    if (name, path.name) not in OWN_SOCKETS
                 ]
     assert found == []
 
@@ -139,6 +141,8 @@ def test_our_own_sockets_lead_nowhere_else() -> None:
     assert source.count('Client(f"{stem}.sock", "AF_UNIX", ') == source.count(" Client(") == 1
     assert source.count('Listener(str(address), "AF_UNIX", ') == 1
     assert len(re.findall(r"(?<![\w.])Listener\(", source)) == 1
+    listens = (SOURCE / "serve" / LISTENS).read_text(encoding="utf-8")
+    assert set(re.findall(r"socket\.(\w+)\(", listens)) == {"create_server"}
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ _COMPARED = 300
 is not.
 """
 
-_NEAR, _AHEAD = 3, 2_000
+_NEAR, _AHEAD = 8, 2_000
 """Words of the source that are looked through for the next word that a reader sees, and for the
 next three in a row.
 """
