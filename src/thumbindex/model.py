@@ -229,7 +229,7 @@ class ParsedDocument:
     chunks: tuple[Chunk, ...]
     links: tuple[Link, ...]
     problems: tuple[Problem, ...] = ()
-    private: bool = False  # its owner keeps it out of everything
+    private: bool = False  # it says so
     # digests of the texts that are embedded, a chunk; empty where nobody has computed them yet
     keys: tuple[bytes, ...] = ()
 

@@ -27,7 +27,6 @@ from thumbindex.corpus.markdown import (
 )
 from thumbindex.corpus.private import says_private
 from thumbindex.corpus.read import decode, is_text
-from thumbindex.corpus.walk import is_private_path
 from thumbindex.language import prose_language
 from thumbindex.model import BlockKind, Document, Link, LinkKind, ParsedDocument, Problem
 from thumbindex.settings import CorpusSettings
@@ -54,7 +53,7 @@ def parse_document(
     raw, found = decode(path, data)
     text = strip_invisible(raw)
     front = read_front_matter(path, text)
-    private = is_private_path(path, settings) or says_private(raw, front, settings)
+    private = says_private(raw, front, settings)
     unread = (
         ""
         if is_text(data)

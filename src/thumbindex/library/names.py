@@ -374,12 +374,11 @@ def sections_now(found: Found) -> tuple[Section, ...]:
     """
     if database := found.reader.database:
         return database.open(found.document.folder).store.sections_at(found.document.path)
-    settings = found.reader.folder.config.corpus
-    data = read_bytes(found.reader.folder.root, found.document.path, settings)
-    if isinstance(data, Problem):
+    folder, path = found.reader.folder, found.document.path
+    data = read_bytes(folder.root, path, folder.config.corpus)
+    if isinstance(data, Problem) or is_private(folder.root, path, folder.config.corpus, data):
         return ()
-    parsed = parse_document(found.document.path, data, settings)
-    return () if parsed.private else parsed.sections
+    return parse_document(path, data, folder.config.corpus).sections
 
 
 def _passages_now(note: Found) -> Iterator[tuple[str, Found]]:
