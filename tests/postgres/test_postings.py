@@ -251,6 +251,15 @@ def test_of_equal_scores_those_of_the_first_documents_are_taken(
             both.search([Term("note")], KeywordWeights({"title": 1.0}), limit)
 
 
+def test_words_in_a_row_that_stand_for_a_word_count_by_the_length_of_their_text(
+    tmp_path: Path, engine: Engine
+) -> None:
+    notes = many(9, lambda n: f"key bindings {'moss ' * n}" if n % 2 else "key moss bindings")
+    term = Term("keybindings", others=(Term("key bindings", 0.5),))
+    with Both(tmp_path, engine).published(notes) as both:
+        both.search([term], BODY, 9)
+
+
 def test_beyond_max_documents_results_equal_the_segments(tmp_path: Path, engine: Engine) -> None:
     long = {5: "tree tree tree", 6: "tree", 20: "tree in zebra", 900: "zebra in zebra"}
     notes = many(

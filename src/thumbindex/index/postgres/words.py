@@ -125,6 +125,7 @@ class PostgresKeywordIndex(ColumnKeywordIndex):
 
     def _phrase(self, name: str, stems: Sequence[str]) -> Positions:
         """Return where stems stand one after the other; a row's words are all in one segment."""
+        self._column(name, stems[0])  # notes the lengths there
         segments = zip(*(self._parts[name, stem] for stem in stems), strict=True)
         found = [self._positions(name, _phrase_postings(parts)) for parts in segments]
         at: Positions = np.concatenate([NO_ROWS, *found])
