@@ -5,7 +5,6 @@ names that mean two things.
 from __future__ import annotations
 
 import os
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -149,37 +148,6 @@ def test_an_inode_larger_than_sqlite_counts_is_kept(tmp_path):
         assert Store(Places(tmp_path / "index").store, read_only=True).manifest()["a.md"] == state
 
 
-def test_a_lock_is_not_damage(tmp_path):
-    store, other = (
-        Store(tmp_path / "s", busy_seconds=0.1),
-        sqlite3.connect(tmp_path / "s", isolation_level=None),
-    )
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(IndexBusyError, match="another process is writing"), store.transaction():
-        pass
-    other.execute("COMMIT")
-    other.close()
-    with store.transaction():
-        pass
-    assert store.generation == 1
-
-
-def test_edits_made_while_nothing_ran_are_seen_at_the_next_start(tmp_path):
-    write(tmp_path / "vault/a.md", "apples")
-    with opened(tmp_path) as library:
-        library.index()
-    write(tmp_path / "vault/a.md", "quinces")
-    write(tmp_path / "vault/b.md", "medlars")
-    with opened(tmp_path) as library:
-        report = library.index()
-        assert (
-            report.changed,
-            report.added,
-            first(library, "quinces"),
-            first(library, "medlars"),
-        ) == (1, 1, "a.md", "b.md")
-
-
 @pytest.mark.parametrize("stage", ["diversify.method=mmr", "skip=expand,rerank"])
 def test_a_query_asks_the_model_once_whatever_compares_vectors_afterwards(tmp_path, stage):
     for n in range(5):
@@ -227,25 +195,3 @@ def test_a_note_that_goes_while_others_are_read_is_no_problem(tmp_path):
             progress=lambda progress: (tmp_path / "vault/b.md").unlink(missing_ok=True),
         )
         assert (report.skipped, [entry.path for entry in library.outline()]) == ((), ["a.md"])
-
-
-def test_a_note_that_becomes_a_symlink_to_another_one_is_not_found_any_more(tmp_path):
-    write(tmp_path / "vault/a.md", "apples")
-    write(tmp_path / "vault/b.md", "bananas")
-    with opened(tmp_path) as library:
-        library.index()
-        (tmp_path / "vault/b.md").unlink()
-        (tmp_path / "vault/b.md").symlink_to(tmp_path / "vault/a.md")
-        assert library.index().removed == 1
-
-
-def test_a_word_of_a_note_that_is_deleted_is_suggested_no_more(tmp_path):
-    write(tmp_path / "vault/a.md", "A recipe with marzipan.")
-    for n in range(3):
-        write(tmp_path / f"vault/{n}.md", f"Something else, number {n}.")
-    with opened(tmp_path) as library:
-        library.index()
-        assert library.query("recipe marzipann").corrected == "recipe marzipan"
-        (tmp_path / "vault/a.md").unlink()
-        library.index()
-        assert library.query("recipe marzipann").corrected is None

@@ -36,22 +36,8 @@ def places(build, note, tmp_path) -> Places:
     return places
 
 
-def damage_pages(path: Path) -> None:
-    """Write over the last third of a store's file."""
-    with closing(Store(path)) as store:
-        store.clean_log()
-    with path.open("r+b") as file:
-        file.seek(path.stat().st_size * 2 // 3)
-        file.write(b"damaged" * 3000)
-
-
 def test_a_whole_index_is_left_alone(places):
     assert (damage(places), mend(places), places.present) == ("", "", 1)
-
-
-def test_pages_that_do_not_hold_together_are_found(places):
-    damage_pages(places.store)
-    assert damage(places) != ""
 
 
 def test_a_text_that_is_not_what_was_written_is_found_and_not_returned(places):
@@ -73,12 +59,6 @@ def test_a_damaged_index_is_begun_anew_with_its_model_and_who_has_the_old_one_op
         assert ({key: new.meta(key) for key in FACTS}, new.documents()) == (FACTS, [])
 
 
-def test_a_store_that_is_no_database_is_begun_anew(places):
-    places.store.write_bytes(b"damaged" * 1000)
-    assert "was damaged (it is no SQLite file)" in mend(places)
-    assert Store(places.store).documents() == []
-
-
 def test_a_flipped_byte_of_the_words_is_found_whatever_time_the_file_has(places):
     file = max(places.keyword.iterdir(), key=lambda path: path.stat().st_size)
     facts, data = file.stat(), file.read_bytes()
@@ -93,18 +73,6 @@ def test_a_segment_that_no_commit_lists_is_deleted_by_the_next_writer(places):
     (places.keyword / "begun.seg").write_bytes(b"words")
     with Writer.open(places.folder):
         assert sorted(places.keyword.iterdir()) == listed
-
-
-@pytest.mark.parametrize("version", [6])
-def test_an_index_of_an_earlier_schema_is_begun_anew(places, version):
-    execute(
-        places.store,
-        f"UPDATE meta SET value = '{version}' WHERE key = 'schema'",
-        f"PRAGMA user_version = {version}",
-    )
-    with pytest.raises(IndexDamagedError, match=f"another schema, {version}"):
-        Store(places.store, read_only=True)
-    assert f"another schema, {version}" in mend(places)
 
 
 def test_a_flipped_version_is_damage_and_no_later_version(places):

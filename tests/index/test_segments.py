@@ -10,9 +10,7 @@ from thumbindex.index.analysis import RowWords
 from thumbindex.index.segments import (
     Segment,
     SegmentWriter,
-    decode_places,
     decode_postings,
-    decode_run,
     encode_postings,
     sort_columns,
 )
@@ -59,24 +57,6 @@ def test_a_field_comes_back_whole(field):
         list(each) for each in zip(*((t, n, len(places)) for t, n, places in expected), strict=True)
     ] or [[], [], []]
     assert values(gathered)[3] == [place for _, _, places in expected for place in places]
-
-
-@settings(max_examples=40)
-@given(FIELD)
-def test_a_term_is_read_alone_as_it_is_read_with_all(field):
-    postings = encode_postings(columns(field))
-    _, ends, place_ends = np.cumsum(postings.facts, axis=1)
-    for term, rows in enumerate(field):
-        size, length, place_length = postings.facts[:, term].tolist()
-        numbers, counts = decode_run(postings.data[ends[term] - length : ends[term]], size)
-        places = decode_places(
-            postings.places[place_ends[term] - place_length : place_ends[term]], counts
-        )
-        assert (numbers.tolist(), counts.tolist()) == (
-            sorted(rows),
-            [len(rows[number]) for number in sorted(rows)],
-        )
-        assert places.tolist() == [place for _, each in sorted(rows.items()) for place in each]
 
 
 def write(folder, *texts, merged=()):

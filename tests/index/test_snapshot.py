@@ -34,13 +34,6 @@ def test_new_vectors_leave_the_words_open_and_the_running_search_as_it_was(build
     assert (len(before.snapshot.vector), len(after.snapshot.vector)) == (0, 1)
 
 
-def test_a_search_that_runs_keeps_the_words_with_which_it_began(build, note):
-    store, _ = build(note("a.md", "apples"))
-    before = open_snapshot(store, "").snapshot
-    build(removed=("a.md",))
-    assert [hit.chunk for hit in before.keyword.search([Term("apples")], BODY, 5).hits] == [0]
-
-
 # ------------------------------------------------------------------ what is carried over
 
 WORDS = ("apples", "pears", "plums", "grow", "ripen")

@@ -1,6 +1,5 @@
 """The store keeps all of a transaction or nothing, and never mixes models."""
 
-import sqlite3
 from contextlib import closing
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thumbindex.errors import IndexDamagedError, IndexTooNewError
+from thumbindex.errors import IndexDamagedError
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import packed, unpacked
 from thumbindex.text import embedded_text, text_key
@@ -17,28 +16,6 @@ from thumbindex.text import embedded_text, text_key
 def unit(*values: float) -> np.ndarray:
     vector = np.array(values, dtype=np.float32)
     return vector / np.linalg.norm(vector)
-
-
-def test_a_transaction_that_fails_leaves_nothing(tmp_path, note):
-    store = Store(tmp_path / "s")
-
-    def fail() -> None:
-        with store.transaction():
-            store.add_document(*note("a.md", "text"))
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert (store.documents(), store.generation) == ([], 0)
-
-
-def test_a_document_put_again_replaces_the_one_at_its_path(tmp_path, note):
-    store = Store(tmp_path / "s")
-    for text in ("old", "new"):
-        with store.transaction():
-            store.add_document(*note("a.md", text))
-    rows = [row for row, _, _ in store.chunk_rows()]
-    assert [chunk.text for chunk in store.chunks(rows).values()] == ["new"]
 
 
 def test_row_ids_are_never_used_twice(tmp_path, note):
@@ -95,14 +72,6 @@ def test_pending_skips_embedded_rows_until_a_vector_is_removed(store, note):
     )
     store.vectors.remove([text_key(embedded_text(("a",), "text"))])
     assert (store.embedded_to, len(store.pending()), store.counts()) == (0, 2, (2, 2, 0))
-
-
-def test_an_index_of_a_later_version_is_refused_with_a_sentence(tmp_path):
-    with sqlite3.connect(tmp_path / "s") as db:
-        db.execute("PRAGMA user_version = 99")
-    db.close()
-    with pytest.raises(IndexTooNewError, match="upgrade thumbindex"):
-        Store(tmp_path / "s")
 
 
 def test_pages_that_do_not_hold_together_are_told_in_one_sentence(tmp_path):

@@ -28,15 +28,6 @@ def test_one_folder_is_its_own_union():
     assert unite([alone]) is alone
 
 
-def test_hits_of_all_folders_are_ranked_together():
-    _, united = two()
-    hits = united.keyword.search([Term("apples")], BODY, 10).hits
-    assert (sorted(hit.chunk for hit in hits), [hit.rank for hit in hits]) == ([0, SECOND], [1, 2])
-    assert [
-        united.catalog.documents[hit.document].path for hit in sorted(hits, key=lambda h: h.chunk)
-    ] == ["a.md", "c.md"]
-
-
 @pytest.mark.parametrize(
     "fields",
     [{"body": 1.0}, {"title": 2.0, "body": 1.0}, {"code": 1.0}],

@@ -70,25 +70,6 @@ def test_a_changed_view_holds_what_was_added_and_not_what_was_removed(
     assert all(cosine >= 0.2 for cosine in view.near(query.reshape(1, -1), 0.2, 5)[2])
 
 
-def test_a_view_that_is_searched_stays_as_it_was_when_it_is_changed() -> None:
-    view = view_of([1, 2, 3])
-    more = list(range(10, 10 + LATE_ROWS))
-    few = view.changed(np.array([2]), [4], units([4]))
-    many = few.changed(np.array([1]), more, units(more))
-    assert [sorted(held(each)) for each in (view, few, many)] == [
-        [1, 2, 3],
-        [1, 3, 4],
-        [3, 4, *more],
-    ]
-
-
-def test_only_what_is_allowed_is_found() -> None:
-    view = view_of([5, 6, 7, 8]).changed(np.array([6]), [9, 10], units([9, 10]))
-    allowed = np.isin(view.rows(), [7, 10])
-    at, _ = view.search(np.frombuffer(unit(5), dtype=np.float32), 5, allowed)
-    assert sorted(view.rows()[at].tolist()) == [7, 10]
-
-
 def test_a_view_of_which_fewer_vectors_were_read_than_there_are_chunks_holds_those() -> None:
     view = VectorView(DIMENSIONS, 3, [([1, 2], np.eye(2, DIMENSIONS, dtype=np.float32))])
     assert (view.rows().tolist(), view.take(np.arange(2)).tolist()) == (

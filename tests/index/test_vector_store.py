@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError
-from thumbindex.index.editions import delete_index, finish_sweep, mend, next_edition, switch
+from thumbindex.index.editions import delete_index, finish_sweep, mend
 from thumbindex.index.files import Places
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
-from thumbindex.index.vector_store import VectorStore, packed, unpacked, vector_file
+from thumbindex.index.vector_store import VectorStore, packed, vector_file
 from thumbindex.index.writer import FEW_VECTORS, Batch, Writer
 
 
@@ -25,13 +25,6 @@ from thumbindex.index.writer import FEW_VECTORS, Batch, Writer
 def test_a_vector_of_any_length_is_kept_as_where_it_points(length):
     stored = packed(np.array([[0, -length, length]], dtype=np.float32))
     assert stored.tolist() == [[0, -127, 127]]
-
-
-def test_what_was_stored_becomes_the_same_again():
-    stored = np.random.default_rng(1).integers(-127, 128, size=(200, 16), dtype=np.int8)
-    stored[:, 3] = 127
-    assert (packed(stored.astype(np.float32)) == stored).all()
-    assert (packed(unpacked([vector.tobytes() for vector in stored])) == stored).all()
 
 
 # ------------------------------------------------------------------ one folder's
@@ -105,14 +98,6 @@ def test_a_text_that_another_folder_holds_is_not_embedded_again(build, note, tmp
     assert (embed(tmp_path / "index"), embed(tmp_path / "other"), vectors_in(tmp_path)) == (2, 1, 3)
 
 
-def test_a_new_edition_embeds_nothing_again(build, note, tmp_path):
-    _, places = build(note("a.md", "apples", "pears"))
-    embed(places.folder)
-    switch(places.folder, next_edition(places.folder, lambda store: False))
-    build(note("a.md", "apples", "pears"))
-    assert (places.present, embed(places.folder), vectors_in(tmp_path)) == (2, 0, 2)
-
-
 def test_a_forgotten_index_takes_those_vectors_along_that_no_other_folder_needs(
     build, note, tmp_path
 ):
@@ -171,14 +156,6 @@ def test_a_folder_that_cannot_be_read_counts_as_using_its_vectors_until_it_can(
     with Writer.open(places.folder) as writer:
         finish_sweep(writer.places.folder.parent)
     assert (vectors_in(tmp_path), embed(places.folder)) == (1, 0)
-
-
-def test_who_lost_a_vector_to_anothers_sweep_embeds_its_text_again(build, note, tmp_path):
-    _, places = build(note("a.md", "apples"))
-    embed(places.folder)
-    with closing(VectorStore.open(vector_file(tmp_path / "vectors", "m"))) as vectors:
-        vectors.remove(vectors.keys())
-    assert (embed(places.folder), vectors_in(tmp_path)) == (1, 1)
 
 
 def test_vectors_that_nobody_needs_are_swept_when_they_are_most_of_all(build, note, tmp_path):
@@ -263,19 +240,6 @@ def test_a_vector_that_is_not_as_it_was_written_is_not_believed_and_its_text_is_
         embed(places.folder),
         len(stored_vectors(Store(places.store, read_only=True)).rows()),
     ) == (1, 900)
-
-
-def test_the_texts_of_a_file_that_does_not_hold_together_are_embedded_again(build, note, tmp_path):
-    _, places = build(note("a.md", *(f"apples {n}" for n in range(3000))))
-    embed(places.folder)
-    path = vector_file(tmp_path / "vectors", "m")
-    with closing(VectorStore(path)) as store:
-        store.clean_log()
-    with path.open("r+b") as file:
-        file.seek(path.stat().st_size // 2)
-        file.write(b"damaged" * 700)
-    assert "its texts are embedded again" in mend(places)
-    assert (embed(places.folder), mend(places)) == (3000, "")
 
 
 def test_a_file_of_vectors_that_is_none_is_begun_anew(build, note, tmp_path):

@@ -1,9 +1,5 @@
 """Views converge to the store from whatever state they are in."""
 
-import shutil
-
-import pytest
-
 from dump import logical_dump, postings
 from thumbindex.index.files import Places
 from thumbindex.index.snapshot import open_snapshot
@@ -27,17 +23,6 @@ def found(store, places, word):
     return [snapshot.catalog.chunks([hit.chunk])[hit.chunk].text for hit in hits]
 
 
-def test_after_a_delete_nothing_of_the_file_comes_back(build, note):
-    build(note("a.md", "apples"))
-    store, _ = build(removed=("a.md",))
-    assert (store.documents(), store.chunk_rows(), store.links(), postings(store)) == (
-        [],
-        [],
-        [],
-        [],
-    )
-
-
 def test_an_edit_keeps_a_notes_commits_and_takes_the_time_of_its_file(build, note):
     store, _ = build(
         note("a.md", "apples", modified=10.0, first_commit="2020-01-01", last_commit="2021-01-01"),
@@ -46,45 +31,6 @@ def test_an_edit_keeps_a_notes_commits_and_takes_the_time_of_its_file(build, not
     build(note("a.md", "plums", modified=20.0))
     times = [row[3] for row in store.documents()]
     assert times == [FileTimes(20.0, 20.0, "2020-01-01", "2021-01-01"), FileTimes(10.0, 0.0)]
-
-
-def test_one_batch_is_one_commit(build, note):
-    store, _ = build(*(note(f"{n}.md", "text") for n in range(20)))
-    assert store.generation == 1
-
-
-def test_a_lost_keyword_view_is_built_anew_from_the_store(build, note, tmp_path):
-    store, places = build(note("a.md", "apples"))
-    shutil.rmtree(places.keyword)
-    with Writer.open(tmp_path / "index") as writer:
-        writer.catch_up()
-    assert found(store, places, "apples") == ["apples"]
-
-
-def test_links_are_resolved_and_come_and_go_with_their_targets(build, note):
-    store, _ = build(note("a.md", "text", links=("b", "c")), note("b.md", "text"))
-    before = [link.resolved for _, _, link in store.links()]
-    build(note("c.md", "text"), removed=("b.md",))
-    assert (before, [link.resolved for _, _, link in store.links()]) == (
-        ["b.md", None],
-        [None, "c.md"],
-    )
-
-
-def test_a_second_writer_waits_for_the_first(tmp_path):
-    waited = []
-
-    def stop() -> None:
-        waited.append(True)
-        raise TimeoutError
-
-    with (
-        Writer.open(tmp_path / "index"),
-        pytest.raises(TimeoutError),
-        Writer.open(tmp_path / "index", stop),
-    ):
-        pass
-    assert waited == [True]
 
 
 def test_many_small_edits_are_merged_when_there_is_time_and_nothing_else_changes(
@@ -128,19 +74,6 @@ def test_apply_skips_notes_another_process_changed(build, note, tmp_path):
         found(store, places, "stale"),
         found(store, places, "kept"),
     ) == (["newer"], [], [])
-
-
-def test_many_chunks_come_in_slices_and_end_as_if_they_had_come_at_once(build, note, tmp_path):
-    huge = note("huge.md", *(f"word{n} apples" for n in range(25)))
-    with Writer.open(tmp_path / "index") as writer:
-        behind = [
-            writer.apply(Batch([huge], most=10), nowhere).behind,
-            writer.catch_up(10),
-            writer.catch_up(10),
-            writer.catch_up(10),
-        ]
-    assert behind == [15, 5, 0, 0]
-    assert logical_dump(*build()) == logical_dump(*build(huge, folder="fresh"))
 
 
 def test_an_edit_leaves_the_backlog_for_later_and_both_end_right(build, note, tmp_path):
