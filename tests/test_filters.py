@@ -57,7 +57,6 @@ def library(vault: Path) -> Iterator[Library]:
         ('title:"old plan" budget', {"old plan"}),
         ('budget "garden is small"', {"plan"}),
         ("budget -tag:project", {"flags", "minus"}),
-        ("budget -path:areas", {"flags", "minus"}),
         ("budget -draft", {"plan", "flags", "minus"}),
         ('budget -"house is large" -title:flags', {"plan", "minus"}),
         ("budget tag:project -draft", {"plan"}),
@@ -76,23 +75,18 @@ def test_a_filter_typed_in_a_query_narrows_it(
     "query",
     [
         "#include <budget>",
-        "#42 budget",
         "# budget",
-        "budget --flag",
         "tar -xzf budget",
         "java -jar",
-        "budget -jar -v",
         "budget - draft",
         "re: project",
         "http://project.example/tag:project",
-        "std::path:areas",
         "budget-draft",
         "`tag:project` budget",
         "[[Plan -draft]]",
         "budget\n-draft\n#project",
         "-budget",
         "grep -lookbehind src/app",
-        'print("budget") and {"draft": 1}',
         'add "$( --draft)" to the budget',
         'budget "no such phrase"',
     ],
@@ -279,16 +273,6 @@ def test_who_may_see_one_folder_hears_of_no_tag_of_another(tmp_path: Path) -> No
         assert both.query("tag:salary").unmet[0].nearest == ("salaries",)
         assert one.query("tag:salary").unmet[0].nearest == ()
         assert [each.folder for each in one.listing().notes] == ["mine"]
-
-
-def test_notes_are_listed_by_tag_path_and_date_newest_first(library: Library) -> None:
-    def listed(**filters: object) -> list[str]:
-        return [each.path for each in library.listing(**filters).notes]  # type: ignore[arg-type]
-
-    assert listed() == ["Areas/plan.md", "Tools/flags.md", "Tools/minus.md", "Areas/old plan.md"]
-    assert listed(tag=["project"]) == ["Areas/plan.md", "Areas/old plan.md"]
-    assert listed(path=["Tools/**"], until=date(2023, 12, 31)) == ["Tools/minus.md"]
-    assert listed(since=date(2024, 5, 5), until=date(2024, 5, 5)) == ["Tools/flags.md"]
 
 
 def test_an_answer_says_how_many_notes_a_date_leaves_out_because_they_have_none(

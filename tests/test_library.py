@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -113,33 +112,11 @@ def test_a_rename_and_a_move_ask_no_model(library, vault):
     assert (report.added, report.removed, report.embedded) == (1, 1, 0)
 
 
-def test_moving_the_vault_changes_no_vector(library, vault, tmp_path):
-    library.index()
-    before = dump(library)["vectors"]
-    vault.rename(tmp_path / "elsewhere")
-    with open_library(tmp_path / "elsewhere", tmp_path / "index") as moved:
-        moved.index()
-        assert dump(moved)["vectors"] == before
-
-
 def test_a_rebuild_asks_no_model_and_gives_the_same_index(library):
     library.index()
     before = dump(library)
     report = library.index(rebuild=True)
     assert (report.embedded, dump(library)) == (0, before)
-
-
-@pytest.mark.skipif(
-    sys.platform == "win32", reason="no time there that whoever writes cannot set back"
-)
-def test_an_edit_that_leaves_size_and_time_as_they_were_is_found(library, vault):
-    library.index()
-    path = vault / "code.md"
-    facts = path.stat()
-    with path.open("r+", encoding="utf-8") as file:
-        file.write("# Core")
-    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-    assert library.index().changed == 1
 
 
 def test_words_are_found_before_there_are_vectors(library):
@@ -150,14 +127,6 @@ def test_words_are_found_before_there_are_vectors(library):
         answer.index.chunks,
         "fruit/apples.md",
     )
-
-
-def test_after_an_edit_each_chunk_has_one_vector(library, vault):
-    library.index()
-    write(vault / "code.md", "# Code\n\nSomething else entirely.\n")
-    library.index()
-    state = library.status()[0].index
-    assert (state.vectors, len(dump(library)["vectors"])) == (state.chunks, state.chunks)
 
 
 def test_bad_files_are_reported_and_do_not_stop_the_run(library, vault):
@@ -283,12 +252,6 @@ def test_a_code_hit_points_at_its_own_chunk(library, vault):
     assert (first.match_start, first.match_end) == (5, 8)
 
 
-def test_nonsense_gets_an_honest_nothing_found(library):
-    library.index()
-    answer = library.query("zxqv wvut")
-    assert (answer.answerable, answer.passages) == (False, ())
-
-
 def test_the_same_query_gives_the_same_answer_twice(library, vault, tmp_path):
     library.index()
     with open_library(vault, tmp_path / "other") as other:
@@ -323,25 +286,7 @@ def test_several_folders_answer_as_one_and_can_be_named(vault, tmp_path):
     assert (both, one) == ({"vault", "work"}, {"work"})
 
 
-def test_an_unknown_folder_is_refused_with_those_that_there_are(library):
-    with pytest.raises(UnknownFolderError, match="vault"):
-        library.query("apples", folder=["nowhere"])
-
-
 # ------------------------------------------------------------------ reading
-
-
-def test_read_returns_all_a_heading_or_a_range(library):
-    library.index()
-    excerpts = [
-        library.read("fruit/apples.md", **how)
-        for how in ({}, {"heading": "storing"}, {"lines": (1, 1)})
-    ]
-    assert [(e.start_line, e.end_line, e.total_lines) for e in excerpts] == [
-        (1, 7, 7),
-        (5, 7, 7),
-        (1, 1, 7),
-    ]
 
 
 def test_a_heading_is_read_with_those_below_it_and_a_range_to_the_last_line_at_most(library, vault):
@@ -357,37 +302,6 @@ def test_a_heading_is_read_with_those_below_it_and_a_range_to_the_last_line_at_m
         (7, 9, 1),
         (8, 9, 0),
     ]
-
-
-def test_a_path_in_two_folders_is_read_where_the_folder_is_named(vault, tmp_path):
-    write(tmp_path / "work/code.md", "# Other code\n")
-    with folders.open_library(vault, tmp_path / "work") as library:
-        library.index()
-        assert library.read("code.md", folder="work").title == "Other code"
-        with pytest.raises(UsageError, match=r"several documents: vault: code\.md, work: code\.md"):
-            library.read("code.md")
-
-
-@pytest.mark.parametrize(
-    ("how", "hint"),
-    [
-        ({"heading": "Storage"}, "Storing"),
-        ({"lines": (9, 12)}, "lines 1 to 7"),
-        ({"lines": (8, 8)}, "lines 1 to 7"),
-        ({"lines": (3, 2)}, "no range"),
-    ],
-)
-def test_a_heading_or_range_that_is_not_there_is_answered_with_what_is(library, how, hint):
-    library.index()
-    with pytest.raises(UsageError, match=hint):
-        library.read("fruit/apples.md", **how)
-
-
-@pytest.mark.parametrize("path", ["apple.md", "../outside.md", "/etc/passwd", "fruit/../code.md"])
-def test_only_paths_in_the_index_are_read(library, path):
-    library.index()
-    with pytest.raises(UnknownPathError, match="No document"):
-        library.read(path)
 
 
 def test_a_note_that_was_left_out_is_told_to_be_and_why_unless_it_is_private(vault, tmp_path):
@@ -406,13 +320,6 @@ def test_a_note_that_was_left_out_is_told_to_be_and_why_unless_it_is_private(vau
         write(vault / "huge.md", "---\nprivate: true\n---\n")
         with pytest.raises(UnknownPathError, match=r"^No document 'huge\.md' in the index\."):
             library.read("huge.md")
-
-
-def test_an_unknown_path_is_answered_with_the_nearest_names(library):
-    library.index()
-    for path in ("fruit/Pear.md", "paers", "paers.md"):
-        with pytest.raises(UnknownPathError, match=r"fruit/Pears\.md"):
-            library.read(path)
 
 
 def test_a_note_is_read_by_its_name_but_not_where_the_path_has_to_be_exact(library):
@@ -435,31 +342,6 @@ def test_a_name_is_read_as_a_citation_writes_it(vault, tmp_path):
             library.read("lin break.md")
 
 
-def test_outline_lists_documents_or_headings(library):
-    library.index()
-    assert [entry.heading for entry in library.outline()] == ["Code", "Pears", "Apples"]
-    assert [(e.level, e.heading, e.line) for e in library.outline("fruit/apples.md")] == [
-        (0, "Apples", 1),
-        (1, "Apples", 1),
-        (2, "Storing", 5),
-    ]
-
-
-def test_related_names_links_both_ways_and_what_is_similar(library):
-    library.index()
-    related = library.related("fruit/Pears.md")
-    assert (related.links, related.backlinks, related.similar[0].path) == (
-        (),
-        ("fruit/apples.md",),
-        "fruit/apples.md",
-    )
-    # never the note itself
-    assert [len(library.related("fruit/Pears.md", limit=limit).similar) for limit in (1, 9)] == [
-        1,
-        2,
-    ]
-
-
 @pytest.mark.slow
 def test_an_index_keeps_the_model_that_it_was_made_with_where_none_is_named(vault, tmp_path):
     def index_with(*overrides: str) -> str:
@@ -475,17 +357,6 @@ def test_an_index_keeps_the_model_that_it_was_made_with_where_none_is_named(vaul
     assert index_with(f"encode.embed.model={model}") == str(model)
     write(vault / "new.md", "# New\n\nA note that wants a vector.\n")
     assert index_with() == str(model)
-
-
-def test_forget_deletes_the_index_and_not_the_notes(library, vault):
-    library.index()
-    location = Path(library.status()[0].location)
-    library.forget()
-    assert (location.exists(), (vault / "code.md").exists(), library.status()[0].indexed) == (
-        False,
-        True,
-        False,
-    )
 
 
 def long_note(number: int) -> str:
@@ -537,20 +408,6 @@ def test_a_vector_is_its_texts_where_the_index_is_built_anew_while_vectors_are_m
         # some of the note that went were embedded before it did; those that were passed over are
         # not counted
         assert (report.chunks, chunks <= report.embedded < totals[0]) == (chunks, True)
-
-
-def test_a_vault_under_a_dot_directory_is_indexed_and_hidden_folders_inside_it_are_not(tmp_path):
-    root = tmp_path / ".notes"
-    write(root / "seen.md", "seen")
-    write(root / ".obsidian/hidden.md", "hidden")
-    with open_library(root, tmp_path / "index") as library:
-        library.index()
-        assert [entry.path for entry in library.outline()] == ["seen.md"]
-
-
-def test_an_index_inside_the_folder_is_refused(vault):
-    with pytest.raises(UsageError, match="inside"):
-        open_library(vault, vault / "index")
 
 
 def test_three_lines_of_python_are_enough(vault, tmp_path):

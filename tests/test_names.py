@@ -13,7 +13,6 @@ from thumbindex.config import settings
 from thumbindex.library import Library
 from thumbindex.model import Asking
 from thumbindex.serve.cli import app
-from thumbindex.serve.replies import TEMPLATE
 from thumbindex.serve.tools import TOOLS
 from thumbindex.settings import Config
 
@@ -109,11 +108,6 @@ def test_one_name_means_one_thing_in_every_tool() -> None:
             kinds.setdefault(name, set()).add(schema["type"])
     # A search filters by several folders and globs; what reads one document names one.
     assert {name for name, found in kinds.items() if len(found) > 1} == {"folder", "path"}
-
-
-def test_a_documents_address_is_made_of_the_names_that_tools_take() -> None:
-    assert TEMPLATE == "thumbindex://{folder}/{+path}"
-    assert {"folder", "path"} <= TOOL["read"]
 
 
 @pytest.mark.parametrize(("name", "key"), KEYS.items())

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,16 +88,6 @@ def test_a_file_that_came_since_is_told_to_be_unknown_yet(library: Library, vaul
     )
 
 
-def test_a_file_that_is_too_large_is_told_its_size(vault: Path, opened: Open) -> None:
-    library = opened(overrides=("corpus.max_file_bytes=60",))
-    library.index()
-    size = (vault / "fruit/apples.md").stat().st_size
-    assert told(library.why("fruit/apples.md", "apples")) == (
-        "not_indexed",
-        f"{size} bytes, more than corpus.max_file_bytes (60): left out",
-    )
-
-
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything"
 )
@@ -129,52 +118,11 @@ def test_a_path_outside_the_folders_is_told_so_and_not_looked_at(
     )
 
 
-def test_a_path_that_is_nowhere_names_the_nearest(library: Library) -> None:
-    with pytest.raises(UnknownPathError, match=r"Nearest: fruit/pears\.md"):
-        library.why("fruit/peers.md", "pears")
-
-
-@pytest.mark.parametrize(
-    "name", ["pears", "Pears", "[[pears]]", "fruit/pears", "1. fruit/pears.md (lines 5-6)"]
-)
-def test_a_note_is_named_as_it_is_to_be_read(library: Library, name: str) -> None:
-    assert library.why(name, "pears ripen") == library.why("fruit/pears.md", "pears ripen")
-    assert library.read(name).path == "fruit/pears.md"
-
-
-def test_a_note_in_the_answer_is_told_where_it_stands(library: Library) -> None:
-    found = library.why("fruit/pears.md", "pears ripen")
-    assert (found.fate, found.rank, found.folder, found.notes) == ("shown", 1, "vault", ())
-
-
 def test_a_heading_is_looked_for_alone(library: Library) -> None:
     found = library.why("fruit/apples.md#storing", "cool cellar")
     assert (found.heading, found.chunks, found.fate) == ("storing", 1, "shown")
     with pytest.raises(UsageError, match=r"no text under a heading .Storage.\. Nearest: Storing"):
         library.why("fruit/apples.md#Storage", "cool cellar")
-
-
-def test_filters_that_keep_a_note_out_are_named(library: Library) -> None:
-    assert (
-        library.why("fruit/apples.md", "apples", tag=["soft"]).reason
-        == "the filter `tag` asks for soft; its tags: none"
-    )
-    assert (
-        library.why("fruit/apples.md", "apples", path=["drafts/**"]).reason
-        == "the filter `path` does not match it: drafts/**"
-    )
-
-
-def test_one_path_in_two_folders_is_asked_for_the_folder(opened: Open, tmp_path: Path) -> None:
-    (other := tmp_path / "other" / "fruit").mkdir(parents=True)
-    (other / "pears.md").write_text("# Pears\n\nOther pears.\n")
-    library = opened(other.parent)
-    library.index()
-    with pytest.raises(
-        UsageError, match=r"several documents: other: fruit/pears\.md, vault: fruit/"
-    ):
-        library.why("fruit/pears.md", "pears")
-    assert library.why("fruit/pears.md", "pears", folder=["other"]).folder == "other"
 
 
 def test_a_file_that_is_another_one_than_was_indexed_is_told_so(
@@ -191,12 +139,3 @@ def test_a_file_that_is_another_one_than_was_indexed_is_told_so(
     assert library.why("fruit/apples.md", "apples").notes == (
         "the file is not there any more: what is told is of what was read last",
     )
-
-
-def test_an_explained_answer_is_the_same_answer(library: Library) -> None:
-    plain, explained = (
-        library.query("apples in a cellar", explain=explain) for explain in (False, True)
-    )
-    assert [each.explanation for each in plain.passages] == [None] * len(plain.passages)
-    assert tuple(replace(each, explanation=None) for each in explained.passages) == plain.passages
-    assert all(each.explanation and each.explanation.evidence for each in explained.passages)

@@ -76,24 +76,6 @@ def test_nothing_found_is_exit_code_1_and_no_results(run: Run) -> None:
     assert (result.exit_code, checked(result, "query")["results"]) == (1, [])
 
 
-def test_filters_narrow_the_answer(run: Run) -> None:
-    text = "press the green button, draw boxes and arrows, shows how notes link to each other"
-    by_tag, by_path, by_date = (
-        checked(run("query", text, "--json", *given), "query")
-        for given in (
-            ("--tag", "guide"),
-            ("--path", "plugins/*"),
-            ("--since", "2026-01-01", "--path", "sync.md", "--path", "plugins/g*"),
-        )
-    )
-    assert {each["path"] for each in by_tag["results"]} == {"sync.md"}
-    assert {each["path"] for each in by_path["results"]} == {
-        "plugins/canvas.md",
-        "plugins/graph view.md",
-    }
-    assert {each["path"] for each in by_date["results"]} == {"sync.md"}
-
-
 def test_notes_are_listed_without_a_question(run: Run) -> None:
     listed = checked(run("list", "--until", "2026-03-01", "--json"), "list")
     assert [(each["path"], each["date"]) for each in listed["notes"]] == [
@@ -113,12 +95,6 @@ def test_text_that_begins_with_a_dash_follows_two_dashes(run: Run) -> None:
         checked(run("query", "--json", "--", "--green button"), "query")["query"]
         == "--green button"
     )
-
-
-def test_a_second_run_embeds_nothing(run: Run) -> None:
-    report = checked(run("index", "--json"), "index")
-    assert (report["documents"]["unchanged"], report["embedded"]) == (3, 0)
-    assert "documents: 0 added, 0 changed, 0 removed, 3 unchanged" in run("index").stdout
 
 
 def test_status_shows_the_index_and_its_model(run: Run, vault: Path) -> None:

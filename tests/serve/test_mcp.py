@@ -213,20 +213,6 @@ async def test_a_document_is_read_whole_by_heading_or_by_lines(server: Server) -
     assert by_lines["text"].startswith("## Conflicts")
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["sync.md#Set up (lines 7-9)", "## 2. sync.md (lines 7-9)"],
-)
-async def test_a_citation_is_read_as_it_was_given(server: Server, path: str) -> None:
-    text, read = await call(server, "read", path=path)
-    assert (read["path"], read["end_line"], "Press the green button" in text) == (
-        "sync.md",
-        9,
-        True,
-    )
-    assert (await call(server, "related", path=path))[1]["path"] == "sync.md"
-
-
 @pytest.fixture
 def crowded(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator[Server]:
     """Serve one document of 402 headings, whose lines end in more than one way, with little room
