@@ -86,19 +86,6 @@ def test_notes_of_two_releases_are_alike_and_contradict_nothing(
     assert found["new/d.md", "old/c.md"].differs
 
 
-def test_counts_tell_how_much_of_a_vault_is_merged_or_flagged(library: Library) -> None:
-    found = library.duplicates()
-    assert (found.chunks, found.merged, found.flagged) == (5, 2, 2)
-
-
-def test_a_decision_is_shown_and_undone(library: Library) -> None:
-    grey = clusters(library)["new/d.md", "old/c.md"]
-    decided = library.decisions().decide(grey.id, "same", "the newer one holds")
-    assert (decided.id, decided.verdict, decided.note) == (grey.id, "same", "the newer one holds")
-    assert library.duplicates().flagged == 0
-    assert library.decisions().decide(grey.id, None) == grey
-
-
 def test_an_automatic_decision_is_taken_back_in_one_step(library: Library) -> None:
     same = clusters(library)["a.md", "b.md"]
     assert library.decisions().decide(same.id[:4], "apart").verdict == "apart"
@@ -111,34 +98,12 @@ def test_a_decision_survives_reindexing_and_a_rebuilt_index(library: Library) ->
     assert clusters(library)["a.md", "b.md"].verdict == "apart"
 
 
-def test_a_decision_lapses_visibly_when_a_text_changes(library: Library, vault: Path) -> None:
-    library.decisions().decide(
-        clusters(library)["new/d.md", "old/c.md"].id, "apart", "two policies"
-    )
-    write(vault / "new/d.md", "# Retention\n\nAsk the office.\n")
-    library.index()
-    (lapsed,) = library.duplicates().lapsed
-    assert (lapsed.folder, lapsed.verdict, lapsed.note) == ("vault", "apart", "two policies")
-    assert set(lapsed.places) == {"new/d.md:3", "old/c.md:3"}
-    assert ("new/d.md", "old/c.md") not in clusters(library)
-
-
 def test_a_decision_holds_where_a_note_is_moved(library: Library, vault: Path) -> None:
     library.decisions().decide(clusters(library)["new/d.md", "old/c.md"].id, "apart")
     (vault / "new/d.md").rename(vault / "moved.md")
     library.index()
     assert clusters(library)["moved.md", "old/c.md"].verdict == "apart"
     assert library.duplicates().lapsed == ()
-
-
-def test_decisions_are_exported_and_imported(library: Library, vault: Path, tmp_path: Path) -> None:
-    library.decisions().decide(clusters(library)["a.md", "b.md"].id, "apart", "on purpose")
-    exported = library.decisions().exported()
-    with open_library(vault, index=tmp_path / "elsewhere") as other:
-        other.index()
-        assert other.decisions().keep(exported) == 1
-        assert clusters(other)["a.md", "b.md"].note == "on purpose"
-        assert other.decisions().exported() == exported
 
 
 def test_nothing_is_imported_of_what_is_no_export(library: Library) -> None:
@@ -167,13 +132,6 @@ def test_no_note_is_ever_written_to(library: Library, vault: Path) -> None:
     assert {
         path: (path.read_bytes(), path.stat().st_mtime_ns) for path in vault.rglob("*.md")
     } == before
-
-
-def test_a_cluster_that_is_not_there_is_named(library: Library) -> None:
-    with pytest.raises(UsageError, match="Cluster ffff: is not there"):
-        library.decisions().decide("ffff", "same")
-    with pytest.raises(UsageError, match="nothing was decided of it"):
-        library.decisions().decide(clusters(library)["a.md", "b.md"].id, None)
 
 
 def test_a_folder_without_an_index_says_what_to_do(vault: Path, tmp_path: Path) -> None:

@@ -139,17 +139,6 @@ def test_a_new_note_is_compared_with_the_old_ones_and_an_old_pair_goes_with_its_
     assert (alike(library), copies(library)) == ([], {})
 
 
-def test_a_number_that_differs_is_never_merged(library):
-    put(
-        library,
-        {
-            "a.md": note("A", BACKUP.replace("every single night", "every 30 days")),
-            "b.md": note("B", BACKUP.replace("every single night", "every 90 days")),
-        },
-    )
-    assert {zone for _, _, zone in alike(library)} <= {"grey"}
-
-
 def test_one_run_or_many_find_the_same_repeats(root):
     notes = {
         f"{n}.md": note(str(n), BACKUP, PEARS, *(REWORDED for _ in range(n % 3))) for n in range(6)

@@ -7,7 +7,6 @@ import pytest
 from thumbindex.errors import StorageError
 from thumbindex.index.duplicate_tables import DuplicateFindings, read_decisions, write_decisions
 from thumbindex.index.store import Store
-from thumbindex.index.writer import Writer
 from thumbindex.model import Decision, IngestionCounts
 
 DECISION = Decision("a" * 32, "b" * 32, "apart", "two drugs", 1700000000.5, "a.md:1", "b.md:3")
@@ -45,15 +44,6 @@ def test_a_file_of_decisions_that_cannot_be_read_is_told_of_and_never_written_ov
         with pytest.raises(StorageError, match="mend it, or delete it"):
             attempt()
     assert path.read_text(encoding="utf-8") == text
-
-
-def test_decisions_outlive_every_edition_of_an_index(build, note, tmp_path):
-    _, places = build(note("a.md", "apples"))
-    with Writer.open(places.folder) as writer:
-        writer.decide([DECISION])
-    places.switch(2)
-    with Writer.open(places.folder) as writer:
-        assert (writer.store.documents(), writer.store.decisions()) == ([], (DECISION,))
 
 
 def test_pairs_go_with_either_chunk(store, note):

@@ -35,18 +35,6 @@ def clusters(page) -> list:
     return page.json("/review.json?show=all")["clusters"]
 
 
-def test_differing_words_are_marked_and_nothing_is_lost():
-    left, right = differing_pieces("keep 30 copies", "keep  60 copies")
-    assert (
-        [text for text, is_different in left if is_different],
-        [text for text, is_different in right if is_different],
-    ) == (["30"], ["60"])
-    assert ("".join(text for text, _ in left), "".join(text for text, _ in right)) == (
-        "keep 30 copies",
-        "keep  60 copies",
-    )
-
-
 def test_two_endless_texts_are_compared_as_far_as_time_allows():
     text = "word " * (20 * MOST_PIECES)
     began = time.process_time()
