@@ -12,7 +12,6 @@ import pytest
 from filelock import FileLock
 
 from folders import open_library, write
-from thumbindex.errors import UsageError
 from thumbindex.index.asks import LONGEST_WAIT, asks_in
 from thumbindex.index.asks import ask as ask_indexer
 from thumbindex.index.locks import at_work, locked
@@ -54,12 +53,6 @@ def paths(answer: Answer) -> set[str]:
 
 def test_without_being_asked_an_answer_says_nothing_of_the_disk(reader: Library) -> None:
     assert reader.query("apples").freshness is None
-
-
-def test_an_index_that_shows_the_disk_is_fresh_at_once(reader: Library) -> None:
-    began = time.monotonic()
-    assert ask(reader, "apples", 60).freshness == FRESH
-    assert time.monotonic() - began < 10
 
 
 def test_a_folder_that_nobody_indexes_is_indexed_by_the_question(
@@ -138,15 +131,6 @@ def test_what_cannot_be_read_is_not_waited_for(
     assert ask(reader, "apples").freshness == FRESH
 
 
-def test_a_folder_that_is_gone_is_named_and_not_waited_for(reader: Library, vault: Path) -> None:
-    vault.rename(vault.with_name("elsewhere"))
-    began = time.monotonic()
-    answer = ask(reader, "apples", 30)
-    assert time.monotonic() - began < 10
-    assert answer.freshness == Freshness(gone=("vault",))
-    assert "apples.md" in paths(answer)
-
-
 def test_an_empty_folder_without_an_index_is_fresh(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with open_library(tmp_path / "empty") as empty:
@@ -173,12 +157,6 @@ def test_an_old_ask_that_nobody_could_delete_is_passed_over(reader: Library) -> 
     long_ago = time.time() - LONGEST_WAIT
     os.utime(asked, (long_ago, long_ago))
     assert asks_in(folder) == []
-
-
-@pytest.mark.parametrize("seconds", [-1, 60.5, float("nan")])
-def test_a_time_that_is_none_is_refused(reader: Library, seconds: float) -> None:
-    with pytest.raises(UsageError, match="give seconds, from 0 to 60"):
-        reader.query("apples", wait_fresh=seconds)
 
 
 def test_news_are_what_came_went_and_changed_since_the_last_look(

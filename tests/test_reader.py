@@ -50,13 +50,6 @@ def paths(reader: DiskReader) -> list[str]:
     return [document.path for document in reader.snapshot().catalog.documents]
 
 
-def test_what_was_indexed_before_a_question_is_in_its_answer(library, vault):
-    for word in ("plums", "quinces", "medlars"):
-        write(vault, "c.md", f"# C\n\nThese are {word}.\n")
-        library.index()
-        assert [passage.path for passage in library.query(word).passages][:1] == ["c.md"]
-
-
 def test_an_opening_that_fails_is_told_to_those_who_wait_and_tried_again(reader):
     (contents,) = reader.folder.places.keyword.glob("*.seg")
     away = contents.rename(contents.with_suffix(".away"))

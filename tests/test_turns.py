@@ -12,7 +12,6 @@ import pytest
 
 from folders import open_library, write
 from thumbindex.library.answering import Turns
-from thumbindex.process import CLIENT
 from waiting import until
 
 
@@ -37,22 +36,6 @@ def test_no_more_are_let_in_than_may_be_and_all_of_them_at_last() -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(ask, range(40)))
     assert (inside, most) == (0, 2)
-
-
-def test_clients_take_turns() -> None:
-    turns, order = Turns(1), []
-
-    def ask(name: str) -> None:
-        CLIENT.set(name[:-1])
-        with turns:
-            order.append(name)
-
-    with ThreadPoolExecutor(5) as pool, turns:
-        for waiting, name in enumerate(("bob1", "bob2", "bob3", "alice1", "carol1"), 1):
-            pool.submit(ask, name)
-            wait_for(turns, waiting)
-    assert order == ["bob1", "alice1", "carol1", "bob2", "bob3"]
-    assert turns._free == 1
 
 
 def test_a_question_that_fails_gives_its_turn_back() -> None:

@@ -11,9 +11,7 @@ import pytest
 from fakes import FakeEmbedder
 from notes import write
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError
-from thumbindex.index.locks import at_work
 from thumbindex.library import Library
-from thumbindex.model import Progress
 from thumbindex.serve.background import MODEL_SECONDS, Background
 from thumbindex.serve.indexer import Note, child_command, waits
 from thumbindex.serve.opening import Opening, open_library
@@ -205,16 +203,6 @@ def test_the_notes_of_a_child_hold_until_it_takes_them_back_and_the_log_is_reada
     assert capsys.readouterr().err == (
         "note: Something is up.\nnote: A model is missing.\nnote: no longer so: Something is up.\n"
     )
-
-
-def test_it_is_told_how_far_the_run_of_any_process_is(library: Library) -> None:
-    background = Background(Opening(), lambda opening: library, command=[])
-    background.library()
-    with at_work(library.opened[0].places.folder) as tell:
-        tell("words", 300, 1000)
-        assert background.progress() == (Progress("vault", "words", 300, 1000, os.getpid()),)
-    assert background.progress() == ()
-    background.stop()
 
 
 def test_disconnected_client_is_dropped_without_waiting_for_indexing(

@@ -148,20 +148,6 @@ async def test_both_eras_are_told_truthfully_what_can_change(vault: Vault) -> No
         assert found.prompts == types.PromptsCapability(list_changed=False)
 
 
-async def test_a_client_of_2025_is_told_of_the_note_that_it_subscribed_to(vault: Vault) -> None:
-    legacy = Legacy(vault.server)
-    async with legacy.client as client:
-        await client.subscribe_resource("thumbindex://vault/apples.md")
-        vault.change({"apples.md": "Apples are red.", "my pears.md": "Pears are green."})
-        assert await legacy.wait(1) == ["thumbindex://vault/apples.md"]
-
-
-async def test_a_stream_of_2026_tells_of_the_note_that_it_was_opened_for(vault: Vault) -> None:
-    async with listening(vault, "thumbindex://vault/apples.md") as stream:
-        vault.change({"apples.md": "Apples are red.", "plums.md": "Plums are blue."})
-        assert await events(stream, 1) == [ResourceUpdated("thumbindex://vault/apples.md")]
-
-
 async def test_a_stream_is_told_addresses_as_the_list_of_documents_writes_them(
     vault: Vault,
 ) -> None:
@@ -246,12 +232,6 @@ async def test_a_client_subscribes_to_so_many_documents() -> None:
     subscriber.unsubscribe(("vault", "1.md"))
     subscriber.subscribe(("vault", "more.md"), "")
     assert len(subscriber._subscribed) == MOST_SUBSCRIBED
-
-
-def test_queries_find_what_another_process_has_indexed(vault: Vault) -> None:
-    vault.change({"plums.md": "Plums are blue."})
-    library = vault.background.library()
-    assert until(lambda: {each.path for each in library.query("plums").passages} == {"plums.md"})
 
 
 def test_a_follower_survives_an_index_that_cannot_be_read_and_says_nothing(

@@ -48,16 +48,6 @@ def start(folders: tuple[Folder, ...]) -> Iterator[Start]:
         indexer.stop()
 
 
-def test_one_of_two_servers_has_a_child_and_the_other_one_takes_over(start: Start) -> None:
-    first, names = start()
-    second, later = start()
-    assert (names, later) == ([["one", "two"]], [])
-    assert (first.is_running, second.is_running, second.is_stuck) == (True, False, False)
-    first.stop()
-    assert until(lambda: second.is_running)
-    assert later == [["one", "two"]]
-
-
 def test_a_folder_that_becomes_free_is_tended_with_the_others(
     start: Start, folders: tuple[Folder, ...]
 ) -> None:

@@ -218,16 +218,6 @@ def test_without_a_model_words_go_on_and_it_is_looked_for_again(loop: Loop) -> N
     assert loop.notes[-1] == Note("one", "vectors", "")
 
 
-def test_nothing_is_done_in_a_folder_that_is_gone_until_it_is_back(loop: Loop) -> None:
-    watch = loop.folders["one"].watch
-    watch.is_there = False
-    loop.save("one")
-    assert loop.run(10) == []
-    watch.is_there = True
-    assert ("words", "one") in loop.run()
-    assert [note.kind for note in loop.notes] == ["folder", "folder"]
-
-
 def test_a_repair_that_is_asked_for_comes_first_and_once(loop: Loop) -> None:
     loop.save("two", batches=9)
     repair = loop.folders["one"].folder.places.repair

@@ -7,9 +7,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,12 +22,10 @@ from dump import logical_dump
 from fakes import FakeEmbedder
 from notes import write
 from thumbindex.config import load_config
-from thumbindex.errors import IndexDamagedError, StorageError
-from thumbindex.index.files import Places
-from thumbindex.index.locks import mark_of
+from thumbindex.errors import IndexDamagedError
 from thumbindex.index.store import Store
 from thumbindex.library import Library, WatchLock
-from thumbindex.library.indexing import CHUNKS_A_SLICE, read_known
+from thumbindex.library.indexing import CHUNKS_A_SLICE
 from thumbindex.serve.child import IndexingLoop, Job
 from thumbindex.serve.indexer import Note
 from thumbindex.serve.watch import Watch
@@ -141,21 +136,6 @@ def test_a_saved_note_is_found_by_its_words_and_gets_its_vectors(tended: Tended)
     assert until(lambda: tended.reader.status()[0].index.pending == 0)
 
 
-def test_a_save_through_another_file_is_an_edit(tended: Tended):
-    write(tended.root / ".apples.md.tmp", "# Apples\n\nCider is pressed from apples.\n")
-    (tended.root / ".apples.md.tmp").replace(tended.root / "apples.md")
-    assert until(lambda: tended.found("cider is pressed") == "apples.md")
-    assert tended.paths() == sorted(NOTES)
-
-
-def test_a_rename_asks_the_model_nothing(tended: Tended):
-    asked = tended.asked
-    (tended.root / "fruit/Pears.md").rename(tended.root / "fruit/Quinces.md")
-    assert until(lambda: tended.found("ripen off the tree") == "fruit/Quinces.md")
-    assert until(tended.is_settled)
-    assert tended.asked == asked
-
-
 def test_a_moved_folder_moves_its_notes(tended: Tended):
     asked = tended.asked
     (tended.root / "fruit").rename(tended.root / "orchard")
@@ -172,11 +152,6 @@ def test_a_moved_folder_moves_its_notes(tended: Tended):
 def test_a_rename_that_changes_only_case_is_seen(tended: Tended):
     (tended.root / "apples.md").rename(tended.root / "Apples.md")
     assert until(lambda: "Apples.md" in tended.paths() and "apples.md" not in tended.paths())
-
-
-def test_a_deleted_note_is_found_no_more(tended: Tended):
-    (tended.root / "fruit/Pears.md").unlink()
-    assert until(lambda: tended.found("ripen off the tree") == "")
 
 
 def test_an_ignore_file_takes_notes_out_and_its_end_brings_them_back(tended: Tended):
@@ -314,88 +289,3 @@ def test_damage_that_a_reader_has_met_is_mended_and_told(tended: Tended):
 
 
 # ------------------------------------------------------------------ several processes
-
-
-WORK = (
-    "import sys\nfrom pathlib import Path\nsys.path[:0] = [sys.argv[3], "
-    "str(Path(sys.argv[3]).parent)]\nfrom test_live import open_library\n"
-    "from thumbindex.serve.child import work_for_server\n"
-    "library = open_library(Path(sys.argv[1]), Path(sys.argv[2]))\nprint('ready', flush=True)\n"
-    "work_for_server(lambda: library)\n"
-)
-
-
-@pytest.fixture
-def start(root: Path, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
-    children: list[subprocess.Popen[bytes]] = []
-
-    def start_it() -> subprocess.Popen[bytes]:
-        command = [
-            sys.executable,
-            "-c",
-            WORK,
-            str(root),
-            str(tmp_path / "index"),
-            str(Path(__file__).parent),
-        ]
-        children.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
-        assert children[-1].stdout
-        assert children[-1].stdout.readline() == b"ready\n"
-        return children[-1]
-
-    yield start_it
-    for child in children:
-        with child:
-            child.kill()
-
-
-def test_a_child_ended_while_it_commits_leaves_the_commit_whole_or_not_there(
-    root: Path, tmp_path: Path, start: Callable[[], subprocess.Popen[bytes]]
-):
-    for number in range(100):
-        write(
-            tmp_path / f"many/{number}.md",
-            f"# {number}\n\n" + f"Wind number {number} and weather. " * 20,
-        )
-    child, reader = start(), open_library(root, tmp_path / "index")
-    assert until(lambda: reader.status()[0].index.vectors == 3)
-    places = reader.opened[0].places
-    assert until(lambda: not mark_of(places.lock).exists())
-    (tmp_path / "many").rename(root / "many")  # one group
-    assert until(lambda: mark_of(places.lock).exists())
-    child.send_signal(signal.SIGTERM)
-    assert (child.wait(10), committed(places) in (3, 103)) == (128 + signal.SIGTERM, True)
-    reader.close()
-    with (
-        open_library(root, tmp_path / "index") as library,
-        open_library(root, tmp_path / "fresh") as fresh,
-    ):
-        assert library.index(verify=True).mended == ()
-        fresh.index()
-        assert dump(library) == dump(fresh)
-
-
-def committed(places: Places) -> int:
-    """Read an index whole and count its documents."""
-    try:
-        store = Store(places.store, read_only=True)
-    except StorageError:
-        return 0
-    try:
-        store.verify()
-        return len(store.manifest())
-    finally:
-        store.close()
-
-
-def test_any_process_can_ask_the_child_for_a_repair(
-    root: Path, tmp_path: Path, start: Callable[[], subprocess.Popen[bytes]]
-):
-    child = start()
-    reader = open_library(root, tmp_path / "index")
-    assert until(lambda: reader.status()[0].index.vectors == 3)
-    shutil.rmtree(reader.opened[0].places.keyword)
-    assert child.poll() is None
-    reader.ask_repair()
-    assert until(lambda: read_known(reader.opened[0].places).is_settled)
-    reader.close()

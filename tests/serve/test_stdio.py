@@ -141,18 +141,6 @@ async def test_a_real_client_asks_a_real_process(
     assert result.structured_content["index"]["documents"] == 3
 
 
-def test_closing_the_clients_stdin_ends_the_server(
-    command: list[str], environment: dict[str, str]
-) -> None:
-    with started(command, environment) as process:
-        tell(process, LIST_TOOLS)
-        ask_line(process)
-        time.sleep(0.5)  # the background is at work by now
-        assert process.stdin
-        process.stdin.close()
-        assert process.wait(10) == 0
-
-
 @pytest.mark.anyio
 async def test_a_server_whose_folder_is_away_at_first_answers_from_its_index_and_takes_it_up_again(
     living: tuple[list[str], Path], environment: dict[str, str]

@@ -4,7 +4,6 @@ often.
 
 from __future__ import annotations
 
-import errno
 import logging
 import shutil
 import threading
@@ -56,14 +55,6 @@ def settle(watch: Watch, woken: threading.Event) -> None:
     woken.clear()
 
 
-class Full(Observer):  # type: ignore[misc, valid-type]
-    """An observer on a system that has no watch left."""
-
-    def schedule(self, *_: object, **__: object) -> None:
-        """Refuse."""
-        raise OSError(errno.ENOSPC, "inotify watch limit reached")
-
-
 # ------------------------------------------------------------------ when
 
 
@@ -106,12 +97,6 @@ def test_reading_and_what_programs_do_in_hidden_folders_wakes_nobody(root: Path,
 
 
 # ------------------------------------------------------------------ where it cannot be watched
-
-
-def test_without_watches_left_every_look_counts_as_a_change_and_the_reason_is_told(start: Start):
-    watch, woken = start(Full)
-    watch.look()
-    assert (watch.failure, woken.is_set()) == ("inotify watch limit reached", True)
 
 
 def test_events_that_the_system_dropped_count_as_a_change_and_the_watch_begins_again(
