@@ -168,19 +168,6 @@ def test_an_override_is_written_without_quotes(override: str, read: object) -> N
     assert read(config)
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("query.limit", "TABLE.KEY=VALUE"),
-        ("query.limt=3", "did you mean `query.limit`"),
-        ("query.limit=x", "whole number"),
-    ],
-)
-def test_a_wrong_override_says_what_is_right(override: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        load_config(user_file=NOWHERE, overrides=[override])
-
-
 def test_configured_folders_are_relative_to_their_file(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     config = load_config(user_file=written(tmp_path, "[folders]\nmine = 'notes'"))

@@ -10,14 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from fakes import FakeEmbedder
 from fuzz.run import open_library
 from thumbindex.config import HARMLESS, Key, load_config, settings, with_folder_file
 from thumbindex.errors import ConfigError, ThumbindexError, UsageError
 from thumbindex.library import Library
-from thumbindex.serve.cli import app
 from thumbindex.serve.tools import check_arguments
 from thumbindex.settings import Config
 
@@ -135,24 +133,6 @@ def test_a_query_setting_that_is_taken_gives_an_answer_or_a_sentence(place: Path
             )
             with opened as library, suppress(ThumbindexError):
                 assert 0 <= library.query("apples and [[b]]").confidence <= 1, (key, value)
-
-
-@pytest.mark.parametrize("value", ["nan", "inf", "-1", "[]", "x"])
-def test_the_command_ends_with_2_and_a_sentence(value: str, place: Path) -> None:
-    command = [
-        "query",
-        "apples",
-        "--folder",
-        str(place / "notes"),
-        "--index",
-        str(place / "index"),
-        "--set",
-        f"query.recency.bias={value}",
-    ]
-    done = CliRunner().invoke(app, command)
-    assert (done.exit_code, done.stdout, "query.recency.bias" in done.stderr) == (2, "", True), (
-        done.stderr
-    )
 
 
 ARGUMENTS = (float("nan"), -1, 10**30, True, None, "", "x" * 5000, "\0", "\ud800")

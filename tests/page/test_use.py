@@ -118,20 +118,6 @@ def test_it_works_without_javascript(open_page):
     assert page.locator("#open-palette").is_hidden()
 
 
-def test_a_saved_note_changes_the_answer_on_the_screen(open_page, served):
-    page = open_page("/?q=endless+whiteboard+boxes")
-    page.locator("#q").focus()
-    path = "plugins/canvas.md"
-    before = (served.root / path).read_text(encoding="utf-8")
-    try:
-        served.save(path, before.replace("Draw boxes", "Draw purple boxes"))
-        until(page, "document.querySelector('#cards')?.innerText.includes('purple boxes')")
-        assert page.evaluate("document.activeElement.id") == "q"
-        assert page.locator("article.changed").count() >= 1
-    finally:
-        served.save(path, before)
-
-
 def test_a_note_that_is_saved_before_a_new_page_listens_changes_its_answer(open_page, served):
     page = open_page("/")
     path = "recipes/tea.md"
@@ -224,14 +210,6 @@ def test_hostile_notes_are_only_words(open_page):
         for href in page.locator(".rendered a").evaluate_all("all => all.map((each) => each.href)")
         if href.startswith("javascript:")
     ] == []
-
-
-def test_a_note_is_shown_as_it_is_written_by_one_key(open_page):
-    page = open_page("/note/vault/sync.md")
-    page.locator("#switch").focus()
-    page.keyboard.press("v")
-    page.locator("pre.source").wait_for()
-    assert "tags: [guide/setup]" in page.locator("pre.source").inner_text()
 
 
 def test_a_note_saved_meanwhile_does_not_stop_a_page_that_was_asked_for(open_page, served):

@@ -1,12 +1,8 @@
 """Passages within a token budget."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-
-from hypothesis import given
-from hypothesis import strategies as st
 
 from thumbindex.corpus.parse import parse_document
 from thumbindex.model import Explanation, Passage
@@ -82,13 +78,6 @@ def test_a_passage_without_room_for_its_explanation_is_shown_without_it() -> Non
     assert shown.passage == explained
 
 
-def test_what_the_caller_holds_comes_as_a_pointer() -> None:
-    whole = passage(40, match=(20, 20))
-    (first,) = fit([whole], 5000)
-    (again,) = fit([whole], 5000, [first.id])
-    assert (first.form, again.form, again.passage.text) == ("text", "held", "")
-
-
 def test_an_id_follows_its_text_to_other_lines_and_does_not_outlive_a_change() -> None:
     whole = passage(9)
     assert passage_id(whole) == passage_id(
@@ -104,15 +93,6 @@ def test_of_a_match_that_does_not_fit_the_beginning_is_shown() -> None:
     assert shown.passage.text.startswith("line 20 ")
     assert shown.passage.text.endswith(".…")
     assert fit([passage(40, width=2000, match=(20, 20))], 400, [shown.id])[0].form == "text"
-
-
-def test_of_a_match_that_does_not_fit_the_lines_with_the_query_s_words_are_shown() -> None:
-    text = "\n".join(f"Row {number} of a long list." for number in range(1, 30))
-    spans = tuple(match.span() for match in re.finditer("Row 17|Row 19", text))
-    whole = Passage(1, "f", "a.md", "A", ("A",), 11, 39, 12, 38, 1.0, text, marks=spans)
-    shown = cut(whole, 120)
-    assert (shown.start_line, shown.text.split("\n")[0]) == (27, "Row 17 of a long list.")
-    assert "Row 19 of" in shown.text
 
 
 PARAGRAPH = "Some words that fill a paragraph. " * 8
@@ -147,11 +127,3 @@ def test_only_a_line_feed_ends_a_line() -> None:
         "The needle.",
         11,
     )
-
-
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=8), st.integers(100, 6000))
-def test_text_and_json_each_stay_within_the_budget(sizes: list[int], characters: int) -> None:
-    passages = [passage(size, match=(size, size), rank=n) for n, size in enumerate(sizes, start=1)]
-    shown = fit(passages, characters)
-    assert sum(len(as_text(each)) for each in shown) <= characters
-    assert sum(len(dump(as_payload(each))) for each in shown) <= characters

@@ -158,28 +158,6 @@ def test_a_megabyte_of_anything_is_read_in_a_moment(text: str) -> None:
     assert time.perf_counter() - begun < 5
 
 
-_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-)
-
-
-@settings(max_examples=50)
-@given(
-    st.dictionaries(st.text(max_size=5), _VALUES, min_size=1, max_size=4),
-    st.sampled_from([None, 1, 4, "\t"]),
-)
-def test_any_object_gets_the_entry_and_is_as_it_was_without_it(
-    document: dict[str, Any], indent: int | str | None
-) -> None:
-    text = json.dumps(document, indent=indent, ensure_ascii=False)
-    put = put_object(text, KEYS, ENTRY)
-    assert json.loads(put) == document | {"mcpServers": {"thumbindex": ENTRY}}
-    assert json.loads(take_object(put, KEYS)) == document | {"mcpServers": {}}
-
-
 @st.composite
 def _written(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     """Draw an object as somebody might have written it: blanks and remarks anywhere, commas at the

@@ -194,29 +194,6 @@ def test_a_toml_file_comes_back_to_the_byte(content: bytes, tmp_path: Path) -> N
     assert files(tmp_path) == {".codex/config.toml": content}
 
 
-def test_installing_twice_changes_nothing_and_keeps_one_backup(tmp_path: Path) -> None:
-    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
-    path.parent.mkdir()
-    path.write_text("{}", encoding="utf-8")
-    install(BY_NAME["cursor"], around)
-    before = files(tmp_path)
-    again = install_at(entry_spot(BY_NAME["cursor"], around), BY_NAME["cursor"].entry(COMMAND))
-    assert (again.is_none, again.difference(), again.write()) == (True, "", None)
-    assert files(tmp_path) == before
-
-
-def test_uninstall_keeps_entries_of_others(tmp_path: Path) -> None:
-    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
-    install(BY_NAME["cursor"], around)
-    document = json.loads(path.read_text(encoding="utf-8"))
-    document["mcpServers"]["other"] = {"command": "x"}
-    path.write_text(json.dumps(document), encoding="utf-8")
-    uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
-    assert json.loads(path.read_text(encoding="utf-8")) == {
-        "mcpServers": {"other": {"command": "x"}}
-    }
-
-
 def test_the_backup_holds_the_file_before_our_entry_came_last(tmp_path: Path) -> None:
     path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()

@@ -3,10 +3,8 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.page.ask import command, names_like, read_question
+from thumbindex.serve.page.ask import command, read_question
 from thumbindex.serve.page.visit import address, note_address
 
 
@@ -56,12 +54,6 @@ def test_a_question_without_an_answer_says_so_and_offers_why(browser):
     page = browser.get("/?q=xylophone+quarterly+zebra").text
     assert "No passage is close enough" in page
     assert "/why?q=xylophone" in page
-
-
-def test_names_are_found_by_their_beginning_and_inner_words(library):
-    assert [each.path for each in names_like(library, "gra")] == ["plugins/graph view.md"]
-    assert [each.path for each in names_like(library, "view")] == ["plugins/graph view.md"]
-    assert names_like(library, "") == ()
 
 
 def test_the_command_opens_what_the_page_was_opened_with_and_tells_nobody_from_afar_where_that_is(
@@ -114,15 +106,3 @@ def test_each_line_of_a_passage_stands_once_and_in_order(vault_copy, browse, tag
     assert text.count("Line 7 of words.") == 1
     assert "lines before" in text
     assert "lines after" in text
-
-
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        ("limit=0", "limit is '0': give a whole number from 1 to 100"),
-        ("since=soon", "since is 'soon': write a date as 2026-01-31"),
-    ],
-)
-def test_what_cannot_be_asked_is_said_in_the_words_of_the_terminal(browser, asked, says):
-    refused = browser.get(f"/ask.json?q=sync&{asked}")
-    assert (refused.status_code, says in refused.json()["error"]) == (400, True)

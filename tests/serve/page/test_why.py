@@ -2,8 +2,6 @@
 answer.
 """
 
-import pytest
-
 
 def test_a_note_in_the_answer_is_the_thick_line_with_its_rank_in_the_table(browser, tags_of):
     page = browser.get("/why?q=green+button+syncing&path=sync.md").text
@@ -16,15 +14,6 @@ def test_a_note_that_is_not_in_the_answer_is_told_why(browser, tags_of):
     page = tags_of(browser.get("/why?q=green+button+syncing&path=plugins/graph+view.md").text)
     assert "was found, but is not in the answer: score below the minimum relevance" in page.text
     assert any(link.startswith("/note/vault/plugins/graph%20view.md") for link in page.links())
-
-
-@pytest.mark.parametrize(
-    "path", ["nothing.md", "../secret.md", "/etc/passwd", "a\x00b", "x" * 3000]
-)
-def test_what_is_not_there_is_not_there(browser, path):
-    from urllib.parse import quote
-
-    assert browser.get(f"/why?q=sync&path={quote(path)}").status_code == 404
 
 
 def test_a_note_that_is_not_there_leaves_the_question_and_names_what_is_near(browser, tags_of):
