@@ -18,8 +18,6 @@ from test_lock import LOCKED
 from thumbindex.encode.embed import TorchEmbedder, open_embedder
 from thumbindex.encode.models import (
     BUNDLED_FOLDER,
-    BUNDLED_HASHES,
-    bundled_folder,
     cache_folder,
     read_card,
 )
@@ -143,22 +141,6 @@ def test_a_cache_that_cannot_be_written_stands_in_no_way(home):
     assert embedder.embed_query("vault").shape == (384,)
 
 
-def test_one_changed_byte_of_the_bundled_model_is_noticed(tmp_path):
-    folder = shutil.copytree(BUNDLED_FOLDER, tmp_path / "minilm")
-    assert bundled_folder(tmp_path / "cache", BUNDLED_HASHES, folder) == folder
-    with (folder / "model.onnx.data").open("r+b") as file:
-        file.seek(20_000_000)
-        file.write(b"x")
-    with pytest.raises(
-        ModelError,
-        match=(
-            r"model\.onnx\.data is not the file that was published\. "
-            r".*`uv tool install --reinstall \.` "
-        ),
-    ):
-        bundled_folder(tmp_path / "cache", BUNDLED_HASHES, folder)
-
-
 def repository(tmp_path, graph="onnx/model.onnx"):
     """Lay out a folder as a model of the hub that ships ONNX."""
     folder = shutil.copytree(BUNDLED_FOLDER, tmp_path / "repository")
@@ -238,19 +220,6 @@ def test_what_needs_the_extra_says_so_in_a_sentence(setting, notes, weights_only
     printed = " ".join((done.stdout + done.stderr).split())
     assert "Traceback" not in printed
     assert REMEDY in printed
-
-
-def test_the_extra_is_named_where_only_part_of_it_is_there(home, weights_only, tmp_path):
-    script = """
-import sys
-from thumbindex.encode.models import require_extra
-from thumbindex.errors import ModelError
-try:
-    require_extra("The model X")
-except ModelError as error:
-    print(error)
-"""
-    assert run(script).stdout.strip() == f"The model X {REMEDY}"
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ import pytest
 
 import thumbindex
 from folders import open_library, write
-from thumbindex.encode.models import BUNDLED_HASHES
 from thumbindex.serve.replies import reply_query, reply_read
 from thumbindex.serve.wording import quoted
 from thumbindex.text import one_line
@@ -94,11 +93,6 @@ def test_nothing_goes_out_once_the_model_is_there(tmp_path: Path, real_embedder:
         timeout=120,
     )
     assert (done.stdout.strip(), done.returncode) == ("a.md", 0), done.stderr[-2000:]
-
-
-def test_the_bundled_model_is_known_by_hashes() -> None:
-    assert BUNDLED_HASHES.keys() == {"model.onnx", "model.onnx.data", "tokenizer.json"}
-    assert all(len(each) == 64 for each in BUNDLED_HASHES.values())
 
 
 def test_nothing_that_is_read_is_ever_run() -> None:

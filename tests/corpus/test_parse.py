@@ -1,5 +1,4 @@
 import re
-import time
 
 import pytest
 from hypothesis import example, given, settings
@@ -99,11 +98,6 @@ def test_a_file_without_text_has_one_empty_section_and_chunk_under_its_title(tex
     assert parsed.chunks == (Chunk(0, 0, BlockKind.PROSE, ("a note",), 1, 1, "", 0.8),)
 
 
-def test_tags_and_aliases_of_front_matter_and_text_are_found() -> None:
-    document = parse("---\ntags: [one]\naliases: [Other name]\n---\n#two/deep and #one\n").document
-    assert (document.tags, document.aliases) == (("one", "two/deep"), ("Other name",))
-
-
 def links_of(front: str, mark: str = "---") -> list[tuple[LinkKind, str, str, int]]:
     return [
         (link.kind, link.target, link.text, link.line)
@@ -158,35 +152,6 @@ def test_links_in_properties_count_against_the_most_links_of_a_note() -> None:
 def test_links_and_tags_in_comments_do_not_count() -> None:
     parsed = parse("<!-- [[A]] #b -->\n\n%% [[C]] %%\n\n[[D]]")
     assert (parsed.links, parsed.document.tags) == ((Link(LinkKind.WIKILINK, "D", "", "D", 5),), ())
-
-
-def test_no_chunk_or_section_exceeds_its_maximum() -> None:
-    parsed = parse("x" * 10_000 + "\n\n" + "A sentence. " * 900 + "\n\n- " + "word " * 300)
-    assert max(len(chunk.text) for chunk in parsed.chunks) == 500
-    assert max(len(section.text) for section in parsed.sections) <= 2000
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"caf\xe9 au lait",
-        "\ufeff# T\n\ncafé au lait".encode(),
-        b"# T\r\n\r\ncaf\xc3\xa9 au lait\r\n",
-        "# T\n\ncafé au lait".encode("utf-16"),
-        b"\0\0# T\n\ncaf\xc3\xa9 au lait",
-        b"---\ndate: 2024-01-05\ntags:\n---\ncaf\xc3\xa9 au lait",
-        b"---\na: [b\n---\ncaf\xc3\xa9 au lait",
-    ],
-)
-def test_bad_input_is_indexed_as_far_as_it_goes(data: bytes) -> None:
-    assert parse(data).chunks[-1].text.endswith("café au lait")
-
-
-def test_a_file_of_a_megabyte_in_one_line_or_in_one_table_does_no_harm() -> None:
-    start = time.process_time()
-    assert len(parse("lorem ipsum dolor sit amet. " * 18_000).chunks) > 1000
-    assert len(parse("| a | b |\n|---|---|\n" + "| cell | cell |\n" * 10_000).chunks) > 300
-    assert time.process_time() - start < 30
 
 
 SIGNS = (

@@ -17,13 +17,6 @@ def test_a_file_that_is_gone_gives_a_problem(tmp_path: Path) -> None:
     assert read_digest(tmp_path, "a.md", SETTINGS) == ""
 
 
-def test_a_file_that_grew_over_the_maximum_gives_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_bytes(b"x" * 101)
-    assert read_bytes(tmp_path, "a.md", SETTINGS) == Problem(
-        "a.md", None, "101 bytes, more than corpus.max_file_bytes (100): left out"
-    )
-
-
 @pytest.mark.parametrize("path", ["../secret.md", "link.md", "a/../../secret.md"])
 def test_nothing_outside_the_folder_is_read(tmp_path: Path, path: str) -> None:
     (tmp_path / "secret.md").write_text("secret")

@@ -3,7 +3,6 @@ on: nothing of it is lost, and it says so.
 """
 
 from thumbindex.corpus.markdown import (
-    LONGEST_HEADING,
     MOST_BARS,
     MOST_BRACKETS,
     MOST_HEADINGS,
@@ -47,11 +46,6 @@ def test_rows_of_tables_beyond_the_limit_are_text_that_is_found() -> None:
         {("a",)},
         True,
     )
-
-
-def test_of_a_heading_so_much_is_kept() -> None:
-    (heading,) = parsed(f"# {'h' * 9_000}").chunks[0].heading_path
-    assert len(heading) == LONGEST_HEADING
 
 
 def test_headings_beyond_the_limit_are_text_below_the_last_one_of_it() -> None:

@@ -69,21 +69,6 @@ def test_more_workers_give_the_same_vectors(card):
     assert np.array_equal(one, three)
 
 
-def test_opening_imports_no_torch_and_prints_nothing():
-    script = """
-import sys
-from thumbindex.encode.embed import open_embedder
-from thumbindex.settings import EmbedSettings
-open_embedder(EmbedSettings(), offline=True).embed_query("vault")
-heavy = {"torch", "transformers", "sentence_transformers", "onnx"}
-raise SystemExit(str(sorted(heavy & set(sys.modules))))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert (done.stdout, done.stderr.strip()) == ("", "[]")
-
-
 def test_a_model_without_an_onnx_file_is_refused_where_onnxruntime_is_asked_for(tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(BUNDLED_FOLDER, folder, ignore=shutil.ignore_patterns("*.onnx*"))

@@ -8,7 +8,7 @@ import pytest
 
 from thumbindex.errors import UsageError
 from thumbindex.study.compare import Baseline, check_baseline, compare_with, read_baseline
-from thumbindex.study.evaluate import Evaluation, pooled
+from thumbindex.study.evaluate import Evaluation
 from thumbindex.study.queries import QuerySet
 from thumbindex.study.report import Findings, record
 
@@ -19,12 +19,6 @@ def saved(evaluation: Evaluation, tmp_path: Path) -> Baseline:
         json.dumps(record(Findings((evaluation,)))), encoding="utf-8"
     )
     return read_baseline(tmp_path / "run.json")
-
-
-def test_a_run_is_no_better_than_itself(saved: Baseline, evaluation: Evaluation) -> None:
-    (same,) = compare_with(saved, [evaluation])
-    assert (same.name, same.better, same.worse, same.interval.mean) == ("vault.manual", 0, 0, 0.0)
-    assert same.before == same.after == pooled([evaluation])[0]["ALL"]["nDCG@10"]
 
 
 def test_a_lost_query_is_a_worse_one(saved: Baseline, evaluation: Evaluation) -> None:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.study.evaluate import Evaluation, QuerySource, check_labels, evaluate, pooled
 from thumbindex.study.queries import Label, LabeledQuery
@@ -46,11 +45,6 @@ def test_each_query_of_several_sets_counts_once(evaluation: Evaluation) -> None:
 
 def test_labels_that_the_folder_lacks_are_counted(source: QuerySource) -> None:
     assert check_labels(replace(source, queries=(*source.queries, STRANGER))) == 1
-
-
-def test_a_set_of_another_folder_is_refused(library: Library) -> None:
-    with pytest.raises(UsageError, match=r"other\.manual: none of its 1 labeled paths is in vault"):
-        check_labels(QuerySource("other.manual", library, (STRANGER,)))
 
 
 def test_a_set_with_rewordings_is_asked_both_ways(library: Library, evaluation: Evaluation) -> None:

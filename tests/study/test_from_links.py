@@ -12,7 +12,6 @@ from fakes import FakeEmbedder
 from thumbindex.config import load_config
 from thumbindex.errors import UsageError
 from thumbindex.library import Library, read_notes
-from thumbindex.study.evaluate import evaluate, pooled
 from thumbindex.study.from_links import held_queries, queries_from_links, unseen
 from thumbindex.study.queries import Label, LabeledQuery
 
@@ -84,18 +83,6 @@ def test_notes_that_link_by_the_text_are_no_way_to_the_answer(library: Library) 
     blind, without = unseen(library, query)
     answer = blind.query("crisp crust", without=without)
     assert {each.path for each in answer.passages}.isdisjoint(query.ignore)
-
-
-def test_a_vault_is_measured_by_its_own_queries(library: Library, tmp_path: Path) -> None:
-    evaluation = evaluate(library, held_queries(library), 10, own=True)
-    assert pooled([evaluation])[1] == {
-        "ALL": 5,
-        "description": 1,
-        "heading": 1,
-        "link": 2,
-        "title": 1,
-    }
-    assert pooled([evaluation])[0]["title"]["S@1"] == 1.0
 
 
 def test_notes_that_ask_nothing_say_so(tmp_path: Path) -> None:
