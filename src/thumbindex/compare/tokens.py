@@ -145,7 +145,7 @@ _CELL, _STRUCK, _DONE, _ITEM = "¦", "⊘", "☑", "№"
 """Signs for markup that means something: a table's cell, struck out, done, a list's number."""
 
 _MARKUP = (
-    (re.compile(r"(?s)<!--.*?-->|%%.*?%%"), ""),
+    (re.compile(r"(?s)<!--(?:(?!<!--).)*?-->|%%.*?%%"), ""),
     (re.compile(r"(?m)^[ \t>]*\[(?!\^)[^\[\]\n]+\]:[ \t]*\S+[^\n]*$"), ""),  # a link's definition
     (re.compile(r"(?m)^([ \t>]*)(\d{1,9}[.)])(?=[ \t])"), rf"\1{_ITEM}\2"),
     (re.compile(r"(?m)^([ \t>]*(?:[-*+]|№\d+[.)])[ \t]+)\[[xX]\][ \t]"), rf"\1{_DONE} "),
