@@ -13,6 +13,7 @@ from importlib.metadata import packages_distributions
 import pytest
 from packaging.utils import canonicalize_name
 
+from folders import write_notes
 from servers import ServerProcess
 from test_lock import LOCKED
 from thumbindex.encode.embed import TorchEmbedder, open_embedder
@@ -90,10 +91,7 @@ def home(tmp_path, monkeypatch):
 
 @pytest.fixture
 def notes(tmp_path):
-    (tmp_path / "notes").mkdir()
-    for name, text in NOTES.items():
-        (tmp_path / "notes" / name).write_text(text, encoding="utf-8")
-    return tmp_path / "notes"
+    return write_notes(tmp_path / "notes", NOTES)
 
 
 def run(script, *arguments):

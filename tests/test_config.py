@@ -97,10 +97,6 @@ def test_a_folders_own_file_may_set_only_what_is_harmless(tmp_path: Path, text: 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "[query]\nlimits = 3",
-            r"config.toml:2: unknown key `query.limits`: did you mean `query.limit`\?",
-        ),
         ("[queries]\nlimit = 3", r"config.toml:1: unknown key `queries`: did you mean"),
         ("limit = 3", r"config.toml:1: unknown key `limit`: did you mean `query.limit`\?"),
         ("query = 3", r"config.toml:1: `query` is a table"),
@@ -110,10 +106,6 @@ def test_a_folders_own_file_may_set_only_what_is_harmless(tmp_path: Path, text: 
         ),
         ("[query]\nlimit = 0", r"`query.limit` must be 1 to 100, not 0"),
         ("[query.recency]\nbias = nan", r"`query.recency.bias` must be a number, not nan"),
-        (
-            "[query]\nskip = ['fuze']",
-            r"config.toml:2: `query.skip` takes no 'fuze': did you mean `fuse`\?",
-        ),
         (
             "[query.fuse]\nmethod = 'sum'",
             r"`query.fuse.method` must be one of convex, rrf, not 'sum'",

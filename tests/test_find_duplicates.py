@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from dump import dump
-from fakes import FakeEmbedder
-from thumbindex.config import load_config
+from folders import open_library
 from thumbindex.index.store import Store
 from thumbindex.library import Library
 
@@ -34,11 +33,6 @@ def root(tmp_path: Path) -> Path:
 def library(root: Path) -> Iterator[Library]:
     with open_library(root) as library:
         yield library
-
-
-def open_library(root: Path) -> Library:
-    config = load_config(user_file=root / "none")
-    return Library.open([root], index=root.parent / "index", config=config, embedder=FakeEmbedder())
 
 
 def put(library: Library, notes: Mapping[str, str]) -> None:

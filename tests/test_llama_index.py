@@ -6,19 +6,18 @@ from pathlib import Path
 import pytest
 
 from fakes import FakeEmbedder, FakeReranker
+from folders import write_notes
 from thumbindex.config import load_config
 from thumbindex.library import Library
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    vault = tmp_path_factory.mktemp("vault")
-    (vault / "sync.md").write_text(
-        "# Sync\n\n## Set up\n\nPress the green button to begin syncing.\n", encoding="utf-8"
-    )
-    (vault / "canvas.md").write_text(
-        "# Canvas\n\nDraw boxes and arrows on a whiteboard.\n", encoding="utf-8"
-    )
+    notes = {
+        "sync.md": "# Sync\n\n## Set up\n\nPress the green button to begin syncing.\n",
+        "canvas.md": "# Canvas\n\nDraw boxes and arrows on a whiteboard.\n",
+    }
+    vault = write_notes(tmp_path_factory.mktemp("vault"), notes)
     with Library.open(
         [vault],
         index=tmp_path_factory.mktemp("index"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from folders import open_library
+from folders import open_library, write_notes
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.library import Library
 
@@ -26,9 +26,7 @@ NOTES = {
 
 @pytest.fixture
 def library(tmp_path: Path) -> Iterator[Library]:
-    for path, text in NOTES.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text, encoding="utf-8")
+    write_notes(tmp_path, NOTES)
     with open_library(tmp_path / "notes", tmp_path / "work") as opened:
         opened.index(words_only=True)
         yield opened

@@ -18,6 +18,7 @@ from mcp import Client, StdioServerParameters
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from mcp_types.version import LATEST_MODERN_VERSION as LATEST
 
+from folders import write_notes
 from thumbindex.index.locks import at_work, locked
 from thumbindex.library import Library
 
@@ -76,9 +77,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     which is at its first file, keeps each edit waiting.
     """
     place = tmp_path_factory.mktemp("clients")
-    for path, text in NOTES.items():
-        (place / "vault" / path).parent.mkdir(parents=True, exist_ok=True)
-        (place / "vault" / path).write_text(text, encoding="utf-8")
+    write_notes(place / "vault", NOTES)
     with Library.open([place / "vault"], index=place / "index") as library:
         library.index(words_only=True)
         (folder,) = library.opened

@@ -11,6 +11,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from clients.recorded import options
+from folders import write_notes
 
 pytestmark = pytest.mark.slow
 
@@ -40,10 +41,7 @@ ASKED = {
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Path:
-    for path, text in NOTES.items():
-        (tmp_path / "team" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "team" / path).write_text(text, encoding="utf-8")
-    return tmp_path / "team"
+    return write_notes(tmp_path / "team", NOTES)
 
 
 def edit(note: Path, before: str, after: str) -> None:

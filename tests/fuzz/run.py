@@ -24,6 +24,7 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fakes import FakeEmbedder
+from folders import write_notes
 from fuzz.bombs import BOMBS, WHOLE
 from fuzz.targets import TARGETS, feed
 from servers import peak
@@ -53,15 +54,11 @@ HEADER = "| bomb | MB | words, s | vectors, s | answers, s | memory, MB more |\n
 
 def open_library(place: Path, model: str = "") -> Library:
     """Index a few notes with a fake for the model, or with a model."""
-    for path, text in NOTES.items():
-        (place / "notes" / path).parent.mkdir(parents=True, exist_ok=True)
-        (place / "notes" / path).write_text(text, encoding="utf-8")
+    root = write_notes(place / "notes", NOTES)
     overrides = [f"encode.embed.model={model}"] if model else []
     config = load_config(user_file=place / "none", overrides=overrides)
     embedder = None if model else FakeEmbedder()
-    library = Library.open(
-        [place / "notes"], index=place / "index", config=config, embedder=embedder
-    )
+    library = Library.open([root], index=place / "index", config=config, embedder=embedder)
     library.index()
     return library
 

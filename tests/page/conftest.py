@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from fakes import FakeEmbedder
+from folders import write_notes
 from sites import listening, with_http
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
@@ -126,10 +127,7 @@ def serving(
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The page over a small vault, on this machine."""
     place = tmp_path_factory.mktemp("page")
-    root = place / "vault"
-    for path, text in NOTES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
+    root = write_notes(place / "vault", NOTES)
     config = with_http(load_config(user_file=place / "none"), page=True, port=0)
     with Library.open(
         [root], index=place / "index", config=config, embedder=FakeEmbedder(), wait_for_models=False

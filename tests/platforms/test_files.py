@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import thumbindex.corpus.read as read_module
-from fakes import FakeEmbedder
+from folders import open_library, write_notes
 from platforms.fakes import refuse_open_files, refuse_opening
 from thumbindex.config import load_config
 from thumbindex.corpus.walk import walk
@@ -29,24 +29,14 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Path:
-    root = tmp_path / "vault"
-    root.mkdir()
-    for name in ("apples", "pears", "plums"):
-        (root / f"{name}.md").write_text(f"# {name}\n\nSome {name} are ripe.\n", encoding="utf-8")
-    return root
+    names = ("apples", "pears", "plums")
+    notes = {f"{name}.md": f"# {name}\n\nSome {name} are ripe.\n" for name in names}
+    return write_notes(tmp_path / "vault", notes)
 
 
 @pytest.fixture
-def opened(vault: Path, tmp_path: Path) -> Open:
-    def open_it() -> Library:
-        return Library.open(
-            [vault],
-            index=tmp_path / "index",
-            config=load_config(user_file=tmp_path / "none"),
-            embedder=FakeEmbedder(),
-        )
-
-    return open_it
+def opened(vault: Path) -> Open:
+    return lambda: open_library(vault)
 
 
 @pytest.fixture

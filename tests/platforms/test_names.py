@@ -5,12 +5,11 @@ from unicodedata import normalize
 
 import pytest
 
-from fakes import FakeEmbedder
+from folders import open_library, write_notes
 from platforms.fakes import take_any_case
 from thumbindex.config import load_config, resolve_folders
 from thumbindex.corpus.walk import walk
 from thumbindex.errors import ConfigError
-from thumbindex.library import Library
 from thumbindex.settings import CorpusSettings
 
 APART = normalize("NFD", "Übung/Café.md")
@@ -18,13 +17,9 @@ APART = normalize("NFD", "Übung/Café.md")
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Path:
-    root = tmp_path / "Notes"
-    (root / APART).parent.mkdir(parents=True)
-    (root / APART).write_text(
-        "# Café\n\nThe espresso is strong. See [[Straße]].\n", encoding="utf-8"
-    )
-    (root / "Straße.md").write_text("# Straße\n\nThe road is long.\n", encoding="utf-8")
-    return root
+    coffee = "# Café\n\nThe espresso is strong. See [[Straße]].\n"
+    notes = {APART: coffee, "Straße.md": "# Straße\n\nThe road is long.\n"}
+    return write_notes(tmp_path / "Notes", notes)
 
 
 @pytest.fixture
@@ -33,14 +28,9 @@ def macos(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_notes_with_accents_are_indexed_read_and_filtered_however_they_are_typed(
-    vault: Path, tmp_path: Path
+    vault: Path,
 ) -> None:
-    with Library.open(
-        [vault],
-        index=tmp_path / "index",
-        config=load_config(user_file=tmp_path / "none"),
-        embedder=FakeEmbedder(),
-    ) as library:
+    with open_library(vault) as library:
         assert library.index().added == 2
         assert library.query("espresso", path=["Übung/*"]).passages[0].path == APART
         assert library.read("Übung/Café.md").path == APART

@@ -9,6 +9,7 @@ from mcp.server.lowlevel.server import Server
 from typer.testing import CliRunner
 
 from fakes import FakeEmbedder, FakeReranker
+from folders import write_notes
 from notes import write
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
@@ -34,9 +35,7 @@ NOTES = {
 
 @pytest.fixture(scope="session")
 def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("notes") / "vault"
-    for path, text in NOTES.items():
-        write(root / path, text)
+    root = write_notes(tmp_path_factory.mktemp("notes") / "vault", NOTES)
     write(root.parent / "secret.md", "# Secret\n\nNever to be read.\n")
     return root
 

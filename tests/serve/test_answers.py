@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from folders import write_notes
 from notes import write
 from thumbindex.library import Library
 from thumbindex.serve.cli import app
@@ -49,10 +50,7 @@ Ask = Callable[..., Result]
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("lighthouse").resolve() / "my notes"
-    for path, text in NOTES.items():
-        write(root / path, text)
-    return root
+    return write_notes(tmp_path_factory.mktemp("lighthouse").resolve() / "my notes", NOTES)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fakes import FakeEmbedder
+from folders import write_notes
 from notes import write
 from schemas import check
 from thumbindex.library import Library
@@ -72,9 +73,7 @@ def denied(tmp_path_factory: pytest.TempPathFactory) -> Library:
 
 @pytest.fixture(scope="module")
 def backups(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    root = tmp_path_factory.mktemp("backups")
-    for path, text in NOTES.items():
-        write(root / path, text)
+    root = write_notes(tmp_path_factory.mktemp("backups"), NOTES)
     library = Library.open([root], index=tmp_path_factory.mktemp("index"), embedder=FakeEmbedder())
     library.index()
     return library

@@ -4,9 +4,7 @@ as it is started again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,19 +18,12 @@ WORDS = ["--set=serve.watch.reconcile_seconds=0.5", "--set=serve.watch.quiet_ms=
 OWN = '[corpus.private]\nglobs = ["diary*.md"]\n'
 
 
-def call(server: ServerProcess, tool: str, **arguments: Any) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = server.request("tools/call", {"name": tool, "arguments": arguments})[
-        "structuredContent"
-    ]
-    return found
-
-
 def answered(server: ServerProcess, wanted: set[str], query: str = "apples") -> set[str]:
     """Ask until these notes are among the answers, or it is too late."""
     found = set[str]()
 
     def are_found() -> bool:
-        results = call(server, "query", query=query, limit=20, wait_fresh=1)["results"]
+        results = server.call("query", query=query, limit=20, wait_fresh=1)["results"]
         found.update(each["path"] for each in results)
         return wanted <= found
 
@@ -71,7 +62,7 @@ def test_a_hostile_own_file_stops_no_server_and_its_change_shows_no_private_note
             "pie.md",
             "new.md",
         }
-        status = call(server, "status")
+        status = server.call("status")
         wrong = {
             each["folder"]: [problem["path"].partition(":")[0] for problem in each["skipped"]]
             for each in status["folders"]

@@ -20,6 +20,7 @@ from watchdog.observers import Observer
 
 from dump import logical_dump
 from fakes import FakeEmbedder
+from folders import write_notes
 from notes import write
 from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError
@@ -115,9 +116,7 @@ class Tended:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for path, text in NOTES.items():
-        write(tmp_path / "vault" / path, text)
-    return tmp_path / "vault"
+    return write_notes(tmp_path / "vault", NOTES)
 
 
 @pytest.fixture

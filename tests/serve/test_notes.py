@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from folders import write_notes
 from notes import write
 from schemas import checked
 from thumbindex.library import Library
@@ -34,10 +35,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def kitchen(tmp_path: Path) -> Path:
-    root = tmp_path / "kitchen"
-    for path, text in NOTES.items():
-        write(root / path, text)
-    return root
+    return write_notes(tmp_path / "kitchen", NOTES)
 
 
 @pytest.fixture

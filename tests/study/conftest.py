@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from fakes import FakeEmbedder, FakeReranker
+from folders import write_notes
 from thumbindex.library import Library
 from thumbindex.study.evaluate import Evaluation, QuerySource, evaluate
 from thumbindex.study.queries import Label, LabeledQuery
@@ -32,10 +33,7 @@ QUERIES = (
 
 @pytest.fixture(scope="package")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    root = tmp_path_factory.mktemp("study") / "vault"
-    root.mkdir()
-    for path, text in NOTES.items():
-        (root / path).write_text(text, encoding="utf-8")
+    root = write_notes(tmp_path_factory.mktemp("study") / "vault", NOTES)
     with Library.open(
         [root], index=root.parent / "index", embedder=FakeEmbedder(), reranker=FakeReranker()
     ) as library:

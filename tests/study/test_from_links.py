@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import FakeEmbedder
-from thumbindex.config import load_config
+from folders import open_library, write_notes
 from thumbindex.errors import UsageError
 from thumbindex.library import Library, read_notes
 from thumbindex.study.from_links import held_queries, queries_from_links, unseen
@@ -35,16 +34,7 @@ NOTES = {
 
 @pytest.fixture
 def library(tmp_path: Path):
-    root = tmp_path / "vault"
-    root.mkdir()
-    for path, text in NOTES.items():
-        (root / path).write_text(text, encoding="utf-8")
-    with Library.open(
-        [root],
-        index=tmp_path / "index",
-        config=load_config(user_file=root / "none"),
-        embedder=FakeEmbedder(),
-    ) as library:
+    with open_library(write_notes(tmp_path / "vault", NOTES)) as library:
         library.index()
         yield library
 
@@ -86,10 +76,7 @@ def test_notes_that_link_by_the_text_are_no_way_to_the_answer(library: Library) 
 
 
 def test_notes_that_ask_nothing_say_so(tmp_path: Path) -> None:
-    (tmp_path / "vault").mkdir()
-    with Library.open(
-        [tmp_path / "vault"], index=tmp_path / "index", embedder=FakeEmbedder()
-    ) as library:
+    with open_library(write_notes(tmp_path / "vault", {})) as library:
         library.index()
         with pytest.raises(UsageError, match="hold no query"):
             held_queries(library)

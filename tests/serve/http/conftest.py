@@ -14,6 +14,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from fakes import FakeEmbedder
+from folders import write_notes
 from servers import META
 from sites import listening, with_http
 from thumbindex.config import load_config
@@ -44,9 +45,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     place = tmp_path_factory.mktemp("team")
     for folder, notes in (("handbook", HANDBOOK), ("salaries", SALARIES)):
-        (place / folder).mkdir()
-        for path, text in notes.items():
-            (place / folder / path).write_text(text, encoding="utf-8")
+        write_notes(place / folder, notes)
     rights = (
         '[[folders]]\nname = "handbook"\npath = "handbook"\n'
         'tokens = ["alice", "bob", "carol", "scope:notes"]\n'

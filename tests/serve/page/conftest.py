@@ -11,6 +11,7 @@ import anyio
 import httpx2
 import pytest
 
+from folders import write_notes
 from sites import with_http
 from thumbindex.config import load_config
 from thumbindex.library import Library
@@ -169,10 +170,7 @@ def vault_copy(
     opened: list[Library] = []
 
     def make(notes: Mapping[str, str]) -> Library:
-        root = tmp_path / f"vault{len(opened)}"
-        for path, text in notes.items():
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(text, encoding="utf-8")
+        root = write_notes(tmp_path / f"vault{len(opened)}", notes)
         opened.append(library := open_fake(Opening((str(root),), tmp_path / "indexes")))
         library.index()
         return library
