@@ -110,10 +110,9 @@ def test_half_a_model_is_refused_with_what_is_missing(card, missing):
         card(**{missing: None})
 
 
-@pytest.mark.parametrize("broken", ["modules.json"])
-def test_broken_json_is_refused_with_its_file(card, broken):
-    with pytest.raises(ModelError, match=f"{broken} cannot be read"):
-        card(**{broken: "{"})
+def test_broken_json_is_refused_with_its_file(card):
+    with pytest.raises(ModelError, match=r"modules\.json cannot be read"):
+        card(**{"modules.json": "{"})
 
 
 def test_a_fingerprint_changes_with_all_that_vectors_depend_on(card):

@@ -230,11 +230,6 @@ def test_an_entry_that_somebody_wrote_by_hand_is_kept_in_a_backup(tmp_path: Path
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        (
-            "cursor",
-            b'{\n  "mcpServers": {\n    "a": 1\n    "b": 2\n  }\n}',
-            "mcp.json:4:5: expecting ',' delimiter",
-        ),
         ("cursor", b'\xef\xbb\xbf{"a": nope}', "mcp.json:1:7: expecting value"),
         (
             "cursor",
