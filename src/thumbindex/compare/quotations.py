@@ -82,11 +82,7 @@ def quotation_parts(quotation: str) -> tuple[tuple[str, ...], ...]:
 def note_words(text: str) -> NoteWords:
     """Read a note."""
     written, lines = _words(_visible(text)), list[int]()
-    source = [
-        (word, number)
-        for number, line in enumerate(text.translate(_SIGNS).split("\n"), 1)
-        for word in _words(line)
-    ]
+    source = list(_words_of_lines(text.translate(_SIGNS)))
     runs = defaultdict[tuple[str, ...], list[int]](list)
     for n in range(len(source) - 2):
         runs[tuple(word for word, _ in source[n : n + 3])].append(n)
@@ -221,6 +217,15 @@ def _told(words: Sequence[str]) -> str:
 
 def _visible(markdown: str) -> str:
     return normalize("NFC", visible(markdown).translate(_SIGNS))
+
+
+def _words_of_lines(text: str) -> Iterator[tuple[str, int]]:
+    """Yield each word with its line, from 1."""
+    number = at = 0
+    for match in _WORD.finditer(text):
+        number += text.count("\n", at, match.start())
+        at = match.start()
+        yield match[0], number + 1
 
 
 def _words(text: str) -> list[str]:

@@ -309,11 +309,6 @@ class Library:
         return self.in_one_moment(lambda: all(reader.indexed for reader in self._readers))
 
     @property
-    def indexed_here(self) -> bool:
-        """Tell whether every folder on this machine has words to search."""
-        return all(reader.indexed for reader in self._readers if not reader.is_published)
-
-    @property
     def is_answering(self) -> bool:
         """Tell whether every folder has words to search, as far as that is known without waiting
         for a database.
@@ -512,8 +507,7 @@ class Library:
 
             library.why("plans.md", "who decided?", tag=["project"])
 
-        The question is given as to `query`. Indexes nothing, and takes longer than the question:
-        retrievers are asked again without limits.
+        The question is given as to `query`. Indexes nothing.
         """
         query = self._asked(text, asked)
         self._models_for_query()

@@ -14,8 +14,7 @@ from platform import node
 from typing import Any, TypeVar
 
 from thumbindex.config import NOWHERE
-from thumbindex.corpus.private import is_private
-from thumbindex.corpus.read import decode_seen, digest_of, read_bytes
+from thumbindex.corpus.read import decode_seen, digest_of
 from thumbindex.errors import (
     EngineError,
     EngineLostError,
@@ -47,7 +46,7 @@ from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer, words_lacking
 from thumbindex.library.folders import Folder
-from thumbindex.library.shown import look_at
+from thumbindex.library.shown import look_at, read_shown
 from thumbindex.model import DatabaseStatus, Problem
 from thumbindex.settings import Config
 from thumbindex.text import text_digest
@@ -439,9 +438,8 @@ class _PublishedFolder:
         """Return a note's text where its file is still the one that was indexed, and may be
         shown.
         """
-        corpus = self._folder.config.corpus
-        data = read_bytes(self._folder.root, path, corpus)
-        if isinstance(data, Problem) or is_private(self._folder.root, path, corpus, data):
+        data = read_shown(self._folder, path, self._store)
+        if data is None or isinstance(data, Problem):
             return None
         indexed = self._store.manifest([path]).get(path) if self._store else None
         return decode_seen(path, data) if indexed and indexed.digest == digest_of(data) else None

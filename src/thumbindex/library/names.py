@@ -18,11 +18,10 @@ from pathlib import Path
 
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private
-from thumbindex.corpus.read import read_bytes
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.names import names_of
 from thumbindex.library.reader import OpenedIndex, Reader
-from thumbindex.library.shown import NAMES_TOLD, every_document, shown
+from thumbindex.library.shown import NAMES_TOLD, every_document, read_shown, shown
 from thumbindex.model import Document, DocumentId, NameKind, Problem, Section, day_of
 from thumbindex.ports import Snapshot
 from thumbindex.query.names import documents_named
@@ -375,8 +374,8 @@ def sections_now(found: Found) -> tuple[Section, ...]:
     if database := found.reader.database:
         return database.open(found.document.folder).store.sections_at(found.document.path)
     folder, path = found.reader.folder, found.document.path
-    data = read_bytes(folder.root, path, folder.config.corpus)
-    if isinstance(data, Problem) or is_private(folder.root, path, folder.config.corpus, data):
+    data = read_shown(folder, path, found.reader.store)
+    if data is None or isinstance(data, Problem):
         return ()
     return parse_document(path, data, folder.config.corpus).sections
 

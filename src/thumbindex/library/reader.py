@@ -203,8 +203,9 @@ class DiskReader:
         return str(self.folder.places.folder)
 
     def mark(self) -> object:
-        """Return the catalog: each commit has its own."""
-        return self.opened().catalog
+        """Return the index's file and generation: each commit has its own."""
+        store = self.store
+        return store.path, store.generation
 
     def refresh(self) -> None:
         """Open the index as it is now, if there is one, so that no question waits for that."""

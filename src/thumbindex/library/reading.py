@@ -13,8 +13,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from thumbindex.corpus.parse import comments_of, headings_of
-from thumbindex.corpus.private import is_private
-from thumbindex.corpus.read import decode_seen, read_bytes
+from thumbindex.corpus.read import decode_seen
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, newest_first, passes
 from thumbindex.index.store import Store, document_from_row
@@ -26,6 +25,7 @@ from thumbindex.library.shown import (
     every_document,
     hidden_paths_now,
     open_documents,
+    read_shown,
     shown,
 )
 from thumbindex.model import (
@@ -327,7 +327,9 @@ def text_now(reader: Reader, path: str) -> str:
         if published is None:
             raise not_in_index(path)
         return published
-    data = read_bytes(reader.folder.root, path, reader.folder.config.corpus)
+    data = read_shown(reader.folder, path, reader.store)
+    if data is None:  # it was rewritten since it was found
+        raise not_in_index(path)
     if isinstance(data, Problem) and not reader.folder.root.is_dir():
         raise UnknownPathError(
             f"{path} cannot be read: the folder {reader.folder.root} is not there now; "
@@ -337,9 +339,6 @@ def text_now(reader: Reader, path: str) -> str:
         raise UnknownPathError(
             f"{path} {data.reason}; `thumbindex index` brings the index up to the disk."
         )
-    # it was rewritten since it was found
-    if is_private(reader.folder.root, path, reader.folder.config.corpus, data):
-        raise not_in_index(path)
     return decode_seen(path, data)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from thumbindex.corpus.private import is_private
 from thumbindex.corpus.read import digest_of, read_bytes
@@ -40,6 +40,9 @@ from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import as_searched
 from thumbindex.text import words
+
+if TYPE_CHECKING:
+    from thumbindex.index.postgres.store import PublishedStore
 
 NAMES_TOLD = 3
 """Names that are told of those that come near."""
@@ -88,15 +91,36 @@ def _look(
     except (OSError, ValueError):
         pass
     data = read_bytes(root, path, settings)
-    digest = "" if isinstance(data, Problem) else digest_of(data)
-    is_same = bool(digest) and indexed is not None and indexed.digest == digest
-    # nobody can read what the folder's own file keeps private
-    if folder.config.closed and not is_same:
-        return "private"
-    if is_private(root, path, settings, data, names):
+    is_same = not isinstance(data, Problem) and _is_same(data, indexed)
+    if _is_kept(folder, path, data, indexed, names):
         return "private"
     # what cannot be read is taken to be as it was
-    return "as indexed" if is_same or not digest else "changed"
+    return "as indexed" if is_same or isinstance(data, Problem) else "changed"
+
+
+def read_shown(
+    folder: Folder, path: str, store: Store | PublishedStore | None
+) -> bytes | Problem | None:
+    """Return what a note's file holds now; None if it may not be shown."""
+    indexed = None if store is None else store.manifest([path]).get(path)
+    data = read_bytes(folder.root, path, folder.config.corpus)
+    return None if _is_kept(folder, path, data, indexed, {}) else data
+
+
+def _is_kept(
+    folder: Folder, path: str, data: bytes | Problem, indexed: FileState | None, names: Names
+) -> bool:
+    """Return whether a file is private. In a closed folder nobody can read what is private, so
+    that all is which is not as it was indexed.
+    """
+    is_same = not isinstance(data, Problem) and _is_same(data, indexed)
+    return (folder.config.closed and not is_same) or is_private(
+        folder.root, path, folder.config.corpus, data, names
+    )
+
+
+def _is_same(data: bytes, indexed: FileState | None) -> bool:
+    return indexed is not None and indexed.digest == digest_of(data)
 
 
 # ------------------------------------------------------------------ some notes

@@ -96,7 +96,7 @@ def socket_folder() -> str:
     return f"{base}/thumbindex/run"
 
 
-def is_private(folder: str) -> bool:
+def is_owners(folder: str) -> bool:
     """Tell whether a directory is this user's own, closed to others, and no symlink."""
     found = os.lstat(folder)
     is_own = found.st_uid == os.geteuid() and not found.st_mode & 0o077
@@ -118,7 +118,7 @@ def _servers() -> Iterator[tuple[str, bytes]]:
     process.
     """
     folder = socket_folder()
-    for name in sorted(os.listdir(folder)) if is_private(folder) else []:
+    for name in sorted(os.listdir(folder)) if is_owners(folder) else []:
         if name.endswith(".json"):
             # the server has just ended, or begins, or runs another version
             with suppress(Exception), open(f"{folder}/{name}", encoding="utf-8") as file:

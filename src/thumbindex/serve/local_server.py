@@ -29,7 +29,7 @@ from thumbindex.process import CALLER, Caller, caller
 from thumbindex.serve.local_client import (
     TAKEN,
     fingerprint,
-    is_private,
+    is_owners,
     may_be_asked,
     socket_folder,
 )
@@ -53,7 +53,7 @@ class LocalSocket:
         self._key = secrets.token_bytes(32)
         folder = Path(socket_folder())
         folder.mkdir(0o700, parents=True, exist_ok=True)
-        if not is_private(str(folder)):
+        if not is_owners(str(folder)):
             raise PermissionError(f"{folder} is open to others")
         self.path = folder / f"{secrets.token_hex(4)}.json"
         address = self.path.with_suffix(".sock")

@@ -16,7 +16,6 @@ from thumbindex.index.postgres.store import PublishedStore
 from thumbindex.index.postgres.vectors import EXACT, PostgresVectorIndex
 from thumbindex.index.postgres.view import FolderView, Kept
 from thumbindex.index.postgres.words import PostgresKeywordIndex
-from thumbindex.model import ChunkId
 from thumbindex.ports import Snapshot
 
 
@@ -43,13 +42,6 @@ class PublishedIndex:
     def documents(self) -> int:
         """How many documents there are."""
         return int(self.state.facts["documents"])
-
-    @property
-    def lost(self) -> frozenset[ChunkId]:
-        """The chunks that were found and are not there any more: none, since a question sees one
-        moment.
-        """
-        return frozenset()
 
 
 def open_published(
