@@ -47,7 +47,7 @@ def write(root: Path, path: str, text: str) -> None:
 
 
 def paths(reader: DiskReader) -> list[str]:
-    return [document.path for document in reader.snapshot().catalog.documents]
+    return [document.path for document in reader.opened().snapshot.catalog.documents]
 
 
 def test_an_opening_that_fails_is_told_to_those_who_wait_and_tried_again(reader):
@@ -55,9 +55,16 @@ def test_an_opening_that_fails_is_told_to_those_who_wait_and_tried_again(reader)
     away = contents.rename(contents.with_suffix(".away"))
     for _ in range(2):
         with pytest.raises(IndexDamagedError, match="thumbindex index"):
-            reader.snapshot()
+            reader.opened().snapshot
     away.rename(contents)
     assert paths(reader) == ["a.md", "b.md"]
+
+
+def test_a_rebuild_during_a_question_is_no_damage(library, reader):
+    with reader.moment():
+        assert reader.store.generation
+        library.index(rebuild=True)
+        assert [paths(reader) for _ in range(2)] == [["a.md", "b.md"]] * 2
 
 
 def test_a_question_sees_the_notes_as_they_were_when_it_began(vault, library):

@@ -141,6 +141,15 @@ def test_a_document_that_was_only_touched_has_its_new_time(build, note, tmp_path
     assert open_snapshot(store, "", last=before).catalog.documents[0].modified == 5.0
 
 
+def test_a_document_whose_commits_were_read_has_their_days(build, note, tmp_path):
+    store, _ = build(note("a.md", "apples"))
+    before = open_snapshot(store, "")
+    with Writer.open(tmp_path / "index") as writer:
+        writer.keep_commits({"a.md": ("2020-01-01", "2021-02-03")}, "c0ffee")
+    after = open_snapshot(store, "", last=before).catalog.documents[0]
+    assert (after.first_commit, after.last_commit) == ("2020-01-01", "2021-02-03")
+
+
 @pytest.mark.skipif(
     not Path("/proc/self/fd").is_dir(), reason="open files are counted through /proc"
 )

@@ -60,7 +60,7 @@ Row = tuple[Any, ...]
 
 
 class Database:
-    """One SQLite file of one schema. Each thread reads it through a connection of its own.
+    """One SQLite file of one schema. No two threads share a connection at once.
 
     A file that cannot be read raises IndexDamagedError.
     """

@@ -29,7 +29,7 @@ class Opened:
     graph: NetworkxLinkGraph
     vectors: VectorView
     duplicates: StoreDuplicates
-    words: str  # generation of the last change of rows or words
+    words: str  # generation of the last change of documents or their words
     fingerprint: str
     model: str
 

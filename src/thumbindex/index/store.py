@@ -17,7 +17,7 @@ from zlib import crc32
 
 import numpy as np
 
-from thumbindex.errors import IndexDamagedError, IndexGoneError, StorageError
+from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexGoneError, StorageError
 from thumbindex.index.database import BUSY_SECONDS, KEYS_AT_ONCE, Database, Row, damaged
 from thumbindex.index.duplicate_tables import DECISIONS, DuplicateTables, read_decisions
 from thumbindex.index.files import KEYWORD, VECTORS
@@ -61,8 +61,6 @@ _CHUNK = (
     "s.heading_path), c.start_line, c.end_line,"
     " coalesce(c.text, substr(s.text, c.at + 1, c.size)), c.salience, c.language, c.key, c.sum"
 )
-"""Chunks as they were before their texts were left to their sections."""
-
 _SECTIONS = (
     " FROM chunks c LEFT JOIN sections s ON s.document = c.document AND s.ordinal = c.section "
     "WHERE c.id IN ({})"
@@ -511,8 +509,9 @@ class Store(Database):
         elif path.exists():
             try:
                 self._vectors = VectorStore(path, read_only=True)
-            except IndexGoneError:
-                # another process has only just begun the file: whoever asks next looks again
+            except (IndexBusyError, IndexGoneError):
+                # another process writes the file, or has only just begun it: whoever asks next
+                # looks again
                 return
             except StorageError as error:
                 _LOG.warning("%s Until then words are searched alone.", error)

@@ -296,6 +296,7 @@ class Writer:
                 self.store.keep_commits(days)
             self.store.set_meta("commit", commit)
             self.store.set_meta(GIT_FAILURE, failure)
+            note_words(self.store, words_lacking(self.store))  # readers open the days
 
     def _resolve_links(
         self, resolver: Callable[[Sequence[Document]], Resolve], only: set[str] | None, leads: Leads

@@ -18,6 +18,7 @@ from thumbindex.index.duplicates import clusters
 from thumbindex.index.store import document_from_row
 from thumbindex.index.writer import Writer
 from thumbindex.library.reader import DiskReader, Reader
+from thumbindex.library.shown import shown_clusters
 from thumbindex.model import (
     Cluster,
     Decision,
@@ -277,7 +278,8 @@ class Decisions:
                 )
         for each in readers:
             each.refresh()
-        return next(each for each in (*_read_clusters(reader)[0], found) if each.id == found.id)
+        decided = next(each for each in (*_read_clusters(reader)[0], found) if each.id == found.id)
+        return shown_clusters([decided], readers)[0]
 
     def exported(self) -> dict[str, Any]:
         """Return all decisions, lapsed ones too, as JSON values."""

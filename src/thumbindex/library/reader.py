@@ -134,20 +134,28 @@ class DiskReader:
         except StorageError:  # whoever reads is told
             yield
             return
+        if self._held is not None:
+            yield
+            return
         with store.reading():
-            before, self._here.store = getattr(self._here, "store", None), store
+            self._here.store = store
             try:
                 yield
             finally:
-                self._here.store = before
+                self._here.store = None
+
+    @property
+    def _held(self) -> Store | None:
+        """The store that this thread reads at one moment."""
+        held: Store | None = getattr(self._here, "store", None)
+        return held
 
     @property
     def store(self) -> Store:
         """The store, opened when it is first needed, and again if the index was forgotten or
         rebuilt.
         """
-        held: Store | None = getattr(self._here, "store", None)
-        if held is not None:
+        if (held := self._held) is not None:
             return held
         with self._lock:
             places = self.folder.places.at()
@@ -161,22 +169,18 @@ class DiskReader:
                 self._places, self._identity = places, identity
             return self._store
 
-    def snapshot(self) -> Snapshot:
-        """Return the index as it is now."""
-        return self.opened().snapshot
-
     def opened(self) -> Opened:
         """Return the snapshot with what it is a snapshot of. Raises StorageError."""
         with self.moment():
             while True:
-                edition = self.folder.places.present
                 try:
                     return self._present()
                 except StorageError:
-                    held: Store | None = getattr(self._here, "store", None)
-                    if self.folder.places.present != edition:
+                    if (held := self._held) is None:
+                        raise
+                    if held.path != self.folder.places.store:
                         self._here.store = None  # the index was rebuilt, and its files are gone
-                    elif held is None or not held.renew():
+                    elif not held.renew():
                         raise
                     # else a commit has deleted files of words before they were opened
 

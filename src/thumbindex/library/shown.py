@@ -23,6 +23,7 @@ from thumbindex.library.indexing import cutting, holds_nothing
 from thumbindex.library.reader import DiskReader, OpenedIndex, Reader
 from thumbindex.model import (
     Answer,
+    Cluster,
     Condition,
     Document,
     DuplicatesFound,
@@ -191,18 +192,22 @@ def without_hidden_texts(found: DuplicatesFound, readers: Sequence[Reader]) -> D
     """Return clusters without the texts of notes that may not be shown now; one of which a single
     place is left is none.
     """
+    clusters = shown_clusters(found.clusters, readers)
+    return replace(found, clusters=tuple(each for each in clusters if len(each.texts) > 1))
+
+
+def shown_clusters(clusters: Sequence[Cluster], readers: Sequence[Reader]) -> list[Cluster]:
+    """Return clusters without the texts of notes that may not be shown now."""
     hidden = hidden_now(
-        ((each.folder, each.path) for cluster in found.clusters for each in cluster.texts),
-        readers,
+        ((each.folder, each.path) for cluster in clusters for each in cluster.texts), readers
     )
-    clusters = (
+    return [
         replace(
             cluster,
             texts=tuple(each for each in cluster.texts if (each.folder, each.path) not in hidden),
         )
-        for cluster in found.clusters
-    )
-    return replace(found, clusters=tuple(each for each in clusters if len(each.texts) > 1))
+        for cluster in clusters
+    ]
 
 
 # ------------------------------------------------------------------ an answer
@@ -265,7 +270,7 @@ class Door:
         """
         hidden = hidden_now(self._took_part(), self._readers) if self._readers else frozenset()
         if hidden or not self._has_open_words():
-            found = replace(found, corrected=None, terms={})
+            found = replace(found, corrected=None, terms={}, stages=())
         if any(path in found.reason for _, path in hidden):
             found = replace(found, reason="taken out", rank=None)
         return found

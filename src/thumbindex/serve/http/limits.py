@@ -9,7 +9,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from ipaddress import ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
 import anyio
@@ -163,7 +163,7 @@ class AuthFailureLimit:
             await self._app(scope, receive, send)
             return
         # Clients of an OAuth issuer find it by a request without a token, which is no failure.
-        has_token = "authorization" in Headers(scope=scope) or scope["path"] == SIGN_IN
+        has_token = "authorization" in Headers(scope=scope) or scope["path"].startswith(SIGN_IN)
         is_refused = False
 
         async def limit(message: Message) -> None:
@@ -193,9 +193,12 @@ def _network_of(scope: Scope) -> str:
     """
     address = str((scope.get("client") or ("",))[0])
     try:
-        return str(ip_network(f"{address}/64", strict=False))
+        read = ip_address(address)
     except ValueError:
         return address
+    if isinstance(read, IPv6Address):
+        return str(read.ipv4_mapped or ip_network(f"{read}/64", strict=False))
+    return address
 
 
 # ------------------------------------------------------------------ requests and streams
