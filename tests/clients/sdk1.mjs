@@ -17,7 +17,6 @@ report(
   await tryAll(client, version, {
     options: (options) => [undefined, options],
     more: {
-      "logging/setLevel": () => client.setLoggingLevel("debug"),
       "resources/subscribe": async () => {
         await client.subscribeResource({ uri });
         await client.unsubscribeResource({ uri });

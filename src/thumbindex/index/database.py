@@ -156,10 +156,7 @@ class Database:
         if version == 0 and is_empty and not self._read_only:
             self._create(db)
         elif version == 0 and is_empty:
-            raise IndexGoneError(
-                f"The index {self.path} is only just begun: ask again in a moment, or run "
-                "`thumbindex index`."
-            )
+            raise _begun(self.path)
         # else it is the number itself that was flipped
         elif version > self.version and self._schema_fact(db) != self.version:
             raise IndexTooNewError(
@@ -363,6 +360,12 @@ def damaged(path: Path, what: str) -> str:
     )
 
 
+def _begun(path: Path) -> IndexGoneError:
+    return IndexGoneError(
+        f"The index {path} is only just begun: ask again in a moment, or run `thumbindex index`."
+    )
+
+
 def _gone(path: Path) -> IndexGoneError:
     return IndexGoneError(f"There is no index at {path}: run `thumbindex index`, which makes one.")
 
@@ -377,6 +380,8 @@ def translated(error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Pa
             f"{path} cannot be opened or made: an index needs a folder that can be written. Check "
             "its permissions and free space, or choose another place with --index."
         )
+    if name == "SQLITE_READONLY_ROLLBACK":  # its tables were being made, and only a writer goes on
+        return _begun(path)
     if name.startswith(_BUSY):
         return IndexBusyError(f"{path} is busy: another process is writing; try again in a moment.")
     if name == "SQLITE_FULL":
