@@ -57,3 +57,11 @@ def test_no_glob_takes_long_whatever_its_stars(glob: str) -> None:
 @pytest.mark.parametrize("glob", ["docs\\a.md", "/docs/a.md", "docs/", "docs", "*.md", "docs/*.md"])
 def test_a_glob_is_met_from_the_root_and_a_backslash_may_stand_between_folders(glob: str) -> None:
     assert [meets(glob, path) for path in ("docs/a.md", "x/docs/b.txt")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "is_met"),
+    [("a[!b]c", "axc", True), ("a[!b]c", "a/c", False), ("x[!]a]y", "xby", True)],
+)
+def test_a_set_of_other_letters_meets_no_slash(glob: str, path: str, is_met: bool) -> None:
+    assert meets(glob, path) == is_met

@@ -21,7 +21,7 @@ _SEPARATOR = re.compile(r"\\(?![*?!\[\]\\])")
 Windows.
 """
 
-_NEGATED = re.compile(r"(?<!\\)\[\^(?!/)")
+_NEGATED = re.compile(r"(?<!\\)\[\^(\]?)(?!/\])")
 _STARS = re.compile(r"(?:\[\^/\]\*)+")
 _STAR = re.compile(r"\[\^/\]\*((?:[^/\[]|\\\[|\[\^/\](?!\*)|\[(?!\^/\]))++)(?=\[\^/\]\*)")
 """A star in the regular expression of a rule, with what is behind it up to the next one in the same
@@ -66,7 +66,7 @@ def _without_retries(pattern: str) -> str:
     """Let no star but the last of a name, and no `**` but the last, be tried again once what is
     behind it was found.
     """
-    pattern = _NEGATED.sub("[^/", pattern)  # no set meets a slash
+    pattern = _NEGATED.sub(r"[^\1\\x2f", pattern)  # no set meets a slash
     pattern = _STARS.sub("[^/]*", pattern)
     pattern = _STAR.sub(r"(?>[^/]*?\1)", pattern)
     anywhere = "^(?:.+/)?"
