@@ -475,8 +475,10 @@ def _damaged(folder: Path, error: OSError) -> IndexDamagedError:
     )
 
 
-_verified: dict[Path, tuple[int, int, int]] = {}
-"""Inode, size and time of the files that this process has read: an edit costs the new ones only."""
+_verified: dict[Path, dict[str, tuple[int, int, int]]] = {}
+"""Inode, size and time of each folder's files that this process has read, by name: an edit costs
+the new ones only.
+"""
 
 
 def verify_segments(
@@ -487,14 +489,15 @@ def verify_segments(
     A file that this process has read is not read again while nobody has written it, unless it is
     to be read `from_disk`.
     """
+    before, verified = _verified.get(folder, {}), dict[str, tuple[int, int, int]]()
     for each in listed:
         path = folder / each.name
         found = path.stat()
-        facts = (found.st_ino, found.st_size, found.st_mtime_ns)
-        if from_disk or _verified.get(path) != facts:
-            if (found.st_size, checksum_of(path)) != (each.size, each.checksum):
-                raise OSError(f"{each.name} is not as it was written")
-            _verified[path] = facts
+        verified[each.name] = (found.st_ino, found.st_size, found.st_mtime_ns)
+        is_new = from_disk or before.get(each.name) != verified[each.name]
+        if is_new and (found.st_size, checksum_of(path)) != (each.size, each.checksum):
+            raise OSError(f"{each.name} is not as it was written")
+    _verified[folder] = verified
 
 
 def _joined(parts: Sequence[Any], kind: Any) -> Any:

@@ -185,7 +185,7 @@ class Writer:
         """Take the lock (waiting for another writer, calling `waiting` now and then) and open the
         store of the present edition, or of `edition`.
 
-        What is damaged raises IndexDamagedError: `begin_anew` is for that.
+        Raises IndexDamagedError; `editions.mend` rebuilds a damaged index.
         """
         places = Places(folder)
         with writing(folder):
@@ -233,13 +233,11 @@ class Writer:
         """Take rows out of the index of words and add rows, at most so many chunks; return how many
         it lacks then. One that is damaged is begun anew.
         """
-        if has_whole_words(self.store):
-            lacking = words_lacking(self.store)
-            removed, left = self._put_rows(sorted(gone), sorted(new), most)
-            behind = left + lacking - (len(gone) - removed)
-        else:
-            self.store.set_segments([])
-            behind = self._add_missing(most)
+        if not has_whole_words(self.store):
+            return self._catch_up(most)
+        lacking = words_lacking(self.store)
+        removed, left = self._put_rows(sorted(gone), sorted(new), most)
+        behind = left + lacking - (len(gone) - removed)
         note_words(self.store, behind)
         return behind
 

@@ -129,12 +129,12 @@ class DiskReader:
     @contextmanager
     def moment(self) -> Iterator[None]:
         """Have all that this thread reads of the index be of one generation."""
-        try:
-            store = self.store
-        except StorageError:  # whoever reads is told
+        if self._held is not None:
             yield
             return
-        if self._held is not None:
+        try:
+            store = self.store
+        except StorageError:  # the next read raises it
             yield
             return
         with store.reading():

@@ -92,8 +92,8 @@ def _look(
     except (OSError, ValueError):
         pass
     data = read_bytes(root, path, settings)
-    is_same = not isinstance(data, Problem) and _is_same(data, indexed)
-    if _is_kept(folder, path, data, indexed, names):
+    is_same = _is_same(data, indexed)
+    if _is_kept(folder, path, data, is_same, names):
         return "private"
     # what cannot be read is taken to be as it was
     return "as indexed" if is_same or isinstance(data, Problem) else "changed"
@@ -105,23 +105,23 @@ def read_shown(
     """Return what a note's file holds now; None if it may not be shown."""
     indexed = None if store is None else store.manifest([path]).get(path)
     data = read_bytes(folder.root, path, folder.config.corpus)
-    return None if _is_kept(folder, path, data, indexed, {}) else data
+    return None if _is_kept(folder, path, data, _is_same(data, indexed), {}) else data
 
 
-def _is_kept(
-    folder: Folder, path: str, data: bytes | Problem, indexed: FileState | None, names: Names
-) -> bool:
-    """Return whether a file is private. In a closed folder nobody can read what is private, so
-    that all is which is not as it was indexed.
+def _is_kept(folder: Folder, path: str, data: bytes | Problem, is_same: bool, names: Names) -> bool:
+    """Return whether a file is private. In a closed folder, every file is that has changed since it
+    was indexed: the list of private notes cannot be read there.
     """
-    is_same = not isinstance(data, Problem) and _is_same(data, indexed)
     return (folder.config.closed and not is_same) or is_private(
         folder.root, path, folder.config.corpus, data, names
     )
 
 
-def _is_same(data: bytes, indexed: FileState | None) -> bool:
-    return indexed is not None and indexed.digest == digest_of(data)
+def _is_same(data: bytes | Problem, indexed: FileState | None) -> bool:
+    """Return whether a file was read and is as it was indexed."""
+    if indexed is None or isinstance(data, Problem):
+        return False
+    return indexed.digest == digest_of(data)
 
 
 # ------------------------------------------------------------------ some notes
