@@ -106,24 +106,6 @@ def test_a_decision_holds_where_a_note_is_moved(library: Library, vault: Path) -
     assert library.duplicates().lapsed == ()
 
 
-def test_nothing_is_imported_of_what_is_no_export(library: Library) -> None:
-    good = {"first": "00", "second": "11", "verdict": "same"}
-    for wrong in (
-        {"verdict": "maybe"},
-        {"made": float("nan")},
-        {"note": "\ud800"},
-        {"first": "0x"},
-        {"first": "22"},
-        {"other": 1},
-    ):
-        with pytest.raises(UsageError, match="Decision 2 of the export cannot be read"):
-            library.decisions().keep({"version": 1, "decisions": [good, {**good, **wrong}]})
-    for wrong in ([], {"version": 2, "decisions": []}):
-        with pytest.raises(UsageError, match="no export"):
-            library.decisions().keep(wrong)
-    assert library.decisions().exported()["decisions"] == []
-
-
 def test_no_note_is_ever_written_to(library: Library, vault: Path) -> None:
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in vault.rglob("*.md")}
     for each in clusters(library).values():

@@ -80,17 +80,6 @@ def test_a_wrong_word_or_cluster_says_what_to_do(run: Run) -> None:
     )
 
 
-def test_decisions_go_through_a_file(run: Run, tmp_path: Path) -> None:
-    name, file = grey_id(run), tmp_path / "decisions.json"
-    run("decide", name, "same")
-    assert run("export", str(file)).stdout == f"1 decision written to {file}.\n"
-    run("undo", name)
-    assert run("import", str(file)).stdout == "1 decision imported.\n"
-    assert run("export").stdout == file.read_text(encoding="utf-8")
-    write(file, "[")
-    assert "make an export with" in run("import", str(file)).stderr
-
-
 @pytest.mark.parametrize(
     ("typed", "verdict", "told"),
     [("s\n", "same", 1), ("x\na\n", "apart", 1), ("k\n", None, 0), ("", None, 0)],

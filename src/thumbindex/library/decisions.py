@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 from thumbindex.errors import UsageError
 from thumbindex.index.duplicate_tables import Alike
@@ -117,8 +114,8 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
 def _links(
     alike: Iterable[Alike], decisions: Iterable[Pair], digests: Mapping[int, str]
 ) -> list[_Link]:
-    """Return what the index holds for alike, and what the owner decided of other texts: imported,
-    or found by other settings.
+    """Return what the index holds for alike, and what the owner decided of other texts, found
+    by other settings.
     """
     found = []
     for a, b, cosine, zone, rule, differs in alike:
@@ -213,10 +210,6 @@ def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
     return [((a, b), (first[a], first[b])) for a, b in sorted({*cluster.pairs, *each_two, *itself})]
 
 
-EXPORT_VERSION = 1
-"""Of the JSON that `export` writes."""
-
-
 def all_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicatesFound:
     """Return the clusters of some folders, with `grey` those too of which the owner has to decide,
     and what of the decisions has lapsed.
@@ -281,46 +274,6 @@ class Decisions:
         decided = next(each for each in (*_read_clusters(reader)[0], found) if each.id == found.id)
         return shown_clusters([decided], readers)[0]
 
-    def exported(self) -> dict[str, Any]:
-        """Return all decisions, lapsed ones too, as JSON values."""
-        readers = self._deciding()
-        decisions = [asdict(each) for reader in readers for each in reader.store.decisions()]
-        return {"version": EXPORT_VERSION, "decisions": decisions}
-
-    def keep(self, exported: Any) -> int:
-        """Keep decisions that were exported, over those about the same texts; return how many.
-
-        Each goes to the folders that hold both texts; one about texts that no folder holds goes to
-        all, and is listed as lapsed. Raises UsageError where one is no decision.
-        """
-        if (
-            not isinstance(exported, dict)
-            or exported.get("version") != EXPORT_VERSION
-            or not isinstance(exported.get("decisions"), list)
-        ):
-            raise UsageError(
-                f"This is no export of decisions of version {EXPORT_VERSION}: make one with "
-                "`thumbindex duplicates export FILE`."
-            )
-        decisions = [_read_decision(each, n) for n, each in enumerate(exported["decisions"], 1)]
-        texts = sorted({digest for each in decisions for digest in (each.first, each.second)})
-        held = [
-            (reader, set(reader.store.duplicates.rows_of_texts(texts).values()))
-            for reader in self._deciding()
-        ]
-        nowhere = [
-            each
-            for each in decisions
-            if not any({each.first, each.second} <= there for _, there in held)
-        ]
-        for reader, there in held:
-            with Writer.open(reader.folder.places.folder) as writer:
-                writer.decide(
-                    (*(each for each in decisions if {each.first, each.second} <= there), *nowhere)
-                )
-            reader.refresh()
-        return len(decisions)
-
     def _deciding(self) -> list[DiskReader]:
         """Return the folders whose decisions are kept here.
 
@@ -351,24 +304,3 @@ def _find_cluster(readers: Sequence[Reader], name: str) -> tuple[Reader, Cluster
         )
         raise UsageError(f"Cluster {name}: {what}; `thumbindex duplicates --grey` lists them.")
     return found[0]
-
-
-def _read_decision(given: Any, number: int) -> Decision:
-    try:
-        read = Decision(**given)
-        texts = (read.first, read.second, read.note, read.first_place, read.second_place)
-        whole = (
-            all(isinstance(text, str) for text in texts)
-            and isinstance(read.made, int | float)
-            and math.isfinite(read.made)
-        )
-        if not whole or read.verdict not in ("same", "apart") or not read.first <= read.second:
-            raise ValueError(json.dumps(given)[:200])
-        "".join(texts).encode()  # a lone surrogate can be kept nowhere
-        bytes.fromhex(read.first + read.second)
-    except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"Decision {number} of the export cannot be read ({error}): nothing was imported; "
-            "export again."
-        ) from error
-    return read

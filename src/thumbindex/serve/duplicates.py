@@ -4,10 +4,8 @@ decides; no note is written.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
@@ -208,56 +206,6 @@ def undo(
     return FOUND
 
 
-@duplicates.command("export", examples=("duplicates export decisions.json --folder notes",))
-@reported
-@takes_opening
-def export_decisions(
-    ctx: typer.Context,
-    opening: Opening,
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE", help="Written anew; without it, standard output."),
-    ] = None,
-) -> int:
-    """Write all decisions as JSON.
-
-    Texts are known by their digests, so that it fits any index of the same notes.
-    """
-    with open_for(ctx, opening) as library:
-        exported = library.decisions().exported()
-    if file is None:
-        print_json(exported)
-    else:
-        _write(file, json.dumps(exported, ensure_ascii=False, indent=2) + "\n")
-        print_line(f"{_count(exported['decisions'])} written to {file}.")
-    return FOUND
-
-
-@duplicates.command("import", examples=("duplicates import decisions.json --folder notes",))
-@reported
-@takes_opening
-def import_decisions(
-    ctx: typer.Context,
-    opening: Opening,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` wrote.")],
-) -> int:
-    """Take in exported decisions.
-
-    They replace those about the same texts.
-    """
-    try:
-        exported = json.loads(_read(file))
-    except ValueError as error:
-        raise UsageError(
-            f"{file}: this is no JSON ({error}): make an export with `thumbindex duplicates "
-            "export FILE`."
-        ) from error
-    with open_for(ctx, opening) as library:
-        library.decisions().keep(exported)
-    print_line(f"{_count(exported['decisions'])} imported.")
-    return FOUND
-
-
 @duplicates.command(examples=("duplicates review --folder notes",))
 @reported
 @takes_opening
@@ -327,21 +275,3 @@ def _keys() -> Iterator[str]:
             yield str(read()).casefold()
     for line in sys.stdin:
         yield line.strip()[:1].casefold() or "k"
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: it cannot be read ({error}): check the path.") from error
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise UsageError(f"{path}: it cannot be written ({error}): check the path.") from error
-
-
-def _count(decisions: list[Any]) -> str:
-    return plural(len(decisions), "decision")

@@ -40,7 +40,6 @@ ADDRESSES = (
     "/judge",
     "/judge?folder=salaries",
     "/salaries",
-    "/review/export",
     "/judge/export?folder=salaries",
 )
 

@@ -69,7 +69,6 @@ FORMS = {
         {"query": "apples", "folder": "{}", "path": "a.md", "grade": "2"},
     ),
     "/review/decide": ({"id": "{}", "verdict": "same"},),
-    "/review/import": ({"decisions": "{}"},),
 }
 """By address, values of forms: a path stands where `{}` does."""
 

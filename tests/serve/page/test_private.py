@@ -41,7 +41,7 @@ WRITTEN = (
 saved note changes it.
 """
 
-EXPORTS = ("/review/export", "/judge/export?folder=vault0")
+EXPORTS = ("/judge/export?folder=vault0",)
 
 
 def told(page) -> dict[str, tuple[int, str]]:

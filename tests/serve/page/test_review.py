@@ -1,4 +1,4 @@
-"""Review: what differs is marked, decisions are made, undone, exported; notes that became private
+"""Review: what differs is marked, decisions are made, undone; notes that became private
 are nowhere.
 """
 
@@ -70,20 +70,6 @@ def test_a_decision_goes_on_to_the_next_and_can_be_undone(page, vault):
         ).verdict
         is None
     )
-
-
-def test_decisions_are_handed_out_and_taken_in_again(page, vault):
-    first = clusters(page)[0]
-    page.post("/review/decide", {"id": first["id"], "verdict": "same"})
-    exported = page.get("/review/export")
-    assert exported.headers["content-disposition"] == 'attachment; filename="decisions.json"'
-    page.post("/review/undo", {"id": first["id"]})
-    assert page.post("/review/import", {"decisions": exported.text}).status_code == 303
-    assert len(json.loads(page.get("/review/export").text)["decisions"]) == len(
-        exported.json()["decisions"]
-    )
-    assert page.post("/review/import", {"decisions": "{"}).status_code == 400
-    assert page.post("/review/import", {"decisions": "{}"}).status_code == 400
 
 
 def test_one_who_only_looks_is_told_who_decides(vault, visit_of, show):

@@ -4,7 +4,6 @@ note is written.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,8 +15,6 @@ from thumbindex.serve.as_json import as_json, duplicates_payload
 from thumbindex.serve.clusters import differing_pieces, in_order, is_long, is_open
 from thumbindex.serve.page.visit import (
     Done,
-    Download,
-    NotAllowedError,
     Screen,
     Visit,
     address,
@@ -35,12 +32,6 @@ _PLACES = 30
 
 _LONGEST_TEXT = 20_000
 """Characters of a text that are shown: the note has the rest."""
-
-LONGEST_IMPORT = 500_000
-"""Characters of decisions that are pasted: as a form they grow by half, and a request has a limit
-(`serve.http` of the server).
-"""
-
 
 def show(visit: Visit) -> Screen:
     """Show one cluster with what differs, and how many are left."""
@@ -86,7 +77,6 @@ def show(visit: Visit) -> Screen:
         "lapsed": found.lapsed[:_PLACES] if visit.may_write else (),
         "several": len(visit.library.folders) > 1,
         "narrowed": folder,
-        "imported": visit.number("imported", 0, 0, 10**6) if visit.text("imported") else None,
         "indexed": visit.library.indexed,
         "command": shlex.join(["thumbindex", "duplicates", "--grey", *visit.options(folder)]),
     }
@@ -204,30 +194,3 @@ def _going_on(visit: Visit, decided: Cluster) -> str:
         at=visit.text("next"),
         last=decided.id,
     )
-
-
-def export(visit: Visit) -> Download:
-    """Hand out all decisions, as `thumbindex duplicates export` writes them."""
-    if not visit.may_write:
-        raise NotAllowedError(
-            "Decisions are handed out to those who may decide (`serve.http.writers`)."
-        )
-    exported = visit.library.decisions().exported()
-    return Download(
-        "decisions.json",
-        "application/json",
-        (json.dumps(exported, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "replace"),
-    )
-
-
-def take_in(visit: Visit) -> Done:
-    """Take in decisions that were exported. Raises UsageError for what is none."""
-    pasted = visit.text("decisions", LONGEST_IMPORT)
-    try:
-        exported = json.loads(pasted)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(
-            "This is no JSON: paste what `thumbindex duplicates export` wrote, all of it."
-        ) from error
-    count = visit.library.decisions().keep(exported)
-    return Done(address("review", show="decided", imported=count), {"imported": count})

@@ -73,14 +73,12 @@ SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
 FORMS: Mapping[tuple[str, str], Callable[[Visit], Done]] = {
     ("review", "decide"): review.decide,
     ("review", "undo"): review.undo,
-    ("review", "import"): review.take_in,
     ("judge", "mark"): judge.mark,
     ("judge", "out"): judge.take_out,
 }
 """By screen and name, what a form does."""
 
 DOWNLOADS: Mapping[tuple[str, str], Callable[[Visit], Download]] = {
-    ("review", "export"): review.export,
     ("judge", "export"): judge.export,
 }
 """By screen and name, files that are handed out."""
