@@ -345,7 +345,6 @@ class DeduplicateSettings:
         "first", "which of the same is kept", choices=("first", "last", "highest_score")
     )
     field: str = setting("", "`exact_field`: dotted path of the field, as in `front_matter.id`")
-    content_field: str = setting("content", "dotted path of the text")
     similarity_threshold: float = setting(
         0.95, "`semantic`: least cosine of the same", least=0, most=1
     )

@@ -16,13 +16,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.compare.differences import contradiction, differing, kept_apart, leans
+from thumbindex.compare.differences import contradiction, kept_apart, leans
 from thumbindex.compare.likeness import Similarities, similarities
-from thumbindex.errors import UsageError
-from thumbindex.model import Candidate, Chunk, ChunkId, Dropped
+from thumbindex.model import Candidate, Chunk, ChunkId, Document, Dropped
 from thumbindex.ports import Documents, Duplicates, inner_products
 from thumbindex.query.stage import Search, Tools
-from thumbindex.settings import DeduplicateSettings
 
 _PAIRS = 1024
 """Pairs of chunks of which it is remembered what keeps them apart: the next query finds the same
@@ -124,15 +122,17 @@ def dedup_hash(search: Search, tools: Tools) -> Search:
     return merge(search, tools, {at: Copy(of, "a byte-exact copy") for at, of in copies.items()})
 
 
-def exact_copies(texts: Sequence[str], scores: Sequence[float]) -> dict[int, int]:
+def exact_copies(texts: Sequence[str | None], scores: Sequence[float]) -> dict[int, int]:
     """Return each copy's survivor: of equal texts the highest score, then the earliest; nothing is
-    folded or normalized.
+    folded or normalized, and None is no copy.
     """
     best: dict[str, int] = {}
     for at, text in enumerate(texts):
-        if text not in best or scores[at] > scores[best[text]]:
+        if text is not None and (text not in best or scores[at] > scores[best[text]]):
             best[text] = at
-    return {at: best[text] for at, text in enumerate(texts) if best[text] != at}
+    return {
+        at: best[text] for at, text in enumerate(texts) if text is not None and best[text] != at
+    }
 
 
 LEAST_BY_LETTERS = 0.4
@@ -145,17 +145,13 @@ def dedup_ngram(search: Search, tools: Tools) -> Search:
     """Take out near copies of better candidates, unless a number, identifier or negation
     differs.
     """
-    candidates, duplicates = search.candidates, tools.snapshot.duplicates
-    likeness = _by_letters(candidates)
+    likeness = _by_letters(search.candidates)
     alike = likeness >= tools.settings.dedup_ngram.similarity
-    copies = greedy(alike, lambda a, b: told_apart(candidates[a], candidates[b], duplicates))
-    return merge(
+    return _without_alike(
         search,
         tools,
-        {
-            at: Copy(of, f"3-gram similarity {likeness[at, of]:.2f}: a near copy")
-            for at, of in copies.items()
-        },
+        alike,
+        lambda at, of: f"3-gram similarity {likeness[at, of]:.2f}: a near copy",
     )
 
 
@@ -163,14 +159,29 @@ def dedup_semantic(search: Search, tools: Tools) -> Search:
     """Take out what says the same as a better candidate, unless a number, identifier or negation
     differs.
     """
-    candidates, duplicates = search.candidates, tools.snapshot.duplicates
-    alike, cosines = _alike_by_meaning(candidates, tools)
-    copies = greedy(alike, lambda a, b: told_apart(candidates[a], candidates[b], duplicates))
-    return merge(
-        search,
-        tools,
-        {at: Copy(of, f"cosine {cosines[at, of]:.2f}: a near copy") for at, of in copies.items()},
+    cosines = _cosines(search.candidates, tools)
+    alike = _by_meaning(search.candidates, cosines, tools)
+    return _without_alike(
+        search, tools, alike, lambda at, of: f"cosine {cosines[at, of]:.2f}: a near copy"
     )
+
+
+def _without_alike(
+    search: Search,
+    tools: Tools,
+    alike: npt.NDArray[np.bool_],
+    why: Callable[[int, int], str],
+    order: Sequence[int] = (),
+) -> Search:
+    """Take out what is alike and not told apart; the first in an order survives, else the best."""
+    candidates, duplicates = search.candidates, tools.snapshot.duplicates
+    order = order or range(len(candidates))
+    copies = greedy(
+        alike[np.ix_(order, order)],
+        lambda a, b: told_apart(candidates[order[a]], candidates[order[b]], duplicates),
+    )
+    pairs = ((order[at], order[of]) for at, of in copies.items())
+    return merge(search, tools, {at: Copy(of, why(at, of)) for at, of in pairs})
 
 
 def near_copies(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, int]]:
@@ -178,7 +189,7 @@ def near_copies(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int
     compare further, the better one first.
     """
     by_letters = _by_letters(candidates) >= tools.settings.dedup_ngram.similarity
-    alike = by_letters | _alike_by_meaning(candidates, tools)[0]
+    alike = by_letters | _by_meaning(candidates, _cosines(candidates, tools), tools)
     pairs = np.argwhere(np.triu(alike, 1)).tolist()
     return [(a, b) for a, b in pairs if _are_of_one_kind(candidates[a], candidates[b])]
 
@@ -187,18 +198,20 @@ def _by_letters(candidates: Sequence[Candidate]) -> Similarities:
     return similarities(tuple(each.chunk.text for each in candidates))
 
 
-def _alike_by_meaning(
-    candidates: Sequence[Candidate], tools: Tools
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
-    """Return which two have like vectors and share letters, and all cosines, each of shape (items,
-    items); a chunk without a vector is like no other.
-    """
+def _cosines(candidates: Sequence[Candidate], tools: Tools) -> npt.NDArray[np.float32]:
+    """Return the cosine of each two, NaN where one has no vector."""
     vectors = tools.snapshot.vector.vectors([each.id for each in candidates])
-    cosines = np.nan_to_num(inner_products(vectors, vectors), nan=-1.0)
+    return inner_products(vectors, vectors)
+
+
+def _by_meaning(
+    candidates: Sequence[Candidate], cosines: npt.NDArray[np.float32], tools: Tools
+) -> npt.NDArray[np.bool_]:
+    """Return which two have like vectors and share letters: shape (items, items)."""
     document = np.array([each.document for each in candidates])
     settings = tools.settings.dedup_semantic
     least = np.where(document[:, None] == document, settings.within, settings.across)
-    return (cosines >= least) & (_by_letters(candidates) >= LEAST_BY_LETTERS), cosines
+    return (cosines >= least) & (_by_letters(candidates) >= LEAST_BY_LETTERS)
 
 
 def _are_of_one_kind(first: Candidate, second: Candidate) -> bool:
@@ -208,126 +221,52 @@ def _are_of_one_kind(first: Candidate, second: Candidate) -> bool:
     )
 
 
-MOST_SEMANTIC = 500
-"""The most items that are compared each with each."""
-
-_WHY = {
-    "exact_field": "the same field as that",
-    "content_hash": "the same content as that",
-    "semantic": "the same meaning as that",
-}
-
-
 def deduplicate(search: Search, tools: Tools) -> Search:
-    """Take out candidates that are the same by the configured method."""
-    settings = tools.settings.deduplicate
-    # each with each: what comes later is not compared
-    items = [_as_item(each, tools) for each in search.candidates[:MOST_SEMANTIC]]
-    copies = find_copies(items, settings)
-    return merge(search, tools, {at: Copy(of, _WHY[settings.method]) for at, of in copies.items()})
-
-
-def find_copies(
-    items: Sequence[Mapping[str, Any]], settings: DeduplicateSettings
-) -> dict[int, int]:
-    """Return each copy's survivor, by position; UsageError for no field, or too many items by
-    meaning.
-    """
-    if settings.method == "exact_field" and not settings.field:
-        raise UsageError(
-            "deduplicate by `exact_field` needs `query.deduplicate.field`: name one, as "
-            "in `front_matter.id`."
-        )
-    order = list(range(len(items)))
-    if settings.keep == "last":
-        order.reverse()
-    elif settings.keep == "highest_score":
-        order.sort(key=lambda at: -float(items[at].get("score") or 0.0))
-    ordered = [items[at] for at in order]
+    """Keep one of the candidates that are the same by the configured method."""
+    settings, found = tools.settings.deduplicate, search.candidates
+    claims: Sequence[float] = {
+        "first": range(0, -len(found), -1),
+        "last": range(len(found)),
+        "highest_score": [each.score for each in found],
+    }[settings.keep]
+    if settings.method == "semantic":
+        cosines = _cosines(found, tools)
+        texts = np.array([each.chunk.text for each in found], dtype=object)
+        same = np.isnan(cosines) & (texts[:, None] == texts)
+        alike = same | (cosines >= settings.similarity_threshold)
+        order = sorted(range(len(found)), key=lambda at: -claims[at])
+        return _without_alike(search, tools, alike, lambda *_: "the same meaning as that", order)
+    documents = tools.snapshot.catalog.documents
     if settings.method == "exact_field":
-        copies = _by_key([_field_key(item, settings.field) for item in ordered])
+        why = "the same field as that"
+        keys = [_field(documents[each.document], settings.field) for each in found]
     else:
-        contents = [str(_value_at(item, settings.content_field) or "") for item in ordered]
-        by_meaning = settings.method == "semantic"
-        copies = (
-            _by_embedding(ordered, contents, settings.similarity_threshold)
-            if by_meaning
-            else _by_key([content or None for content in contents])
-        )
-    return {order[at]: order[of] for at, of in copies.items()}
+        why = "the same content as that"
+        keys = [each.chunk.text or None for each in found]
+    copies = exact_copies(keys, claims)
+    return merge(search, tools, {at: Copy(of, why) for at, of in copies.items()})
 
 
-def _by_key(keys: Sequence[str | None]) -> dict[int, int]:
-    """Return each copy's survivor: the first with an equal key; an item without a key is unique."""
-    first: dict[str, int] = {}
-    return {
-        at: first[key]
-        for at, key in enumerate(keys)
-        if key is not None and first.setdefault(key, at) != at
-    }
+_FIELDS = {"path", "folder", "title", "author", "category", "type", "date"}
 
 
-def _by_embedding(
-    items: Sequence[Mapping[str, Any]], contents: Sequence[str], threshold: float
-) -> dict[int, int]:
-    """Return each copy's survivor, greedily in order by cosine; by content where one of two has no
-    embedding, guards always.
+def _field(document: Document, path: str) -> str | None:
+    """Return a field of a document or the value at a dotted path in its front matter, as JSON;
+    None where it is missing.
     """
-    if len(items) > MOST_SEMANTIC:
-        raise UsageError(
-            "deduplicate by `semantic` compares each item with each and takes at most "
-            f"{MOST_SEMANTIC}, not {len(items)}:"
-            " give fewer, or set `query.deduplicate.method` to `content_hash`."
-        )
-    embeddings = [item.get("embedding") for item in items]
-    size = max((len(each) for each in embeddings if each is not None), default=0)
-    missing = np.full(size, np.nan)
-    rows = [missing if each is None else each for each in embeddings]
-    matrix = np.array(rows, dtype=np.float64).reshape(len(items), size)
-    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
-    unit = np.divide(matrix, lengths, out=np.full_like(matrix, np.nan), where=lengths > 0)
-    cosines = inner_products(unit, unit)
-    same = np.array([[bool(a) and a == b for b in contents] for a in contents], dtype=np.bool_)
-    has_vector = ~np.isnan(lengths) & (lengths > 0)
-    alike = np.where(has_vector & has_vector.T, cosines >= threshold, same.reshape(cosines.shape))
-    return greedy(alike, lambda a, b: differing(contents[a], contents[b]))
+    value: Any = getattr(document, path) if path in _FIELDS else None
+    if path.startswith("front_matter."):
+        value = _value_at(document.front_matter, path.partition(".")[2])
+    return None if value is None else json.dumps(value, sort_keys=True, default=str)
 
 
-def _field_key(item: Mapping[str, Any], path: str) -> str | None:
-    """Return a field's value as a key; None where the field is missing."""
-    value = _value_at(item, path)
-    if value is None:
-        return None
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
-
-
-def _value_at(item: Mapping[str, Any], path: str) -> Any:
+def _value_at(values: Mapping[str, Any], path: str) -> Any:
     """Return the value at a dotted path, or None; a key that itself holds the dots comes first."""
-    if path in item:
-        return item[path]
+    if path in values:
+        return values[path]
     head, _, rest = path.partition(".")
-    inner = item.get(head)
+    inner = values.get(head)
     return _value_at(inner, rest) if rest and isinstance(inner, Mapping) else None
-
-
-def _as_item(candidate: Candidate, tools: Tools) -> dict[str, Any]:
-    """Return a candidate as the general stage sees it; its stored embedding only where meaning is
-    compared.
-    """
-    document = tools.snapshot.catalog.documents[candidate.document]
-    item = {
-        name: getattr(document, name)
-        for name in ("path", "folder", "title", "author", "category", "type", "date")
-    }
-    item |= {
-        "content": candidate.chunk.text,
-        "score": candidate.score,
-        "front_matter": document.front_matter,
-    }
-    if tools.settings.deduplicate.method == "semantic":
-        row = tools.snapshot.vector.vectors([candidate.id])[0]
-        item["embedding"] = None if np.isnan(row).any() else row
-    return item
 
 
 _Item = TypeVar("_Item")
