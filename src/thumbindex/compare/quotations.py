@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter, defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
@@ -127,21 +127,17 @@ def nearest_words(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[Span
     """Return the words of a note that come nearest to a quotation, and which share of its own they
     have in order; None where nothing does.
     """
+    # Imported here: no question needs it, and every program of ours would wait for it.
+    from rapidfuzz.fuzz import partial_ratio_alignment
+
     quoted = [each.casefold() for part in parts for each in part][:_COMPARED]
-    if not quoted or not note.folded:
+    best = partial_ratio_alignment(quoted, note.folded)
+    if not quoted or not best:
         return None
-    first = _fullest(quoted, note.folded)
-    low, high = (
-        max(0, first - len(quoted) // 2),
-        min(len(note.folded), first + len(quoted) + len(quoted) // 2 + 1),
-    )
-    blocks = _dense(
-        [
-            (a, low + c, b - a)
-            for kind, a, b, c, _ in _operations(quoted, note.folded[low:high])
-            if kind == "equal"
-        ]
-    )
+    half = len(quoted) // 2
+    low, high = max(0, best.dest_start - half), best.dest_end + half + 1
+    operations = _operations(quoted, note.folded[low:high])
+    blocks = _dense([(a, low + c, b - a) for kind, a, b, c, _ in operations if kind == "equal"])
     if not blocks:
         return None
     # A word that is replaced at either end counts in: as many words of the note as of the quotation
@@ -175,18 +171,12 @@ def _operations(
     """Return what makes one text of the other, as `difflib` has it; runs of words that are
     replaced, taken out and put in are one.
     """
-    # Imported here: no question needs it, and every program of ours would wait for it.
     from rapidfuzz.distance import Levenshtein
 
     merged = list[tuple[str, int, int, int, int]]()
-    for operation in Levenshtein.opcodes(quoted, there):
-        kind, a, b, c, d = (
-            operation.tag,
-            operation.src_start,
-            operation.src_end,
-            operation.dest_start,
-            operation.dest_end,
-        )
+    for each in Levenshtein.opcodes(quoted, there):
+        kind, (a, b) = each.tag, (each.src_start, each.src_end)
+        c, d = each.dest_start, each.dest_end
         if merged and kind != "equal" != merged[-1][0]:
             _, a, _, c, _ = merged.pop()
         merged.append((kind, a, b, c, d))
@@ -247,22 +237,3 @@ def _occurrences(
     while at >= 0:
         yield bisect_left(note.starts, at)
         at = note.joined.find(wanted, at + 1, end)
-
-
-def _fullest(quoted: Sequence[str], there: Sequence[str]) -> int:
-    """Return where the words of a note begin that have most words of a quotation, in whatever
-    order; the first such place.
-    """
-    wanted, held = Counter(quoted), Counter[str]()
-    window, shared, most, best = deque[str](), 0, 0, 0
-    for at, word in enumerate(there):
-        window.append(word)
-        if word in wanted:
-            held[word] += 1
-            shared += held[word] <= wanted[word]
-        if len(window) > len(quoted) and (gone := window.popleft()) in wanted:
-            shared -= held[gone] <= wanted[gone]
-            held[gone] -= 1
-        if shared > most:
-            most, best = shared, max(0, at - len(quoted) + 1)
-    return best

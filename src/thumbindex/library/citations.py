@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
+from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from thumbindex.compare.quotations import (
@@ -51,10 +52,8 @@ MOST_CITATIONS = 200
 _MOST_READ = 5_000_000
 """Characters of notes that one call reads word for word: a few seconds' work."""
 
-_MOST_SEARCHES = 150
-"""For texts that are not where they were cited, three a quotation at most: a few seconds' work in a
-large vault.
-"""
+_SEARCH = 30_000
+"""Characters that one search counts for, three a quotation that is not where it was cited."""
 
 _TRIED = 8
 """Citations of one quotation that are tried: who quotes names a few."""
@@ -156,7 +155,6 @@ class Names:
     """The notes of some folders, by what citations call them; each name is looked up once."""
 
     def __init__(self, readers: Sequence[Reader], is_near: bool = True) -> None:
-        self._readers, self._is_near = readers, is_near
         self._found = dict[tuple[str, str], list[Found]]()
         self.folders = {reader.folder.name: Notes([reader], is_near) for reader in readers}
         self.notes = Notes(readers, is_near)
@@ -180,16 +178,6 @@ class Names:
         kinds = {each.kind for each in self.find(name)}
         return bool(kinds & {NameKind.PATH, NameKind.FILE} if is_path else kinds)
 
-    def in_vault(self, vault: str, file: str) -> str:
-        """Return the absolute path of a file that is named in an Obsidian vault, which is a folder
-        of ours or lies around one.
-        """
-        for reader in self._readers if self._is_near else ():
-            for each in (reader.folder.root, *reader.folder.root.parents):
-                if each.name == vault:
-                    return f"{each.as_posix()}/{file}"
-        return file
-
 
 def citations_in(text: str, names: Names) -> list[Cited]:
     """Return the citations in a text, in order: as answers write them, addresses, and links to
@@ -202,7 +190,7 @@ def citations_in(text: str, names: Names) -> list[Cited]:
             continue
         kind = str(match.lastgroup)
         if kind == "address":
-            cited = _linked(text, match.start("address"), match["address"].rstrip(".,;:!?*"), names)
+            cited = _linked(match.start("address"), match["address"].rstrip(".,;:!?*"))
         elif kind == "wiki":
             cited = _wikilink(match, fences, names)
         elif kind == "target":
@@ -245,7 +233,7 @@ def _target(match: re.Match[str], names: Names) -> Cited | None:
     """Read where a Markdown link leads; None for what is no note."""
     target = match["target"].strip("<>")
     if re.match(r"[a-z][a-z0-9+.-]*:", target, re.I):
-        return _linked(match.string, match.start("target"), target, names, match.end())
+        return _linked(match.start("target"), target, match.end())
     path, _, heading = (unquote(each) for each in target.partition("#"))
     if not path or (
         not names.knows(path, is_path=True)
@@ -257,7 +245,7 @@ def _target(match: re.Match[str], names: Names) -> Cited | None:
     )
 
 
-def _linked(text: str, start: int, link: str, names: Names, end: int | None = None) -> Cited | None:
+def _linked(start: int, link: str, end: int | None = None) -> Cited | None:
     """Read an address of ours, or what opens a note in a program."""
     end = start + len(link) if end is None else end
     if link.startswith(SCHEME):
@@ -273,8 +261,7 @@ def _linked(text: str, start: int, link: str, names: Names, end: int | None = No
         return None
     if parts.scheme == "obsidian":
         asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        place = asked.get("path") or names.in_vault(asked.get("vault", ""), asked.get("file", ""))
-        path, _, heading = place.partition("#")
+        path, _, heading = (asked.get("path") or asked.get("file", "")).partition("#")
         return Cited(start, end, link, path, heading=heading.rpartition("#")[2]) if path else None
     if parts.scheme not in {"vscode", "file"} or (
         parts.scheme == "vscode" and parts.netloc != "file"
@@ -294,56 +281,41 @@ def _linked(text: str, start: int, link: str, names: Names, end: int | None = No
 def _written(
     text: str, match: re.Match[str], done: int, names: Names, is_file: bool
 ) -> Cited | None:
-    """Read a path (`path#heading`, too) that ends with a file's ending, or a note's name before its
+    """Read a path that ends with a file's ending, or a note's name (`name#heading`, too) before its
     lines; the longest that is known.
     """
     end = match.end() if is_file else match.start()
     low = max(done, end - _BEFORE, text.rfind("\n", 0, end) + 1)
     before = text[low:end]
     starts = [0, *(each.start() for each in _STARTS.finditer(before))][-_PATH_WORDS:]
+    starts = [each for each in starts if _BEGINS.match(before, each)]
     forms = [
         (start, path, heading)
         for start in starts
-        if _BEGINS.match(before, start)
         for path, heading in ((before[start:], ""), before[start:].partition("#")[::2])
     ]
-    known = next(
-        (
-            (start, path, heading)
-            for is_path in (True, False)
-            for start, path, heading in forms
-            if names.knows(path, is_path)
-        ),
-        None,
-    )
-    if known is None:
-        if not forms or (not is_file and not forms[-1][2]):
-            return None
-        known = forms[-1]
+    known = (each for is_path in (True, False) for each in forms if names.knows(each[1], is_path))
+    if form := next(known, None):
+        start, path, heading = form
+    elif forms and (is_file or forms[-1][2]):
         enclosed = max(before.rfind(each) for each in '`("“[<') + 1
-        known = next((each for each in forms[1::2] if each[0] == enclosed and enclosed), known)
-    start, path, heading = known
-    named = next(
-        (
-            each
-            for each in names.folders
-            if text[:low].endswith(f"{each}: ") or before[:start].endswith(f"{each}: ")
-        ),
-        "",
-    )
-    begin, loose = low + start, False
+        start, path, heading = next(
+            (each for each in forms[1::2] if each[0] == enclosed > 0), forms[-1]
+        )
+    else:
+        return None
+    begin = low + start
+    folders = (each for each in names.folders if text.endswith(f"{each}: ", 0, begin))
+    loose = False
     if is_file and text[end : end + 1] == "#":
         tail = text[end + 1 : end + 1 + _HEADING].partition("\n")[0]
-        cut = re.search(r",?[ \u00a0]\(?lines? [1-9]", tail)
-        loose = cut is None
-        if cut:
-            heading = tail[: cut.start()]
-        else:
-            stop = next((n for n, each in enumerate(tail) if each in _HARD), len(tail))
-            heading = tail[:stop]
-        end += 1 + len(heading) if cut else 1
+        with_lines = re.match(r"(.*?),?[ \u00a0]\(?lines? [1-9]", tail)
+        heading = with_lines[1] if with_lines else re.split(f"[{re.escape(_HARD)}]", tail)[0]
+        loose = with_lines is None
+        end += 1 + len(heading) * (not loose)
     written = text[begin:end] + (heading if loose else "")
-    return Cited(begin, end, written, path, named, heading.strip(), is_loose=loose)
+    folder = next(folders, "")
+    return Cited(begin, end, written, path, folder, heading.strip(), is_loose=loose)
 
 
 def _with_lines(text: str, cited: Cited) -> Cited:
@@ -365,76 +337,69 @@ def _with_lines(text: str, cited: Cited) -> Cited:
     )
 
 
+class _Quote(NamedTuple):
+    """Where a quotation stands in a text, and within what its citation does."""
+
+    first: int
+    last: int
+    is_block: bool
+    low: int
+    high: int
+
+
+def _quotes(text: str) -> Iterator[_Quote]:
+    """Yield what stands in quotes, and block quotes, in order."""
+    units = list(_units(text))
+    for n, (start, end, is_block) in enumerate(units):
+        if is_block:
+            around = units[max(0, n - 1)][0], units[min(n + 1, len(units) - 1)][1]
+            yield _Quote(start, end, True, *around)
+        else:
+            for match in _IN_QUOTES.finditer(text, start, end):
+                yield _Quote(*match.span(), False, start, end)
+
+
 def outside_quotations(text: str, cited: Sequence[Cited]) -> list[Cited]:
     """Return the citations in a text without the links that a quotation has in it; a line of a
     block quote that is a link alone is its source.
     """
-    spans = [
-        (*match.span(), False)
-        for start, end, is_block in _units(text)
-        if not is_block
-        for match in _IN_QUOTES.finditer(text, start, end)
-    ]
-    spans = sorted([*spans, *(each for each in _units(text) if each[2])])
-    starts, kept = [start for start, *_ in spans], list[Cited]()
+    quotes = list(_quotes(text))
+    starts, kept = [quote.first for quote in quotes], list[Cited]()
     for each in cited:
         at = bisect_right(starts, each.start) - 1
-        if each.is_link and at >= 0 and each.end <= spans[at][1]:
+        if each.is_link and at >= 0 and each.end <= quotes[at].last:
             before, behind = text.rfind("\n", 0, each.start) + 1, text.find("\n", each.end)
             line = text[before : each.start], text[each.end : behind if behind >= 0 else len(text)]
-            if not spans[at][2] or not all(map(_BESIDE.fullmatch, line)):
+            if not quotes[at].is_block or not all(map(_BESIDE.fullmatch, line)):
                 continue
         kept.append(each)
     return kept
 
 
 def quotations_in(text: str, cited: Sequence[Cited]) -> list[Quoted]:
-    """Return the quotations in a text, in order: what stands in quotes, and block quotes."""
-    found, units = list[Quoted](), list(_units(text))
-    starts = [each.start for each in cited]
-
-    def citations(unit: tuple[int, int, bool]) -> Sequence[Cited]:
-        return cited[bisect_left(starts, unit[0]) : bisect_left(starts, unit[1])]
-
-    for at, unit in enumerate(units):
-        start, end, is_block = unit
-        own = citations(unit)
-        before = citations(units[at - 1])[-1:] if at else ()
-        after = citations(units[at + 1])[:1] if at + 1 < len(units) else ()
-        if is_block:
-            leads = after and _BESIDE.fullmatch(text[units[at + 1][0] : after[0].start])
-            near = (*own, *((*after, *before) if leads else (*before, *after)))
-            found.append(Quoted(_block_text(text, start, end, own), near))
-        else:
-            led = before if before and _BESIDE.fullmatch(text[before[0].end : start]) else ()
-            found += _in_quotes(text, start, end, own, tuple(led))
-    return found
-
-
-def _in_quotes(
-    text: str, start: int, end: int, own: Sequence[Cited], before: tuple[Cited, ...]
-) -> Iterator[Quoted]:
-    """Yield what stands in quotes in a part of a text with the citations around it, the likeliest
-    first; else those before that part.
+    """Return the quotations in a text, in order, each with the citations in it, before it and
+    behind it: a source in brackets or behind a dash comes before one that leads to it.
     """
-    starts = [each.start for each in own]
-    for match in _IN_QUOTES.finditer(text, start, end):
-        first, last = match.span()
-        at = bisect_left(starts, last)
-        behind, ahead = own[at : at + 1], own[max(0, at - 1) : at]
-        if ahead and first < ahead[0].end:
+    found, starts = list[Quoted](), [each.start for each in cited]
+    for first, last, is_block, low, high in _quotes(text):
+        at, after = bisect_left(starts, first), bisect_left(starts, last)
+        inside, ahead, behind = cited[at:after], cited[max(0, at - 1) : at], cited[after:][:1]
+        if not is_block and (inside or (ahead and ahead[0].end > first)):
             continue
-        is_beside = bool(behind) and _BESIDE.fullmatch(text[last : behind[0].start]) is not None
-        is_led = bool(ahead) and _BESIDE.fullmatch(text[ahead[0].end : first]) is not None
-        quoted = next(each for each in match.groups() if each)
-        if quoted.strip() and (
-            is_beside or is_led or sum(map(len, quotation_parts(quoted))) >= _FEW
-        ):
-            enclosed = is_beside and text[last : behind[0].start].rstrip(" *_`").endswith(
-                ("(", "[", "—", "–", "-")
-            )
-            near = (*behind, *ahead) if enclosed or not ahead else (*ahead, *behind)
-            yield Quoted(quoted, near or before)
+        is_led = bool(ahead and _BESIDE.fullmatch(text[ahead[0].end : first]))
+        between = text[last : behind[0].start] if behind else text[last:]
+        is_beside = bool(behind and _BESIDE.fullmatch(between))
+        ahead = [each for each in ahead if is_led or each.start >= low]
+        behind = [each for each in behind if each.start < high]
+        quoted = _block_text(text, first, last, inside) if is_block else text[first + 1 : last - 1]
+        is_source = is_beside and (
+            is_block or between.rstrip(" *_`").endswith(("(", "[", "—", "–", "-"))
+        )
+        count = sum(map(len, quotation_parts(quoted)))
+        if is_block or (count and (is_led or is_beside or count >= _FEW)):
+            near = (*behind, *ahead) if is_source else (*ahead, *behind)
+            found.append(Quoted(quoted, (*inside, *near)))
+    return found
 
 
 def _units(text: str) -> Iterator[tuple[int, int, bool]]:
@@ -473,8 +438,9 @@ def _block_text(text: str, start: int, end: int, own: Sequence[Cited]) -> str:
 class _Note:
     """One note as it is on the disk now."""
 
-    def __init__(self, found: Found, text: str) -> None:
-        self.found, self.text = found, text
+    def __init__(self, note: Found, text: str) -> None:
+        self.note, self.document, self.text = note, note.document, text
+        self.place = note.document.folder, note.document.path
         self.total = text.count("\n") + (not text.endswith("\n"))
 
     @cached_property
@@ -483,26 +449,15 @@ class _Note:
 
     @cached_property
     def headings(self) -> tuple[tuple[int, str, int], ...]:
-        return headings_of(self.found.document.path, self.text)
+        return headings_of(self.document.path, self.text)
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
-        return sections_now(self.found)
+        return sections_now(self.note)
 
-    def meant_by(self, lines: tuple[int, int]) -> tuple[int, int]:
-        """Return the lines that a citation means: those it names; of one alone, as `query` prints
-        it, the passage that it is part of.
-        """
-        if lines[0] != lines[1]:
-            return lines
-        return next(
-            (
-                (each.start_line, each.end_line)
-                for each in self.sections
-                if each.start_line <= lines[0] <= each.end_line
-            ),
-            lines,
-        )
+    def section(self, line: int) -> Section | None:
+        """Return the passage that a line is part of."""
+        return next((s for s in self.sections if s.start_line <= line <= s.end_line), None)
 
     def under(self, cited: Cited) -> tuple[int, int] | None:
         """Return the lines under the heading that is cited, as a link may write it: the one that is
@@ -510,7 +465,7 @@ class _Note:
         """
         first = cited.lines[0] if cited.lines else 0
         found = lines_under(cited.heading, self.headings, self.total)
-        title = bare_name(self.found.document.title)
+        title = bare_name(self.document.title)
         if not found and title and title == bare_name(cited.heading):
             return (1, self.total)
         return min(
@@ -522,9 +477,7 @@ class _Note:
         longest one that there is, else one word.
         """
         words = cited.heading.split()[:_HEADING_WORDS]
-        known = {bare_name(name) for _, name, _ in self.headings} | {
-            bare_name(self.found.document.title)
-        }
+        known = {bare_name(name) for name in (self.document.title, *(h[1] for h in self.headings))}
         counts = [n for n in range(len(words), 0, -1) if bare_name(" ".join(words[:n])) in known]
         heading = " ".join(words[: counts[0] if counts else 1]).rstrip(".,;:!?")
         return replace(
@@ -534,11 +487,13 @@ class _Note:
             is_loose=False,
         )
 
-    def place(self, lines: tuple[int, int], is_new: bool) -> dict[str, str | int]:
-        """Name some lines of it: their citation and, where that is new, the address of the passage
-        that they are part of.
+    def found(
+        self, state: CitationState, lines: tuple[int, int], reason: str = ""
+    ) -> CitationCheck:
+        """Say that what is cited stands on some lines of it: their citation and, if that is new,
+        the address of the passage that they are part of.
         """
-        document = self.found.document
+        document = self.document
         heading = next(
             (
                 name
@@ -548,27 +503,22 @@ class _Note:
             "",
         )
         address = ""
-        if is_new:
-            within = next(
-                (each for each in self.sections if each.start_line <= lines[0] <= each.end_line),
-                None,
-            )
+        if state != "there":
+            within = self.section(lines[0])
             digest = text_digest(within.text) if within else ""
             address = address_of(document.folder, document.path, heading, digest)
         cited = f"{document.path}#{heading}" if heading else document.path
-        return {
-            "now": one_line(f"{cited} ({line_range(*lines)})"),
-            "address": address,
-            "folder": document.folder,
-            "path": document.path,
-            "start_line": lines[0],
-            "end_line": lines[1],
-        }
+        now = one_line(f"{cited} ({line_range(*lines)})")
+        place = document.folder, document.path, *lines
+        return CitationCheck("", "", state, reason, now, address, *place)
 
-    def shown(self, lines: tuple[int, int]) -> str:
-        """Return some lines of it, no more than are read in passing."""
+    def changed(self, parts: Sequence[Sequence[str]], span: Span) -> CitationCheck:
+        """Say in which words a quotation differs from some words of it."""
+        lines = self.words.span_lines(span)
         text = "\n".join(self.text.split("\n")[lines[0] - 1 : lines[1]])
-        return text if len(text) <= _TEXT_SHOWN else f"{text[:_TEXT_SHOWN]}…"
+        text = text if len(text) <= _TEXT_SHOWN else f"{text[:_TEXT_SHOWN]}…"
+        differs = words_apart(parts, self.words, span)
+        return replace(self.found("changed", lines), text=text, differs=differs)
 
 
 class _TooMuchReadError(Exception):
@@ -581,7 +531,7 @@ class _Check:
     def __init__(self, readers: Sequence[Reader], names: Names, digests: frozenset[str]) -> None:
         self._readers, self._names, self._digests = readers, names, digests
         self._notes = dict[tuple[str, str], _Note | None]()
-        self._room, self._searches = _MOST_READ, _MOST_SEARCHES
+        self._room = _MOST_READ
 
     @cached_property
     def _with_digest(self) -> dict[str, Found]:
@@ -590,32 +540,20 @@ class _Check:
         """
         return dict(self._names.notes.with_digests(self._digests))
 
-    def check(self, cited: Cited, quotation: str = "") -> CitationCheck:
-        """Say what became of what a citation is given for."""
+    def check(self, some: Sequence[Cited], quotation: str) -> CitationCheck:
+        """Say what became of a quotation, or of what is cited without one.
+
+        Of several citations, the first whose note has the words is the quotation's, else the first.
+        """
         parts = quotation_parts(quotation)
-        note = self._note_with(cited, parts) or next(iter(self._noted(cited)), None)
+        cited, note = some[0], next(self._noted(some[0]), None)
+        if parts:
+            named = ((each, note) for each in some[:_TRIED] for note in self._noted(each))
+            holding = (each for each in named if find_quotation(parts, each[1].words))
+            cited, note = next(holding, (cited, note))
         cited = note.with_heading(cited) if note and cited.is_loose else cited
         found = self._quoted(cited, note, parts) if parts else self._bare(cited, note)
         return replace(found, citation=cited.written, quotation=quotation)
-
-    def choose(self, some: Sequence[Cited], quotation: str) -> Cited:
-        """Return the citation that a quotation belongs to: the first one whose note has its words,
-        else the likeliest.
-        """
-        parts = quotation_parts(quotation) if len(some) > 1 else ()
-        return next(
-            (each for each in some[:_TRIED] if parts and self._note_with(each, parts)), some[0]
-        )
-
-    def _note_with(self, cited: Cited, parts: Sequence[Sequence[str]]) -> _Note | None:
-        """Return the first of the notes that a citation may name which has the words of a
-        quotation.
-        """
-        if not parts:
-            return None
-        return next(
-            (each for each in self._noted(cited) if find_quotation(parts, each.words)), None
-        )
 
     def _noted(self, cited: Cited) -> Iterator[_Note]:
         return filter(None, map(self._note, self._names.find(cited.path, cited.folder)))
@@ -628,57 +566,51 @@ class _Check:
             except UnknownPathError:
                 self._notes[place] = None
                 return None
-            self._room -= len(text)
-            if self._room < 0 and len(self._notes) > 1:
-                raise _TooMuchReadError
+            self._spend(len(text) if self._notes else 0)
             self._notes[place] = _Note(found, text)
         return self._notes[place]
+
+    def _spend(self, characters: int) -> None:
+        self._room -= characters
+        if self._room < 0:
+            raise _TooMuchReadError
 
     # -------------------------------------------------------------- without a quotation
 
     def _bare(self, cited: Cited, note: _Note | None) -> CitationCheck:
-        moved = self._by_digest(cited, note)
-        if moved:
+        if cited.digest and (moved := self._by_digest(cited, note)):
             return moved
         if note is None:
             return _none(cited, "no note has this path")
         lines = note.under(cited) if cited.heading else None
-        if cited.heading and lines is None and not cited.digest:
-            return _none(cited, "the note has no such heading")
-        if cited.lines and cited.lines[0] > note.total:
-            return _none(cited, f"the note has {note.total} lines")
-        if cited.lines and cited.lines[1] > note.total:
-            return _found(
-                "changed", note, (cited.lines[0], note.total), f"the note has {note.total} lines"
-            )
         if cited.digest:
-            return _found(
-                "changed",
-                note,
-                lines or (1, note.total),
-                "its text is not what it was when it was cited",
-            )
+            reason = "its text is not what it was when it was cited"
+            return note.found("changed", lines or (1, note.total), reason)
+        if cited.heading and lines is None:
+            return _none(cited, "the note has no such heading")
+        if cited.lines and cited.lines[1] > note.total:
+            reason = f"the note has {note.total} lines"
+            if cited.lines[0] > note.total:
+                return _none(cited, reason)
+            return note.found("changed", (cited.lines[0], note.total), reason)
         if lines and cited.lines and not _overlap(lines, cited.lines):
-            return _found("moved", note, lines, "its heading stands on other lines")
-        return _found("there", note, cited.lines or lines or (1, max(1, note.total)))
+            return note.found("moved", lines, "its heading stands on other lines")
+        return note.found("there", cited.lines or lines or (1, max(1, note.total)))
 
     def _by_digest(self, cited: Cited, note: _Note | None) -> CitationCheck | None:
         """Find a passage by the digest of its text: in the note that is cited, else in another
         one.
         """
-        if not cited.digest:
-            return None
-        sections = note.sections if note else ()
-        own = next((each for each in sections if text_digest(each.text) == cited.digest), None)
-        if note and own:
-            lines = own.start_line, own.end_line
-            if cited.lines and not _overlap(lines, cited.lines):
-                return _found("moved", note, lines, "to other lines")
-            return _found("there", note, lines)
-        if moved := self._with_digest.get(cited.digest):
-            there = self._note(moved)
-            if there and moved.lines:
-                return _found("moved", there, moved.lines, "to another note")
+        for each in note.sections if note else ():
+            if note and text_digest(each.text) == cited.digest:
+                lines = each.start_line, each.end_line
+                if cited.lines and not _overlap(lines, cited.lines):
+                    return note.found("moved", lines, "to other lines")
+                return note.found("there", lines)
+        moved = self._with_digest.get(cited.digest)
+        there = self._note(moved) if moved else None
+        if moved and moved.lines and there:
+            return there.found("moved", moved.lines, "to another note")
         return None
 
     # -------------------------------------------------------------- with one
@@ -686,98 +618,74 @@ class _Check:
     def _quoted(
         self, cited: Cited, note: _Note | None, parts: Sequence[Sequence[str]]
     ) -> CitationCheck:
-        if note and (spans := find_quotation(parts, note.words)):
-            return self._in_note(cited, note, spans)
-        near = nearest_words(parts, note.words) if note else None
-        if note and near and near[1] >= _ALIKE:
-            return _changed(note, parts, near[0])
-        elsewhere = list[_Note]()
-        for each in self._elsewhere(cited, parts, note):
-            elsewhere.append(each)
-            if spans := find_quotation(parts, each.words):
-                return _found("moved", each, each.words.span_lines(spans[0]), "to another note")
+        near = None
+        if note:
+            if spans := find_quotation(parts, note.words):
+                return self._in_note(cited, note, [note.words.span_lines(each) for each in spans])
+            near = nearest_words(parts, note.words)
+            if near and near[1] >= _ALIKE:
+                return note.changed(parts, near[0])
+        for other in self._elsewhere(cited, parts):
+            if spans := find_quotation(parts, other.words):
+                return other.found("moved", other.words.span_lines(spans[0]), "to another note")
         if note and near and near[1] >= _LIKE:
-            return _changed(note, parts, near[0])
-        others = [
-            (each, span, share)
-            for each in elsewhere
-            for span, share in filter(None, [nearest_words(parts, each.words)])
-        ]
-        best = max(others, key=lambda each: each[2], default=None)
-        if note is None and best and best[2] >= _ALIKE:
-            return replace(_changed(best[0], parts, best[1]), reason="in another note")
+            return note.changed(parts, near[0])
         return _none(
             cited,
             "the note says nothing like it" if note else "no note has this path, and none says it",
         )
 
-    def _in_note(self, cited: Cited, note: _Note, spans: Sequence[Span]) -> CitationCheck:
+    def _in_note(
+        self, cited: Cited, note: _Note, lines: Sequence[tuple[int, int]]
+    ) -> CitationCheck:
         """Say where in its note a quotation stands: where it was cited, or on other lines, or under
         another heading.
+
+        A passage of several short parts is cited with its lines and the heading of one of them.
         """
-        lines = [note.words.span_lines(each) for each in spans]
-        under = self._meant_by_heading(cited, note)
-        at_heading = [
-            each
-            for each in lines
-            if not cited.heading or any(_overlap(each, some) for some in under)
-        ]
-        meant = note.meant_by(cited.lines) if cited.lines and not cited.heading else cited.lines
-        at_lines = [each for each in lines if not meant or _overlap(each, meant)]
-        if both := [each for each in at_heading if each in at_lines]:
-            return _found("there", note, both[0])
-        if cited.lines and at_lines and any(_overlap(cited.lines, some) for some in under):
-            # a passage of several short parts is cited with the heading of one of them
-            return _found("there", note, at_lines[0])
+        under = self._meant_by_heading(cited, note) if cited.heading else [(1, note.total)]
+        at_heading = [each for each in lines if any(_overlap(each, some) for some in under)]
+        at_lines, there = lines, at_heading
+        if meant := cited.lines:
+            # of one line alone, as `query` prints it, the passage that it is part of
+            if meant[0] == meant[1] and not cited.heading and (own := note.section(meant[0])):
+                meant = own.start_line, own.end_line
+            at_lines = [each for each in lines if _overlap(each, meant)]
+            there = at_lines if any(_overlap(meant, some) for some in under) else []
+        if there:
+            return note.found("there", there[0])
         best = (at_heading or at_lines or lines)[0]
-        return _found("moved", note, best, "to other lines" if at_heading else "to another heading")
+        return note.found("moved", best, "to other lines" if at_heading else "to another heading")
 
     def _meant_by_heading(self, cited: Cited, note: _Note) -> list[tuple[int, int]]:
-        """Return the lines that a heading stands for: those under it, and, where no lines are
-        cited, the passage that it is part of.
+        """Return the lines under a heading; of an address those of the passage, too, that it is
+        part of.
         """
-        own = note.under(cited) if cited.heading else None
-        if own is None:
-            return []
-        parts = [
-            (each.start_line, each.end_line)
-            for each in note.sections
-            if _overlap((own[0], own[0]), (each.start_line, each.end_line))
-        ]
-        return [own] if cited.lines or not cited.digest else [own, *parts]
+        own = note.under(cited)
+        part = note.section(own[0]) if own and cited.digest and not cited.lines else None
+        parts = [(part.start_line, part.end_line)] if part else []
+        return [own, *parts] if own else []
 
-    def _elsewhere(
-        self, cited: Cited, parts: Sequence[Sequence[str]], note: _Note | None
-    ) -> Iterator[_Note]:
-        """Yield other notes that may have the words of a quotation: that with its digest, and those
-        with some of its words in a row.
+    def _elsewhere(self, cited: Cited, parts: Sequence[Sequence[str]]) -> Iterator[_Note]:
+        """Yield notes that may have the words of a quotation: that with its digest, and those with
+        some of its words in a row.
         """
-        seen = set[tuple[str, str]]()
-        if note:
-            seen.add((note.found.document.folder, note.found.document.path))
         moved = self._with_digest.get(cited.digest) if cited.digest else None
         if moved and (there := self._note(moved)):
-            seen.add((there.found.document.folder, there.found.document.path))
             yield there
         words = max(parts, key=len)
         if len(words) < _FEW:
             return
-        middle = max(0, (len(words) - _PHRASE) // 2)
-        places = dict.fromkeys((0, middle, max(0, len(words) - _PHRASE)))
-        for phrase in (" ".join(words[at : at + _PHRASE]) for at in places):
-            for found in self._holding(phrase):
-                place = found.document.folder, found.document.path
-                if place not in seen and (there := self._note(found)):
-                    seen.add(place)
-                    yield there
+        end = max(0, len(words) - _PHRASE)
+        phrases = [" ".join(words[at : at + _PHRASE]) for at in dict.fromkeys((0, end // 2, end))]
+        found = chain.from_iterable(map(self._holding, phrases))
+        yield from filter(None, map(self._note, found))
 
     def _holding(self, phrase: str) -> Iterator[Found]:
         """Yield the notes that hold some words in a row, the first ones that may be shown now."""
         for reader in self._readers:
             if reader.indexed:
-                if not self._searches:
-                    raise _TooMuchReadError
-                self._searches -= 1
+                self._spend(_SEARCH)
                 snapshot = reader.opened().snapshot
                 held = snapshot.keyword.holding_phrase(phrase)
                 ids = dict.fromkeys(map(snapshot.catalog.document_of, held.first(len(held))))
@@ -790,22 +698,6 @@ class _Check:
 
 def _overlap(first: tuple[int, int], second: tuple[int, int]) -> bool:
     return first[0] <= second[1] and second[0] <= first[1]
-
-
-def _found(
-    state: CitationState, note: _Note, lines: tuple[int, int], reason: str = ""
-) -> CitationCheck:
-    # a place names fields of the record
-    return CitationCheck("", "", state, reason, **note.place(lines, state != "there"))  # type: ignore[arg-type]
-
-
-def _changed(note: _Note, parts: Sequence[Sequence[str]], span: Span) -> CitationCheck:
-    lines = note.words.span_lines(span)
-    return replace(
-        _found("changed", note, lines),
-        text=note.shown(lines),
-        differs=words_apart(parts, note.words, span),
-    )
 
 
 def _none(cited: Cited, why: str) -> CitationCheck:
@@ -839,7 +731,7 @@ def verify(texts: Sequence[str], readers: Sequence[Reader], is_near: bool = True
     checking, checks = _Check(readers, names, digests), list[CitationCheck]()
     for _, some, quotation in wanted[:MOST_CITATIONS]:
         try:
-            checks.append(checking.check(checking.choose(some, quotation), quotation))
+            checks.append(checking.check(some, quotation))
         except _TooMuchReadError:
             break
     return Verification(tuple(checks), len(wanted) - len(checks), uncited)
