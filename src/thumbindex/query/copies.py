@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from thumbindex.compare.differences import contradiction, kept_apart, leans
 from thumbindex.compare.likeness import Similarities, similarities
-from thumbindex.model import Candidate, Chunk, ChunkId, Document, Dropped
+from thumbindex.model import Candidate, Chunk, Document, Dropped
 from thumbindex.ports import Documents, Duplicates, inner_products
 from thumbindex.query.stage import Search, Tools
 
@@ -70,33 +71,40 @@ def _kept_apart(first: Chunk, second: Chunk) -> str | None:
     return kept_apart(first, second)
 
 
-def merge(search: Search, tools: Tools, copies: Mapping[int, Copy]) -> Search:
-    """Take the copies out, but none that is named by the query; each survivor keeps its place and
-    score, and names what it stands for.
+def merge(
+    search: Search,
+    tools: Tools,
+    copies: Mapping[int, Copy],
+    shown: Mapping[int, Candidate] = MappingProxyType({}),
+) -> Search:
+    """Take the copies out; each survivor keeps its place and score, and names what it stands for.
+
+    `shown` are candidates in the place of survivors. Elsewhere none goes that the query names.
     """
     candidates = search.candidates
-    copies = {at: copy for at, copy in copies.items() if not candidates[at].name_kind}
-    merged: dict[int, list[Candidate]] = {}
-    for at, copy in sorted(copies.items()):
-        merged.setdefault(copy.of, []).append(candidates[at])
-    places = {
-        at: [n for each in own for n in (each.id, *each.also_in)] for at, own in merged.items()
+    copies = {
+        at: copy for at, copy in copies.items() if copy.of in shown or not candidates[at].name_kind
     }
-    kept = tuple(
-        with_places(each, places[at]) if at in places else each
+    merged: dict[int, list[Candidate]] = defaultdict(list)
+    for at, copy in sorted(copies.items()):
+        merged[copy.of].append(candidates[at])
+    kept = {
+        at: with_places(shown.get(at, each), merged.get(at, ()))
         for at, each in enumerate(candidates)
-        if at not in copies
-    )
+        if at not in copies or at in shown
+    }
     gone = tuple(
-        dropped_for(candidates[at], candidates[copy.of], copy.why, tools)
+        dropped_for(candidates[at], kept[copy.of], copy.why, tools)
         for at, copy in sorted(copies.items())
+        if candidates[at].id != kept[copy.of].id
     )
-    return replace(search, candidates=kept, dropped=(*search.dropped, *gone))
+    return replace(search, candidates=tuple(kept.values()), dropped=(*search.dropped, *gone))
 
 
-def with_places(survivor: Candidate, *places: Iterable[ChunkId]) -> Candidate:
-    """Name further places, each once."""
-    named = dict.fromkeys((*survivor.also_in, *(n for each in places for n in each)))
+def with_places(survivor: Candidate, others: Iterable[Candidate]) -> Candidate:
+    """Name the places of others, each once."""
+    places = (n for each in others for n in (each.id, *each.also_in))
+    named = dict.fromkeys((*survivor.also_in, *places))
     named.pop(survivor.id, None)
     return replace(survivor, also_in=tuple(named), cluster_size=1 + len(named))
 

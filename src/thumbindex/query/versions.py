@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -15,7 +15,7 @@ from thumbindex.compare.differences import contradiction, differing
 from thumbindex.compare.likeness import similarities
 from thumbindex.model import Candidate, ChunkId, Document, day_of
 from thumbindex.ports import Catalog
-from thumbindex.query.copies import dropped_for, near_copies, with_places
+from thumbindex.query.copies import Copy, merge, near_copies
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier, tokens
 
@@ -54,50 +54,30 @@ def version_of(path: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", found[0])) if found else ()
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateGroup:
-    """Candidates that become one: where they stand, which text is shown, in whose place, and what
-    makes them one.
-    """
-
-    # positions, ascending: what is shown takes the place and the score of the first
-    members: tuple[int, ...]
-    shown: Candidate  # one of them, or a chunk that was no candidate
-    why: str
-    beside: tuple[ChunkId, ...] = ()  # places that are named, too, though they are no candidates
-
-
-def gather(search: Search, tools: Tools, groups: Sequence[CandidateGroup]) -> Search:
-    """Make one candidate of each group: at its best member's place, with that one's score and all
-    members' ranks.
+def gather(
+    search: Search,
+    tools: Tools,
+    groups: Sequence[tuple[Sequence[int], Candidate]],
+    why: str,
+) -> Search:
+    """Make one candidate of each group of positions, ascending: what is shown takes the place and
+    the score of the first, and has the best of all ranks.
     """
     candidates = search.candidates
-    shown = {group.members[0]: _shown(group, candidates) for group in groups}
-    members = {at: group for group in groups for at in group.members}
-    kept = tuple(
-        shown.get(at, each)
-        for at, each in enumerate(candidates)
-        if at in shown or at not in members
-    )
-    gone = (
-        dropped_for(candidates[at], group.shown, group.why, tools)
-        for at, group in sorted(members.items())
-        if candidates[at].id != group.shown.id
-    )
-    return replace(search, candidates=kept, dropped=(*search.dropped, *gone))
+    copies = {at: Copy(group[0], why) for group, _ in groups for at in group}
+    shown = {
+        group[0]: _shown(candidate, [candidates[at] for at in group]) for group, candidate in groups
+    }
+    return merge(search, tools, copies, shown)
 
 
-def _shown(group: CandidateGroup, candidates: Sequence[Candidate]) -> Candidate:
-    members = [candidates[at] for at in group.members]
+def _shown(shown: Candidate, members: Sequence[Candidate]) -> Candidate:
     sources = {
         name: min(each.sources[name] for each in members if name in each.sources)
         for each in members
         for name in each.sources
     }
-    first = replace(group.shown, score=members[0].score, sources=sources)
-    return with_places(
-        first, (n for each in members for n in (each.id, *each.also_in)), group.beside
-    )
+    return replace(shown, score=members[0].score, sources=sources)
 
 
 def newness(document: Document) -> tuple[int, float]:
@@ -120,7 +100,7 @@ def dedup_known(search: Search, tools: Tools) -> Search:
     """
     candidates = search.candidates
     known = {each.id: tools.snapshot.duplicates.copies(each.id) for each in candidates}
-    groups = []
+    groups: list[tuple[Sequence[int], Candidate]] = []
     taken: set[int] = set()
     for at, first in enumerate(candidates):
         if at in taken:
@@ -138,8 +118,10 @@ def dedup_known(search: Search, tools: Tools) -> Search:
         if others or same:
             taken.update(same)
             shown = first if first.name_kind else _newest(found, others, search, tools)
-            groups.append(CandidateGroup((at, *same), shown, "a known copy", others))
-    return gather(search, tools, groups) if groups else search
+            also_in = dict.fromkeys(n for each in found for n in (each.id, *each.also_in))
+            also_in |= dict.fromkeys(others)
+            groups.append(((at, *same), replace(shown, also_in=tuple(also_in))))
+    return gather(search, tools, groups, "a known copy")
 
 
 def _newest(
@@ -176,7 +158,7 @@ def variants(search: Search, tools: Tools) -> Search:
     else the highest version, the newest.
     """
     candidates = search.candidates
-    groups = []
+    groups: list[tuple[Sequence[int], Candidate]] = []
     for members in _grouped(candidates, tools):
         found = [candidates[at] for at in members]
         named = [each for each in found if each.name_kind is found[0].name_kind]
@@ -187,8 +169,8 @@ def variants(search: Search, tools: Tools) -> Search:
             if (differs := contradiction(shown.chunk.text, each.chunk.text))
         )
         shown = replace(shown, variants=(*shown.variants, *otherwise))
-        groups.append(CandidateGroup(members, shown, "a variant"))
-    return gather(search, tools, groups) if groups else search
+        groups.append((members, shown))
+    return gather(search, tools, groups, "a variant")
 
 
 def _grouped(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, ...]]:
