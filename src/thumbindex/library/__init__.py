@@ -81,7 +81,7 @@ from thumbindex.library.reading import (
     related_to,
 )
 from thumbindex.library.repeats import ingestion_warnings, ingestion_words
-from thumbindex.library.shown import open_documents, without_hidden_texts
+from thumbindex.library.shown import open_documents
 from thumbindex.library.status import status_of
 from thumbindex.library.why import why
 from thumbindex.model import (
@@ -758,8 +758,7 @@ class Library:
         """Return the clusters of one text, with `grey` those too of which the owner has to decide,
         and what of the decisions has lapsed.
         """
-        readers = self._with_index(folder)
-        return without_hidden_texts(all_duplicates(readers, grey=grey), readers)
+        return all_duplicates(self._with_index(folder), grey=grey)
 
     @at_one_moment
     def decisions(self, folder: Sequence[str] = ()) -> Decisions:

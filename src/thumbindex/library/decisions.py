@@ -98,9 +98,8 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
                 owner_of(document),
             )
     gone = wanted - set(digests.values())
-    clusters = [_cluster_of(each, standings, decisions, name) for each in _grouped(links)]
     order = sorted(
-        clusters,
+        (_cluster_of(each, standings, decisions, name) for each in _grouped(links)),
         key=lambda each: (
             each.zone != "same",
             each.texts[0].path,
@@ -218,8 +217,8 @@ def all_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicatesFound:
     lapsed: list[Lapsed] = []
     chunks = 0
     for reader in readers:
-        clusters, gone, count = _read_clusters(reader)
-        every += clusters
+        read, gone, count = _read_clusters(reader)
+        every += read
         for decision in gone:
             places = decision.first_place, decision.second_place
             lapsed.append(Lapsed(reader.folder.name, decision.verdict, decision.note, places))
@@ -231,8 +230,10 @@ def all_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicatesFound:
             merged.update(map(_place, each.texts))
         elif each.zone == "grey" and each.verdict is None:
             flagged.update(map(_place, each.texts))
+    listed = [each for each in every if grey or each.zone == "same" or each.verdict]
     return DuplicatesFound(
-        tuple(each for each in every if grey or each.zone == "same" or each.verdict),
+        # of what may be shown, a text that stands in one place is there once
+        tuple(each for each in shown_clusters(listed, readers) if len(each.texts) > 1),
         tuple(lapsed),
         chunks,
         len(merged),

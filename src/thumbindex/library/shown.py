@@ -26,7 +26,6 @@ from thumbindex.model import (
     Cluster,
     Condition,
     Document,
-    DuplicatesFound,
     FileState,
     Filters,
     Passage,
@@ -186,14 +185,6 @@ def shown(documents: Iterable[Document], readers: Sequence[Reader]) -> Iterator[
     while some := list(islice(rest, _LOOKED_AT)):
         hidden = hidden_now(((each.folder, each.path) for each in some), readers)
         yield from (each for each in some if (each.folder, each.path) not in hidden)
-
-
-def without_hidden_texts(found: DuplicatesFound, readers: Sequence[Reader]) -> DuplicatesFound:
-    """Return clusters without the texts of notes that may not be shown now; one of which a single
-    place is left is none.
-    """
-    clusters = shown_clusters(found.clusters, readers)
-    return replace(found, clusters=tuple(each for each in clusters if len(each.texts) > 1))
 
 
 def shown_clusters(clusters: Sequence[Cluster], readers: Sequence[Reader]) -> list[Cluster]:

@@ -5,10 +5,8 @@ related, verify, broken, orphans; and unlinked.
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -267,11 +265,6 @@ def verify(
                 "a time",
                 "dim",
             )
-        if text is not None and not found.citations and _is_file(text):
-            say_error(
-                f"That is the path of a file: `thumbindex verify --file {shlex.quote(text)}` "
-                "checks the text in it."
-            )
     if found.citations and not any(each.state in _LOST for each in found.citations):
         return FOUND
     return NOT_FOUND
@@ -279,14 +272,6 @@ def verify(
 
 _LOST = {"changed", "gone", "never_there"}
 """What a citation must not be in an answer that is sent."""
-
-
-def _is_file(text: str) -> bool:
-    """Tell whether a text is, whole, the path of a file."""
-    # it is too long for one, or begins with `~` and what is nobody's name
-    with suppress(OSError, RuntimeError):
-        return absolute(text).is_file()
-    return False
 
 
 def _draft(text: str | None, file: Path | None) -> str:

@@ -33,6 +33,7 @@ _PLACES = 30
 _LONGEST_TEXT = 20_000
 """Characters of a text that are shown: the note has the rest."""
 
+
 def show(visit: Visit) -> Screen:
     """Show one cluster with what differs, and how many are left."""
     kind, wanted, folder = visit.choice("show", KINDS), visit.text("at"), visit.texts("folder")
