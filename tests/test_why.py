@@ -121,7 +121,7 @@ def test_a_path_outside_the_folders_is_told_so_and_not_looked_at(
 def test_a_heading_is_looked_for_alone(library: Library) -> None:
     found = library.why("fruit/apples.md#storing", "cool cellar")
     assert (found.heading, found.chunks, found.fate) == ("storing", 1, "shown")
-    with pytest.raises(UsageError, match=r"no text under a heading .Storage.\. Nearest: Storing"):
+    with pytest.raises(UsageError, match=r"has no heading .Storage.\. Nearest: Storing"):
         library.why("fruit/apples.md#Storage", "cool cellar")
 
 

@@ -112,9 +112,8 @@ class Notes:
     def find_path(self, written: str) -> Found | None:
         """Return the note whose path is written, as `find` does; no name counts."""
         for path, heading, lines in ((written, None, None), *_readings(written)):
-            for places in ([(each, path) for each in self.readers], *self.places(path)):
-                if alike := self._at(places):
-                    return replace(self._only(alike, path), fragment=heading, lines=lines)
+            if alike := next(self._at_path(path), None):
+                return replace(self._only(alike, path), fragment=heading, lines=lines)
         return None
 
     def find_exact(self, path: str) -> Found:
@@ -146,11 +145,15 @@ class Notes:
         """Yield the notes at a path or with a name, the best first, those together that bear it
         equally well.
         """
-        yield from filter(None, [self._at([(each, name) for each in self.readers])])
+        yield from self._at_path(name)
         for reader, path in chain.from_iterable(self.places(name)):
-            yield from filter(None, [self._at([(reader, path)])])
             yield from self._bearing(path, [reader])
         yield from self._bearing(name, self.readers)
+
+    def _at_path(self, path: str) -> Iterator[list[Found]]:
+        """Yield the notes at a path of a folder, or one that leads into folders."""
+        places = ([(each, path) for each in self.readers], *self.places(path))
+        yield from filter(None, map(self._at, places))
 
     def places(self, path: str) -> Iterator[list[tuple[Reader, str]]]:
         """Yield the folders that a path leads into, each with the rest of the path, the likeliest
@@ -440,6 +443,14 @@ def lines_under(written: str, headings: Headings, total: int) -> list[tuple[int,
         following = (other for depth, _, other in headings[n + 1 :] if depth <= level)
         found.append((line, next(following, total + 1) - 1))
     return found
+
+
+def no_heading(path: str, written: str, headings: Iterable[str]) -> UsageError:
+    """Return the error for a text that means no heading of a note, with the nearest ones."""
+    names = list(dict.fromkeys(headings))
+    near = get_close_matches(written, names, n=3, cutoff=0.4) or names[:3]
+    hint = f" Nearest: {', '.join(map(one_line, near))}." if near else ""
+    return UsageError(f"{path} has no heading {written!r}.{hint}")
 
 
 # ------------------------------------------------------------------ names typed so far

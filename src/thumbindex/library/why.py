@@ -8,18 +8,17 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 
 from thumbindex.corpus.private import is_private
-from thumbindex.corpus.read import read_bytes, read_digest
-from thumbindex.corpus.walk import find_changes, state_of, why_left_out
-from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
+from thumbindex.corpus.read import read_bytes
+from thumbindex.corpus.walk import why_left_out
+from thumbindex.errors import UnknownFolderError, UnknownPathError
 from thumbindex.library.answering import tools_over, without_folder
-from thumbindex.library.names import Found, Notes, meant_headings
+from thumbindex.library.names import Found, Notes, meant_headings, no_heading
 from thumbindex.library.reader import Reader
-from thumbindex.library.shown import Door
+from thumbindex.library.shown import Door, looks_now
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, Why
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.query.explain import fate_of
@@ -43,12 +42,12 @@ def why(
     A path goes before the name of a note. Raises UnknownPathError where there is no such file and
     no note of that name, UsageError where several are meant or it has no such heading.
     """
-    named = [each for each in readers if each.folder.name in query.filters.folder] or readers
-    notes = Notes(named, is_near), Notes(readers, is_near)
-    found = next(filter(None, (each.find_path(note) for each in notes)), None)
+    first = [each for each in readers if each.folder.name in query.filters.folder] or readers
+    notes = Notes(first, is_near), Notes(readers, is_near)
+    spellings = dict.fromkeys((note, os.path.normpath(note).replace(os.sep, "/")))
+    paths = (each.find_path(text) for each in notes for text in spellings)
+    found = next(filter(None, paths), None)
     there = [] if found else [entry for each in notes for entry in _on_disk(note, each)]
-    on_disk = (Notes([each]).find_path(path) for each, path in there)
-    found = found or next(filter(None, on_disk), None)
     try:
         if found is None and not any((each.folder.root / path).is_file() for each, path in there):
             found = _of_name(note, *notes)
@@ -204,13 +203,10 @@ def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> lis
     meant = {every[n] for n in meant_headings(heading, every)}
     found = [n for n in ids if meant & chains.get(n, set())]
     if not found:
-        headings = list(
-            dict.fromkeys(name for chunk in chunks.values() for name in chunk.heading_path)
-        )
-        near = get_close_matches(heading, headings, n=3, cutoff=0.4) or headings[:3]
-        raise UsageError(
-            f"{tools.snapshot.catalog.documents[document].path} has no text under a heading "
-            f"{heading!r}. Nearest: {', '.join(near)}."
+        raise no_heading(
+            tools.snapshot.catalog.documents[document].path,
+            heading,
+            (name for chunk in chunks.values() for name in chunk.heading_path),
         )
     return found
 
@@ -220,21 +216,15 @@ def notes_on(found: Found) -> tuple[str, ...]:
     if found.reader.is_published:
         return ()
     folder, path = found.reader.folder, found.document.path
-    corpus = folder.config.corpus
+    look = looks_now([(folder.name, path)], [found.reader]).get((folder.name, path))
     try:
-        facts = (folder.root / path).stat()
-        left_out = why_left_out(folder.root, path, corpus)
-    except (OSError, UnknownFolderError):
+        left_out = why_left_out(folder.root, path, folder.config.corpus)
+    except UnknownFolderError:
+        look, left_out = "gone", ""
+    if look == "gone":
         return ("the file is not there any more: what is told is of what was read last",)
     if left_out:
         return (f"the next run of indexing leaves it out: {left_out}",)
-    indexed = found.reader.store.manifest([path])
-    differs = find_changes(
-        indexed,
-        [state_of(path, facts)],
-        lambda each: read_digest(folder.root, each, corpus),
-        now_ns=time.time_ns(),
-    ).changes
-    if not differs.changed:
+    if look != "changed":
         return ()
     return ("the file was changed since it was indexed: what is told is of what was read then",)
