@@ -122,7 +122,7 @@ def test_what_no_file_can_be_called_names_no_note(library: Library, typed: str) 
 
 
 def test_what_is_typed_so_far_finds_the_note_of_that_name_first(library: Library) -> None:
-    assert [each.path for each in library.named_like("tea")] == ["tea.md", "Ideas/tea.md"]
-    assert [each.path for each in library.named_like("co")] == ["Ideas/tea.md"]
-    assert [each.path for each in library.named_like("ideas/mu")] == ["Ideas/Müsli.md"]
-    assert len(list(library.named_like(""))) == len(NOTES)
+    assert [each.path for each in library.named_like("tea", 9)] == ["tea.md", "Ideas/tea.md"]
+    assert [each.path for each in library.named_like("co", 9)] == ["Ideas/tea.md"]
+    assert [each.path for each in library.named_like("ideas/mu", 9)] == ["Ideas/Müsli.md"]
+    assert len(library.named_like("", 99)) == len(NOTES)

@@ -38,9 +38,6 @@ class Caller(NamedTuple):
 CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 """The command whose request is being answered; None outside a server's thread for one."""
 
-CLIENT: ContextVar[str] = ContextVar("client", default="")
-"""The HTTP client whose request is being answered; empty outside a server."""
-
 
 def caller() -> Caller | None:
     """Return the command that this thread answers; None if it works for its own process."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from copy import copy
 from dataclasses import replace
@@ -32,7 +32,7 @@ from thumbindex.index.editions import delete_index, mend
 from thumbindex.index.locks import WatchLock, is_held
 from thumbindex.index.writer import Writer
 from thumbindex.library.answering import (
-    Turns,
+    AT_ONCE,
     answer,
     folder_state,
     marked,
@@ -52,7 +52,6 @@ from thumbindex.library.freshness import (
     announced,
     await_others,
     checked_wait,
-    indexed_by,
     progress_of,
     wait_until_fresh,
 )
@@ -69,19 +68,18 @@ from thumbindex.library.near_copies import find_duplicates
 from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.library.reading import (
     Note,
-    browse_documents,
+    entry_of,
     list_broken,
     list_notes,
     list_orphans,
     note_tokens,
-    outline_documents,
     outline_headings,
     read_excerpt,
     read_notes,
     related_to,
 )
 from thumbindex.library.repeats import ingestion_warnings, ingestion_words
-from thumbindex.library.shown import open_documents
+from thumbindex.library.shown import every_document, shown
 from thumbindex.library.status import status_of
 from thumbindex.library.why import why
 from thumbindex.model import (
@@ -131,12 +129,6 @@ __all__ = [
 
 _LOG = logging.getLogger(__name__)
 
-MOST_BROWSED = 10_000
-"""Notes of a database that are listed for who takes a few: a list is of one moment, and cannot wait
-for who reads it.
-"""
-
-
 _Asked = ParamSpec("_Asked")
 _Told = TypeVar("_Told")
 
@@ -181,7 +173,7 @@ class Library:
         self._wait_for_models = wait_for_models
         self._for_indexing: dict[str, Embedder] = {}  # by the name that was asked for, and its own
         self._loading = threading.Lock()
-        self._turns = Turns()
+        self._turns = threading.Semaphore(AT_ONCE)
 
     @classmethod
     def open(
@@ -340,15 +332,7 @@ class Library:
     @property
     def awaits_model(self) -> bool:
         """Tell whether there are vectors to search, and no model yet to ask them with."""
-        if self._embedder is not None:
-            return False
-
-        def has_vectors() -> bool:
-            return any(
-                reader.indexed and folder_state(reader).vectors > 0 for reader in self._readers
-            )
-
-        return self.in_one_moment(has_vectors)
+        return not self.models_ready and any(each.vectors for each in self.states().values())
 
     @property
     def without_model(self) -> str:
@@ -473,7 +457,6 @@ class Library:
                 attended or (lambda: False),
                 None if attended else self._index_words_until,
             )
-            self.refresh()
         self._models_for_query()
         with self._turns:
             readers = () if interrupted() and not wait else self._readers
@@ -523,7 +506,7 @@ class Library:
     ) -> NoteList:
         """List the notes that filters (those of `query`) let through, the newest first."""
         filters = filters or Filters.of(**narrowing)
-        return list_notes(replace(filters, folder=()), self._named(filters.folder))
+        return list_notes(filters, self._named(filters.folder))
 
     @at_one_moment
     def orphans(self, **narrowing: Unpack[Narrowing]) -> NoteList:
@@ -531,13 +514,13 @@ class Library:
         first.
         """
         filters = Filters.of(**narrowing)
-        return list_orphans(replace(filters, folder=()), self._named(filters.folder))
+        return list_orphans(filters, self._named(filters.folder))
 
     @at_one_moment
     def broken(self, **narrowing: Unpack[Narrowing]) -> BrokenLinks:
         """List the links to no note, in the notes that filters let through."""
         filters = Filters.of(**narrowing)
-        return list_broken(replace(filters, folder=()), self._named(filters.folder))
+        return list_broken(filters, self._named(filters.folder))
 
     @at_one_moment
     def unlinked(self, folder: Sequence[str] = ()) -> tuple[UnlinkedPair, ...]:
@@ -598,33 +581,36 @@ class Library:
     ) -> tuple[OutlineEntry, ...]:
         """Return a document's headings, the documents of a directory, or every document."""
         notes = self._notes(folder)
-        if path is None or path.strip("/") in {"", "."}:
-            return outline_documents(open_documents(notes.readers))
-        found = outline_documents(notes.documents_in(path))
-        return found or outline_headings(notes.find(path))
+        found = tuple(map(entry_of, notes.documents_in(path or ".")))
+        if found or path is None or path.strip("/") in {"", "."}:
+            return found
+        return outline_headings(notes.find(path))
 
     def _notes(self, folder: str | None) -> Notes:
-        return Notes(self._within(folder), self.is_near)
+        return Notes(self._named(folder), self.is_near)
 
+    @at_one_moment
     def browse(
         self,
         arrange: Callable[[Iterable[Document]], Iterable[Document]],
+        limit: int,
         *,
         folder: str | None = None,
-    ) -> Iterator[OutlineEntry]:
-        """Yield documents, which come by folder and path, as they are arranged; the files of few
-        more are looked at than are taken.
+    ) -> tuple[OutlineEntry, ...]:
+        """Return the first documents, which come by folder and path, as they are arranged; the
+        files of few more are looked at.
         """
-        readers = self._within(folder)
-        if not any(reader.is_published for reader in readers):
-            return browse_documents(arrange, readers)
-        return self.in_one_moment(
-            lambda: iter(list(islice(browse_documents(arrange, readers), MOST_BROWSED)))
-        )
+        readers = self._named(folder)
+        documents = islice(shown(arrange(every_document(readers)), readers), limit)
+        return tuple(map(entry_of, documents))
 
-    def named_like(self, typed: str, *, folder: str | None = None) -> Iterator[OutlineEntry]:
-        """Yield the notes with a name that begins as what is typed so far, the nearest first."""
-        return self.browse(partial(begun_by, typed), folder=folder)
+    def named_like(
+        self, typed: str, limit: int, *, folder: str | None = None
+    ) -> tuple[OutlineEntry, ...]:
+        """Return the first notes with a name that begins as what is typed so far, the nearest
+        first.
+        """
+        return self.browse(partial(begun_by, typed), limit, folder=folder)
 
     @at_one_moment
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> Related:
@@ -665,7 +651,7 @@ class Library:
         as they are on disk now.
         """
         texts = [text] if isinstance(text, str) else text
-        return verify(texts, self._within(folder), self.is_near)
+        return verify(texts, self._named(folder), self.is_near)
 
     @cached_property
     def count_tokens(self) -> Callable[[str], int]:
@@ -740,16 +726,14 @@ class Library:
                 continue
         return found
 
-    def _within(self, folder: str | None) -> tuple[Reader, ...]:
-        return tuple(self._named([] if folder is None else [folder]))
-
-    def _named(self, folders: Sequence[str]) -> list[Reader]:
-        """Return some folders, all of them where none is named. Raises UnknownFolderError."""
+    def _named(self, folder: str | Sequence[str] | None = None) -> tuple[Reader, ...]:
+        """Return some folders, all of them if none is named. Raises UnknownFolderError."""
+        wanted = [folder] if isinstance(folder, str) else folder or ()
         names = [reader.folder.name for reader in self._readers]
-        for folder in folders:
-            if folder not in names:
-                raise UnknownFolderError(f"No folder {folder!r} here: there is {', '.join(names)}.")
-        return [each for each in self._readers if not folders or each.folder.name in folders]
+        for name in wanted:
+            if name not in names:
+                raise UnknownFolderError(f"No folder {name!r} here: there is {', '.join(names)}.")
+        return tuple(each for each in self._readers if not wanted or each.folder.name in wanted)
 
     # ----------------------------------------------- duplicates, and what the owner decides of them
 
@@ -765,7 +749,7 @@ class Library:
         """Return what the owner decides of duplicates in some folders."""
         return Decisions(self._with_index(folder))
 
-    def _with_index(self, folder: Sequence[str]) -> list[Reader]:
+    def _with_index(self, folder: Sequence[str]) -> tuple[Reader, ...]:
         chosen = self._named(folder)
         for reader in chosen:
             if not reader.indexed:
@@ -905,16 +889,6 @@ class Library:
         """Return how far the folders are that some process is indexing now."""
         found = (progress_of(each) for each in self.opened)
         return tuple(each for each in found if each and each.done < each.total)
-
-    def being_indexed(self) -> Mapping[str, int]:
-        """Return the names of the folders that another process indexes just now, each with that
-        process's number.
-        """
-        return {
-            reader.folder.name: pid
-            for reader in self._readers
-            if not reader.is_published and (pid := indexed_by(reader.folder.places.folder))
-        }
 
     def forget(self) -> tuple[FolderStatus, ...]:
         """Delete these folders' indexes; the notes are not touched.

@@ -1,19 +1,12 @@
-"""Answer a question: the folders' snapshots as one, and the pipeline over them; questions take
-turns.
-"""
+"""Answer a question: the folders' snapshots as one, and the pipeline over them."""
 
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path, PureWindowsPath
-from types import TracebackType
-from typing import Self
+from pathlib import PurePath
 from urllib.parse import unquote
 
 import numpy as np
@@ -33,7 +26,6 @@ from thumbindex.ports import (
     Vector,
     VectorIndex,
 )
-from thumbindex.process import CLIENT
 from thumbindex.query.explain import explained
 from thumbindex.query.parents import place_of_chunk
 from thumbindex.query.pipeline import run
@@ -44,61 +36,6 @@ AT_ONCE = 2
 """Questions that are answered at once: one computes in Python while another one's vectors are
 multiplied outside of it.
 """
-
-
-class Turns:
-    """Lets a few in at once. Clients take turns; each client's own are in order of arrival."""
-
-    def __init__(self, at_once: int = AT_ONCE) -> None:
-        self._lock = threading.Lock()
-        self._free = at_once
-        self._waiting: dict[str, deque[threading.Event]] = {}  # by client, the next one first
-
-    def __enter__(self) -> Self:
-        client = CLIENT.get()
-        with self._lock:
-            if self._free:
-                self._free -= 1
-                return self
-            called = threading.Event()
-            self._waiting.setdefault(client, deque()).append(called)
-        try:
-            called.wait()
-        except BaseException:
-            self._step_back(client, called)
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with self._lock:
-            self._hand_on()
-
-    def _hand_on(self) -> None:
-        """Hand the turn to the next client, so that nobody who comes now gets in between."""
-        if not self._waiting:
-            self._free += 1
-            return
-        client = next(iter(self._waiting))
-        queue = self._waiting.pop(client)
-        queue.popleft().set()
-        if queue:
-            self._waiting[client] = queue  # behind the other clients
-
-    def _step_back(self, client: str, called: threading.Event) -> None:
-        """Wait no longer, and pass on a turn that came just now."""
-        with self._lock:
-            queue = self._waiting.get(client, deque())
-            if called not in queue:
-                self._hand_on()
-                return
-            queue.remove(called)
-            if not queue:
-                del self._waiting[client]
 
 
 def answer(
@@ -174,16 +111,13 @@ def as_indexed(text: str, folders: Sequence[Folder]) -> str:
     inside a folder of it; else the query.
     """
     typed = text.strip()
-    if not typed.startswith(("/", "~/", "file://")) and not PureWindowsPath(typed).is_absolute():
-        return text
     if typed.startswith("file://"):
-        typed = unquote(typed.removeprefix("file://").removeprefix("localhost"))
-        typed = typed.lstrip("/") if PureWindowsPath(typed.lstrip("/")).is_absolute() else typed
-    with suppress(RuntimeError):  # nobody knows whose home it is
-        typed = str(Path(typed).expanduser()) if typed.startswith("~/") else typed
-    typed = typed.replace("\\", "/") if os.name == "nt" else typed
-    inside = ((each.name, typed.removeprefix(f"{each.root.as_posix()}/")) for each in folders)
-    return next((f"{name}/{path}" for name, path in inside if path not in {typed, ""}), text)
+        typed = unquote(typed.removeprefix("file://"))
+    path = PurePath(os.path.expanduser(typed))  # noqa: PTH111 - never raises
+    for each in folders:
+        if path != each.root and path.is_relative_to(each.root):
+            return f"{each.name}/{path.relative_to(each.root).as_posix()}"
+    return text
 
 
 def tools_over(

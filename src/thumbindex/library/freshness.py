@@ -6,13 +6,12 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thumbindex.errors import StorageError, ThumbindexError, UsageError
 from thumbindex.index.asks import LONGEST_WAIT, answer, ask
-from thumbindex.index.locks import Work, at_work, is_held, is_writing, work_in
+from thumbindex.index.locks import at_work, is_held, is_writing, work_in
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import holds_nothing
 from thumbindex.library.reader import Reader
@@ -35,12 +34,9 @@ def announced(folders: Sequence[Folder], tell: Tell) -> Iterator[Tell]:
         announce = {
             folder.name: runs.enter_context(at_work(folder.places.folder)) for folder in folders
         }
-        places = {folder.name: folder.places.folder for folder in folders}
 
         def tell_all(progress: Progress) -> None:
-            if progress.phase == "waiting":
-                progress = replace(progress, pid=indexed_by(places[progress.folder]))
-            else:
+            if progress.phase != "waiting":
                 announce[progress.folder](progress.phase, progress.done, progress.total)
             tell(progress)
 
@@ -52,7 +48,9 @@ def await_others(
 ) -> None:
     """Wait for another process's run in a folder; with `words_only`, until it makes vectors."""
     begun = work = work_in(folder.places.folder)
-    while begun and work and _is_anothers(work) and work.run == begun.run and not interrupted():
+    if work and work.pid == os.getpid():
+        return
+    while begun and work and work.run == begun.run and not interrupted():
         if words_only and work.phase == "vectors":
             return
         tell(Progress(folder.name, "waiting", work.done, work.total, work.pid))
@@ -70,14 +68,6 @@ def progress_of(folder: Folder) -> Progress | None:
     return Progress(folder.name, work.phase, work.done, work.total, work.pid, work.seconds_left)
 
 
-def indexed_by(place: Path) -> int:
-    """Return the number of another process that makes the index in a place just now; 0 where none
-    does.
-    """
-    work = work_in(place)
-    return work.pid if work and _is_anothers(work) else 0
-
-
 def is_tended(folder: Folder) -> bool:
     """Tell whether a process writes a folder's index, or watches the folder to do so."""
     return (
@@ -85,10 +75,6 @@ def is_tended(folder: Folder) -> bool:
         or is_held(folder.places.watch)
         or work_in(folder.places.folder) is not None
     )
-
-
-def _is_anothers(work: Work) -> bool:
-    return work.pid != os.getpid()
 
 
 class News:

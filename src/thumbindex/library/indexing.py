@@ -35,7 +35,7 @@ from thumbindex.corpus.walk import (
 from thumbindex.errors import IndexBusyError, IndexGoneError, StorageError, UnknownFolderError
 from thumbindex.index.editions import BUILDING, next_edition, present_words, switch
 from thumbindex.index.files import Places
-from thumbindex.index.locks import locked
+from thumbindex.index.locks import locked, work_in
 from thumbindex.index.store import Store, digests
 from thumbindex.index.writer import (
     CHUNKS_A_COMMIT,
@@ -705,7 +705,9 @@ def _waiting(folder: Folder, run: Run) -> Callable[[], None]:
 
     def waiting() -> None:
         if time.monotonic() - began >= WAITING_SECONDS:
-            run.tell(Progress(folder.name, "waiting", 0, 0))
+            work = work_in(folder.places.folder)
+            pid = work.pid if work and work.pid != os.getpid() else 0
+            run.tell(Progress(folder.name, "waiting", 0, 0, pid))
 
     return waiting
 

@@ -5,10 +5,9 @@ they cost.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 import numpy as np
 
@@ -18,15 +17,13 @@ from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, newest_first, passes
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.library.folders import Folder
-from thumbindex.library.names import Found, lines_under, not_in_index
+from thumbindex.library.names import Found, lines_under, no_heading, not_in_index
 from thumbindex.library.reader import Reader
 from thumbindex.library.shown import (
     NAMES_TOLD,
-    every_document,
     hidden_paths_now,
     open_documents,
     read_shown,
-    shown,
 )
 from thumbindex.model import (
     BrokenLink,
@@ -112,23 +109,16 @@ def _notes_of(folder: Folder) -> Iterator[Note]:
         if row in chunks:
             texts[document].append(chunks[row])
     for row, path, title, times, rest in facts:
-        headings = _headings_on([each.heading_path[1:] for each in texts[row]])
         found = document_from_row(path, title, times, rest, folder.name)
-        yield Note(found, headings, tuple(each.text for each in texts[row]), tuple(links[path]))
-
-
-def _headings_on(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return the headings of a document, in order, from those above each of its chunks."""
-    found: list[str] = []
-    before: Sequence[str] = ()
-    for path in paths:
-        same = next(
-            (n for n, (was, now) in enumerate(zip(before, path, strict=False)) if was != now),
-            min(len(before), len(path)),
+        headings, above = list[str](), tuple[str, ...]()
+        for chunk in texts[row]:
+            own = chunk.heading_path[1:]
+            same = [*(a == b for a, b in zip(above, own, strict=False)), False].index(False)
+            headings += own[same:]
+            above = own
+        yield Note(
+            found, tuple(headings), tuple(each.text for each in texts[row]), tuple(links[path])
         )
-        found += path[same:]
-        before = path
-    return tuple(found)
 
 
 _COMMENTS_FLAGGED = 5
@@ -217,7 +207,10 @@ def read_excerpt(found: Found, heading: str | None, lines: tuple[int, int] | Non
         rows.pop()
     first, last = 1, len(rows)
     if heading is not None:
-        first, last = _lines_under(heading, document.path, text, len(rows))
+        headings = headings_of(document.path, text)
+        if not (meant := lines_under(heading, headings, len(rows))):
+            raise no_heading(document.path, heading, [name for _, name, _ in headings])
+        first, last = meant[0]
     elif lines is not None:
         first, last = lines
         if not 1 <= first <= last or first > max(len(rows), 1):
@@ -252,19 +245,8 @@ def _unseen(comments: Sequence[tuple[int, int]], first: int, last: int) -> Itera
         )
 
 
-def outline_documents(documents: Iterable[Document]) -> tuple[OutlineEntry, ...]:
-    """List documents with their titles."""
-    return tuple(map(_entry_of, documents))
-
-
-def browse_documents(
-    arrange: Callable[[Iterable[Document]], Iterable[Document]], readers: Sequence[Reader]
-) -> Iterator[OutlineEntry]:
-    """Yield documents as they are arranged; the files of few more are looked at than are taken."""
-    return map(_entry_of, shown(arrange(every_document(readers)), readers))
-
-
-def _entry_of(document: Document) -> OutlineEntry:
+def entry_of(document: Document) -> OutlineEntry:
+    """Return a document as an entry of an outline."""
     return OutlineEntry(document.folder, document.path, 0, document.title, 1)
 
 
@@ -272,34 +254,32 @@ def outline_headings(found: Found) -> tuple[OutlineEntry, ...]:
     """List a document's title and headings."""
     reader, document = found.reader, found.document
     headings = headings_of(document.path, text_now(reader, document.path))
-    title = OutlineEntry(reader.folder.name, document.path, 0, document.title, 1)
     entries = (
         OutlineEntry(reader.folder.name, document.path, level, text, line)
         for level, text, line in headings
     )
-    return (title, *entries)
+    return (entry_of(document), *entries)
 
 
 def related_to(found: Found, limit: int) -> Related:
     """Return a document's links both ways and the documents whose mean vectors are nearest to its
-    own.
+    own; a link to a note that may not be shown now leads nowhere.
     """
     reader, snapshot, own, document = found.reader, found.snapshot, found.id, found.document
-    dangling = sorted(
-        {link.target for _, _, link in reader.store.links([document.path]) if not link.resolved}
-    )
+    links = [link for _, _, link in reader.store.links([document.path])]
     linked, linking = snapshot.graph.linked(own), snapshot.graph.linking(own)
     similar = nearest_documents(snapshot, own, limit)
     around = (*linked, *linking, *(n for n, _ in similar))
     paths = {n: snapshot.catalog.documents[n].path for n in around}
     hidden = hidden_paths_now(paths.values(), reader)
     paths = {n: path for n, path in paths.items() if path not in hidden}
+    dangling = {each.target for each in links if not each.resolved or each.resolved in hidden}
     return Related(
         reader.folder.name,
         document.path,
         tuple(paths[n] for n in linked if n in paths),
         tuple(paths[n] for n in linking if n in paths),
-        tuple(dangling),
+        tuple(sorted(dangling)),
         tuple(Similar(paths[n], round(cosine, 4)) for n, cosine in similar if n in paths),
     )
 
@@ -351,17 +331,3 @@ def mean_vector(snapshot: Snapshot, document: DocumentId) -> Vector | None:
     mean = vectors.mean(axis=0)
     length = float(np.linalg.norm(mean))
     return np.asarray(mean / length, dtype=np.float32) if length else None
-
-
-def _lines_under(heading: str, path: str, text: str, total: int) -> tuple[int, int]:
-    """Return the lines under the first heading that is meant. Raises UsageError for none."""
-    headings = headings_of(path, text)
-    if meant := lines_under(heading, headings, total):
-        return meant[0]
-    close = get_close_matches(heading, [name for _, name, _ in headings], n=3, cutoff=0.4)
-    hint = (
-        f" Nearest: {', '.join(close)}."
-        if close
-        else f" `outline` with path {path!r} lists its headings."
-    )
-    raise UsageError(f"{path} has no heading {heading!r}.{hint}")

@@ -505,8 +505,8 @@ def forget(
                 f"Nothing was deleted: a server watches {', '.join(watched)} and would build "
                 "the index again. End it first."
             )
-        if indexed := library.being_indexed():
-            who = ", ".join(f"process {pid} is indexing {name}" for name, pid in indexed.items())
+        if running := [each.progress for each in library.status() if each.progress]:
+            who = ", ".join(f"process {each.pid} is indexing {each.folder}" for each in running)
             raise IndexBusyError(
                 f"Nothing was deleted: {who} and would make the index again. End it first, or "
                 "wait until it is done."

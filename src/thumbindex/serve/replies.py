@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import UsageError
@@ -134,13 +133,8 @@ def list_page(library: Library, cursor: str | None) -> tuple[tuple[OutlineEntry,
     """
     after = ("", "") if cursor is None else parse_uri(cursor)
     # By comparing, not by position: documents come and go between two pages.
-    page = tuple(
-        islice(
-            library.browse(
-                lambda every: (each for each in every if (each.folder, each.path) > after)
-            ),
-            PAGE + 1,
-        )
+    page = library.browse(
+        lambda every: (each for each in every if (each.folder, each.path) > after), PAGE + 1
     )
     more = len(page) > PAGE
     return page[:PAGE], address_of(page[PAGE - 1].folder, page[PAGE - 1].path) if more else None
@@ -157,10 +151,10 @@ def complete(
     if argument == "folder":
         values = sorted(each for each in folders if value.casefold() in each.casefold())
     if argument == "path":
-        found = library.named_like(value, folder=folder if folder in folders else None)
+        most = len(folders) * (MOST_COMPLETIONS + 1)
+        found = library.named_like(value, most, folder=folder if folder in folders else None)
         values = (each.path for each in found)
-    # a path of two folders comes once
-    first = list(dict.fromkeys(islice(values, len(folders) * (MOST_COMPLETIONS + 1))))
+    first = list(dict.fromkeys(values))  # a path of two folders comes once
     return first[:MOST_COMPLETIONS], len(first) > MOST_COMPLETIONS
 
 

@@ -21,7 +21,6 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from thumbindex.process import CLIENT
 from thumbindex.serve.http.access import is_loopback
 from thumbindex.settings import HttpSettings
 
@@ -287,7 +286,6 @@ class RequestLimits:
             )
             return
         self._open[key] += 1
-        CLIENT.set(client)
         try:
             await (self._stream if is_stream else self._request)(scope, receive, send)
         finally:

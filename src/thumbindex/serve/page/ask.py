@@ -9,7 +9,6 @@ import shlex
 import time
 from collections.abc import Iterable, Mapping
 from datetime import date
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import StorageError
@@ -213,7 +212,7 @@ def _recent(library: Library) -> list[tuple[OutlineEntry, str]]:
 
     return [
         (each, iso_day(days[each.folder, each.path]))
-        for each in islice(library.browse(newest_first), _RECENT)
+        for each in library.browse(newest_first, _RECENT)
     ]
 
 
@@ -252,7 +251,7 @@ def names_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
     """Return the first notes whose names begin as what is typed."""
     if not text.strip() or not library.indexed:
         return ()
-    return tuple(islice(library.named_like(text), _NAMES_SHOWN))
+    return library.named_like(text, _NAMES_SHOWN)
 
 
 # ------------------------------------------------------------------ a passage
