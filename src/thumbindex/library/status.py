@@ -7,12 +7,10 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from thumbindex.encode.models import AUTO, BUNDLED, BUNDLED_HASHES, find_model
 from thumbindex.errors import (
@@ -30,18 +28,14 @@ from thumbindex.library.answering import folder_state
 from thumbindex.library.folders import Folder
 from thumbindex.library.freshness import SILENT_SECONDS, progress_of
 from thumbindex.library.indexing import problem_of_dates
-from thumbindex.library.reader import DiskReader, Reader
+from thumbindex.library.reader import Reader
 from thumbindex.model import (
     FolderStatus,
     IndexState,
-    IngestionCounts,
     LinkCounts,
     Problem,
     flags_of,
 )
-
-if TYPE_CHECKING:
-    from thumbindex.library.engine import PublishedFolders
 
 __all__ = ["AUTO", "SCHEMA", "ModelHealth", "examine_model", "is_whole", "verify_named"]
 
@@ -101,8 +95,6 @@ def is_whole(folder: Folder) -> bool:
 MOST_FLAGGED = 100
 """Flags that are listed: all notes are counted."""
 
-_NOTHING = IndexState(0, 0, 0, 0, "", 0)
-
 _FAILURES = {
     IndexDamagedError: "damaged",
     IndexBusyError: "busy",
@@ -110,113 +102,81 @@ _FAILURES = {
 }
 
 
-def _written(store: Path) -> Iterator[float]:
-    """Yield when an SQLite file and its log were written: what is committed stands in the log at
-    first.
-    """
-    for path in (store, store.with_name(f"{store.name}-wal")):
-        with suppress(OSError):
-            yield path.stat().st_mtime
-
-
-def _published_status(reader: Reader, database: PublishedFolders) -> FolderStatus:
-    """Return the state of a folder that lies in a database."""
-    store, state = reader.store, folder_state(reader)
-    now, published = database.confirmed(reader.folder.name)
-    flagged = flags_of(store.flagged())
-    return FolderStatus(
-        reader.folder.name,
-        reader.place,
-        reader.place,
-        True,
-        0,
-        state,
-        store.problems(),
-        store.link_counts(),
-        writing=state.pending > 0 and now - published < SILENT_SECONDS,
-        updated=datetime.fromtimestamp(published).astimezone().isoformat(timespec="seconds"),
-        ingestion=store.duplicates.ingestion() if state.vectors else (),
-        flagged=flagged[:MOST_FLAGGED],
-        flagged_count=len({each.path for each in flagged}),
-    )
-
-
 def status_of(reader: Reader) -> FolderStatus:
     """Return the state of one folder's index; a damaged one says so and hides none of the
     others.
     """
-    if reader.database and reader.indexed:
-        return _published_status(reader, reader.database)
-    if not isinstance(reader, DiskReader):  # somebody has forgotten it since this was opened
-        return FolderStatus(
-            reader.folder.name,
-            reader.place,
-            reader.place,
-            False,
-            0,
-            _NOTHING,
-            (),
-            LinkCounts(),
-            writing=False,
-            updated="",
-        )
-    folder, places = reader.folder, reader.folder.places
-    state, problems, links, failure, size, updated = (
-        _NOTHING,
+    folder, database = reader.folder, reader.database
+    status = FolderStatus(
+        folder.name,
+        reader.place if database else str(folder.root),
+        reader.place,
+        reader.indexed,
+        0,
+        IndexState(0, 0, 0, 0, "", 0),
         folder.problems,
         LinkCounts(),
-        "",
-        0,
-        "",
+        writing=False,
+        updated="",
     )
-    ingestion: tuple[IngestionCounts, ...] = ()
-    flagged: tuple[Problem, ...] = ()
-    is_stale = False
-    if reader.indexed:
-        size = size_of(places.folder)
-        with suppress(ValueError):  # gone meanwhile
-            updated = (
-                datetime.fromtimestamp(max(_written(places.store)))
-                .astimezone()
-                .isoformat(timespec="seconds")
-            )
-        try:
-            # until a run has read its last file
-            links, is_stale = reader.store.link_counts(), reader.store.meta("links") == "stale"
-            state, problems = folder_state(reader), (*folder.problems, *reader.store.problems())
-            if said := problem_of_dates(folder, reader.store):
-                problems += (Problem(".git", None, said),)
-            flagged = flags_of(reader.store.flagged())
-            ingestion = (
-                reader.store.duplicates.ingestion()
-                if folder.config.index.ingest.metrics and state.vectors
-                else ()
-            )
-        except StorageError as error:
-            state, problems, links = (
-                _NOTHING,
-                (*folder.problems, Problem(str(places.store), None, str(error))),
-                LinkCounts(),
-            )
-            failure = _FAILURES.get(type(error), "unreadable")
-    progress = progress_of(folder)
-    writing = progress is not None or is_writing(places.lock)
-    return FolderStatus(
-        folder.name,
-        str(folder.root),
-        str(places.folder),
-        reader.indexed,
-        size,
-        state,
-        problems,
-        links,
-        writing,
-        updated,
-        failure,
-        progress,
-        ingestion,
+    if database and status.indexed:
+        now, published = database.confirmed(folder.name)
+        status = _with_contents(replace(status, updated=_iso(published)), reader)
+        is_written = status.index.pending > 0 and now - published < SILENT_SECONDS
+        return replace(status, writing=is_written)
+    if database:  # somebody has forgotten it since this was opened
+        return status
+    places, progress = folder.places, progress_of(folder)
+    status = replace(
+        status,
+        progress=progress,
+        writing=progress is not None or is_writing(places.lock),
+        away=not os.path.isdir(folder.root),  # noqa: PTH112 - a closed one is no error
+    )
+    if not status.indexed:
+        return status
+    status = replace(
+        status, size_bytes=size_of(places.folder), updated=_iso(_written_at(places.store))
+    )
+    try:
+        return _with_contents(status, reader)
+    except StorageError as error:
+        problem = Problem(str(places.store), None, str(error))
+        failure = _FAILURES.get(type(error), "unreadable")
+        return replace(status, skipped=(*status.skipped, problem), failure=failure)
+
+
+def _with_contents(status: FolderStatus, reader: Reader) -> FolderStatus:
+    """Return a status with what the index says."""
+    store, folder, state = reader.store, reader.folder, folder_state(reader)
+    flagged, problems = flags_of(store.flagged()), (*status.skipped, *store.problems())
+    if isinstance(store, Store) and (said := problem_of_dates(folder, store)):
+        problems += (Problem(".git", None, said),)
+    is_measured = folder.config.index.ingest.metrics and state.vectors
+    return replace(
+        status,
+        index=state,
+        skipped=problems,
+        links=store.link_counts(),
+        ingestion=store.duplicates.ingestion() if is_measured else (),
         flagged=flagged[:MOST_FLAGGED],
         flagged_count=len({each.path for each in flagged}),
-        away=not os.path.isdir(folder.root),  # noqa: PTH112 - a closed one is no error
-        unfinished=is_stale and not writing,
+        # until a run has read its last file
+        unfinished=store.meta("links") == "stale" and not status.writing,
     )
+
+
+def _written_at(store: Path) -> float:
+    """Return when an SQLite file or its log was written, 0 if it is gone: what is committed stands
+    in the log at first.
+    """
+    newest = 0.0
+    for path in (store, store.with_name(f"{store.name}-wal")):
+        with suppress(OSError):
+            newest = max(newest, path.stat().st_mtime)
+    return newest
+
+
+def _iso(seconds: float) -> str:
+    when = datetime.fromtimestamp(seconds).astimezone()
+    return when.isoformat(timespec="seconds") if seconds else ""
