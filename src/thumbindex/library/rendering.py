@@ -5,15 +5,16 @@ is near, and what lies around it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from thumbindex.corpus.html import render_note
 from thumbindex.errors import UnknownPathError
 from thumbindex.library.names import Found
 from thumbindex.library.reader import Reader
-from thumbindex.library.reading import nearest_documents, text_now
+from thumbindex.library.reading import related_to, text_now
 from thumbindex.library.shown import hidden_among, looks_now
-from thumbindex.model import Backlink, BrokenLink, DocumentId, Link, NotePage, Related, Similar
-from thumbindex.ports import Documents
+from thumbindex.model import Backlink, BrokenLink, DocumentId, Link, NotePage
 
 MOST_BACKLINKS = 200
 """Links to a note that are listed with their sentence."""
@@ -43,22 +44,23 @@ def note_page(
 
     Notes that may not be shown are nowhere in it.
     """
-    reader, snapshot, own, document = found.reader, found.snapshot, found.id, found.document
-    text = text_now(reader, document.path)
-    documents, graph = snapshot.catalog.documents, snapshot.graph
-    links = [link for _, _, link in reader.store.links([document.path])]
-    sources = reader.store.links_to(document.path)
-    near = nearest_documents(snapshot, own, 2 * _NEAR)
+    reader, own, document = found.reader, found.id, found.document
+    folder, path = reader.folder.name, document.path
+    text = text_now(reader, path)
+    catalog, graph = reader.opened().catalog, found.snapshot.graph
+    documents = catalog.documents
+    links = [link for _, _, link in reader.store.links([path])]
+    sources = reader.store.links_to(path)
     around = _around(own, lambda n: (*graph.linked(n), *graph.linking(n)))
-    paths = (
-        {link.resolved for link in links if link.resolved}
-        | {path for path, _ in sources}
-        | {documents[n].path for n, _ in near}
-        | {documents[n].path for n in around}
+    looks = looks_now(
+        {
+            *((folder, link.resolved) for link in links if link.resolved),
+            *((folder, source) for source, _ in sources),
+            *((folder, documents[n].path) for n in around),
+        },
+        [reader],
     )
-    looks = looks_now(((reader.folder.name, path) for path in paths), [reader])
     hidden = {path for _, path in hidden_among(looks)}
-    changed = {path for (_, path), look in looks.items() if look == "changed"}
     resolved = {
         link.target: link.resolved
         for link in links
@@ -66,59 +68,42 @@ def note_page(
     }
 
     def link_address(link: Link) -> str | None:
-        target = resolved.get(link.target) if link.target else document.path
+        target = resolved.get(link.target) if link.target else path
         return None if target is None else note_address(target, link.fragment)
 
-    linked = [n for n in graph.linked(own) if documents[n].path not in hidden]
-    linking = [n for n in graph.linking(own) if documents[n].path not in hidden]
-    similar = [
-        Similar(documents[n].path, round(cosine, 4))
-        for n, cosine in near
-        if documents[n].path not in hidden
-    ]
-    tied = {documents[n].path for n in (*linked, *linking)}
+    related = related_to(found, 2 * _NEAR)
+    tied = {*related.links, *related.backlinks}
     nodes = [n for n in around if n == own or documents[n].path not in hidden]
     shown = nodes[:MOST_NEIGHBORS]
     places = {n: at for at, n in enumerate(shown)}
-    folder, path = reader.folder.name, document.path
-    broken = sorted(
-        (link for link in links if not link.resolved or link.resolved in hidden),
-        key=lambda link: link.line,
-    )
-    related = Related(
-        folder,
-        path,
-        tuple(documents[n].path for n in linked),
-        tuple(documents[n].path for n in linking),
-        tuple(sorted({link.target for link in broken})),
-        tuple(similar[:_NEAR]),
-    )
+    near = [each.path for each in related.similar]
+    named = [n for each in (*tied, *near) if (n := catalog.at(each)) is not None]
+    titles = {documents[n].path: documents[n].title for n in (*named, *shown)}
     open_sources = [(source, link) for source, link in sources if source not in hidden]
-    unlinked = [each for each in similar if each.path not in tied]
-    edges = [
-        (places[n], places[other]) for n in shown for other in graph.linked(n) if other in places
-    ]
+    changed = {path for (_, path), look in looks.items() if look == "changed"}
     return NotePage(
         folder=folder,
         path=path,
         document=document,
         rendered=render_note(path, text, link_address, tag_address, lines, document.title),
-        related=related,
-        titles=_titles(documents, [*linked, *linking, *shown, *(n for n, _ in near)]),
-        backlinks=tuple(_backlinks(open_sources, reader, changed, _titles(documents, linking))),
+        related=replace(related, similar=related.similar[:_NEAR]),
+        titles=titles,
+        backlinks=tuple(_backlinks(open_sources, reader, changed, titles)),
         broken=tuple(
             BrokenLink(folder, path, link.line, link.kind, link.target, link.fragment, link.text)
-            for link in broken
+            for link in sorted(links, key=lambda link: link.line)
+            if not link.resolved or link.resolved in hidden
         ),
-        unlinked=tuple(unlinked[:_NEAR]),
+        unlinked=tuple(each for each in related.similar if each.path not in tied)[:_NEAR],
         neighbors=tuple(documents[n].path for n in shown),
-        edges=tuple(edges),
+        edges=tuple(
+            (places[n], places[other])
+            for n in shown
+            for other in graph.linked(n)
+            if other in places
+        ),
         neighbors_left=len(nodes) - len(shown),
     )
-
-
-def _titles(documents: Documents, ids: Collection[DocumentId]) -> Mapping[str, str]:
-    return {documents[n].path: documents[n].title for n in ids}
 
 
 def _around(
@@ -143,14 +128,10 @@ def _backlinks(
     it was indexed no line can be told.
     """
     taken = sources[:MOST_BACKLINKS]
-    read = list(dict.fromkeys(path for path, _ in taken))[:_MOST_READ]
     rows: dict[str, list[str]] = {}
-    for path in read:
-        if path not in changed:
-            try:
-                rows[path] = text_now(reader, path).split("\n")
-            except UnknownPathError:
-                continue
+    for path in list(dict.fromkeys(path for path, _ in taken))[:_MOST_READ]:
+        with suppress(UnknownPathError):
+            rows[path] = [] if path in changed else text_now(reader, path).split("\n")
     for path, link in taken:
         text = rows.get(path, [])[link.line - 1 : link.line]
         yield Backlink(
