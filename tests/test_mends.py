@@ -12,17 +12,15 @@ import pytest
 from fakes import FakeEmbedder, document
 from folders import open_library, write
 from thumbindex.config import load_config
-from thumbindex.corpus.walk import FolderChanges
 from thumbindex.errors import IndexBusyError
 from thumbindex.index.files import Places
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library import Library
 from thumbindex.library.indexing import (
-    Listing,
     Run,
+    counted,
     index_words,
-    keep_unlisted,
 )
 from thumbindex.model import Changes, LinkCounts, Problem
 
@@ -116,13 +114,9 @@ def test_every_index_is_listed_and_can_be_forgotten_when_its_folder_is_gone_or_i
     ("problem", "removed"), [(".", ()), ("d", ("a.md",)), ("a.md", ("d/b.md",))]
 )
 def test_what_cannot_be_seen_is_not_gone(problem, removed):
-    comparison = FolderChanges(Changes(removed=("a.md", "d/b.md")), ())
-    assert (
-        keep_unlisted(
-            comparison, Listing((Problem(problem, None, "cannot be listed"),), {})
-        ).changes.removed
-        == removed
-    )
+    changes = Changes(removed=("a.md", "d/b.md"))
+    unseen = [Problem(problem, None, "cannot be listed")]
+    assert counted(changes, unseen, (), is_closed=False).removed == removed
 
 
 def test_another_models_vectors_do_not_count_and_cannot_break_an_answer(tmp_path):

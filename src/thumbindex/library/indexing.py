@@ -26,7 +26,6 @@ from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.read import LONGEST_PATH, digest_of, read_bytes, read_digest
 from thumbindex.corpus.walk import (
-    FolderChanges,
     Names,
     find_changes,
     is_private_place,
@@ -130,19 +129,6 @@ def _may_be_named(root: str, config: Config, name: str) -> bool:
     return not (config.closed or is_private_place(root, name, config.corpus, {}))
 
 
-def _without_private(comparison: FolderChanges, private: Collection[str]) -> FolderChanges:
-    """Return changes that do not count private files; one that has changed is as good as new."""
-    changes = comparison.changes
-    again = tuple(path for path in changes.changed if path in private)
-    changes = replace(
-        changes,
-        added=(*changes.added, *again),
-        changed=tuple(path for path in changes.changed if path not in private),
-        unchanged=changes.unchanged - (len(private) - len(again)),
-    )
-    return replace(comparison, changes=changes)
-
-
 def _without_links(problems: Sequence[Problem], private: Iterable[str]) -> tuple[Problem, ...]:
     """Leave out what a walk says of symlinks to private notes."""
     paths = tuple(f" -> {path}" for path in private)
@@ -219,11 +205,22 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """What a walk told beside the files' states."""
+class Comparison:
+    """What differs between a folder and its index."""
 
-    problems: tuple[Problem, ...]
+    changes: Changes
+    states: Sequence[FileState]  # of all files there are
+    touched: Collection[str]  # paths of the same text with other facts
+    problems: Sequence[Problem]  # of the walk
     modified: Mapping[str, float]  # by path, seconds
+    known: Known
+
+    @property
+    def is_nothing(self) -> bool:
+        """Return True if nothing is to be read, and nothing was left undone."""
+        changes = self.changes
+        is_same = not (changes.added or changes.changed or changes.removed or self.touched)
+        return is_same and self.known.is_complete(self.problems)
 
 
 _NOTHING = IndexReport(0, 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0, 0.0, 0)
@@ -305,8 +302,8 @@ def is_up_to_date(folder: Folder) -> bool:
 
     Raises StorageError where the index cannot be read, UnknownFolderError where the folder is gone.
     """
-    comparison, listing, known = compare(folder, Run(), mends=False)
-    if known.corpus != cutting(folder) or not _is_done(comparison, listing, known):
+    comparison = compare(folder, Run(), mends=False)
+    if comparison.known.corpus != cutting(folder) or not comparison.is_nothing:
         return False
     is_known, undated, _ = _known_dates(folder, find_repository(folder.root))
     return is_known and not undated
@@ -335,20 +332,20 @@ def index_words(folder: Folder, run: Run) -> IndexReport:
     began = time.perf_counter()
     # what is not taken in now must not be lost
     run = replace(run, rebuild=run.rebuild and not folder.config.closed)
-    comparison, listing, known = compare(folder, run)
-    if run.rebuild or _is_cut_otherwise(folder, known):
+    comparison = compare(folder, run)
+    if run.rebuild or _is_cut_otherwise(folder, comparison.known):
         with locked(folder.places.rebuild, _waiting(folder, run)):
             if run.rebuild or _is_cut_otherwise(folder, _known(folder, run)):
-                return _rebuild(folder, run, known, comparison.changes, began)
-        comparison, listing, known = compare(folder, run)  # another process was faster
-    kept = keep_words(folder, run, comparison, listing, known)
+                return _rebuild(folder, run, comparison, began)
+        comparison = compare(folder, run)  # another process was faster
+    kept = keep_words(folder, run, comparison)
     for _ in range(ROUNDS - 1):
         if kept.passed_over:
-            kept = keep_words(folder, run, *compare(folder, replace(run, verify=False)))
+            kept = keep_words(folder, run, compare(folder, replace(run, verify=False)))
     return _report(folder, comparison.changes, kept, time.perf_counter() - began)
 
 
-def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: float) -> IndexReport:
+def _rebuild(folder: Folder, run: Run, comparison: Comparison, began: float) -> IndexReport:
     """Read every file anew into the next edition of the index, and switch to it when it is
     complete: until then the present one answers.
 
@@ -363,7 +360,7 @@ def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: fl
     run_beside = replace(run, rebuild=False, verify=False)
     for _ in range(REBUILD_ROUNDS):  # until the present edition took nothing in meanwhile
         words = present_words(folder.places.folder)
-        kept = keep_words(beside, run_beside, *compare(beside, run_beside))
+        kept = keep_words(beside, run_beside, compare(beside, run_beside))
         is_complete = not (kept.left or kept.passed_over or kept.behind) and switch(
             folder.places.folder, edition, words
         )
@@ -379,33 +376,22 @@ def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: fl
     if is_complete:
         with open_writer(folder, run) as writer:
             writer.wipe()
-    read = {*changes.added, *changes.changed, *known.manifest}.difference(changes.removed)
-    again = tuple(sorted(read & known.manifest.keys()))
+    changes = comparison.changes
+    again = tuple(sorted(comparison.known.manifest.keys() - set(changes.removed)))
     report = _report(
         beside, replace(changes, changed=again, unchanged=0), kept, time.perf_counter() - began
     )
     if run.rebuild or not is_complete:
         return report
-    return replace(
-        report,
-        mended=(
-            (
-                f"The index in {folder.places.folder} was made with other settings: it was built "
-                "anew from the notes."
-            ),
-        ),
+    mended = (
+        f"The index in {folder.places.folder} was made with other settings: it was built "
+        "anew from the notes."
     )
+    return replace(report, mended=(mended,))
 
 
 def _is_cut_otherwise(folder: Folder, known: Known) -> bool:
     return bool(known.corpus) and known.corpus != cutting(folder) and not folder.config.closed
-
-
-def _is_done(comparison: FolderChanges, listing: Listing, known: Known) -> bool:
-    """Tell whether nothing is to be read, and nothing was left undone."""
-    changes = comparison.changes
-    is_same = not (changes.added or changes.changed or changes.removed or comparison.touched)
-    return is_same and known.is_complete(listing.problems)
 
 
 def index_vectors(
@@ -426,34 +412,19 @@ def index_vectors(
             _refuse_forgotten(writer)
         generation = writer.store.generation
     if edition != writer.places.edition:  # another process has rebuilt the index
-        run = replace(run, rebuild=False)
-        again = index_vectors(
-            folder, index_words(folder, run), run=run, open_embedder=open_embedder
-        )
-        return replace(
-            again,
-            added=report.added + again.added,
-            changed=report.changed + again.changed,
-            removed=report.removed + again.removed,
-            mended=(*report.mended, *again.mended),
-            embedded=done.asked + again.embedded,
-            reused=max(0, again.reused - done.asked),
-            truncated=done.truncated + again.truncated,
-        )
-    seconds = round(report.seconds + time.perf_counter() - began, 3)
+        again = index_words(folder, replace(run, rebuild=False))
+        return index_vectors(folder, again, run=run, open_embedder=open_embedder)
     return replace(
         report,
         embedded=done.asked,
         reused=done.reused,
         truncated=done.truncated,
-        seconds=seconds,
+        seconds=round(report.seconds + time.perf_counter() - began, 3),
         generation=generation,
     )
 
 
-def compare(
-    folder: Folder, run: Run, *, mends: bool = True
-) -> tuple[FolderChanges, Listing, Known]:
+def compare(folder: Folder, run: Run, *, mends: bool = True) -> Comparison:
     """Walk the folder and find out what differs from the index; files are read only where their
     facts differ.
 
@@ -463,35 +434,46 @@ def compare(
     states, problems = walk(folder.root, folder.config.corpus)
     paths = [state.path for state in states]
     known = _known(folder, run, paths) if mends else read_known(folder.places, paths)
-    comparison = find_changes(
+    found = find_changes(
         {**known.manifest, **known.private},
         states,
         lambda path: read_digest(folder.root, path, folder.config.corpus),
         now_ns=now,
         verify=run.verify,
     )
-    comparison = _without_private(comparison, known.private)
-    modified = {state.path: state.mtime_ns / 1e9 for state in states}
-    listing = Listing(_without_links(problems, known.private), modified)
-    if comparison.changes.removed and not run.rebuild:
+    if found.changes.removed and not run.rebuild:
         refuse_empty(folder.root, len(known.manifest))
-    comparison = hold_back(folder, keep_unlisted(comparison, listing))
-    return comparison, listing, known
-
-
-def hold_back(folder: Folder, comparison: FolderChanges) -> FolderChanges:
-    """Take nothing in where the folder's own file may keep more private than can be read: what is
-    new is left, what was changed goes.
-    """
-    changes = comparison.changes
-    if not folder.config.closed:
-        return comparison
-    return replace(
-        comparison,
-        changes=replace(
-            changes, added=(), changed=(), removed=(*changes.removed, *changes.changed)
-        ),
+    problems = _without_links(problems, known.private)
+    return Comparison(
+        counted(found.changes, problems, known.private, is_closed=folder.config.closed),
+        found.states,
+        found.touched,
+        problems,
+        {state.path: state.mtime_ns / 1e9 for state in states},
+        known,
     )
+
+
+def counted(
+    changes: Changes, problems: Sequence[Problem], private: Collection[str], *, is_closed: bool
+) -> Changes:
+    """Return the changes that count.
+
+    A private file that has changed is as good as new. What cannot be listed is not gone. In a
+    closed folder, whose own file may keep more private than can be read, nothing new is taken in,
+    and what was changed goes.
+    """
+    again = tuple(path for path in changes.changed if path in private)
+    changed = tuple(path for path in changes.changed if path not in private)
+    unseen = {problem.path for problem in problems}
+    hidden = ("",) if "." in unseen else tuple(f"{path.rstrip('/')}/" for path in unseen)
+    removed = tuple(
+        path for path in changes.removed if path not in unseen and not path.startswith(hidden)
+    )
+    unchanged = changes.unchanged - (len(private) - len(again))
+    if is_closed:
+        return Changes((), (), (*removed, *changed), unchanged)
+    return Changes((*changes.added, *again), changed, removed, unchanged)
 
 
 def refuse_empty(root: Path, documents: int) -> None:
@@ -527,76 +509,58 @@ def _known(folder: Folder, run: Run, paths: Collection[str] = ()) -> Known:
             return known_of(writer.store, paths)
 
 
-def keep_unlisted(comparison: FolderChanges, listing: Listing) -> FolderChanges:
-    """Take back removals under folders that could not be listed: what cannot be seen is not
-    gone.
-    """
-    problems = {problem.path for problem in listing.problems}
-    hidden = ("",) if "." in problems else tuple(f"{path.rstrip('/')}/" for path in problems)
-    removed = tuple(
-        path
-        for path in comparison.changes.removed
-        if path not in problems and not path.startswith(hidden)
-    )
-    return replace(comparison, changes=replace(comparison.changes, removed=removed))
-
-
-def keep_words(
-    folder: Folder, run: Run, comparison: FolderChanges, listing: Listing, known: Known
-) -> Kept:
+def keep_words(folder: Folder, run: Run, comparison: Comparison) -> Kept:
     """Read what is new or changed and commit it, a group at a time: moved files first, then the
     newest; the removed go with the first group.
 
     The writer's lock is held for the commits alone, not while files are read and parsed.
     """
-    groups = _groups(comparison, listing, run, known.manifest)
+    if comparison.is_nothing:
+        return Kept()
+    known, modified = comparison.known, comparison.modified
+    groups = _groups(comparison, run)
     paths = set(comparison.touched)
     touched = [state for state in comparison.states if state.path in paths]
     first = Batch(
-        (),
-        comparison.changes.removed,
-        [(each, listing.modified[each.path]) for each in touched if each.path in known.manifest],
+        removed=comparison.changes.removed,
+        touched=[(each, modified[each.path]) for each in touched if each.path in known.manifest],
         private=[each for each in touched if each.path in known.private],
     )
-    if not (groups or first.removed or touched) and known.is_complete(listing.problems):
-        return Kept()
     names = Names()
-    seen = {**known.manifest, **known.private}
     kept, done, total = Kept(), 0, sum(map(len, groups))
     for number, group in enumerate(groups or [[]], 1):
-        documents, failed, gone, private = _read(folder, group, listing)
+        documents, failed, gone, private = _read(folder, group, modified)
         kept = replace(kept, failed=(*kept.failed, *failed), private=(*kept.private, *private))
         done, last = done + len(group), number >= len(groups)
-        problems: tuple[Problem, ...] | None = None
-        if last:
-            own = _without_links(listing.problems, (state.path for state in kept.private))
-            problems = (*own, *kept.failed)
         hidden = frozenset(state.path for state in private).union(
             path
             for path in first.removed
             if is_private_place(str(folder.root), path, folder.config.corpus, names)
         )
-        removed = (
-            *first.removed,
-            *gone,
-            *(problem.path for problem in failed),
-            *hidden.difference(first.removed),
-        )
-        batch = Batch(documents, removed, first.touched, problems, last, seen, _most(group), failed)
+        removed = (*first.removed, *gone, *(problem.path for problem in failed), *hidden)
         facts: dict[str, str] = {}
+        problems: tuple[Problem, ...] | None = None
         if last or not known.manifest:
             facts |= {"corpus": cutting(folder), "root": str(folder.root)}
         if last:
             facts |= {BUILDING: ""}
-        # large ones may come in a later run: they may be older than the index
-        newest = 0.0 if _is_large(group) else known.newest
-        batch = replace(
-            batch,
+            own = _without_links(comparison.problems, (state.path for state in kept.private))
+            problems = (*own, *kept.failed)
+        batch = Batch(
+            documents,
+            tuple(dict.fromkeys(removed)),
+            first.touched,
+            problems,
+            last,
+            {**known.manifest, **known.private},
+            _most(group),
+            failed,
             forgotten=hidden,
             private=(*first.private, *private),
-            listed=listing.modified if last else None,
+            listed=modified if last else None,
             facts=facts,
-            newest=newest,
+            # large ones may come in a later run: they may be older than the index
+            newest=0.0 if _is_large(group) else known.newest,
         )
         with open_writer(folder, run) as writer:
             if known.corpus or number > 1:
@@ -642,23 +606,21 @@ def _catch_up(folder: Folder, run: Run) -> Applied:
     return Applied(0, behind)
 
 
-def _groups(
-    comparison: FolderChanges, listing: Listing, run: Run, indexed: Mapping[str, FileState]
-) -> list[list[FileState]]:
+def _groups(comparison: Comparison, run: Run) -> list[list[FileState]]:
     """Return the files that are to be read, newest first, in groups that grow, large ones last and
     alone.
 
     A file that was moved kept its time, and would come last; but its old place goes with the first
     group, and until it comes it is nowhere.
     """
-    changes = comparison.changes
+    changes, indexed = comparison.changes, comparison.known.manifest
     wanted, added = {*changes.added, *changes.changed}, frozenset(changes.added)
     old = {indexed[path].inode for path in changes.removed if path in indexed}
 
     def order(state: FileState) -> tuple[bool, float, str]:
         return (
             not (state.path in added and state.inode in old),
-            -listing.modified[state.path],
+            -comparison.modified[state.path],
             state.path,
         )
 
@@ -713,7 +675,7 @@ def _waiting(folder: Folder, run: Run) -> Callable[[], None]:
 
 
 def _read(
-    folder: Folder, states: Sequence[FileState], listing: Listing
+    folder: Folder, states: Sequence[FileState], modified: Mapping[str, float]
 ) -> tuple[list[tuple[FileState, ParsedDocument]], list[Problem], list[str], list[FileState]]:
     """Return the documents, what could not be read, what went since the folder was walked (no
     problem to anybody), and what is private.
@@ -728,15 +690,12 @@ def _read(
         elif isinstance(data, Problem):
             failed.append(data)
         else:
-            parsed = parse_document(
-                state.path, data, folder.config.corpus, listing.modified[state.path]
-            )
+            read = replace(state, digest=digest_of(data))
+            parsed = parse_document(state.path, data, folder.config.corpus, modified[state.path])
             if parsed.private:
-                private.append(replace(state, digest=digest_of(data)))
-                continue
-            documents.append(
-                (replace(state, digest=digest_of(data)), replace(parsed, keys=digests(parsed)))
-            )
+                private.append(read)
+            else:
+                documents.append((read, replace(parsed, keys=digests(parsed))))
     return documents, failed, gone, private
 
 
