@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from thumbindex.encode.embed import default_workers
 from thumbindex.index.editions import finish_sweep
-from thumbindex.index.store import Store, each_once
+from thumbindex.index.store import each_once
 from thumbindex.index.writer import Writer
 from thumbindex.library.folders import Folder
 from thumbindex.model import Progress
@@ -44,14 +43,6 @@ class Embedded:
     reused: int = 0  # chunks whose vector was there already
     truncated: int = 0
     is_whole: bool = True  # nothing was left for the next call
-
-
-class Taken(NamedTuple):
-    """What became of one batch."""
-
-    texts: int  # of the batch, from its first on
-    asked: int  # those of them that are there still
-    truncated: int  # those that the model saw only in part
 
 
 def embed_folder(
@@ -109,31 +100,36 @@ def _embed_pending(
     interrupted: Callable[[], bool],
 ) -> Embedded:
     """Embed a batch a commit. `had` is the number of chunks that have a vector already."""
+    settings = folder.config.encode.embed
+    threads = settings.workers or default_workers()
     done = asked = truncated = 0
     while left := pending[done:]:
-        group = left[: folder.config.encode.embed.batch]
-        taken = embed_group(
-            folder, embedder, group, last=len(group) == len(left), interrupted=interrupted
-        )
-        done += taken.texts
-        asked += taken.asked
-        truncated += taken.truncated
+        group = left[: settings.batch]
+        standing = _texts_of(folder, group)
+        vectors: dict[bytes, Vector] = {}
+        taken = 0
+        for part in groups(group, PART if threads == 1 else PART_OF_SEVERAL * threads):
+            if taken and interrupted():
+                break
+            taken += len(part)
+            texts = {key: standing[key] for key, _ in part if key in standing}
+            vectors.update(zip(texts, embedder.embed_passages(list(texts.values())), strict=True))
+            truncated += embedder.count_truncated(list(texts.values()))
+        is_last, is_cut = taken == len(left), taken < len(group)
+        with Writer.open(folder.places.folder) as writer:
+            writer.keep_vectors(vectors, [row for _, row in group], last=is_last)
+            if is_cut:  # where notes change faster than the model reads, no run comes to its end
+                writer.sweep_unused()
+        done, asked = done + taken, asked + len(vectors)
         tell(Progress(folder.name, "vectors", done, len(pending)))
-        if taken.texts < len(group) or (done < len(pending) and interrupted()):
+        if is_cut or (not is_last and interrupted()):
             return Embedded(asked, had, truncated, is_whole=False)
-    return Embedded(asked + _finish(folder, embedder), had, truncated)
+    return Embedded(asked + _embed_vocabulary(folder, embedder), had, truncated)
 
 
-def embed_group(
-    folder: Folder,
-    embedder: Embedder,
-    group: Pending,
-    *,
-    last: bool = False,
-    interrupted: Callable[[], bool] = lambda: False,
-) -> Taken:
-    """Embed one batch, or as much of it as there is time for, and commit that; chunks that went
-    meanwhile are passed over.
+def _texts_of(folder: Folder, group: Pending) -> Mapping[bytes, str]:
+    """Return the texts that are there still, by key: an index that was built anew meanwhile has
+    other ones at these rows.
     """
     with Writer.open(folder.places.folder) as writer:
         chunks = writer.store.chunks([row for _, row in group])
@@ -142,61 +138,30 @@ def embed_group(
         for key, row in group
         if (chunk := chunks.get(row))
     )
-    # an index that was built anew meanwhile has other texts at these rows
-    standing = {key: text for key, text in found if text_key(text) == key}
-    texts: list[str] = []
-    vectors: dict[bytes, Vector] = {}
-    taken = 0
-    threads = folder.config.encode.embed.workers or default_workers()
-    for part in groups(group, PART if threads == 1 else PART_OF_SEVERAL * threads):
-        if taken and interrupted():
-            break
-        taken += len(part)
-        there = {key: standing[key] for key, _ in part if key in standing}
-        vectors.update(zip(there, embedder.embed_passages(list(there.values())), strict=True))
-        texts += there.values()
-    with Writer.open(folder.places.folder) as writer:
-        writer.keep_vectors(vectors, [row for _, row in group], last=last and taken == len(group))
-        # where notes change faster than the model reads, no run comes to its end
-        if taken < len(group):
-            writer.sweep_unused()
-    return Taken(taken, len(texts), embedder.count_truncated(texts))
+    return {key: text for key, text in found if text_key(text) == key}
 
 
-def _finish(folder: Folder, embedder: Embedder) -> int:
-    """Embed the vocabulary where `expand` is on and it is due; return the texts that were embedded
-    for it.
-    """
+def _embed_vocabulary(folder: Folder, embedder: Embedder) -> int:
+    """Embed the vocabulary where `expand` is on and it is due; return how many texts that were."""
     with Writer.open(folder.places.folder) as writer:
         writer.sweep_unused()
-        terms = frequent_words(folder, writer) if _vocabulary_due(folder, writer) else None
-        words = writer.store.meta("words", "0")
-    asked = 0
-    if terms is not None:
-        asked += embed_missing(folder, embedder, {text_key(term): term for term in terms}, words)
-        with Writer.open(folder.places.folder) as writer:
-            if words == writer.store.meta("words", "0"):  # else a word may be of a text that went
-                writer.note(
-                    "vocabulary",
-                    json.dumps(terms, ensure_ascii=False),
-                    vocabulary_of=_vocabulary_of(folder, writer, embedder.fingerprint),
-                )
-    return asked
-
-
-def embed_missing(
-    folder: Folder, embedder: Embedder, texts: Mapping[bytes, str], words: str
-) -> int:
-    """Embed those of the texts, by key, that have no vector yet, and commit them while the index's
-    words are still these; return how many.
-    """
-    with closing(Store(folder.places.store, read_only=True)) as store:
-        known = store.vectors.held(list(texts)) if store.vectors else set()
-    new = [key for key in texts if key not in known]
+        if not _vocabulary_due(folder, writer):
+            return 0
+        by_key = {text_key(term): term for term in frequent_words(folder, writer)}
+        words, vectors = writer.store.meta("words", "0"), writer.store.vectors
+        held = vectors.held(list(by_key)) if vectors else set()
+    new = [key for key in by_key if key not in held]
     for group in groups(new, folder.config.encode.embed.batch):
-        matrix = embedder.embed_passages([texts[key] for key in group])
+        matrix = embedder.embed_passages([by_key[key] for key in group])
         with Writer.open(folder.places.folder) as writer:
             writer.keep_vectors(dict(zip(group, matrix, strict=True)), words=words)
+    with Writer.open(folder.places.folder) as writer:
+        if words == writer.store.meta("words", "0"):  # else a word may be of a text that went
+            writer.note(
+                "vocabulary",
+                json.dumps(list(by_key.values()), ensure_ascii=False),
+                vocabulary_of=_vocabulary_of(folder, writer, embedder.fingerprint),
+            )
     return len(new)
 
 
