@@ -41,9 +41,11 @@ from thumbindex.model import (
 )
 from thumbindex.ports import (
     Days,
+    Duplicates,
     Embedder,
     KeywordWeights,
     Matrix,
+    Salience,
     Selection,
     Snapshot,
     Vector,
@@ -452,7 +454,8 @@ def memory_snapshot(
         if catalog.documents[catalog.document_of(ChunkId(n))].path in pending:
             matrix[n] = np.nan
     graph, keyword = MemoryLinkGraph(catalog), MemoryKeywordIndex(catalog)
-    return Snapshot(1, catalog, keyword, MemoryVectorIndex(catalog, matrix), graph)
+    vectors = MemoryVectorIndex(catalog, matrix)
+    return Snapshot(1, catalog, keyword, vectors, graph, None, NoDuplicates())
 
 
 _KINDS = {"```": BlockKind.CODE, "|": BlockKind.TABLE, "- ": BlockKind.LIST}
@@ -623,3 +626,21 @@ def _weighted_counts(
 
 def _occurrences(form: list[str], text: list[str]) -> int:
     return sum(text[at : at + len(form)] == form for at in range(len(text) - len(form) + 1))
+
+
+class NoDuplicates(Duplicates):
+    """Knows of none."""
+
+    def repeated(self) -> None:
+        """Return None."""
+
+    def salience(self, chunks: Sequence[ChunkId]) -> Salience:
+        """Return the same for all."""
+        return np.full(len(chunks), 0.5)
+
+    def copies(self, chunk: ChunkId) -> tuple[()]:
+        """Return nothing."""
+        return ()
+
+    def verdict(self, first: ChunkId, second: ChunkId) -> None:
+        """Return None."""

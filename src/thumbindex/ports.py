@@ -6,7 +6,7 @@ Fake and real pass one contract suite.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple, Protocol
 
@@ -372,24 +372,6 @@ class Duplicates(Protocol):
         """Return what the owner decided of two chunks' texts, if anything."""
 
 
-class NoDuplicates(Duplicates):
-    """Knows of none."""
-
-    def repeated(self) -> None:
-        """Return None."""
-
-    def salience(self, chunks: Sequence[ChunkId]) -> Salience:
-        """Return the same for all."""
-        return np.full(len(chunks), 0.5)
-
-    def copies(self, chunk: ChunkId) -> tuple[()]:
-        """Return nothing."""
-        return ()
-
-    def verdict(self, first: ChunkId, second: ChunkId) -> None:
-        """Return None."""
-
-
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """An index at one generation, as the pipeline sees it: immutable, made of ports."""
@@ -400,5 +382,5 @@ class Snapshot:
     vector: VectorIndex
     graph: LinkGraph
     # terms and their vectors, for `expand`
-    vocabulary: tuple[tuple[str, ...], Matrix] | None = None
-    duplicates: Duplicates = field(default_factory=NoDuplicates)
+    vocabulary: tuple[tuple[str, ...], Matrix] | None
+    duplicates: Duplicates

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import document, memory_snapshot
+from fakes import NoDuplicates, document, memory_snapshot
 from thumbindex.index.duplicate_tables import DuplicateFindings
 from thumbindex.index.files import Places
 from thumbindex.index.snapshot import open_snapshot
@@ -17,7 +17,7 @@ from thumbindex.index.store import Store
 from thumbindex.index.union import unite
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import ChunkId, Decision, FileState, Verdict
-from thumbindex.ports import NoDuplicates, Snapshot
+from thumbindex.ports import Snapshot
 from thumbindex.text import text_key
 
 DOCUMENTS = [

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fakes import memory_snapshot
+from fakes import NoDuplicates, memory_snapshot
 from stages import with_stages, without_stages
 from thumbindex.index.selection import MaskSelection
 from thumbindex.model import Candidate, ChunkId, ParsedDocument, Query, Step, Verdict
-from thumbindex.ports import Embedder, NoDuplicates, Reranker, Salience, Selection, Snapshot
+from thumbindex.ports import Embedder, Reranker, Salience, Selection, Snapshot
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings

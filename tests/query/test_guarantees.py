@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fakes import FakeEmbedder, document, memory_snapshot
+from fakes import FakeEmbedder, NoDuplicates, document, memory_snapshot
 from thumbindex.model import Candidate, ChunkId, Query
-from thumbindex.ports import NoDuplicates, Snapshot
+from thumbindex.ports import Snapshot
 from thumbindex.query.pipeline import STAGES
 from thumbindex.query.stage import Search, Tools
 
