@@ -350,30 +350,23 @@ class Library:
         Raises ModelError.
         """
         with self._loading:
-            made_with = self._made_with()
-            fitting = self._given or (
-                self._embedder is not None
-                and self._embedder.fingerprint in {fingerprint for _, fingerprint in made_with}
-            )
-            name = min((name for name, _ in made_with if name), default="")
-            if not fitting and name:
-                self._embedder = self.open_model(name)
+            names = self._made_with()
+            fitting = self._given or (self._embedder and self._embedder.fingerprint in names)
+            if names and not fitting:
+                self._embedder = self.open_model(min(names.values()))
             # A folder's own file holds where it is asked alone, as `only` has it.
-            wanting = [
-                each
-                for each in (self.config, *(reader.folder.config for reader in self._readers))
-                if each.query.runs("rerank")
-            ]
+            configs = (self.config, *(reader.folder.config for reader in self._readers))
+            wanting = [each for each in configs if each.query.runs("rerank")]
             if self._reranker is None and self._embedder is not None and wanting:
                 self._reranker = open_reranker(
                     wanting[0].encode.rerank, self._embedder, offline=offline()
                 )
 
     @at_one_moment
-    def _made_with(self) -> set[tuple[str, str]]:
-        """Return name and fingerprint of each model that the indexes were made with."""
+    def _made_with(self) -> dict[str, str]:
+        """Return the name of each model that the indexes were made with, by its fingerprint."""
         stores = [reader.store for reader in self._readers if reader.indexed]
-        return {(store.meta("model"), store.meta("fingerprint")) for store in stores}
+        return {each.meta("fingerprint"): name for each in stores if (name := each.meta("model"))}
 
     def _models_for_query(self) -> None:
         """Load the models with the first query where a query may wait for them; without them, words

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from thumbindex.errors import StorageError, ThumbindexError, UsageError
 from thumbindex.index.asks import LONGEST_WAIT, answer, ask
 from thumbindex.index.locks import at_work, is_held, is_writing, work_in
+from thumbindex.library.answering import folder_state
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import holds_nothing
 from thumbindex.library.reader import Reader
-from thumbindex.model import Changes, FileState, Freshness, Progress
+from thumbindex.model import Changes, Freshness, Progress
 
 if TYPE_CHECKING:
     from thumbindex.library.engine import PublishedFolders
@@ -259,7 +260,7 @@ class AwaitedWords:
         self.name = reader.folder.name
         self._folder = reader.folder
         # so looks the place of a drive that is not mounted
-        is_empty = holds_nothing(self._folder.root) and bool(_manifest(reader))
+        is_empty = holds_nothing(self._folder.root) and folder_state(reader).documents > 0
         self.is_gone = is_empty or not self._folder.root.is_dir()
         self._tended_at = self._looked_at = time.monotonic()
         self._ask: Path | None = None
@@ -291,7 +292,3 @@ class AwaitedWords:
         """Ask no more."""
         if self._ask is not None:
             answer([self._ask])
-
-
-def _manifest(reader: Reader) -> Mapping[str, FileState]:
-    return reader.store.manifest() if reader.indexed else {}

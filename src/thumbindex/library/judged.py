@@ -57,21 +57,16 @@ class Judgments:
             raise UsageError(f"A grade is 0, 1 or 2, not {grade}.")
         if grade is not None:
             Notes([reader]).find_exact(path)
-        place = JudgedPlace(path, heading, grade or 0)
 
         def change(judged: list[Judged]) -> list[Judged]:
-            before, others = _parted(judged, query, kind)
-            rest = tuple(
-                each for each in before.places if (each.path, each.heading) != (path, heading)
-            )
-            now = replace(
-                before,
-                places=rest if grade is None else (*rest, place),
-                made=_now(),
-            )
-            return [*others, now]
+            own, others = _parted(judged, query, kind)
+            places = [each for each in own.places if (each.path, each.heading) != (path, heading)]
+            if grade is not None:
+                places.append(JudgedPlace(path, heading, grade))
+            now = datetime.now().astimezone().isoformat(timespec="seconds")
+            return [*others, replace(own, places=tuple(places), made=now)]
 
-        return _of(change_judged(reader.folder.places, change), query, kind)
+        return _parted(change_judged(reader.folder.places, change), query, kind)[0]
 
     def take_out(self, query: str, *, folder: str) -> None:
         """Take a question out, with all that was judged of it."""
@@ -109,16 +104,7 @@ def _parted(judged: Sequence[Judged], query: str, kind: str) -> tuple[Judged, li
     """
     if not query.strip():
         raise UsageError("The question is empty: there is nothing to judge.")
-    own, id_ = _of(judged, query.strip(), kind), query_id(query)
-    return own, [each for each in judged if query_id(each.query) != id_]
-
-
-def _of(judged: Sequence[Judged], query: str, kind: str) -> Judged:
     id_ = query_id(query)
-    return next(
-        (each for each in judged if query_id(each.query) == id_), Judged(query, kind, (), "")
-    )
-
-
-def _now() -> str:
-    return datetime.now().astimezone().isoformat(timespec="seconds")
+    own = (each for each in judged if query_id(each.query) == id_)
+    others = [each for each in judged if query_id(each.query) != id_]
+    return next(own, Judged(query.strip(), kind, (), "")), others
