@@ -92,8 +92,8 @@ def ablation(
             notes.append(f"{name} was not asked: {error}")
             continue
         found = compare_runs(name, base, main_values(after))
-        bounds = f"[{found.interval.low:+.3f}, {found.interval.high:+.3f}]"
-        row = (name, f"{found.after:.3f}", f"{found.interval.mean:+.3f}", bounds)
+        bounds = f"[{found.low:+.3f}, {found.high:+.3f}]"
+        row = (name, f"{found.after:.3f}", f"{found.difference:+.3f}", bounds)
         rows.append((*row, verdict_of(found), f"{cost_of(after).p50:.0f}"))
     columns = ("configuration", MAIN, "difference", "95 % interval", "verdict", "p50 ms")
     return ReportTable("Each setting alone", columns, tuple(rows), tuple(notes))

@@ -513,12 +513,12 @@ def table(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"| {record['tool']} | given up: {record['given up']} |" + " |" * HEAD.count("|")
             continue
         p50, p95 = np.percentile(record["seconds"], (50, 95))
-        typed = interval_of(record["typed"])
+        average, low, high = interval_of(record["typed"])
         reworded = {way: mean(scores) for way, scores in record["reworded"].items()}
         way = max(reworded, key=lambda name: reworded[name], default="")
         best = f"{reworded[way]:.3f} {way}" if way else ""
         yield (
-            f"| {record['tool']} | {typed.mean:.3f} [{typed.low:.3f}, {typed.high:.3f}] | {best} "
+            f"| {record['tool']} | {average:.3f} [{low:.3f}, {high:.3f}] | {best} "
             f"| {mean(record['names'] or [0.0]):.2f} | {record['nothing']} "
             f"| {record['index processor']:.1f} / {record['index seconds']:.1f} s "
             f"| {record['kept MB']:.1f} MB | {record['first answer seconds']:.1f} s "

@@ -60,14 +60,9 @@ def test_a_set_is_asked_of_the_folder_of_its_name_else_of_all_together(run: Run)
     assert "cats.manual" in run(*sets).stdout
 
 
-def test_a_report_holds_all_and_serves_as_a_baseline(run: Run) -> None:
-    first = run("cats.manual.jsonl", "--report", "made/report", "--json")
-    assert checked(first, "eval") == json.loads(
-        Path("made/report/report.json").read_text(encoding="utf-8")
-    )
-    page = Path("made/report/report.md").read_text(encoding="utf-8")
-    assert "| cats.manual | 1 | 1.000 |" in page
-    baseline = ("--baseline", "made/report/report.json", "--set", "query.limit=1")
+def test_a_run_serves_as_a_baseline(run: Run) -> None:
+    write(Path("before.json"), run("cats.manual.jsonl", "--json").stdout)
+    baseline = ("--baseline", "before.json", "--set", "query.limit=1")
     again = checked(run("cats.manual.jsonl", *baseline, "--json"), "eval")
     assert [(each["name"], each["difference"]) for each in again["baseline"]] == [
         ("cats.manual", 0.0)
@@ -75,21 +70,15 @@ def test_a_report_holds_all_and_serves_as_a_baseline(run: Run) -> None:
     assert again["sets"][0]["settings"] == {"query.limit": 1}
 
 
-def test_a_set_with_also_and_passage_is_asked_both_ways(run: Run) -> None:
+def test_rewordings_are_compared_with_the_same_queries_as_typed(run: Run) -> None:
     given = {"also": ["a cat that purrs"], "passage": "A cat purrs when it is content."}
-    label("cats.client", "c1", "feline contentment", "cats.md", **given)
-    found = checked(
-        run("cats.client.jsonl", "dogs.manual.jsonl", "--run", "run.jsonl", "--json"), "eval"
-    )
-    cats, dogs = found["sets"]
-    assert cats["typed"]["digest"] != cats["digest"]
-    assert "typed" not in dogs
-    assert [each["name"] for each in found["rewordings"]] == ["cats.client"]
-    ids = [
-        [json.loads(line)["id"] for line in Path(name).read_text(encoding="utf-8").splitlines()]
-        for name in ("run.jsonl", "run.typed.jsonl")
-    ]
-    assert ids == [["c1", "d1"], ["c1", "d1"]]
+    label("pets.client", "c1", "feline contentment", "cats.md", **given)
+    asked = ("pets.client.jsonl", "--run", "run.jsonl", "--json")
+    write(Path("typed.json"), run(*asked, "--as-typed").stdout)
+    found = checked(run(*asked, "--baseline", "typed.json"), "eval")
+    assert [(each["before"], each["after"]) for each in found["baseline"]] == [(0.0, 1.0)]
+    rows = [json.loads(line) for line in Path("run.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["id"], row["results"][0]["path"]) for row in rows] == [("c1", "cats.md")]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_a_lost_query_is_a_worse_one(saved: Baseline, evaluation: Evaluation) ->
     (found,) = compare_with(
         saved, [replace(evaluation, measured={**evaluation.measured, "q1": {"nDCG@10": 0.0}})]
     )
-    assert (found.better, found.worse, found.interval.mean) == (0, 1, pytest.approx(-1 / 3))
+    assert (found.better, found.worse, found.difference) == (0, 1, pytest.approx(-1 / 3))
 
 
 def test_a_baseline_of_other_queries_is_refused(saved: Baseline, evaluation: Evaluation) -> None:

@@ -54,14 +54,13 @@ def test_what_a_link_is_called_asks_for_what_it_leads_to_and_ignores_all_who_lin
     }
 
 
-def test_names_headings_and_descriptions_are_kinds_of_their_own(library: Library) -> None:
+def test_names_and_descriptions_are_kinds_of_their_own(library: Library) -> None:
     kinds = {text: query.kind for text, query in found(library).items()}
     assert kinds == {
         "crisp crust": "link",
         "the hot box": "link",
         "how a loaf came to be what it is": "description",
         "bread": "title",
-        "Feeding the starter": "heading",
     }
 
 

@@ -27,8 +27,8 @@ def test_a_set_is_named_by_its_file_and_belongs_to_the_folder_before_the_first_d
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", r":2: not JSON \(Expecting"),
-        ("[" * 100_000, "nested too deep|not JSON"),
+        ("{", r"not JSON \(Expecting"),
+        ("[" * 100_000, "not JSON"),
         ('{"id": 1}', "lacks query and relevant: each line needs id, query, relevant"),
         ('{"id": 1, "query": 5, "relevant": []}', "query is 5, and has to be text"),
         (
@@ -74,7 +74,7 @@ def test_a_path_alone_is_a_place_that_answers(tmp_path: Path) -> None:
     )
 
 
-def test_a_query_with_rewordings_is_another_than_the_same_as_typed(tmp_path: Path) -> None:
+def test_rewordings_make_no_other_set(tmp_path: Path) -> None:
     line = {
         "id": "1",
         "query": "green",
@@ -89,12 +89,4 @@ def test_a_query_with_rewordings_is_another_than_the_same_as_typed(tmp_path: Pat
         FIRST,
         {"also": ("verdant",), "passage": "Grass is."},
     )
-    assert (
-        len(
-            {
-                set_digest([each])
-                for each in (found, replace(found, passage=""), replace(found, also=()), FIRST)
-            }
-        )
-        == 4
-    )
+    assert set_digest([found]) == set_digest([FIRST]) != set_digest([replace(FIRST, query="red")])

@@ -544,7 +544,7 @@ app.command(
     "eval",
     examples=(
         "eval --from-links --folder notes",
-        "eval queries.jsonl --folder notes --report results",
+        "eval queries.jsonl --folder notes --json",
     ),
 )(evaluate_queries)
 app.command("token", examples=("token alice", "token alice --token-file team.tokens"))(token)

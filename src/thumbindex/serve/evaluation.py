@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +30,7 @@ from thumbindex.study.evaluate import RANKED_PASSAGES, QuerySource, check_labels
 from thumbindex.study.from_links import check_source, held_queries, write_queries
 from thumbindex.study.measures import check_ids, write_run
 from thumbindex.study.queries import QuerySet, load_set
-from thumbindex.study.report import Findings, record, tables, write_report
+from thumbindex.study.report import Findings, record, tables
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -54,9 +55,7 @@ def evaluate_queries(
     ] = None,
     from_links: Annotated[
         bool,
-        typer.Option(
-            "--from-links", help="Ask what the notes' own links, headings and descriptions say."
-        ),
+        typer.Option("--from-links", help="Ask what the notes' own links and descriptions say."),
     ] = False,
     keep: Annotated[
         Path | None,
@@ -77,10 +76,10 @@ def evaluate_queries(
             "--baseline", metavar="RUN.json", help="Compare with what an earlier run wrote."
         ),
     ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option("--report", metavar="DIR", help="Write report.md and report.json here."),
-    ] = None,
+    as_typed: Annotated[
+        bool,
+        typer.Option("--as-typed", help="Leave out `also` and `passage` of the queries."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Measure the answers to labeled queries.
@@ -88,16 +87,8 @@ def evaluate_queries(
     Prints quality, latency and tokens.
     """
     check_source(queries or (), from_links, keep)
-    sets = _load_sets(queries or ())
+    sets = _load_sets(queries or (), as_typed)
     earlier = read_baseline(baseline) if baseline else None
-    if report:
-        try:
-            report.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"{report}: the report's folder cannot be made ({error.strerror}): name "
-                "another one with --report."
-            ) from error
 
     def check(sets: Sequence[QuerySet]) -> None:
         if run or keep:
@@ -123,14 +114,6 @@ def evaluate_queries(
             run,
             {query: found for each in findings.evaluations for query, found in each.run.items()},
         )
-        if any(each.typed for each in findings.evaluations):
-            typed = [each.typed or each for each in findings.evaluations]
-            write_run(
-                run.with_name(f"{run.stem}.typed{run.suffix}"),
-                {query: found for each in typed for query, found in each.run.items()},
-            )
-    if report:
-        write_report(report, findings)
     if as_json:
         print_json(record(findings))
     else:
@@ -146,8 +129,12 @@ def _of_interest(library: Library) -> dict[str, Any]:
     }
 
 
-def _load_sets(paths: Sequence[Path]) -> list[QuerySet]:
+def _load_sets(paths: Sequence[Path], as_typed: bool) -> list[QuerySet]:
     sets = [load_set(path) for path in paths]
+    if as_typed:
+        sets = [
+            replace(each, queries=tuple(query.as_typed for query in each.queries)) for each in sets
+        ]
     names = [each.name for each in sets]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from thumbindex.errors import UsageError
-from thumbindex.study.evaluate import Evaluation, typed_name
+from thumbindex.study.evaluate import Evaluation, grouped
 from thumbindex.study.measures import MAIN
-from thumbindex.study.queries import LabeledQuery, QuerySet, set_digest
+from thumbindex.study.queries import QuerySet, set_digest
 
 RESAMPLES = 10_000
 """Draws: the bounds of two seeds differ by less than the third decimal that is shown."""
@@ -27,49 +26,39 @@ _PERCENTILES = (2.5, 97.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """A mean with the bounds between which it lies in 95 of 100 draws of the queries."""
-
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def certain(self) -> bool:
-        """Tell whether 0 lies outside."""
-        return self.low > 0 or self.high < 0
-
-
-@dataclass(frozen=True, slots=True)
 class Difference:
-    """Two runs over the same queries: both means, and the difference with its interval."""
+    """Two runs over the same queries: both means, and the difference with the bounds between which
+    it lies in 95 of 100 draws of the queries.
+    """
 
     name: str
+    queries: int
     before: float
     after: float
-    interval: Interval
+    difference: float
+    low: float
+    high: float
     better: int
     worse: int
-    queries: int
 
 
 def compare_runs(name: str, before: Sequence[float], after: Sequence[float]) -> Difference:
     """Compare two runs query by query: values in the same order of queries, at least one."""
     changes = [b - a for a, b in zip(before, after, strict=True)]
-    means = (sum(before) / len(before), sum(after) / len(after))
     return Difference(
         name,
-        *means,
-        interval_of(changes),
+        len(changes),
+        sum(before) / len(before),
+        sum(after) / len(after),
+        *interval_of(changes),
         sum(c > 0 for c in changes),
         sum(c < 0 for c in changes),
-        len(changes),
     )
 
 
-def interval_of(values: Sequence[float]) -> Interval:
-    """Return the mean of some values, at least one, and its 95 % percentile bootstrap interval
-    (Efron 1979); seeded.
+def interval_of(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the mean of some values, at least one, and the low and the high bound of its 95 %
+    percentile bootstrap interval (Efron 1979); seeded.
     """
     # Imported here: the command line is shown without numpy.
     import numpy as np
@@ -84,7 +73,7 @@ def interval_of(values: Sequence[float]) -> Interval:
         ]
     )
     low, high = np.percentile(means, _PERCENTILES)
-    return Interval(float(sample.mean()), float(low), float(high))
+    return float(sample.mean()), float(low), float(high)
 
 
 def main_values(evaluations: Sequence[Evaluation]) -> list[float]:
@@ -94,19 +83,23 @@ def main_values(evaluations: Sequence[Evaluation]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The main measure of each query of an earlier run, by the set's name and digest: a set with
-    rewordings was asked as typed, too.
-    """
+    """The main measure of each query of an earlier run, by the set's name and digest."""
 
     path: Path
-    values: Mapping[str, Mapping[str, Mapping[str, float]]]
+    values: Mapping[str, tuple[str, Mapping[str, float]]]
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Read what `eval --json` or `--report` wrote. Raises UsageError with what is wrong."""
+    """Read what `eval --json` wrote. Raises UsageError with what is wrong."""
     try:
         told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8-sig"))
-        values = {str(each["name"]): _values_by_digest(each) for each in told["sets"]}
+        values = {
+            str(each["name"]): (
+                str(each["digest"]),
+                {query: float(value) for query, value in each["by_query"].items()},
+            )
+            for each in told["sets"]
+        }
     except OSError as error:
         raise UsageError(
             f"{path}: the baseline cannot be read ({error.strerror}): give a file that "
@@ -120,19 +113,8 @@ def read_baseline(path: Path) -> Baseline:
     return Baseline(path, values)
 
 
-def _values_by_digest(evaluation: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Return the value of each query, of a set's rewordings and of the same as typed."""
-    ways = [way for way in (evaluation, evaluation.get("typed")) if way is not None]
-    return {
-        str(way["digest"]): {query: float(value) for query, value in way["by_query"].items()}
-        for way in ways
-    }
-
-
 def check_baseline(baseline: Baseline, sets: Sequence[QuerySet]) -> None:
-    """Raise UsageError where a set is not the one that the baseline was asked, neither with its
-    rewordings nor as typed.
-    """
+    """Raise UsageError where a set is not the one that the baseline was asked."""
     for each in sets:
         if each.name not in baseline.values:
             held = ", ".join(baseline.values) or "none"
@@ -140,44 +122,23 @@ def check_baseline(baseline: Baseline, sets: Sequence[QuerySet]) -> None:
                 f"{baseline.path}: the baseline holds no set {each.name}, only {held}: leave "
                 "the set out, or make a baseline with it."
             )
-        if not any(
-            _values(baseline, each.name, way)
-            for way in (each.queries, [query.as_typed for query in each.queries])
-        ):
+        digest, values = baseline.values[each.name]
+        if digest != set_digest(each.queries) or {query.id for query in each.queries} - {*values}:
             raise UsageError(
                 f"{baseline.path}: {each.name} held other queries or labels when the baseline "
-                "was made: make the baseline anew."
+                "was made: make the baseline again."
             )
 
 
 def compare_with(baseline: Baseline, evaluations: Sequence[Evaluation]) -> tuple[Difference, ...]:
     """Compare sets query by query with what the baseline holds, all of them together first where
-    there are several; then those as typed.
+    there are several.
     """
-    compared: list[Difference] = []
-    for all_sets, ways in (
-        ("ALL", [(each.name, each) for each in evaluations]),
-        (typed_name("ALL"), [(each.name, each.typed) for each in evaluations]),
-    ):
-        held = [
-            (each, values)
-            for name, each in ways
-            if each and (values := _values(baseline, name, each.queries))
-        ]
-        before = [[values[query.id] for query in each.queries] for each, values in held]
-        after = [main_values([each]) for each, _ in held]
-        if len(held) > 1:
-            compared.append(compare_runs(all_sets, [*chain(*before)], [*chain(*after)]))
-        compared += [
-            compare_runs(each.name, *pair)
-            for (each, _), *pair in zip(held, before, after, strict=True)
-        ]
-    return tuple(compared)
-
-
-def _values(baseline: Baseline, name: str, queries: Sequence[LabeledQuery]) -> Mapping[str, float]:
-    """Return what the baseline holds of a set that is asked so, nothing where it does not hold all
-    of it.
-    """
-    values = baseline.values[name].get(set_digest(queries), {})
-    return values if values.keys() == {query.id for query in queries} else {}
+    return tuple(
+        compare_runs(
+            name,
+            [baseline.values[each.name][1][query.id] for each in group for query in each.queries],
+            main_values(group),
+        )
+        for name, group in grouped(evaluations)
+    )

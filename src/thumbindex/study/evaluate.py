@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from thumbindex.errors import UsageError
-from thumbindex.model import IndexState, Passage, Progress
+from thumbindex.model import MOST_PASSAGES, IndexState, Progress
 from thumbindex.study.from_links import unseen
 from thumbindex.study.measures import Measured, RankedPassage, by_kind, measure_run, plain_path
 from thumbindex.study.queries import LabeledQuery
@@ -22,9 +22,6 @@ LEAST_DOCUMENTS = 10
 
 RANKED_PASSAGES = 50
 """Passages that a query is asked for where nobody says otherwise: ten documents have few more."""
-
-_MOST_PASSAGES = 100
-"""What one query may return at most (`query.limit`)."""
 
 _RANKED_TO_ITS_END = "query.confidence.minimum_relevance"
 """What users are spared for being weak is ranked here, unless the caller set this key."""
@@ -65,7 +62,6 @@ class Evaluation:
     asked: Mapping[str, Response]  # by the query's id, like what follows
     measured: Mapping[str, Measured]
     seconds: float  # all in all
-    typed: Evaluation | None = None  # the same queries as typed, where some of them have rewordings
 
     @property
     def run(self) -> dict[str, tuple[RankedPassage, ...]]:
@@ -90,36 +86,19 @@ def evaluate(
     vectors and models ready.
 
     The short question is timed and comes first, so that nothing is warm that a user would find
-    cold. One that opens the index goes before and is not timed. Where some queries have rewordings,
-    all are asked as typed too; which way comes first takes turns.
+    cold. One that opens the index goes before and is not timed.
     """
     long = to_the_end(library)
     index = library.query(queries[0].query).index
-    ways = [queries]
-    if any(each.rewording for each in queries):
-        ways.append([each.as_typed for each in queries])
-    asked: list[dict[str, Response]] = [{} for _ in ways]
-    spent = [0.0 for _ in ways]
-    for number in range(len(queries)):
-        for way in sorted(range(len(ways)), reverse=number % 2 == 0):
-            began = perf_counter()
-            query = ways[way][number]
-            asked[way][query.id] = _ask(library, long, query, limit, own)
-            spent[way] += perf_counter() - began
-        show(Progress(name, "asking", number + 1, len(queries)))
+    asked: dict[str, Response] = {}
+    began = perf_counter()
+    for number, query in enumerate(queries, start=1):
+        asked[query.id] = _ask(library, long, query, limit, own)
+        show(Progress(name, "asking", number, len(queries)))
+    seconds = perf_counter() - began
     folders = tuple(name for name, _ in library.folders)
-    found = []
-    for labeled, answers, seconds in zip(ways, asked, spent, strict=True):
-        measured = measure_run({query: one.found for query, one in answers.items()}, labeled)
-        found.append(Evaluation(name, folders, index, tuple(labeled), answers, measured, seconds))
-    if len(found) > 1:
-        return replace(found[0], typed=replace(found[1], name=typed_name(name)))
-    return found[0]
-
-
-def typed_name(name: str) -> str:
-    """Return what the queries of a set are called where they are asked without their rewordings."""
-    return f"{name}, as typed"
+    measured = measure_run({query: one.found for query, one in asked.items()}, queries)
+    return Evaluation(name, folders, index, tuple(queries), asked, measured, seconds)
 
 
 def evaluate_all(
@@ -131,6 +110,12 @@ def evaluate_all(
     return tuple(
         evaluate(each.library, each.queries, limit, show, each.name, each.own) for each in sources
     )
+
+
+def grouped(evaluations: Sequence[Evaluation]) -> list[tuple[str, list[Evaluation]]]:
+    """Return what is reported on by name: each set, after `ALL` of them if there are several."""
+    groups = [(each.name, [each]) for each in evaluations]
+    return [("ALL", list(evaluations)), *groups] if len(groups) > 1 else groups
 
 
 def pooled(evaluations: Sequence[Evaluation]) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
@@ -179,19 +164,11 @@ def _ask(library: Library, long: Library, query: LabeledQuery, limit: int, own: 
     answer = library.query(query.query, without=without, **query.rewording)
     seconds = perf_counter() - began
     tokens = sum(library.count_tokens(each.text) for each in answer.passages)
-    passages = list(
-        long.query(query.query, limit=limit, without=without, **query.rewording).passages
-    )
-    documents = {each.path for each in passages}
-    if len(passages) >= limit and len(documents) < LEAST_DOCUMENTS and limit < _MOST_PASSAGES:
-        # the best passage of each document, while there are too few documents
-        further: dict[str, Passage] = {}
-        for each in long.query(
-            query.query, limit=_MOST_PASSAGES, without=without, **query.rewording
-        ).passages:
-            if each.path not in documents:
-                further.setdefault(each.path, each)
-        passages += list(further.values())[: LEAST_DOCUMENTS - len(documents)]
+    passages = long.query(query.query, limit=limit, without=without, **query.rewording).passages
+    if len(passages) >= limit and len({each.path for each in passages}) < LEAST_DOCUMENTS:
+        passages = long.query(
+            query.query, limit=MOST_PASSAGES, without=without, **query.rewording
+        ).passages
     return Response(
         tuple(RankedPassage(each.path, each.heading_path) for each in passages), seconds, tokens
     )

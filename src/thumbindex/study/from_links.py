@@ -1,5 +1,5 @@
 """Labeled queries that a vault's own notes hold: what its author called a page when linking to it,
-its headings, its descriptions.
+its names, its descriptions.
 
 What is asked is written by whoever wrote the notes, for readers, and nobody had to label it. It is
 a known item each time: one page is right, or the few that were called so.
@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from thumbindex.errors import UsageError
 from thumbindex.model import Link, LinkKind
-from thumbindex.settings import QuerySettings
 from thumbindex.study.measures import write_rows
 from thumbindex.study.queries import Label, LabeledQuery
 from thumbindex.text import STOP_WORDS, fold, visible, words
@@ -24,8 +24,10 @@ from thumbindex.text import STOP_WORDS, fold, visible, words
 if TYPE_CHECKING:
     from thumbindex.library import Library, Note
 
-LINK_KINDS = ("link", "description", "title", "heading")
-"""What a link calls a page in words of its own, what a page says of itself, and its names."""
+LINK_KINDS = ("title", "link", "description")
+"""Links by pages' names, links in words of their own, and what pages say of themselves: a text that
+is several of them is the first.
+"""
 
 MOST_QUERIES = 400
 """Of all kinds together: with more, an interval of ±0.02 gets little narrower, and asking takes
@@ -69,7 +71,7 @@ def queries_from_links(notes: Sequence[Note], most: int = MOST_QUERIES) -> tuple
     """
     pages = _pages_by_name(notes)
     asked: dict[str, list[_Mention]] = defaultdict(list)
-    for each in (*_links(notes), *_descriptions(notes), *_headings(notes)):
+    for each in (*_links(notes), *_descriptions(notes)):
         asked[fold_text(each.text)].append(each)
     found: dict[str, list[LabeledQuery]] = defaultdict(list)
     for text in sorted(asked, key=_draw):
@@ -78,8 +80,10 @@ def queries_from_links(notes: Sequence[Note], most: int = MOST_QUERIES) -> tuple
             label.path for label in query.relevant
         }:
             found[query.kind].append(query)
-    taken = shares({kind: len(found[kind]) for kind in LINK_KINDS}, most)
-    return tuple(query for kind in LINK_KINDS for query in found[kind][: taken[kind]])
+    # what one kind lacks goes to the others
+    in_turns = chain.from_iterable(zip_longest(*(found[kind] for kind in LINK_KINDS)))
+    taken = list(filter(None, in_turns))[:most]
+    return tuple(sorted(taken, key=lambda query: LINK_KINDS.index(query.kind)))
 
 
 def _pages_by_name(notes: Sequence[Note]) -> Mapping[str, set[str]]:
@@ -88,20 +92,6 @@ def _pages_by_name(notes: Sequence[Note]) -> Mapping[str, set[str]]:
         for name in (document.title, *document.aliases):
             pages[fold_text(name)].add(document.path)
     return pages
-
-
-def shares(counts: Mapping[str, int], most: int) -> dict[str, int]:
-    """Return how many of each kind are taken: as many of each, and what one lacks goes to the
-    others.
-    """
-    taken = dict.fromkeys(counts, 0)
-    left = most
-    while left and (open_kinds := [kind for kind in counts if taken[kind] < counts[kind]]):
-        for kind in open_kinds[:left]:
-            more = min(max(left // len(open_kinds), 1), counts[kind] - taken[kind])
-            taken[kind] += more
-        left = most - sum(taken.values())
-    return taken
 
 
 def names_subject(text: str) -> bool:
@@ -124,16 +114,7 @@ def fold_text(text: str) -> str:
 
 def write_queries(path: Path, queries: Iterable[LabeledQuery]) -> None:
     """Write queries as JSONL, as `load_queries` reads them."""
-    write_rows(path, [_row(each) for each in queries], "queries", "--write-queries")
-
-
-def _row(query: LabeledQuery) -> dict[str, Any]:
-    relevant = [
-        {"path": label.path, "heading": label.heading, "grade": label.grade}
-        for label in query.relevant
-    ]
-    row = {"id": query.id, "query": query.query, "kind": query.kind, "relevant": relevant}
-    return {**row, "ignore": list(query.ignore)} if query.ignore else row
+    write_rows(path, map(asdict, queries), "queries", "--write-queries")
 
 
 # ------------------------------------------------------------------ what the notes hold
@@ -205,24 +186,6 @@ def _descriptions(notes: Sequence[Note]) -> Iterator[_Mention]:
             yield _Mention("description", text, note.document.path)
 
 
-def _headings(notes: Sequence[Note]) -> Iterator[_Mention]:
-    """Yield headings of two words or more that stand once in all notes and are no page's title."""
-    standing: dict[str, list[_Mention]] = defaultdict(list)
-    for note in notes:
-        for each in note.headings:
-            standing[fold_text(each)].append(
-                _Mention("heading", visible(each), note.document.path, each)
-            )
-    titles = {fold_text(note.document.title) for note in notes}
-    for text, places in standing.items():
-        if (
-            len(places) == 1
-            and text not in titles
-            and sum(word not in STOP_WORDS for word in text.split()) > 1
-        ):
-            yield from places
-
-
 # ------------------------------------------------------------------ from texts to queries
 
 
@@ -230,20 +193,13 @@ def _query(asked: Sequence[_Mention]) -> LabeledQuery | None:
     """Make a query of all places that one text leads to; None where it says nothing or leads to
     many.
     """
-    kind = min((each.kind for each in asked), key=_precedence)
+    kind = min((each.kind for each in asked), key=LINK_KINDS.index)
     text = next(each.text for each in asked if each.kind == kind)
     labels = tuple(dict.fromkeys(Label(each.path, each.heading, 2) for each in asked))
     if not names_subject(text) or len({each.path for each in asked}) > MOST_PLACES:
         return None
     ignored = {each.source for each in asked if each.source} - {each.path for each in asked}
     return LabeledQuery(f"{kind}-{_draw(text)[:8]}", text, kind, labels, tuple(sorted(ignored)))
-
-
-def _precedence(kind: str) -> int:
-    """Return what a text is that is several things: a name before all, for as one it is found
-    whatever else it is.
-    """
-    return ("title", "heading", "link", "description").index(kind)
 
 
 def _draw(text: str) -> str:
@@ -258,13 +214,6 @@ def _draw(text: str) -> str:
 # ------------------------------------------------------------------ asking them
 
 
-def without_leak(settings: QuerySettings, kind: str) -> QuerySettings:
-    """Return the settings with which a kind is asked: no description is searched for by itself."""
-    if kind == "description":
-        return replace(settings, search_keyword=replace(settings.search_keyword, description=0.0))
-    return settings
-
-
 def unseen(library: Library, query: LabeledQuery) -> tuple[Library, tuple[str, ...]]:
     """Return a library that does not search descriptions for one of them, and the paths of the
     notes that a query is asked without.
@@ -272,14 +221,12 @@ def unseen(library: Library, query: LabeledQuery) -> tuple[Library, tuple[str, .
     To take notes that link by its text out of the ranking afterwards is not enough: they are found
     by their very words, and what they link to by following their links.
     """
+    if query.kind == "description":
+        settings = library.config.query
+        blind = replace(settings.search_keyword, description=0.0)
+        library = library.answering_with(replace(settings, search_keyword=blind))
     labeled = {label.path for label in query.relevant}
-    settings = library.config.query
-    blind = (
-        library.answering_with(without_leak(settings, query.kind))
-        if query.kind == "description"
-        else library
-    )
-    return blind, tuple(sorted(set(query.ignore) - labeled))
+    return library, tuple(sorted(set(query.ignore) - labeled))
 
 
 def held_queries(library: Library) -> tuple[LabeledQuery, ...]:
@@ -288,8 +235,7 @@ def held_queries(library: Library) -> tuple[LabeledQuery, ...]:
 
     if not (queries := queries_from_links(read_notes(library.opened))):
         raise UsageError(
-            "These notes hold no query: no link with words of its own, no description, no "
-            "heading that stands once."
+            "These notes hold no query: no link with words of its own and no description."
         )
     return queries
 

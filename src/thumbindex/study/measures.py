@@ -9,7 +9,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -135,13 +135,7 @@ def _means(measured: Sequence[Measured]) -> dict[str, float]:
 def write_run(path: Path, run: Mapping[str, Iterable[RankedPassage]]) -> None:
     """Write a run as JSONL. Raises UsageError where that cannot be."""
     rows = [
-        {
-            "id": name,
-            "results": [
-                {"path": each.path, "heading_path": list(each.heading_path)} for each in found
-            ],
-        }
-        for name, found in run.items()
+        {"id": name, "results": [asdict(each) for each in found]} for name, found in run.items()
     ]
     write_rows(path, rows, "run", "--run")
 

@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from thumbindex.errors import UsageError
@@ -16,14 +15,26 @@ from thumbindex.settings import MOST_REWORDINGS
 _SHOWN = 16
 """Hexadecimal digits of a set's digest: enough that no two sets share one by chance."""
 
+_EXAMPLE = '{"id": "1", "query": "who decided?", "relevant": ["plans.md"]}'
 
-_EXAMPLE = '{"id": "1", "query": "who decided?", …}'
+Kinds = Mapping[str, tuple[tuple[type, ...], str]]
+"""What the keys of an object hold, and how an error calls that."""
 
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    "text": (str,),
-    "a number": (int, float),
-    "text or a number": (str, int),
-    "a list": (list,),
+_NEEDED: Kinds = {
+    "id": ((str, int), "text or a number"),
+    "query": ((str,), "text"),
+    "relevant": ((list,), "a list"),
+}
+_OPTIONAL: Kinds = {
+    "kind": ((str,), "text"),
+    "ignore": ((list,), "a list"),
+    "also": ((list,), "a list"),
+    "passage": ((str,), "text"),
+}
+_LABEL: Kinds = {
+    "path": ((str,), "text"),
+    "heading": ((str,), "text"),
+    "grade": ((int, float), "a number"),
 }
 
 _QUOTED = 40
@@ -88,108 +99,54 @@ def load_set(path: Path) -> QuerySet:
 
 def load_queries(path: Path) -> tuple[LabeledQuery, ...]:
     """Read labeled queries. Raises UsageError with path and line."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path}: the queries cannot be read ({getattr(error, 'strerror', error)}): give a "
+            f"file in UTF-8 of lines such as {_EXAMPLE}"
+        ) from error
     queries: dict[str, LabeledQuery] = {}
-    for where, line in query_lines(path, "id, query and relevant"):
-        query = _read_query(line, where)
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        query = _read_query(line, where := f"{path}:{number}")
         if query.id in queries:
             raise UsageError(
                 f"{where}: the id {query.id!r} is there twice: give each query one of its own."
             )
         queries[query.id] = query
+    if not queries:
+        raise UsageError(f"{path}: there is no query in it: write lines such as {_EXAMPLE}")
     return tuple(queries.values())
-
-
-def query_lines(path: Path, keys: str) -> list[tuple[str, str]]:
-    """Return the lines of a file of queries with where each stands.
-
-    Raises UsageError, with the keys that are needed, where there are none.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except OSError as error:
-        raise UsageError(
-            f"{path}: the queries cannot be read ({error.strerror}): give a JSONL file with {keys}."
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"{path}: the queries cannot be read (byte {error.start} is no UTF-8): give a "
-            f"JSONL file with {keys}."
-        ) from error
-    held = [
-        (f"{path}:{number}", line) for number, line in enumerate(lines, start=1) if line.strip()
-    ]
-    if not held:
-        raise UsageError(f"{path}: there is no query in it: give a JSONL file with {keys}.")
-    return held
 
 
 def set_digest(queries: Sequence[LabeledQuery]) -> str:
     """Return a digest of what is asked and of what counts as an answer, in any order: runs with
-    equal digests can be compared.
-
-    A query with rewordings is another than the same as typed, whose digest is that of a set without
-    them.
+    equal digests can be compared. Rewordings are left out: what they do is a difference.
     """
     told: list[tuple[Any, ...]] = []
     for query in queries:
         relevant = sorted((each.path, each.heading or "", each.grade) for each in query.relevant)
-        rewording = ([*query.also], query.passage) if query.rewording else ()
-        told.append((query.id, query.query, relevant, sorted(query.ignore), *rewording))
+        told.append((query.id, query.query, relevant, sorted(query.ignore)))
     told.sort()
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:_SHOWN]
 
 
-def row_of(
-    line: str,
-    where: str,
-    wanted: Mapping[str, str],
-    optional: Mapping[str, str] = MappingProxyType({}),
-) -> dict[str, Any]:
-    """Return a line's object, whose keys hold what their names in words (of `_KINDS`) say.
-
-    Raises UsageError.
-    """
+def _read_query(line: str, where: str) -> LabeledQuery:
     try:
         row = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise UsageError(
-            f"{where}:{error.colno}: not JSON ({error.msg}): write one object a line, such as "
-            f"{_EXAMPLE}"
-        ) from error
-    except RecursionError as error:
-        raise UsageError(
-            f"{where}: nested too deep: write one object a line, such as {_EXAMPLE}"
+            f"{where}: not JSON ({error}): write one object a line, such as {_EXAMPLE}"
         ) from error
     if not isinstance(row, dict):
         raise UsageError(f"{where}: not an object in braces: write one a line, such as {_EXAMPLE}")
-    if missing := [key for key in wanted if key not in row]:
+    row = _checked(row, where, {**_NEEDED, **_OPTIONAL})
+    if missing := [key for key in _NEEDED if key not in row]:
         raise UsageError(
-            f"{where}: lacks {' and '.join(missing)}: each line needs {', '.join(wanted)}."
+            f"{where}: lacks {' and '.join(missing)}: each line needs {', '.join(_NEEDED)}."
         )
-    _check_kinds(
-        row,
-        where,
-        {**wanted, **{key: kind for key, kind in optional.items() if row.get(key) is not None}},
-    )
-    return row
-
-
-def _check_kinds(row: Mapping[str, Any], where: str, kinds: Mapping[str, str]) -> None:
-    for key, kind in kinds.items():
-        if not isinstance(row[key], _KINDS[kind]) or isinstance(row[key], bool):
-            raise UsageError(
-                f"{where}: {key} is {json.dumps(row[key], ensure_ascii=False)[:_QUOTED]}, and "
-                f"has to be {kind}."
-            )
-
-
-def _read_query(line: str, where: str) -> LabeledQuery:
-    row = row_of(
-        line,
-        where,
-        {"id": "text or a number", "query": "text", "relevant": "a list"},
-        {"kind": "text", "ignore": "a list", **REWORDING},
-    )
     labels = tuple(
         _read_label(each, f"{where}: relevant {number}")
         for number, each in enumerate(row["relevant"], start=1)
@@ -200,43 +157,46 @@ def _read_query(line: str, where: str) -> LabeledQuery:
         )
     if not row["query"].strip():
         raise UsageError(f"{where}: the query has no text: say what is asked.")
-    ignored = tuple(map(str, row.get("ignore") or ()))
+    also = row.get("also", [])
+    if len(also) > MOST_REWORDINGS or not all(
+        isinstance(text, str) and text.strip() for text in also
+    ):
+        raise UsageError(
+            f"{where}: also is {_quoted(also)}, and has to be a list of at most "
+            f"{MOST_REWORDINGS} texts."
+        )
     return LabeledQuery(
         str(row["id"]),
         row["query"],
         row.get("kind") or "unknown",
         labels,
-        ignored,
-        *read_rewording(row, where),
+        tuple(map(str, row.get("ignore", ()))),
+        tuple(also),
+        row.get("passage", "").strip(),
     )
-
-
-REWORDING: Mapping[str, str] = {"also": "a list", "passage": "text"}
-"""What a line may hold beside its query, for `row_of`."""
-
-
-def read_rewording(row: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], str]:
-    """Return `also` and `passage` of a line, empty where it has none. Raises UsageError."""
-    also = row.get("also") or []
-    if len(also) > MOST_REWORDINGS or not all(
-        isinstance(each, str) and each.strip() for each in also
-    ):
-        given = json.dumps(also, ensure_ascii=False)[:_QUOTED]
-        raise UsageError(
-            f"{where}: also is {given}, and has to be a list of at most {MOST_REWORDINGS} texts."
-        )
-    return tuple(also), (row.get("passage") or "").strip()
 
 
 def _read_label(label: Any, where: str) -> Label:
     if isinstance(label, str) and label.strip():
         return Label(label, None, 1)
-    if not isinstance(label, dict) or "path" not in label:
+    if not isinstance(label, dict) or not label.get("path"):
         raise UsageError(
             f'{where}: not a place: write it as "plans.md" or {{"path": "plans.md"}}, with '
             "heading and grade (1 in part, 2 fully) where you like."
         )
-    given = {"heading": "text"} if label.get("heading") is not None else {}
-    grade = {"grade": "a number"} if "grade" in label else {}
-    _check_kinds(label, where, {"path": "text", **given, **grade})
+    label = _checked(label, where, _LABEL)
     return Label(label["path"], label.get("heading"), int(label.get("grade", 1)))
+
+
+def _checked(row: Mapping[str, Any], where: str, kinds: Kinds) -> dict[str, Any]:
+    """Return what an object states of these keys. Raises UsageError for what is of another kind."""
+    stated = {key: row[key] for key in kinds if row.get(key) is not None}
+    for key, value in stated.items():
+        types, name = kinds[key]
+        if not isinstance(value, types) or isinstance(value, bool):
+            raise UsageError(f"{where}: {key} is {_quoted(value)}, and has to be {name}.")
+    return stated
+
+
+def _quoted(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)[:_QUOTED]
