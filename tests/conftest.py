@@ -90,11 +90,6 @@ def anyio_backend():
 
 
 @pytest.fixture(scope="session")
-def model_cache():
-    return CACHE / "models"
-
-
-@pytest.fixture(scope="session")
 def real_embedder():
     settings = EmbedSettings(model=BUNDLED, runtime="onnx", workers=2)
     return open_embedder(settings, offline=True)
@@ -112,8 +107,8 @@ def published():
 
 
 @pytest.fixture(scope="session")
-def torch_embedder(published, model_cache):
-    return TorchEmbedder(read_card(published, BUNDLED, model_cache, torch=True))
+def torch_embedder(published):
+    return TorchEmbedder(read_card(published, BUNDLED, torch=True))
 
 
 @pytest.fixture(scope="session")

@@ -17,11 +17,7 @@ from folders import write_notes
 from servers import ServerProcess
 from test_lock import LOCKED
 from thumbindex.encode.embed import TorchEmbedder, open_embedder
-from thumbindex.encode.models import (
-    BUNDLED_FOLDER,
-    cache_folder,
-    read_card,
-)
+from thumbindex.encode.models import BUNDLED_FOLDER, read_card
 from thumbindex.errors import ModelError, install_with
 from thumbindex.settings import EmbedSettings
 
@@ -129,14 +125,7 @@ print(sorted(TRIED))
 """
     done = run(script)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
-    assert [path.name for path in cache_folder().iterdir()] == ["digests"]
-
-
-def test_a_cache_that_cannot_be_written_stands_in_no_way(home):
-    cache_folder().parent.mkdir(parents=True, exist_ok=True)
-    cache_folder().write_text("a file where the folder should be")
-    embedder = open_embedder(EmbedSettings(workers=1), offline=True)
-    assert embedder.embed_query("vault").shape == (384,)
+    assert not list(tmp_path.rglob("*.onnx"))
 
 
 def repository(tmp_path, graph="onnx/model.onnx"):
@@ -178,7 +167,7 @@ def test_a_file_that_is_no_graph_is_refused_in_a_sentence(tmp_path):
 
 
 def test_onnx_alone_does_not_run_in_torch(tmp_path):
-    card = read_card(repository(tmp_path), "mine", tmp_path / "cache", torch=True)
+    card = read_card(repository(tmp_path), "mine", torch=True)
     with pytest.raises(
         ModelError,
         match=(

@@ -11,10 +11,8 @@ PROMPTS = "config_sentence_transformers.json"
 
 
 @pytest.fixture
-def card(model_folder, tmp_path):
-    return lambda name="model", **files: read_card(
-        model_folder(name, **files), name, tmp_path / "cache"
-    )
+def card(model_folder):
+    return lambda name="model", **files: read_card(model_folder(name, **files), name)
 
 
 def test_a_card_holds_what_the_folder_states(card, tmp_path):

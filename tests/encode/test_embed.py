@@ -18,8 +18,8 @@ SENTENCES = [f"{' '.join(WORDS[start:end])} {end}." for start in range(4) for en
 
 
 @pytest.fixture(scope="module")
-def card(model_cache):
-    return read_card(BUNDLED_FOLDER, BUNDLED, model_cache)
+def card():
+    return read_card(BUNDLED_FOLDER, BUNDLED)
 
 
 @pytest.mark.long
@@ -30,9 +30,7 @@ def test_texts_of_any_length_stay_close_to_those_of_torch(real_embedder, torch_e
 
 
 @pytest.mark.long
-def test_pooling_by_the_first_token_is_that_of_sentence_transformers(
-    card, published, model_cache, tmp_path
-):
+def test_pooling_by_the_first_token_is_that_of_sentence_transformers(card, published, tmp_path):
     folder = shutil.copytree(published, tmp_path / "model")
     modules = [
         ("", "base.modules.transformer.Transformer"),
@@ -47,7 +45,7 @@ def test_pooling_by_the_first_token_is_that_of_sentence_transformers(
     (folder / "1_Pooling" / "config.json").write_text(
         json.dumps({"embedding_dimension": 384, "pooling_mode": "cls"})
     )
-    in_torch = TorchEmbedder(read_card(folder, "by the first token", model_cache, torch=True))
+    in_torch = TorchEmbedder(read_card(folder, "by the first token", torch=True))
     in_onnx = OnnxEmbedder(replace(card, pooling="cls"), workers=1)
     cosines = in_onnx.embed_passages(SENTENCES) * in_torch.embed_passages(SENTENCES)
     assert cosines.sum(axis=1).min() >= 0.95

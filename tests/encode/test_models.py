@@ -1,20 +1,20 @@
-import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
 
-from thumbindex.encode.models import BUNDLED, bundled_folder, find_model, locate
+from thumbindex.encode.models import BUNDLED, BUNDLED_FOLDER, bundled_folder, find_model, locate
 from thumbindex.errors import ModelError
 
 REMEDY = "take another"
 
 
 @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"])
-def test_the_bundled_model_goes_by_two_names(name, model_cache):
-    card = find_model(name, offline=False, cache=model_cache)
+def test_the_bundled_model_goes_by_two_names(name):
+    card = find_model(name, offline=False)
     assert (card.name, card.dimensions, card.window, card.pooling, card.portable) == (
         BUNDLED,
         384,
@@ -25,19 +25,18 @@ def test_the_bundled_model_goes_by_two_names(name, model_cache):
 
 
 def test_auto_is_the_bundled_model_whatever_the_hub_cache_holds_and_asks_no_network(
-    model_cache, tmp_path
+    tmp_path,
 ):
     snapshot(
         tmp_path, "BAAI/bge-small-en-v1.5", ["modules.json", "config.json", "model.safetensors"]
     )
     script = (
-        "import sys; from pathlib import Path; from thumbindex.encode.models import find_model;"
-        "print(find_model('auto', offline=False, cache=Path(sys.argv[1])).name, 'huggingface_hub' "
-        "in sys.modules)"
+        "import sys; from thumbindex.encode.models import find_model;"
+        "print(find_model('auto', offline=False).name, 'huggingface_hub' in sys.modules)"
     )
     environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", script, str(model_cache)],
+        [sys.executable, "-c", script],
         env=environment,
         check=True,
         capture_output=True,
@@ -46,22 +45,21 @@ def test_auto_is_the_bundled_model_whatever_the_hub_cache_holds_and_asks_no_netw
     assert done.stdout.split() == [BUNDLED, "False"]
 
 
-def test_a_bundled_file_that_is_missing_or_changed_by_one_byte_is_refused(model_folder, tmp_path):
-    folder = model_folder(**{"model.onnx": "a graph"})
-    hashes = {"model.onnx": hashlib.sha256(b"a graph").hexdigest()}
-    assert bundled_folder(tmp_path / "cache", hashes, folder) == folder
-    (folder / "model.onnx").write_bytes(b"a graqh")
-    with pytest.raises(
-        ModelError,
-        match=(
-            r"model\.onnx is not the file that was published\. "
-            r"Install .* again, .*`uv tool install --reinstall \.`"
-        ),
-    ):
-        bundled_folder(tmp_path / "cache", hashes, folder)
-    (folder / "model.onnx").unlink()
+def test_a_bundled_file_that_is_missing_or_changed_is_refused(tmp_path):
+    folder = shutil.copytree(BUNDLED_FOLDER, tmp_path / "model")
+    graph = folder / "model.onnx"
+    written = graph.read_bytes()
+    assert bundled_folder(folder, read=True) == folder
+    graph.write_bytes(written[:-1] + bytes([written[-1] ^ 1]))
+    advice = r"Install .* again, .*`uv tool install --reinstall \.`"
+    with pytest.raises(ModelError, match=rf"model\.onnx is not the file that .*\. {advice}"):
+        bundled_folder(folder, read=True)
+    graph.write_bytes(written[:-1])
+    with pytest.raises(ModelError, match=r"model\.onnx is not the file that was published"):
+        bundled_folder(folder)
+    graph.unlink()
     with pytest.raises(ModelError, match=r"model\.onnx is missing\. Install thumbindex again"):
-        bundled_folder(tmp_path / "cache", hashes, folder)
+        bundled_folder(folder)
 
 
 @pytest.mark.parametrize("name", ["no/such/model/folder", "./models"])
@@ -70,11 +68,11 @@ def test_a_folder_that_is_not_there_is_said_to_be_missing(name, tmp_path):
         locate(name, offline=True, remedy=REMEDY)
 
 
-def test_offline_a_model_of_the_hub_is_refused_with_what_to_do(tmp_path):
+def test_offline_a_model_of_the_hub_is_refused_with_what_to_do():
     with pytest.raises(
         ModelError, match=r"HF_HUB_OFFLINE.*--set encode.embed.model=all-MiniLM-L6-v2"
     ):
-        find_model("someone/a-model", offline=True, cache=tmp_path)
+        find_model("someone/a-model", offline=True)
 
 
 def test_a_model_that_cannot_be_fetched_is_refused_with_the_reason():

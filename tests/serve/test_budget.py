@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thumbindex.encode.embed import token_counter
-from thumbindex.encode.models import cache_folder
 from thumbindex.errors import UsageError
 from thumbindex.model import (
     Answer,
@@ -26,7 +25,7 @@ from thumbindex.model import (
 from thumbindex.serve.replies import Frame, PassageForm, count_reply, within
 from thumbindex.serve.tools import check_arguments
 
-COUNT = token_counter(cache_folder())
+COUNT = token_counter()
 
 LINE = st.sampled_from(
     [

@@ -4,7 +4,6 @@ count tokens.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +14,9 @@ from typing import Any
 import numpy as np
 
 from thumbindex.encode.models import (
-    BUNDLED_HASHES,
     BUNDLED_NAMES,
     ModelCard,
     bundled_folder,
-    cache_folder,
     extra_is_there,
     find_model,
     open_in_torch,
@@ -31,19 +28,12 @@ from thumbindex.process import cores, forbid_telemetry
 from thumbindex.settings import EmbedSettings
 from thumbindex.text import has_cjk
 
-_opening = threading.Lock()
 
-
+@lru_cache(maxsize=2)
 def open_tokenizer(path: Path, window: int) -> Any:
     """Return a file's tokenizer, which cuts texts at so many tokens and says what it cut off;
     nobody may change it, for others have it too.
     """
-    with _opening:
-        return _opened(path, window)
-
-
-@lru_cache(maxsize=2)
-def _opened(path: Path, window: int) -> Any:
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(path))
@@ -53,8 +43,8 @@ def _opened(path: Path, window: int) -> Any:
 
 
 BYTES_A_TOKEN = 6
-"""The most that one token may stand for: WordPiece sees no blanks, and one token in any word of a
-script that it does not know.
+"""The most that one token may stand for: WordPiece sees no blanks, and one token in any word that
+is very long or of a script that it does not know.
 """
 
 BUNDLED_WINDOW = 256
@@ -62,19 +52,8 @@ BUNDLED_WINDOW = 256
 is embedded with.
 """
 
-_LONGEST_WORD = 100
-"""Characters: of a longer word WordPiece makes one token, however long it is; here it counts as
-several words.
-"""
-
-_BLANK = re.compile(r"[\t\n\r ]+")
-"""Where WordPiece takes any text apart: what stands between blanks counts by itself."""
-
-_PLAIN = re.compile(r"[!-~]*")
-"""What WordPiece takes apart in a way that is known without asking it: around each mark."""
-
-_WORDS = re.compile(rf"[0-9a-z]{{1,{_LONGEST_WORD}}}")
-_MARKS = re.compile(r"[!-/:-@\[-`{-~]")
+_LONGEST_REMEMBERED = 100
+"""Characters of a piece whose tokens are remembered."""
 
 _REMEMBERED = 1 << 13
 """Pieces between blanks whose tokens are remembered: an answer is counted several times while it is
@@ -86,45 +65,27 @@ numbers of notes that have changed since.
 
 
 @lru_cache(maxsize=1)
-def token_counter(cache: Path) -> Callable[[str], int]:
+def token_counter() -> Callable[[str], int]:
     """Return what counts a text's tokens: never less than the tokenizer of all-MiniLM-L6-v2.
 
     Raises ModelError where that is not installed.
     """
-    name = "tokenizer.json"
-    tokenizer = open_tokenizer(
-        bundled_folder(cache, {name: BUNDLED_HASHES[name]}) / name, BUNDLED_WINDOW
-    )
+    tokenizer = open_tokenizer(bundled_folder() / "tokenizer.json", BUNDLED_WINDOW)
 
-    def encoded(text: str) -> int:
-        found = tokenizer.encode(text, add_special_tokens=False)
+    def encoded(piece: str) -> int:
+        found = tokenizer.encode(piece, add_special_tokens=False)
         return len(found.ids) + sum(len(rest.ids) for rest in found.overflowing)
 
-    of_word = lru_cache(maxsize=_REMEMBERED)(encoded)
-
-    def of_piece(piece: str) -> int:
-        if _PLAIN.fullmatch(piece):
-            return sum(map(of_word, _WORDS.findall(piece.lower()))) + len(_MARKS.findall(piece))
-        if len(piece) <= _LONGEST_WORD:
-            return encoded(piece)
-        parts = (
-            piece[start : start + _LONGEST_WORD] for start in range(0, len(piece), _LONGEST_WORD)
-        )
-        return max(encoded(piece), sum(map(of_piece, parts)))
-
-    remembered = lru_cache(maxsize=_REMEMBERED)(of_piece)
+    remembered = lru_cache(maxsize=_REMEMBERED)(encoded)
 
     def count(text: str) -> int:
-        least = -(
-            -len(text if text.isascii() else text.encode("utf-8", "replace")) // BYTES_A_TOKEN
-        )
-        return max(
-            least,
-            sum(
-                (remembered if len(each) <= _LONGEST_WORD else of_piece)(each)
-                for each in _BLANK.split(text)
-            ),
-        )
+        least = -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN)
+        # WordPiece takes a text apart at blanks
+        counts = [
+            remembered(piece) if len(piece) <= _LONGEST_REMEMBERED else encoded(piece)
+            for piece in text.split()
+        ]
+        return max(least, sum(counts))
 
     return count
 
@@ -146,7 +107,7 @@ def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False)
     )
     if settings.runtime == "torch":
         require_extra('`encode.embed.runtime = "torch"`')
-    card = find_model(settings.model, offline=offline, cache=cache_folder(), torch=torch)
+    card = find_model(settings.model, offline=offline, torch=torch)
     if settings.runtime == "torch" or (settings.runtime == "auto" and card.graph is None):
         return TorchEmbedder(card)
     return OnnxEmbedder(card, settings.workers or default_workers(), lean)
@@ -181,10 +142,7 @@ class _Embedder:
 
     def embed_passages(self, texts: Sequence[str]) -> Matrix:
         """Embed texts that are searched: shape (len(texts), dimensions)."""
-        rows = _side_by_side(
-            self._embed, [self._card.passage_prefix + text for text in texts], self._workers
-        )
-        return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
+        return self._matrix([self._card.passage_prefix + text for text in texts])
 
     def embed_query(self, text: str) -> Vector:
         """Embed a text that searches."""
@@ -192,9 +150,10 @@ class _Embedder:
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
         """Embed texts that search, side by side: shape (len(texts), dimensions)."""
-        rows = _side_by_side(
-            self._embed, [self._card.query_prefix + text for text in texts], self._workers
-        )
+        return self._matrix([self._card.query_prefix + text for text in texts])
+
+    def _matrix(self, texts: Sequence[str]) -> Matrix:
+        rows = _side_by_side(self._embed, texts, self._workers)
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
 
     def _embed(self, text: str) -> Vector:
@@ -215,7 +174,6 @@ def open_graph(path: Path, lean: bool = False) -> Any:
     """
     forbid_telemetry()
     import onnxruntime
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # texts run side by side instead, which is faster
@@ -225,14 +183,7 @@ def open_graph(path: Path, lean: bool = False) -> Any:
         options.add_session_config_entry("session.disable_prepacking", "1")
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except (
-        state.Fail,
-        state.InvalidProtobuf,
-        state.InvalidGraph,
-        state.InvalidArgument,
-        state.RuntimeException,
-        state.NotImplemented,
-    ) as error:
+    except Exception as error:  # onnxruntime's own have no common parent
         raise ModelError(
             f"{path} is no graph that onnxruntime can open, or is damaged ({error}). Fetch the "
             "model again or name another."

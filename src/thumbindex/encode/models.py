@@ -12,14 +12,10 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import platformdirs
 
 from thumbindex.errors import ModelError, install_with
 from thumbindex.process import forbid_telemetry
@@ -47,38 +43,45 @@ def run_child(module: str, *arguments: str) -> str | None:
     return complaints[-1] if complaints else f"it ended with code {done.returncode}"
 
 
-LARGE = 1_000_000
-"""Bytes from which a note costs less than reading the file again."""
-
-
-def file_digest(path: Path, cache: Path) -> str:
-    """Return a file's sha256 in hex; a large one of the size and time that `cache` remembers is not
-    read again.
-    """
-    stat = path.stat()
-    if stat.st_size < LARGE:
-        return _sha256(path)
-    version = f"{stat.st_size} {stat.st_mtime_ns}"
-    note = cache / "digests" / hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        remembered = note.read_text(encoding="ascii")
-        if remembered.startswith(f"{version} "):
-            return remembered.rpartition(" ")[2]
-    digest = _sha256(path)
-    with contextlib.suppress(OSError):  # a cache that cannot be written costs time, never an answer
-        note.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=note.parent)
-        # - an open descriptor has no path
-        with open(handle, "w", encoding="ascii") as file:  # noqa: PTH123
-            file.write(f"{version} {digest}")
-        Path(temporary).replace(note)
-    return digest
+def file_digest(path: Path) -> str:
+    """Return a file's sha256 in hex; that of a bundled one is known."""
+    if path.parent == BUNDLED_FOLDER and path.name in BUNDLED_FILES:
+        return BUNDLED_FILES[path.name][1]
+    return _sha256(path)
 
 
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
+
+AUTO = "auto"
+BUNDLED = "all-MiniLM-L6-v2"
+
+BUNDLED_NAMES = (AUTO, BUNDLED, f"sentence-transformers/{BUNDLED}")
+
+BUNDLED_FOLDER = Path(__file__).parent / "minilm"
+"""Part of this package; `scripts/build_model.py` makes it, and `origin.json` in it says from
+what.
+"""
+
+BUNDLED_FILES = {
+    "model.onnx": (
+        87_104,
+        "dcff4328b330be8fb772cf56a8801b1c7ae5aec9094841576aa82ef8a5f5ab94",
+    ),
+    "model.onnx.data": (
+        23_696_896,
+        "cf13dfc7577a7d0cb542b11c0439df47073769ae5ce2688a9ef35cee0ee6451f",
+    ),
+    "tokenizer.json": (
+        466_247,
+        "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    ),
+}
+"""Bytes and sha256 of the files that decide what vectors come out."""
+
+TAKE_BUNDLED = f"use the model that is installed with `--set encode.embed.model={BUNDLED}`"
 
 _PORTABLE_MODULES = {"Transformer", "Pooling", "Normalize"}
 _PORTABLE_POOLINGS = {"mean", "cls"}
@@ -131,7 +134,7 @@ class ModelCard:
         return f"{precision}-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]}"
 
 
-def read_card(folder: Path, name: str, cache: Path, *, torch: bool = False) -> ModelCard:
+def read_card(folder: Path, name: str, *, torch: bool = False) -> ModelCard:
     """Read a model folder in the layout of sentence-transformers; raise ModelError where it is not
     one.
 
@@ -171,7 +174,7 @@ def read_card(folder: Path, name: str, cache: Path, *, torch: bool = False) -> M
         query_prefix=query_prefix,
         passage_prefix=passage_prefix,
         portable=portable,
-        weights=_weights(folder, graph, cache),
+        weights=_weights(folder, graph),
         graph=graph,
     )
 
@@ -256,7 +259,7 @@ def _prefixes(folder: Path, name: str) -> tuple[str, str]:
     )
 
 
-def _weights(folder: Path, graph: Path | None, cache: Path) -> str:
+def _weights(folder: Path, graph: Path | None) -> str:
     files = _own_weights(folder) if graph is None else [graph, *_beside(graph)]
     if not files:
         raise ModelError(
@@ -269,7 +272,7 @@ def _weights(folder: Path, graph: Path | None, cache: Path) -> str:
     ]
     files.extend([path for path in tokenizers if path.is_file()][:1])
     listing = "\n".join(
-        f"{path.relative_to(folder).as_posix()} {file_digest(path, cache)}" for path in files
+        f"{path.relative_to(folder).as_posix()} {file_digest(path)}" for path in files
     )
     return hashlib.sha256(listing.encode()).hexdigest()
 
@@ -319,110 +322,66 @@ def fetch(repository: str, *, torch: bool) -> None:
     Raises ModelError, before anything large is fetched, where the model needs the extra and that is
     not installed.
     """
-    from huggingface_hub import hf_hub_download, list_repo_files, snapshot_download
+    from huggingface_hub import hf_hub_download, list_repo_files
     from huggingface_hub.errors import EntryNotFoundError
 
     files = set(list_repo_files(repository))
-    weights = next(
-        (
-            pattern
-            for pattern in ("*.safetensors", "*.bin")
-            if any(name.endswith(pattern[1:]) for name in files)
-        ),
-        None,
-    )
+    own = sorted(name for name in files if name.partition("/")[0] not in _OTHER_RUNTIMES)
+    weights = [name for name in own if name.endswith(".safetensors")] or [
+        name for name in own if name.endswith(".bin")
+    ]
     graph = next((name for name in _GRAPHS if name in files), None)
-    if graph is None or (torch and weights):
-        graph = None
-        if torch:
-            require_extra(f"The model {repository} in torch")
-        else:
-            require_extra(f"The model {repository}, which ships no ONNX file,")
-    other_runtimes = [f"{name}/*" for name in _OTHER_RUNTIMES]
-    snapshot_download(
-        repository, allow_patterns=["*.json", "*.txt", "*.model"], ignore_patterns=other_runtimes
-    )
+    if torch and (weights or graph is None):
+        require_extra(f"The model {repository} in torch")
+    elif graph is None:
+        require_extra(f"The model {repository}, which ships no ONNX file,")
+    else:
+        weights = [name for end in _GRAPH_WEIGHTS if (name := graph + end) in files] + [graph]
     # asked for by name, the cache remembers that there is none: a plain checkpoint is complete
     # without
     with contextlib.suppress(EntryNotFoundError):
         hf_hub_download(repository, "modules.json")
-    if graph is None:
-        snapshot_download(
-            repository, allow_patterns=[weights or "*.bin"], ignore_patterns=other_runtimes
-        )
-        return
-    for name in (*(graph + ending for ending in _GRAPH_WEIGHTS), graph):
-        if name in files:
-            hf_hub_download(repository, name)
+    described = [name for name in own if name.endswith((".json", ".txt", ".model"))]
+    for name in (*described, *weights):
+        hf_hub_download(repository, name)
 
 
-AUTO = "auto"
-BUNDLED = "all-MiniLM-L6-v2"
-
-BUNDLED_NAMES = (AUTO, BUNDLED, f"sentence-transformers/{BUNDLED}")
-
-BUNDLED_FOLDER = Path(__file__).parent / "minilm"
-"""Part of this package; `scripts/build_model.py` makes it, and `origin.json` in it says from
-what.
-"""
-
-BUNDLED_HASHES = {
-    "model.onnx": "dcff4328b330be8fb772cf56a8801b1c7ae5aec9094841576aa82ef8a5f5ab94",
-    "model.onnx.data": "cf13dfc7577a7d0cb542b11c0439df47073769ae5ce2688a9ef35cee0ee6451f",
-    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-}
-"""sha256 of the files that decide what vectors come out."""
-
-TAKE_BUNDLED = f"use the model that is installed with `--set encode.embed.model={BUNDLED}`"
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
-def cache_folder() -> Path:
-    """Return the folder for the digests of model files."""
-    return platformdirs.user_cache_path("thumbindex", appauthor=False)
-
-
-def find_model(name: str, *, offline: bool, cache: Path, torch: bool = False) -> ModelCard:
+def find_model(name: str, *, offline: bool, torch: bool = False) -> ModelCard:
     """Find an embedding model by name or folder, the bundled one where it is `auto`; raise
     ModelError where it cannot be had.
 
     The bundled one is for onnxruntime alone: with `torch` it is the model of the hub from which it
     was made.
     """
-    if name not in BUNDLED_NAMES:
-        return read_card(
-            locate(name, offline=offline, remedy=TAKE_BUNDLED, torch=torch),
-            name,
-            cache,
-            torch=torch,
-        )
-    if not torch:
-        return read_card(bundled_folder(cache), BUNDLED, cache)
-    return read_card(
-        locate(
-            BUNDLED, offline=offline, remedy="leave `encode.embed.runtime` at `auto`", torch=True
-        ),
-        BUNDLED,
-        cache,
-        torch=True,
-    )
+    if name in BUNDLED_NAMES and not torch:
+        return read_card(bundled_folder(), BUNDLED)
+    remedy = TAKE_BUNDLED
+    if name in BUNDLED_NAMES:
+        name, remedy = BUNDLED, "leave `encode.embed.runtime` at `auto`"
+    folder = locate(name, offline=offline, remedy=remedy, torch=torch)
+    return read_card(folder, name, torch=torch)
 
 
-def bundled_folder(
-    cache: Path, hashes: Mapping[str, str] = BUNDLED_HASHES, folder: Path = BUNDLED_FOLDER
-) -> Path:
-    """Return the folder of the model that is part of this package, its files checked by their
-    hashes.
+def bundled_folder(folder: Path = BUNDLED_FOLDER, *, read: bool = False) -> Path:
+    """Return the folder of the model that is part of this package, after a look at its files: at
+    their sizes, and with `read` at every byte. Raises ModelError.
     """
-    for name, expected in hashes.items():
+    for name, (size, digest) in BUNDLED_FILES.items():
         path = folder / name
-        if not path.is_file() or file_digest(path, cache) != expected:
-            raise ModelError(
-                f"The bundled model is damaged: {path} is "
-                f"{'not the file that was published' if path.exists() else 'missing'}."
-                " Install thumbindex again, in its checkout: `uv tool install --reinstall .` (with "
-                "pip: `pip install --force-reinstall --no-deps .`)."
-            )
+        if not path.is_file():
+            wrong = "missing"
+        elif path.stat().st_size != size or (read and _sha256(path) != digest):
+            wrong = "not the file that was published"
+        else:
+            continue
+        raise ModelError(
+            f"The bundled model is damaged: {path} is {wrong}. Install thumbindex again, in its "
+            "checkout: `uv tool install --reinstall .` (with pip: `pip install --force-reinstall "
+            "--no-deps .`)."
+        )
     return folder
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar, Unpack
 from thumbindex.config import configured_roots, load_config, real_folder
 from thumbindex.corpus.walk import unmatched_globs
 from thumbindex.encode.embed import open_embedder, token_counter
-from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import (
     IndexDamagedError,
@@ -652,7 +651,7 @@ class Library:
 
         Raises ModelError where that is not installed.
         """
-        return token_counter(cache_folder())
+        return token_counter()
 
     @at_one_moment
     def note_tokens(self, passages: Sequence[Passage]) -> dict[tuple[str, str], int]:

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from thumbindex.encode.models import AUTO, BUNDLED, BUNDLED_HASHES, find_model
+from thumbindex.encode.models import AUTO, BUNDLED, BUNDLED_FILES, bundled_folder, find_model
 from thumbindex.errors import (
     IndexBusyError,
     IndexDamagedError,
@@ -60,12 +59,10 @@ def examine_model(name: str) -> ModelHealth:
     """Find a model on this machine, network or not, and compare its files with every digest that is
     known; raise ModelError.
     """
-    # A cache that is empty remembers no digests: the files themselves are read.
-    with tempfile.TemporaryDirectory(
-        prefix="thumbindex-doctor-", ignore_cleanup_errors=True
-    ) as cache:
-        card = find_model(name, offline=True, cache=Path(cache))
-    verified = len(BUNDLED_HASHES) if card.name == BUNDLED else verify_named(card.folder)
+    card = find_model(name, offline=True)
+    if card.name == BUNDLED:
+        bundled_folder(read=True)
+    verified = len(BUNDLED_FILES) if card.name == BUNDLED else verify_named(card.folder)
     return ModelHealth(card.name, card.folder, card.dimensions, verified)
 
 
