@@ -97,7 +97,7 @@ class FakeEmbedder:
             len(texts), self.dimensions
         )
 
-    def embed_tokens(self, text: str) -> Matrix:
+    def _tokens(self, text: str) -> Matrix:
         """Return one normalized vector a word: shape (words, dimensions)."""
         # hash() differs from process to process; a digest does not
         noise = [
@@ -119,7 +119,7 @@ class FakeEmbedder:
         return sum(len(words(text)) > self.window for text in texts)
 
     def _embed(self, text: str) -> Vector:
-        tokens = self.embed_tokens(text)
+        tokens = self._tokens(text)
         if not len(tokens):
             unit: Vector = np.eye(1, self.dimensions, dtype=np.float32)[0]
             return unit

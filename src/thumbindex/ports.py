@@ -121,11 +121,6 @@ class Embedder(Protocol):
         `embed_query` does.
         """
 
-    def embed_tokens(self, text: str) -> Matrix:
-        """Return one normalized vector a token, special tokens left out: shape (tokens,
-        dimensions).
-        """
-
     def knows(self, word: str) -> bool:
         """Tell whether a word is one token of the model's vocabulary: then it is a word, whether
         any text holds it or not.

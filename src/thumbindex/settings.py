@@ -142,9 +142,7 @@ class RerankModelSettings:
     """The model that reads a query and a passage together."""
 
     model: str = setting(
-        "late-interaction",
-        "`late-interaction` (the embedder's own token vectors) or a CrossEncoder by name or "
-        "folder (extra `models`)",
+        "", "a CrossEncoder for the stage `rerank`, by name or folder (extra `models`)"
     )
 
 

@@ -71,16 +71,6 @@ def test_what_stands_past_the_window_is_not_embedded_but_counted(embedder):
     assert embedder.count_truncated(["word", longer, window[:50], longer]) == 2
 
 
-def test_each_word_has_a_normalized_vector_of_its_own(embedder):
-    tokens = embedder.embed_tokens("share a vault")
-    assert tokens.shape == (3, embedder.dimensions)  # no special tokens
-    assert np.linalg.norm(tokens, axis=1) == pytest.approx([1.0] * 3, abs=1e-6)
-
-
-def test_a_text_without_words_has_no_tokens(embedder):
-    assert embedder.embed_tokens("").shape == (0, embedder.dimensions)
-
-
 def test_a_word_is_known_where_it_is_one_token_and_a_misspelt_one_is_not(embedder):
     assert [embedder.knows(word) for word in ("baby", "Baby", "subcription", "")] == [
         True,

@@ -2,27 +2,20 @@
 
 import pytest
 
-from fakes import FakeEmbedder, FakeReranker
-from thumbindex.encode.rerank import CrossEncoderReranker, LateInteractionReranker
+from fakes import FakeReranker
+from thumbindex.encode.rerank import CrossEncoderReranker
 
 QUERY = "share a vault"
 PASSAGES = ["walnuts and bread", "Share a vault with your team", "", "the vault"]
 
 KINDS = {
     "fake": lambda request: FakeReranker(),
-    "late-fake": lambda request: LateInteractionReranker(FakeEmbedder()),
-    "late-real": lambda request: LateInteractionReranker(request.getfixturevalue("real_embedder")),
     "cross-encoder": lambda request: CrossEncoderReranker(
         str(request.getfixturevalue("tiny_cross_encoder")), offline=True
     ),
 }
-ALL = [
-    "fake",
-    "late-fake",
-    "late-real",
-    pytest.param("cross-encoder", marks=pytest.mark.long),
-]
-TRAINED = ALL[:3]  # the cross-encoder's head is not: it is here for its plumbing
+ALL = ["fake", pytest.param("cross-encoder", marks=pytest.mark.long)]
+TRAINED = ALL[:1]  # the cross-encoder's head is not: it is here for its plumbing
 
 
 @pytest.fixture(params=ALL)

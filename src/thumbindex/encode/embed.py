@@ -228,16 +228,6 @@ class OnnxEmbedder(_Embedder):
         if isinstance(outputs[self._output][-1], int):
             self.dimensions = outputs[self._output][-1]
 
-    def embed_tokens(self, text: str) -> Matrix:
-        """Return one normalized vector a token, special tokens left out: shape (tokens,
-        dimensions).
-        """
-        encoding = self._tokenizer.encode(text)
-        words = np.array(encoding.special_tokens_mask, dtype=np.bool_) == 0
-        if words.any():
-            return _normalized(self._states(encoding.ids)[words])
-        return np.empty((0, self.dimensions), dtype=np.float32)
-
     def knows(self, word: str) -> bool:
         """Tell whether a word is one token of the vocabulary."""
         return _is_one_token(word, self._tokenizer.encode(word, add_special_tokens=False).tokens)
@@ -287,24 +277,6 @@ class TorchEmbedder(_Embedder):
         self._model.max_seq_length = card.window
         self.dimensions = int(self._model.get_embedding_dimension() or card.dimensions)
         self._lock = threading.Lock()  # its tokenizer cannot be borrowed by two threads
-
-    def embed_tokens(self, text: str) -> Matrix:
-        """Return one normalized vector a token, special tokens left out: shape (tokens,
-        dimensions).
-        """
-        with self._lock:
-            states = (
-                self._model.encode(
-                    text, prompt="", output_value="token_embeddings", show_progress_bar=False
-                )
-                .cpu()
-                .numpy()
-            )
-            tokens = self._model.tokenizer(
-                text, truncation=True, max_length=self.window, return_special_tokens_mask=True
-            )
-        words = np.array(tokens["special_tokens_mask"], dtype=np.bool_) == 0
-        return _normalized(states[words])
 
     def knows(self, word: str) -> bool:
         """Tell whether a word is one token of the vocabulary."""

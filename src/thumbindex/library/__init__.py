@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar, Unpack
 from thumbindex.config import configured_roots, load_config, real_folder
 from thumbindex.corpus.walk import unmatched_globs
 from thumbindex.encode.embed import open_embedder, token_counter
-from thumbindex.encode.rerank import open_reranker
+from thumbindex.encode.rerank import CrossEncoderReranker
 from thumbindex.errors import (
     IndexDamagedError,
     ModelError,
@@ -357,8 +357,8 @@ class Library:
             configs = (self.config, *(reader.folder.config for reader in self._readers))
             wanting = [each for each in configs if each.query.runs("rerank")]
             if self._reranker is None and self._embedder is not None and wanting:
-                self._reranker = open_reranker(
-                    wanting[0].encode.rerank, self._embedder, offline=offline()
+                self._reranker = CrossEncoderReranker(
+                    wanting[0].encode.rerank.model, offline=offline()
                 )
 
     @at_one_moment
