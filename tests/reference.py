@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from thumbindex.config import HARMLESS, MOST_FOLDER_FILE, MOST_STRINGS, Setting, limits, settings
+from thumbindex.config import HARMLESS, MOST_FOLDER_FILE, Setting, limits, settings
 from thumbindex.settings import Config
 
 _CONFIG_HEAD = """\
@@ -35,7 +35,7 @@ Support/thumbindex/config.toml` on macOS,
    `%LOCALAPPDATA%\\thumbindex\\thumbindex\\config.toml` on Windows;
 3. `thumbindex.toml` in the indexed folder, which may set only {harmless}: a vault may come from \
 anyone.
-   It has at most {size:,} bytes, a list in it at most {strings:,} strings. If anything is wrong \
+   It has at most {size:,} bytes. If anything is wrong \
 with it, only its settings that leave notes out
    are used, and `status`, `doctor` and the report of `index` say what is wrong \
 ([more](security.md#a-folders-own-file));
@@ -46,7 +46,7 @@ corpus.exclude=drafts/**,private/**`.
 They are read at the start: a server that runs keeps those that it began with, until it is started \
 again.
 An unknown key, a value of the wrong type or one out of range, in your own files or in `--set`, is \
-an error that names the file, the line and the key.
+an error that names the file and the key.
 `HF_HUB_OFFLINE=1` in the environment forbids the network altogether, but for the keys of an \
 `issuer` that you name for `serve --http`.
 
@@ -92,7 +92,7 @@ def render_page() -> str:
     """Return `docs/configuration.md`: a section a table, with type, default, limits and meaning of
     each key.
     """
-    parts = [_PAGE_HEAD.format(harmless=_harmless(), size=MOST_FOLDER_FILE, strings=MOST_STRINGS)]
+    parts = [_PAGE_HEAD.format(harmless=_harmless(), size=MOST_FOLDER_FILE)]
     described = dict(_meanings(Config, ""))
     for table, group in _tables():
         parts.append(f"\n## [{table}]\n\n{described.get(table, 'Name = path.')}\n\n{_TABLE_HEAD}")

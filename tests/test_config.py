@@ -91,27 +91,28 @@ def test_a_folders_own_file_may_set_only_what_is_harmless(tmp_path: Path, text: 
     written(tmp_path, text, "thumbindex.toml")
     own = load_config(user_file=NOWHERE, folder=tmp_path)
     assert own == Config()
-    assert re.match(r"thumbindex.toml:[12]: .* may not be set in a folder's own", own.problem)
+    assert re.match(r"thumbindex.toml: .* may not be set in a folder's own", own.problem)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[queries]\nlimit = 3", r"config.toml:1: unknown key `queries`: did you mean"),
-        ("limit = 3", r"config.toml:1: unknown key `limit`: did you mean `query.limit`\?"),
-        ("query = 3", r"config.toml:1: `query` is a table"),
+        ("[queries]\nlimit = 3", r"config.toml: unknown key `queries`: did you mean"),
+        ("limit = 3", r"config.toml: unknown key `limit`: did you mean `query.limit`\?"),
+        ("query = 3", r"config.toml: `query` is a table"),
         (
             "[query]\nlimit = 'five'",
-            r"config.toml:2: `query.limit` must be a whole number, not 'five'",
+            r"config.toml: `query.limit` must be a whole number, not 'five'",
         ),
         ("[query]\nlimit = 0", r"`query.limit` must be 1 to 100, not 0"),
         ("[query.recency]\nbias = nan", r"`query.recency.bias` must be a number, not nan"),
         (
             "[query.fuse]\nmethod = 'sum'",
-            r"`query.fuse.method` must be one of convex, rrf, not 'sum'",
+            r"`query.fuse.method` takes no 'sum': give convex, rrf",
         ),
         ("[corpus]\ninclude = 'a'", r"`corpus.include` must be a list of strings, not 'a'"),
-        ("[folders]\nnotes = 1", r"`folders` must be a table with a line"),
+        ("folders = 1", r"`folders` must be a table with a line"),
+        ("[folders]\nnotes = 1", r"the folder 'notes' needs `path`, a string"),
         (
             "[corpus.chunk]\nchild_max = 3000",
             r"`corpus.chunk.child_max` \(3000\) must not be above "
@@ -269,25 +270,24 @@ def test_a_later_layer_that_names_a_folder_again_does_not_drop_its_rights(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('[[folders]]\nname = "a"\n', ":1: a folder needs `path`"),
+        ('[[folders]]\nname = "a"\n', ": the folder 'a' needs `path`"),
         (
             '[[folders]]\nname = "a"\npath = "x"\ntoken = ["b"]\n',
-            ":1: unknown key `folders.token`: did you mean `tokens`?",
+            ": unknown key `folders.token`: did you mean `tokens`?",
         ),
-        ('[[folders]]\nname = "a"\npath = "x"\ntokens = "b"\n', ":1: `tokens` must be a list"),
+        ('[[folders]]\nname = "a"\npath = "x"\ntokens = "b"\n', ": `tokens` must be a list"),
         (
             '[[folders]]\nname = "a"\npath = "x"\n\n[[folders]]\nname = "a"\npath = "y"\n',
-            ":5: there are two folders of the name 'a'",
+            ": there are two folders of the name 'a'",
         ),
         (
-            '[[folders]]\nname = "a"\npath = "x"\n\n[[folders]]\nname = "b"\npath = "./y/../x"\n',
-            ":5: 'b' is the folder that 'a' is",
+            '[[folders]]\nname = "a"\npath = "x"\ntokens = ["*"]\n\n'
+            '[[folders]]\nname = "b"\npath = "./y/../x"\n',
+            ": 'b' is the folder that 'a' is",
         ),
     ],
 )
-def test_a_folder_table_that_is_wrong_is_named_with_its_line(
-    tmp_path: Path, text: str, says: str
-) -> None:
+def test_a_folder_table_that_is_wrong_is_named(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "c.toml").write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=re.escape(says)):
         load_config(user_file=tmp_path / "none", config_file=tmp_path / "c.toml")
@@ -301,37 +301,37 @@ def test_a_token_file_lies_beside_the_file_that_names_it(tmp_path: Path) -> None
 
 
 GLOBS = [
-    ("./private/**", "'private/**'"),
-    (".\\private\\**", "'private/**'"),
-    ("a/./b/**", "'a/b/**'"),
-    ("private//**", "'private/**'"),
-    ("!./private/a.md", "'!private/a.md'"),
-    (" private/**", "'private/**'"),
-    ("#private/**", "'\\#private/**'"),
-    ("~/notes/private/**", "'private/**'"),
-    ("../notes/private/**", "'private/**'"),
-    ("C:\\notes\\private\\**", "'private/**'"),
-    ("{private,diary}/**", "'private/**', 'diary/**'"),
+    ("./private/**", "contains `./`"),
+    (".\\private\\**", "contains `./`"),
+    ("private//**", "or `//`, which no path has"),
+    ("!./private/a.md", "contains `./`"),
+    (" private/**", "begins with a blank"),
+    ("#private/**", "write '\\#'"),
+    ("~/notes/private/**", "relative to the folder"),
+    ("../notes/private/**", "relative to the folder"),
+    ("C:\\notes\\private\\**", "relative to the folder"),
+    ("{private,diary}/**", "a glob for each name"),
+    ("{private/**", "a glob for each name"),
     ("!(public)/**", "a glob for each name"),
-    ("private/..", "'private'"),
-    ("~", "'private/**'"),
+    ("private/..", "relative to the folder"),
+    ("~", "relative to the folder"),
     (" ", "leave it out"),
 ]
 
 
-@pytest.mark.parametrize(("glob", "meant"), GLOBS)
-def test_a_private_glob_that_can_match_nothing_is_refused_with_the_form_that_was_meant(
-    glob: str, meant: str, tmp_path: Path
+@pytest.mark.parametrize(("glob", "advice"), GLOBS)
+def test_a_private_glob_that_can_match_nothing_is_refused_with_what_to_write(
+    glob: str, advice: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=r"corpus\.private\.globs") as refused:
         load_config(
             user_file=written(tmp_path, f"[corpus.private]\nglobs = [{json.dumps(glob)}]\n")
         )
-    assert str(refused.value).endswith(f"{meant}.")
+    assert advice in str(refused.value)
 
 
 def test_a_private_glob_that_is_an_absolute_path_of_this_machine_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="write it relative to the folder, as 'private/\\*\\*'"):
+    with pytest.raises(ConfigError, match="write it relative to the folder"):
         load_config(
             user_file=written(
                 tmp_path, f"[corpus.private]\nglobs = ['{tmp_path.as_posix()}/private/**']\n"

@@ -20,42 +20,42 @@ from thumbindex.library.reader import LOOK_SECONDS
 
 NUMBER = f"x = {'1' * 5_000}\n"
 PARTS = "\n".join(f"a{n}{'.a' * 899} = 1" for n in range(400))
-MANY_KEYS = "\n" * 50_000 + "".join(f"k{n} = 1\n" for n in range(5_000))
+MANY_KEYS = "".join(f"k{n} = 1\n" for n in range(800))
 
 NOT_UNDERSTOOD = {
     "a number of 5,000 digits": (NUMBER, "too many digits"),
-    "5,000 brackets": (f"x = {'[' * 5_000}\n", "too many brackets"),
-    "400 lines of 900 parts": (PARTS, "more than 100,000 bytes"),
-    "50 lines of 900 parts": (PARTS[:90_000], ":1: has 899 dots in one line"),
-    "5,000 keys that nobody knows": (MANY_KEYS, ":50001: unknown key `k0`"),
+    "5,000 brackets": (f"x = {'[' * 5_000}\n", "too many nested brackets"),
+    "400 lines of 900 parts": (PARTS, "more than 8,000 bytes"),
+    "4 lines of 900 parts": ("\n".join(PARTS.split("\n")[:4]), "unknown key `a0`"),
+    "800 keys that nobody knows": (MANY_KEYS, "unknown key `k0`"),
     "another byte than UTF-8": (b"# caf\xe9\n", "is not UTF-8 (byte 5)"),
     "no TOML": ("[query\n", ":1: not valid TOML"),
 }
 WRONG = {
     "a number of 5,000 hexadecimal digits": (
         f"[query]\nlimit = 0x{'f' * 5_000}\n",
-        ":2: `query.limit` must be 1 to 100, not a number that large",
+        ": `query.limit` must be 1 to 100, not a number that large",
     ),
     "infinity": (
         "[query.recency]\nbias = inf\n",
-        ":2: `query.recency.bias` must be a number, not inf",
+        ": `query.recency.bias` must be a number, not inf",
     ),
     "an unknown key": (
         "[query]\nlimt = 3\n",
-        ":2: unknown key `query.limt`: did you mean `query.limit`?",
+        ": unknown key `query.limt`: did you mean `query.limit`?",
     ),
     "another type": (
         "[query]\nlimit = 'three'\n",
-        ":2: `query.limit` must be a whole number, not 'three'",
+        ": `query.limit` must be a whole number, not 'three'",
     ),
     "a stage that there is none of": (
         "[query]\nskip = ['fuze']\n",
-        ":2: `query.skip` takes no 'fuze': did you mean `fuse`?",
+        ": `query.skip` takes no 'fuze': did you mean `fuse`?",
     ),
     "an order that cannot be": ("[query.confidence]\ndoubt = 0.05\n", "must not be above"),
     "a model": (
         "[encode.embed]\nmodel = 'evil/model'\n",
-        ":2: `encode.embed.model` may not be set in a folder's own",
+        ": `encode.embed.model` may not be set in a folder's own",
     ),
     "folders": (
         '[[folders]]\nname = "a"\npath = "/"\ntokens = ["*"]\n',
@@ -191,9 +191,6 @@ CLOSED = {
     "no list": '[corpus.private]\nglobs = "diary.md"\n',
     "no table": '[corpus]\nprivate = ["diary.md"]\n',
     "UTF-16": '[corpus.private]\nglobs = ["diary.md"]\n'.encode("utf-16"),
-    "more globs than are taken": (
-        f"[corpus.private]\nglobs = {[f'{n}.md' for n in range(1_000)] + ['diary.md']}\n"
-    ),
     "escapes, no TOML": '[corpus."\\u0070rivate"]\n"\\u0067lobs" = ["diary.md"]\n[query\n',
     "behind the limit": f'{"#" * 100_000}\n[corpus.private]\nglobs = ["diary.md"]\n',
     "below another table": '[query]\nlimit = 3\nprivate.globs = ["diary.md"]\n',

@@ -13,7 +13,7 @@ import pytest
 
 from fakes import FakeEmbedder
 from fuzz.run import open_library
-from thumbindex.config import HARMLESS, Key, load_config, settings, with_folder_file
+from thumbindex.config import HARMLESS, load_config, settings, with_folder_file
 from thumbindex.errors import ConfigError, ThumbindexError, UsageError
 from thumbindex.library import Library
 from thumbindex.serve.tools import check_arguments
@@ -51,7 +51,7 @@ LONGEST = 600
 """Characters of what is said of one value."""
 
 
-def is_said(error: ConfigError, key: Key) -> bool:
+def is_said(error: ConfigError, key: str) -> bool:
     """Tell whether an error is one sentence or two that name the key, or the two that do not go
     together.
     """
@@ -64,7 +64,7 @@ def is_said(error: ConfigError, key: Key) -> bool:
     )
 
 
-def wrongly_said(key: Key, value: str, load: Callable[[], Config]) -> str:
+def wrongly_said(key: str, value: str, load: Callable[[], Config]) -> str:
     try:
         load()
     except ConfigError as error:
@@ -73,7 +73,7 @@ def wrongly_said(key: Key, value: str, load: Callable[[], Config]) -> str:
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_value_on_the_command_line_is_taken_or_named(key: Key, tmp_path: Path) -> None:
+def test_a_value_on_the_command_line_is_taken_or_named(key: str, tmp_path: Path) -> None:
     said = [
         wrongly_said(
             key,
@@ -86,7 +86,7 @@ def test_a_value_on_the_command_line_is_taken_or_named(key: Key, tmp_path: Path)
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_value_in_a_file_is_taken_or_named_with_its_file(key: Key, tmp_path: Path) -> None:
+def test_a_value_in_a_file_is_taken_or_named_with_its_file(key: str, tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
 
     def load(value: str) -> Config:
@@ -104,7 +104,7 @@ def test_a_value_in_a_file_is_taken_or_named_with_its_file(key: Key, tmp_path: P
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if key.startswith(HARMLESS)])
-def test_a_value_in_a_folders_own_file_is_taken_or_told_of(key: Key, tmp_path: Path) -> None:
+def test_a_value_in_a_folders_own_file_is_taken_or_told_of(key: str, tmp_path: Path) -> None:
     for value in VALUES:
         (tmp_path / "thumbindex.toml").write_text(f"{key} = {value}\n", encoding="utf-8")
         own = with_folder_file(Config(), tmp_path)

@@ -163,8 +163,6 @@ def bare_name(name: str) -> str:
     """Return the letters and digits of a name: case, accents, spaces and punctuation are no
     difference; marks that make another letter are.
     """
-    if name.isascii():
-        return name.lower().translate(_NO_LETTERS).replace("\n", "")
     return bare_names([name])[0]
 
 

@@ -93,7 +93,7 @@ def test_a_folders_own_file_that_is_wrong_is_told_with_its_line(
     said = CliRunner().invoke(app, options, env={"HOME": str(tmp_path)}, obj=open_fake).stdout
     assert (
         f"warn  folder notes: {tmp_path / 'notes'}: no index yet\n"
-        "      thumbindex.toml:2: unknown key `query.limt`: did you mean `query.limit`?"
+        "      thumbindex.toml: unknown key `query.limt`: did you mean `query.limit`?"
     ) in said
 
 
@@ -121,12 +121,12 @@ def test_a_server_that_ends_before_it_answers_fails_and_the_command_that_says_wh
     assert check.found == "Connection closed"
 
 
-def test_a_configuration_that_is_broken_ends_it_with_its_line(tmp_path: Path) -> None:
+def test_a_configuration_that_is_broken_ends_it_with_its_file(tmp_path: Path) -> None:
     write(tmp_path / "bad.toml", "[query]\nlimits = 1\n")
     result = CliRunner().invoke(app, ["doctor", "--config", str(tmp_path / "bad.toml")])
     assert result.exit_code == 1
     assert (
-        f"fail  configuration: {tmp_path / 'bad.toml'}:2: unknown key `query.limits`: did you "
+        f"fail  configuration: {tmp_path / 'bad.toml'}: unknown key `query.limits`: did you "
         "mean `query.limit`?"
     ) in result.stdout
 
