@@ -16,7 +16,7 @@ import numpy as np
 from pathspec import GitIgnoreSpec
 
 from thumbindex.index.filters import by_form, nearest, newest_first
-from thumbindex.index.names import name_rows
+from thumbindex.index.names import names_of
 from thumbindex.index.selection import MaskSelection
 from thumbindex.language import SUFFIXED
 from thumbindex.model import (
@@ -53,6 +53,7 @@ from thumbindex.ports import (
 )
 from thumbindex.text import (
     STOP_WORDS,
+    bare_name,
     embedded_text,
     fold,
     fold_line,
@@ -265,7 +266,10 @@ class MemoryCatalog:
         return [
             n
             for n, each in self.every_document()
-            if any(own == letters and length <= longest for own, length in name_rows(each))
+            if any(
+                bare_name(name) == letters and (not name.isascii() or len(name) <= longest)
+                for name in names_of(each)
+            )
         ]
 
     def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:

@@ -26,7 +26,7 @@ def publish_index(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], P
     from thumbindex.index.postgres.database import Engine
     from thumbindex.index.postgres.publish import Publisher
     from thumbindex.index.postgres.snapshot import open_published, read_folders
-    from thumbindex.index.postgres.view import Kept
+    from thumbindex.index.postgres.store import PublishedStore
 
     with ExitStack() as stack:
 
@@ -38,7 +38,7 @@ def publish_index(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], P
             store.close()
             session = stack.enter_context(engine.question())
             (state,) = read_folders(session)
-            return open_published(session, state, Kept(state.folder))
+            return open_published(PublishedStore(session.fetch, state))
 
         yield publish
 

@@ -76,7 +76,7 @@ def write(folder, *texts, merged=()):
     for segment, deleted in merged:
         writer.merge(segment, np.array(deleted, dtype=np.uint32))
     (segment,) = writer.write(folder)
-    return Segment(folder, segment.name)
+    return Segment.open(folder, segment.name)
 
 
 def postings(segment):

@@ -15,19 +15,18 @@ from notes import make_vault
 from postgres.server import TestServer
 from postgres.vault import QUESTIONS, on_disk, publishing
 from thumbindex.index.postgres.database import Row, Session
-from thumbindex.index.postgres.ids import FolderState
 from thumbindex.index.postgres.publish import index_vectors
 from thumbindex.index.postgres.snapshot import PublishedIndex, open_published, read_folders
-from thumbindex.index.postgres.vectors import PostgresVectorIndex
-from thumbindex.index.postgres.view import FolderView, Kept
+from thumbindex.index.postgres.store import FolderState, PublishedStore
+from thumbindex.index.postgres.vectors import EXACT
 from thumbindex.library.engine import Publishing
 from thumbindex.model import Filters, Query
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Tools
 
-WHOLE = ("segments", "vectors", "words", "documents")
-"""Tables of one folder that a step may read whole: a few rows, each vector where they are few,
-words of a length, and documents for a filter.
+WHOLE = ("parts", "vectors", "documents")
+"""Tables of one folder that a step may read whole: when it is opened, and each vector where they
+are few.
 """
 
 
@@ -65,9 +64,9 @@ def session(builder: Publishing) -> Iterator[Session]:
         yield session
 
 
-def opened(session: Session) -> tuple[PublishedIndex, FolderState]:
+def opened(session: Session, exact: int = EXACT) -> tuple[PublishedIndex, FolderState]:
     state = read_folders(session)[0]
-    return open_published(session, state, Kept(state.folder)), state
+    return open_published(PublishedStore(session.fetch, state), exact=exact), state
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -108,7 +107,7 @@ def test_each_step_of_a_question_looks_into_its_folder_by_an_index(session: Sess
         for sql, parameters in recording.asked
         if sql.lstrip().startswith(("SELECT", "WITH")) and "set_config" not in sql
     }
-    assert len(statements) > 8
+    assert len(statements) > 6
     for sql, parameters in statements.items():
         for node in plan_of(session, sql, parameters):
             table = node.get("Relation Name", "")
@@ -132,8 +131,7 @@ def test_of_many_vectors_an_index_is_asked_and_finds_most_of_the_nearest(
         session.fetch("SELECT set_config('enable_sort', 'off', true)")
         recording = Recording(session)
         index, state = opened(recording)
-        view = FolderView(recording, state, Kept(state.folder))
-        exact, near = PostgresVectorIndex(view), PostgresVectorIndex(view, exact=10)
+        exact, near = index.snapshot.vector, opened(recording, exact=10)[0].snapshot.vector
         sampled = index.snapshot.catalog.every(97, None)
         queries = [
             vector

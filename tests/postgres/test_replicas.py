@@ -34,14 +34,14 @@ def test_a_question_whose_connection_is_lost_is_asked_again_whole(
     asked = list[int]()
 
     def ask() -> Any:
-        before = served.outline()
+        before = told(served.query("apples"))
         if not asked:
             assert postgres.end_connections(database)
         asked.append(1)
-        return before, served.outline()
+        return before, told(served.query("apples"))
 
     before, after = served.in_one_moment(ask)
-    assert (before == after == served.outline(), len(asked)) == (True, 2)
+    assert (before == after == told(served.query("apples")), len(asked)) == (True, 2)
 
 
 def test_what_is_lost_again_and_again_is_given_up(

@@ -26,6 +26,7 @@ from postgres.vault import (
 )
 from thumbindex.errors import EngineError, IndexBusyError, UsageError
 from thumbindex.index.postgres.publish import lock_of
+from thumbindex.index.writer import Batch, Writer
 from thumbindex.library import Library
 from thumbindex.library.engine import Publishing, forget_folder, publish_folders
 
@@ -91,6 +92,23 @@ def test_a_note_that_became_private_after_it_was_indexed_is_not_published(
     builder.look()
     with pytest.raises(IndexBusyError, match="became private since it was indexed"):
         publish_folders(disk.opened, url)
+    assert "taipanword" not in everything_in(url)
+
+
+def test_words_of_a_private_note_that_are_not_wiped_yet_are_not_published(
+    disk: Library, builder: Publishing, url: str, shed: Path
+) -> None:
+    (shed / "new.md").write_text("# New\n\nThe code is taipanword.\n", encoding="utf-8")
+    disk.index(folder=["shed"])
+    (place,) = [each.places.folder for each in disk.opened if each.name == "shed"]
+    forgotten = Batch(removed=("new.md",), forgotten=frozenset({"new.md"}))
+    with Writer.open(place) as writer:
+        writer.apply(forgotten, lambda _: lambda link, _: None)
+    assert "shed" not in {each.name for each in builder.look()}
+    assert "taipanword" not in everything_in(url)
+    with Writer.open(place) as writer:
+        writer.wipe()
+    assert "shed" in {each.name for each in builder.look()}
     assert "taipanword" not in everything_in(url)
 
 

@@ -9,16 +9,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from thumbindex.index.filters import FilterIndex, passes
 from thumbindex.index.names import DocumentNames
 from thumbindex.index.positions import PositionedCatalog
 from thumbindex.index.positions import Positions as Positions
-from thumbindex.index.store import Store, document_from_row
+from thumbindex.index.store import document_from_row
 from thumbindex.model import (
     Abbreviation,
     Chunk,
@@ -36,31 +35,55 @@ from thumbindex.model import (
 from thumbindex.ports import Days, Salience, Selection
 from thumbindex.text import form_key
 
-KEY = np.dtype("V16")
-"""A text key as the store keeps it."""
-
 _Record = TypeVar("_Record")
 
 
+class Rows(Protocol):
+    """What a catalog reads: the rows of a store, on the disk or published."""
+
+    def documents(
+        self, rows: Sequence[int] | None = None
+    ) -> list[tuple[int, str, str, FileTimes, str]]:
+        """Return row id, path, title, times and facts of every document, or of some."""
+
+    def document_times(self) -> dict[int, tuple[Any, ...]]:
+        """Return the times of every document by row id."""
+
+    def chunk_facts(
+        self, documents: Sequence[int] | None = None
+    ) -> list[tuple[int, int, int, float]]:
+        """Return row id, document's row id, ordinal and salience of every chunk, or of those of
+        some documents.
+        """
+
+    def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
+        """Load chunks by row id."""
+
+    def sections(self, rows: Sequence[int]) -> dict[int, Section]:
+        """Load the section of each chunk, by the chunk's row id."""
+
+    def linked_paths(self) -> dict[int, str]:
+        """Return the paths that each document's links lead to, as JSON by row id."""
+
+
 class StoreCatalog(PositionedCatalog):
-    """Catalog over one folder's store, as it was when this was made: texts are loaded in the same
+    """Catalog over one folder's rows, as they were when this was made: texts are loaded in the same
     group of reads (`Store.reading`).
 
     Of `last` all is kept that is still true: rows never change but for a document's times, and
     their ids are never used twice.
     """
 
-    def __init__(self, store: Store, folder: str, last: StoreCatalog | None = None) -> None:
-        last = last if last is not None and last.store is store else None
-        self.store: Store = store
+    def __init__(self, store: Rows, folder: str, last: StoreCatalog | None = None) -> None:
+        self.store = store
         self._folder = folder
         rows = _documents(folder, store, last)
         self.documents: Sequence[Document] = tuple(document for _, document in rows)  # by path
         document_rows: Positions = np.array([row for row, _ in rows], dtype=np.int64)
-        chunks, keys, salience = _columns(store, last, document_rows)
+        chunks, salience = _columns(store, last, document_rows)
         of = positions_of(document_rows, chunks[:, 1])
         order = np.lexsort((chunks[:, 2], of))
-        self._chunks, self._keys = chunks[order], keys[order]
+        self._chunks = chunks[order]
         self.salience: Salience = salience[order]  # without boosts
         self.chunk_rows: Positions = np.ascontiguousarray(self._chunks[:, 0])
         known_days = map(day_of, self.documents)
@@ -167,7 +190,7 @@ class StoreCatalog(PositionedCatalog):
         )
 
 
-def _documents(folder: str, store: Store, last: StoreCatalog | None) -> list[tuple[int, Document]]:
+def _documents(folder: str, store: Rows, last: StoreCatalog | None) -> list[tuple[int, Document]]:
     """Return every document with its row id, by path; read only where it is new."""
     kept = []
     if last is None:
@@ -193,28 +216,23 @@ def _dated(document: Document, times: tuple[Any, ...]) -> Document:
 
 
 def _columns(
-    store: Store, last: StoreCatalog | None, documents: Positions
-) -> tuple[Positions, npt.NDArray[np.void], Salience]:
-    """Return chunks' row ids, documents' row ids and ordinals, shape (chunks, 3); their keys; their
-    salience.
-
-    Only what is new is read.
+    store: Rows, last: StoreCatalog | None, documents: Positions
+) -> tuple[Positions, Salience]:
+    """Return chunks' row ids, documents' row ids and ordinals, shape (chunks, 3), and their
+    salience. Only what is new is read.
     """
     rows = store.chunk_facts(
         None if last is None else np.setdiff1d(documents, last.document_rows).tolist()
     )
-    ids, of, ordinals, key_bytes, weights = zip(*rows, strict=True) if rows else ((),) * 5
+    ids, of, ordinals, weights = zip(*rows, strict=True) if rows else ((),) * 4
     chunks = np.array([ids, of, ordinals], dtype=np.int64).T
-    keys = np.frombuffer(b"".join(key_bytes), dtype=KEY)
     salience = np.array(weights, dtype=np.float64)
     if last is None:
-        return chunks, keys, salience
+        return chunks, salience
     kept = np.isin(last.document_rows, documents)[last.document_ids]
-    held = last._chunks[kept], last._keys[kept], last.salience[kept]
     return (
-        np.concatenate([held[0], chunks]),
-        np.concatenate([held[1], keys]),
-        np.concatenate([held[2], salience]),
+        np.concatenate([last._chunks[kept], chunks]),
+        np.concatenate([last.salience[kept], salience]),
     )
 
 

@@ -105,11 +105,7 @@ class DuplicateTables:
         """Return the pairs of chunks of two documents that are one text twice or for the owner to
         decide, sorted.
         """
-        return sorted(row[1:] for row in self.alike_rows())
-
-    def alike_rows(self) -> list[tuple[int, int, int, float, str, str, str]]:
-        """Return the pairs, each behind its own row id."""
-        return self._db.fetch(f"SELECT id, {_ALIKE} FROM alike ORDER BY id")
+        return sorted(self._db.fetch(f"SELECT {_ALIKE} FROM alike"))
 
     def same(self) -> list[tuple[int, int, float]]:
         """Return the pairs that are one text twice, with their cosines."""

@@ -5,7 +5,7 @@ owner decided.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -77,17 +77,17 @@ def read_duplicates(store: Store, last: KnownDuplicates | None) -> KnownDuplicat
     digests = {digest for each in decisions for digest in (each.first, each.second)}
     return KnownDuplicates(
         stamp,
-        _pairs_of_rows([pair[:2] for pair in store.duplicates.repeats()]),
+        pairs_of_rows([pair[:2] for pair in store.duplicates.repeats()]),
         np.array(list(boosts), dtype=np.int64),
         np.array([with_boost for _, with_boost in boosts.values()], dtype=np.float64),
-        _pairs_of_rows([pair[:2] for pair in pairs]),
+        pairs_of_rows([pair[:2] for pair in pairs]),
         np.array([cosine for _, _, cosine in pairs], dtype=np.float64),
         decisions,
         store.duplicates.rows_of_texts(sorted(digests)),
     )
 
 
-def _pairs_of_rows(pairs: Sequence[tuple[int, int]]) -> Positions:
+def pairs_of_rows(pairs: Sequence[tuple[int, int]]) -> Positions:
     """Return an array of shape (pairs, 2), also of no pairs."""
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
@@ -162,12 +162,6 @@ class StoreDuplicates(Duplicates):
                     (found[0][0], n) for n in (*found[0][1:], *found[1]) if n != found[0][0]
                 )
 
-    def members(self) -> Iterator[tuple[int, int]]:
-        """Yield each chunk that is in a cluster, with the first one of its cluster: as
-        positions.
-        """
-        return ((n, group[0]) for n, group in self._clusters.items())
-
     def repeated(self) -> Selection | None:
         return self._repeated
 
@@ -188,9 +182,11 @@ class StoreDuplicates(Duplicates):
         return self._decided.get((digests[0], digests[1]))
 
 
-def duplicates_of(catalog: StoreCatalog, last: StoreDuplicates | None) -> StoreDuplicates:
+def duplicates_of(
+    store: Store, catalog: StoreCatalog, last: StoreDuplicates | None
+) -> StoreDuplicates:
     """Open what is known of duplicates; the last one is kept where nothing has changed."""
-    known = read_duplicates(catalog.store, None if last is None else last.known)
+    known = read_duplicates(store, None if last is None else last.known)
     if last is not None and last.catalog is catalog and last.known is known:
         return last
     return StoreDuplicates(catalog, known)

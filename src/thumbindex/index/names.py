@@ -4,10 +4,10 @@ and signs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from thumbindex.model import Document, DocumentId
-from thumbindex.text import bare_name, bare_names
+from thumbindex.text import bare_names
 
 
 class DocumentNames:
@@ -35,10 +35,3 @@ def names_of(document: Document) -> tuple[str, ...]:
     """Return the names of a document: its file's without the suffix, its title, its aliases."""
     file = document.path.rpartition("/")[2]
     return (file.rpartition(".")[0] or file, document.title, *document.aliases)
-
-
-def name_rows(document: Document) -> Iterator[tuple[str, int]]:
-    """Return the letters of each of a document's names, and how long the name is: 0 where it is not
-    in ASCII, and of any length.
-    """
-    return ((bare_name(name), len(name) if name.isascii() else 0) for name in names_of(document))

@@ -87,18 +87,23 @@ class Segment:
     It never changes: which rows are deleted stands in the store. Safe to use from several threads.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self.id = name
-        storage = FileStorage(str(folder))
-        with closing(CompoundStorage(storage.open_file(name), use_mmap=False)) as file:
-            self._parts: dict[str, tuple[int, int]] = {
-                name: file.range(name) for name in file.list()
-            }
-        with (folder / name).open("rb") as file:
-            self._data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    def __init__(self, name: str, parts: Mapping[str, Any]) -> None:
+        """Take the parts that `SegmentWriter` has written, by name, as bytes or what gives them."""
+        self.id, self.parts = name, parts
         self._fields: dict[str, Field] = {}
         self._lengths: dict[str, npt.NDArray[np.float32]] = {}
         self.row_ids: Numbers = np.frombuffer(self._part("row"), dtype=">i8").astype(np.int64)
+
+    @classmethod
+    def open(cls, folder: Path, name: str) -> Segment:
+        """Open a file."""
+        storage = FileStorage(str(folder))
+        with closing(CompoundStorage(storage.open_file(name), use_mmap=False)) as file:
+            places = {part: file.range(part) for part in file.list()}
+        with (folder / name).open("rb") as file:
+            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        parts = {part: data[begin : begin + size] for part, (begin, size) in places.items()}
+        return cls(name, parts)
 
     def field(self, name: str) -> Field:
         """Return a field, whose terms are read when it is first asked for; one that holds no words
@@ -139,9 +144,8 @@ class Segment:
                 start = f"{MARK}{language}{chr(ord(MARK) + 1)}"
         return frozenset(found)
 
-    def _part(self, name: str) -> memoryview:
-        begin, length = self._parts.get(name, (0, 0))
-        return self._data[begin : begin + length]
+    def _part(self, name: str) -> Any:
+        return self.parts.get(name, b"")
 
 
 class Field:
@@ -151,9 +155,7 @@ class Field:
 
     PARTS = ("terms", "facts", "runs", "places")
 
-    def __init__(
-        self, terms: memoryview, facts: memoryview, runs: memoryview, places: memoryview
-    ) -> None:
+    def __init__(self, terms: Any, facts: Any, runs: Any, places: Any) -> None:
         self._texts, self._run_bytes, self._place_bytes = bytes(terms), runs, places
         lengths, sizes, *bounds = decode_numbers(facts).reshape(4 if places else 3, -1)
         self.sizes = array("I", sizes.astype(np.uint32).tobytes())  # rows that hold each term
@@ -186,6 +188,14 @@ class Field:
         number = self._find(term)
         return (np.zeros(0, dtype=np.int64),) * 2 if number is None else self._run(number)
 
+    def spans(self, term: str, *, with_places: bool) -> Iterator[tuple[Any, slice]]:
+        """Yield what is read for a term: bytes, and which of them."""
+        number = self._find(term)
+        if number is not None:
+            yield self._run_bytes, self._run_span(number)
+            if with_places and self._places:
+                yield self._place_bytes, self._place_span(number)
+
     def phrase_rows(self, phrase: Sequence[str]) -> Numbers:
         """Return the rows in which terms stand one after the other, ascending."""
         numbers = [number for number in map(self._find, phrase) if number is not None]
@@ -194,9 +204,7 @@ class Field:
             if found is not None and not len(found):
                 break
             rows, counts = self._run(number)
-            places = decode_places(
-                self._place_bytes[self._places[0][number] : self._places[0][number + 1]], counts
-            )
+            places = decode_places(self._place_bytes[self._place_span(number)], counts)
             # row and place as one number: where the phrase would begin
             starts = (np.repeat(rows, counts) << 32) + places - after
             found = starts if found is None else found[np.isin(found, starts)]
@@ -222,9 +230,13 @@ class Field:
         return number if self.text(number) == text else None
 
     def _run(self, number: int) -> tuple[Numbers, Numbers]:
-        return decode_run(
-            self._run_bytes[self._runs[number] : self._runs[number + 1]], self.sizes[number]
-        )
+        return decode_run(self._run_bytes[self._run_span(number)], self.sizes[number])
+
+    def _run_span(self, number: int) -> slice:
+        return slice(self._runs[number], self._runs[number + 1])
+
+    def _place_span(self, number: int) -> slice:
+        return slice(self._places[0][number], self._places[0][number + 1])
 
 
 def _bounds(lengths: Numbers) -> array[int]:

@@ -68,9 +68,9 @@ def _open(store: Store, folder: str, expand: bool, last: Opened | None) -> Opene
         catalog = StoreCatalog(store, folder, None if last is None else last.catalog)
         segments = () if last is None else last.keyword.segments
         keyword = WhooshKeywordIndex(open_segments(store, segments), catalog)
-        graph = _graph(catalog, last)
-    vectors = _vectors(fingerprint, catalog, last)
-    duplicates = duplicates_of(catalog, None if last is None else last.duplicates)
+        graph = graph_of(catalog, None if last is None else last.graph)
+    vectors = _vectors(store, fingerprint, catalog, last)
+    duplicates = duplicates_of(store, catalog, None if last is None else last.duplicates)
     snapshot = Snapshot(
         store.generation,
         catalog,
@@ -84,7 +84,8 @@ def _open(store: Store, folder: str, expand: bool, last: Opened | None) -> Opene
     return Opened(snapshot, catalog, keyword, graph, vectors, duplicates, words, fingerprint, model)
 
 
-def _graph(catalog: StoreCatalog, last: Opened | None) -> NetworkxLinkGraph:
+def graph_of(catalog: StoreCatalog, last: NetworkxLinkGraph | None) -> NetworkxLinkGraph:
+    """Return the graph of a catalog's links; the last one is kept if none has changed."""
     links, paths = (
         catalog.store.linked_paths(),
         dict(zip(catalog.document_rows.tolist(), catalog.paths, strict=True)),
@@ -92,21 +93,23 @@ def _graph(catalog: StoreCatalog, last: Opened | None) -> NetworkxLinkGraph:
     return NetworkxLinkGraph(
         catalog.paths,
         {paths[row]: linked for row, linked in links.items()},
-        None if last is None else last.graph,
+        last,
     )
 
 
-def _vectors(fingerprint: str, catalog: StoreCatalog, last: Opened | None) -> VectorView:
+def _vectors(
+    store: Store, fingerprint: str, catalog: StoreCatalog, last: Opened | None
+) -> VectorView:
     """Return the last snapshot's vectors, or a copy with what came since: searches that run keep
     theirs.
     """
     if last is None or not fingerprint or last.fingerprint != fingerprint:
-        return stored_vectors(catalog.store)
+        return stored_vectors(store)
     view = last.vectors
     held = view.rows()
     at = catalog.chunk_positions(held)
     gone, lacking = held[at < 0], np.delete(catalog.chunk_rows, at[at >= 0])
-    new, matrix = catalog.store.chunk_matrix(lacking.tolist())
+    new, matrix = store.chunk_matrix(lacking.tolist())
     if not new and not len(gone):
         return view
     return view.changed(gone, new, matrix)

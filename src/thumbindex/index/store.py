@@ -422,11 +422,11 @@ class Store(Database):
 
     def chunk_facts(
         self, documents: Sequence[int] | None = None
-    ) -> list[tuple[int, int, int, bytes, float]]:
-        """Return row id, document's row id, ordinal, text key and salience of every chunk, or of
-        those of the documents with these row ids.
+    ) -> list[tuple[int, int, int, float]]:
+        """Return row id, document's row id, ordinal and salience of every chunk, or of those of the
+        documents with these row ids.
         """
-        sql = "SELECT id, document, ordinal, key, salience FROM chunks"
+        sql = "SELECT id, document, ordinal, salience FROM chunks"
         if documents is None:
             return self.fetch(f"{sql} NOT INDEXED")
         return self.fetch_in(f"{sql} WHERE document IN ({{}})", documents)

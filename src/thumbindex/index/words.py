@@ -19,7 +19,6 @@ from thumbindex.index.analysis import DOCUMENT_FIELDS, chunk_words, document_wor
 from thumbindex.index.bm25f import Column, Lengths, Scorer, Totals, either, merged
 from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
 from thumbindex.index.files import writing
-from thumbindex.index.positions import PositionedCatalog
 from thumbindex.index.segments import (
     Narrow,
     Segment,
@@ -194,21 +193,29 @@ class _SegmentPostings:
         return at[at >= 0]
 
 
-class ColumnKeywordIndex:
-    """KeywordIndex over columns at a catalog's positions; where they come from is left to `_ask`
-    and `_length`.
-    """
+class WhooshKeywordIndex:
+    """KeywordIndex over one folder's inverted index, aligned with a catalog."""
 
-    def __init__(self, catalog: PositionedCatalog, languages: frozenset[str]) -> None:
-        self._catalog, self.languages = catalog, languages
-
-    def _ask(self, ask: Callable[[TermColumns], _T]) -> _T:
-        """Ask something of the columns of words."""
-        raise NotImplementedError
-
-    def _length(self, name: str) -> Lengths:
-        """Return a field's lengths in words, aligned with chunks or documents."""
-        raise NotImplementedError
+    def __init__(self, opened: OpenedSegments, catalog: StoreCatalog) -> None:
+        self._lock = threading.Lock()
+        self.segments: tuple[Segment, ...] = tuple(segment for segment, _ in opened)
+        self._offsets = (0, *accumulate(len(segment.row_ids) for segment in self.segments))
+        rows = _joined([segment.row_ids for segment in self.segments], np.int64)
+        self._is_chunk = rows > 0
+        self._position: Positions = np.full(len(rows), -1, dtype=np.int64)
+        self._position[self._is_chunk] = catalog.chunk_positions(rows[self._is_chunk])
+        self._position[~self._is_chunk] = positions_of(
+            catalog.document_rows, -rows[~self._is_chunk]
+        )
+        for (_, deleted), offset in zip(opened, self._offsets, strict=False):
+            self._position[offset + deleted] = -1
+        self._catalog = catalog
+        self.languages = frozenset[str]().union(*(segment.languages for segment in self.segments))
+        # of its own: what refers to itself is not freed at once
+        postings = _SegmentPostings(self.segments, self._offsets, self._position)
+        self._terms = TermColumns(self.languages, postings.column, postings.phrase)
+        self._lengths: dict[str, Lengths] = {}
+        self._words: Mapping[int, set[str]] | None = None
 
     def search(
         self,
@@ -270,31 +277,6 @@ class ColumnKeywordIndex:
         for name, at in found.items():
             (documents if name in DOCUMENT_FIELDS else chunks)[at] = True
         return chunks | documents[self._catalog.document_ids] if documents.any() else chunks
-
-
-class WhooshKeywordIndex(ColumnKeywordIndex):
-    """KeywordIndex over one folder's inverted index, aligned with a catalog."""
-
-    def __init__(self, opened: OpenedSegments, catalog: StoreCatalog) -> None:
-        self._lock = threading.Lock()
-        self.segments: tuple[Segment, ...] = tuple(segment for segment, _ in opened)
-        self._offsets = (0, *accumulate(len(segment.row_ids) for segment in self.segments))
-        rows = _joined([segment.row_ids for segment in self.segments], np.int64)
-        self._is_chunk = rows > 0
-        self._position: Positions = np.full(len(rows), -1, dtype=np.int64)
-        self._position[self._is_chunk] = catalog.chunk_positions(rows[self._is_chunk])
-        self._position[~self._is_chunk] = positions_of(
-            catalog.document_rows, -rows[~self._is_chunk]
-        )
-        for (_, deleted), offset in zip(opened, self._offsets, strict=False):
-            self._position[offset + deleted] = -1
-        languages = frozenset[str]().union(*(segment.languages for segment in self.segments))
-        super().__init__(catalog, languages)
-        # of its own: what refers to itself is not freed at once
-        postings = _SegmentPostings(self.segments, self._offsets, self._position)
-        self._terms = TermColumns(self.languages, postings.column, postings.phrase)
-        self._lengths: dict[str, Lengths] = {}
-        self._words: Mapping[int, set[str]] | None = None
 
     def __len__(self) -> int:
         """Count the chunks whose words are indexed."""
@@ -389,7 +371,7 @@ class KeywordWriter:
         return _live(before) - _live(segments)
 
     def _without(self, segment: SegmentFile, rows: Sequence[int]) -> SegmentFile:
-        numbers = np.flatnonzero(np.isin(Segment(self._folder, segment.name).row_ids, rows))
+        numbers = np.flatnonzero(np.isin(Segment.open(self._folder, segment.name).row_ids, rows))
         return segment.without(numbers) if len(numbers) else segment
 
     def merge(self, pause: Pause) -> None:
@@ -415,7 +397,7 @@ class KeywordWriter:
         with writing(self._folder):
             self._folder.mkdir(exist_ok=True)
             for segment in merged:
-                writer.merge(Segment(self._folder, segment.name), segment.deleted)
+                writer.merge(Segment.open(self._folder, segment.name), segment.deleted)
             written = writer.write(self._folder)
         left = [each for each in segments if each not in merged]
         self._store.set_segments([*left, *written])
@@ -449,7 +431,8 @@ def open_segments(store: Store, last: Iterable[Segment] = ()) -> OpenedSegments:
     try:
         verify_segments(folder, listed)
         return [
-            (held.get(each.name) or Segment(folder, each.name), each.deleted) for each in listed
+            (held.get(each.name) or Segment.open(folder, each.name), each.deleted)
+            for each in listed
         ]
     except OSError as error:
         raise _damaged(folder, error) from error

@@ -28,7 +28,6 @@ from thumbindex.index.postgres.database import Engine as Engine
 from thumbindex.index.postgres.database import Session
 from thumbindex.index.postgres.doctor import examine as examine
 from thumbindex.index.postgres.doctor import published_folders as published_folders
-from thumbindex.index.postgres.ids import FolderState
 from thumbindex.index.postgres.publish import (
     INCARNATION,
     Published,
@@ -39,12 +38,11 @@ from thumbindex.index.postgres.publish import (
     new_incarnation,
 )
 from thumbindex.index.postgres.snapshot import PublishedIndex, open_published, read_folders
-from thumbindex.index.postgres.store import PublishedStore
+from thumbindex.index.postgres.store import FolderState, PublishedStore
 from thumbindex.index.postgres.vectors import EXACT
-from thumbindex.index.postgres.view import Kept
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
-from thumbindex.index.writer import Writer, words_lacking
+from thumbindex.index.writer import Writer, is_wiped, words_lacking
 from thumbindex.library.folders import Folder
 from thumbindex.library.shown import look_at, read_shown
 from thumbindex.model import DatabaseStatus, Problem
@@ -74,7 +72,7 @@ class PublishedFolders:
     def __init__(self, url: str, exact: int = EXACT) -> None:
         self.engine = Engine(url)
         self._exact = exact
-        self._kept: dict[tuple[int, str], Kept] = {}  # by folder and epoch
+        self._opened: dict[str, PublishedIndex] = {}  # the latest of each folder, by name
         self._states: list[FolderState] = []
         self._is_up = True
         self._here = threading.local()  # the session of the question that this thread answers
@@ -94,11 +92,12 @@ class PublishedFolders:
             except EngineError:
                 self._is_up = False
                 raise
-            self._is_up, self._here.session, self._here.opened = True, session, {}
+            self._is_up, self._here.session = True, session
+            self._here.states, self._here.opened = None, {}
             try:
                 yield
             finally:
-                self._here.session = self._here.opened = None
+                self._here.session = self._here.states = self._here.opened = None
 
     def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
         """Ask at one moment. If the connection breaks, or a standby ends the question, ask all of
@@ -143,36 +142,52 @@ class PublishedFolders:
     def states(self) -> list[FolderState]:
         """Return what is published, as of this moment."""
         with self.moment():
-            opened: dict[Any, Any] = self._here.opened
-            if "states" not in opened:
+            if self._here.states is None:
                 try:
-                    opened["states"] = read_folders(self.session, self._states)
+                    self._here.states = self._states = read_folders(self.session, self._states)
                 except EngineError:
                     self._is_up = False
                     raise
-                with self._guard:
-                    self._states = opened["states"]
-                    there = {(state.folder, state.epoch) for state in self._states}
-                    self._kept = {key: kept for key, kept in self._kept.items() if key in there}
-            found: list[FolderState] = opened["states"]
+            found: list[FolderState] = self._here.states
             return found
 
-    def open(self, name: str) -> PublishedIndex:
-        """Open a folder as of this moment.
+    def store(self, name: str) -> PublishedStore:
+        """Return a folder's rows as of this moment.
 
         Raises UnknownFolderError where it is not published any more.
         """
-        session, opened = self.session, self._here.opened
+        for state in self.states():
+            if state.name == name:
+                return PublishedStore(lambda *asked: self.session.fetch(*asked), state)
+        raise UnknownFolderError(
+            f"The folder {name} is not published to {self.engine.where} any more."
+        )
+
+    def open(self, name: str) -> PublishedIndex:
+        """Open a folder as of this moment; what is still true of the latest generation that was
+        opened is kept.
+
+        Raises UnknownFolderError where it is not published any more.
+        """
+        opened: dict[str, PublishedIndex] = self._here.opened
         if name not in opened:
-            state = next((each for each in self.states() if each.name == name), None)
-            if state is None:
-                raise UnknownFolderError(
-                    f"The folder {name} is not published to {self.engine.where} any more."
-                )
-            with self._guard:
-                kept = self._kept.setdefault((state.folder, state.epoch), Kept(state.folder))
-            opened[name] = open_published(session, state, kept, self._exact)
-        found: PublishedIndex = opened[name]
+            store = self.store(name)
+            with self._guard:  # who comes while a folder is opened waits, and shares it
+                opened[name] = self._of(store.state) or self._open(store)
+        return opened[name]
+
+    def _of(self, state: FolderState) -> PublishedIndex | None:
+        """Return the latest that was opened of a folder if it is of this publication."""
+        last = self._opened.get(state.name)
+        return last if last and last.state.publication == state.publication else None
+
+    def _open(self, store: PublishedStore) -> PublishedIndex:
+        state, last = store.state, self._opened.get(store.state.name)
+        if last and (last.state.folder, last.state.epoch) != (state.folder, state.epoch):
+            last = None
+        if last and state.generation < last.state.generation:
+            return open_published(store, None, self._exact)  # of a question that began before
+        found = self._opened[state.name] = open_published(store, last, self._exact)
         return found
 
     def confirmed(self, name: str) -> tuple[float, float]:
@@ -227,7 +242,7 @@ class PublishedReader:
     @property
     def store(self) -> PublishedStore:
         """What the folder's store tells, as of this moment."""
-        return self.opened().store
+        return self.database.store(self.folder.name)
 
     def opened(self) -> PublishedIndex:
         """Return the snapshot with what it is a snapshot of."""
@@ -246,8 +261,7 @@ class PublishedReader:
         """Return what tells this publication from every other: a generation comes again of an index
         that was built anew.
         """
-        state = self.opened().state
-        return state.folder, state.generation, state.mark
+        return self.store.state.publication
 
     def close(self) -> None:
         """Close the connections."""
@@ -401,6 +415,8 @@ class _PublishedFolder:
         with store.reading():
             if words_lacking(store) or not opened.is_current(store):
                 return None
+            if not is_wiped(store) and any(len(each.deleted) for each in store.segments()):
+                return None  # they may hold words of a note that became private
             looks = look_at(self._folder, opened.catalog.paths, store)
             self.holds_private = "private" in looks.values()
             if self.holds_private:  # the index forgets it first

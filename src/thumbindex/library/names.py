@@ -375,7 +375,7 @@ def sections_now(found: Found) -> tuple[Section, ...]:
     be.
     """
     if database := found.reader.database:
-        return database.open(found.document.folder).store.sections_at(found.document.path)
+        return database.store(found.document.folder).sections_at(found.document.path)
     folder, path = found.reader.folder, found.document.path
     data = read_shown(folder, path, found.reader.store)
     if data is None or isinstance(data, Problem):

@@ -303,7 +303,7 @@ def text_now(reader: Reader, path: str) -> str:
     Raises UnknownPathError where it cannot be read, or may not be.
     """
     if reader.database:
-        published = reader.database.open(reader.folder.name).store.source(path)
+        published = reader.database.store(reader.folder.name).source(path)
         if published is None:
             raise not_in_index(path)
         return published

@@ -47,8 +47,14 @@ except ImportError as error:
         f"A database needs the extra `postgres`: {install_with('postgres')}."
     ) from error
 
-VERSION = 5
+VERSION = 6
 """Of our schema. Another one is never changed without being asked: `thumbindex engine migrate`."""
+
+EARLIER_TABLES = (
+    *("abbreviations", "links", "problems", "segments", "postings", "words"),
+    *("repeats", "clusters", "decided", "alike", "texts", "wanted"),
+)
+"""Tables of earlier versions; some hold texts of notes."""
 
 QUESTION_SECONDS = 30
 """The longest that one statement of a question may take."""
@@ -370,37 +376,26 @@ class Engine:
         if found > VERSION:
             self.check()
         if found < VERSION:
-            if not found:
-                self._refuse_others()
             statements = without_remarks(
                 resources.files("thumbindex.index.postgres")
                 .joinpath("schema.sql")
                 .read_text(encoding="utf-8")
             )
+            if not found:
+                self._refuse_others(_tables(statements))
             with self.change(lock=0) as session:
                 session.execute("CREATE EXTENSION IF NOT EXISTS vector")
                 if found:
-                    # the last two are of version 2, and hold texts of notes
-                    tables = [*re.findall(r"CREATE TABLE (\w+)", statements), "texts", "wanted"]
-                    session.execute(f"DROP TABLE IF EXISTS {', '.join(tables)} CASCADE")
+                    tables = ", ".join((*_tables(statements), *EARLIER_TABLES))
+                    session.execute(f"DROP TABLE IF EXISTS {tables} CASCADE")
                 for statement in filter(str.strip, statements.split(";")):
                     session.execute(statement.replace("%", "%%"))
                 session.execute("INSERT INTO facts VALUES ('schema', %s)", (str(VERSION),))
             self.close()  # connections learn the type of vectors when they are made
         return found
 
-    def _refuse_others(self) -> None:
+    def _refuse_others(self, names: list[str]) -> None:
         """Raise EngineError where somebody else's tables have our names."""
-        names = [
-            "documents",
-            "chunks",
-            "words",
-            "links",
-            "folders",
-            "vectors",
-            "segments",
-            "postings",
-        ]
         with self.question() as session:
             found = session.fetch(
                 "SELECT n FROM unnest(%s::text[]) AS t (n) WHERE to_regclass(n) IS NOT NULL "
@@ -412,6 +407,10 @@ class Engine:
                 f"{self.where} holds a table {found[0][0]!r} that is not thumbindex's: give "
                 "it a database of its own."
             )
+
+
+def _tables(statements: str) -> list[str]:
+    return re.findall(r"CREATE TABLE (\w+)", statements)
 
 
 def without_remarks(sql: str) -> str:

@@ -13,44 +13,51 @@ from typing import Any
 import numpy as np
 
 from thumbindex.errors import EngineError, IndexBusyError
-from thumbindex.index.catalog import StoreCatalog
-from thumbindex.index.names import name_rows
+from thumbindex.index.catalog import Positions
 from thumbindex.index.postgres.database import Engine, Half, Session
-from thumbindex.index.postgres.ids import NO_ROWS, FolderState, Rows
-from thumbindex.index.postgres.postings import SegmentLengths, segment_rows
+from thumbindex.index.postgres.store import SOURCE, FolderState, chunk_record, links_record, stored
 from thumbindex.index.postgres.vectors import EXACT
-from thumbindex.index.postgres.view import document_record, is_stored, looked_up, stored
-from thumbindex.index.segments import FIELDS
+from thumbindex.index.postgres.words import DELETED
 from thumbindex.index.snapshot import Opened
 from thumbindex.index.store import Store
-from thumbindex.model import Chunk, Document, Link, Progress, day_modified, day_of
-from thumbindex.text import fold, fold_line, form_key, one_line, text_digest, words
+from thumbindex.model import Link, Progress
+from thumbindex.text import text_digest
 
 INCARNATION = "incarnation"
 """The fact of a store that tells it from one that was built anew, and counts rows from the
 beginning.
 """
 
-TABLES = (
-    "documents",
-    "abbreviations",
-    "sections",
-    "chunks",
-    "links",
-    "problems",
-    "segments",
-    "postings",
-    "words",
-    "repeats",
-    "clusters",
-    "decided",
-    "alike",
-    "vectors",
-)
-"""The tables that have a partition for each folder."""
-
-_OF_DOCUMENT = ("abbreviations", "sections", "chunks", "links")
-"""Those of them whose rows go with a document."""
+TABLES = {
+    "documents": {
+        "id": "int8",
+        "path": "text",
+        "size": "int8",
+        "digest": "text",
+        "modified": "float8",
+        "edited": "float8",
+        "first_commit": "text",
+        "last_commit": "text",
+        "record": "text",
+        "salience": "bytea",
+        "flagged": "bool",
+        "links": "text",
+        "resolved": "text[]",
+        "mark": "text",
+    },
+    "sections": {
+        "document": "int8",
+        "ordinal": "int4",
+        "start_line": "int4",
+        "end_line": "int4",
+        "digest": "text",
+        "text": "bytea",
+    },
+    "chunks": {"id": "int8", "document": "int8", "section": "int4", "record": "text"},
+    "parts": {"segment": "text", "name": "text", "data": "bytea"},
+    "vectors": {"id": "int8", "vector": "halfvec"},
+}
+"""The tables that have a partition for each folder, with the types of their columns."""
 
 DROP_MILLISECONDS = 200
 """How long a table that others read is waited for before it is left, empty: all who ask for any
@@ -66,11 +73,6 @@ EPOCH = "epoch"
 It may stand on another history: a backup that was put back, a standby that took over and lacks what
 was published last. Servers keep nothing over it that they have read, for the same row may be
 another text.
-"""
-
-LONGEST_WORD, LONGEST_PATH = 500, 2_000
-"""Letters of a word that a misspelt one may be meant for, and bytes of a path: of longer ones an
-index of PostgreSQL takes none.
 """
 
 _VECTORS_AT_ONCE = 4096
@@ -105,10 +107,10 @@ class Published:
 class _There:
     """What is published of a folder, as far as the next publication must know it."""
 
-    records: Mapping[int, str] = field(default_factory=dict)  # digests, by document row
-    links: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # paths, by document row
-    segments: Mapping[str, int] = field(default_factory=dict)  # number by Whoosh's name
-    vectors: Rows = field(default_factory=lambda: NO_ROWS)
+    marks: Mapping[int, str] = field(default_factory=dict)  # by document row
+    segments: Mapping[str, bytes] = field(default_factory=dict)  # which rows are deleted, by name
+    vectors: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    duplicates: str = ""  # digest
 
 
 def new_incarnation() -> str:
@@ -141,8 +143,8 @@ class Publisher:
         `extra` are further facts for those who read. Raises EngineError; IndexBusyError while
         another builder publishes this folder.
         """
-        lengths = SegmentLengths(opened.keyword, opened.catalog)
-        facts = {**_facts(opened, store, lengths), **(extra or {})}
+        duplicates = _duplicates(opened, store)
+        facts = {**_facts(opened, store, duplicates), **(extra or {})}
         incarnation, generation = store.meta(INCARNATION), opened.snapshot.generation
         with self._engine.change(lock_of(self._name)) as session:
             session.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
@@ -155,15 +157,16 @@ class Publisher:
                 done = None
             else:
                 is_continued = is_same_store and state.facts["fingerprint"] == opened.fingerprint
-                there = _read_there(session, folder, opened, store) if is_continued else None
+                there = _read_there(session, state, opened, store) if is_continued else None
                 if there is None:
                     _empty(session, folder)
                 if there is None or self._mark != state.mark:
                     epoch = secrets.token_hex(4)
                 publication = _Publication(
-                    session, folder, there or _There(), opened, store, self._source, lengths
+                    session, folder, there or _There(), opened, store, self._source
                 )
-                added, removed = publication.run(self._told if there is None else _untold)
+                tell = self._told if there is None else _untold
+                added, removed = publication.run(duplicates, tell)
                 session.execute(
                     "UPDATE folders SET incarnation = %s, generation = %s, published = now(), "
                     "facts = %s WHERE folder = %s",
@@ -238,33 +241,28 @@ def _mark_of(session: Session, folder: int) -> str:
     return str(mark)
 
 
-def _read_there(session: Session, folder: int, opened: Opened, store: Store) -> _There | None:
+def _read_there(
+    session: Session, state: FolderState, opened: Opened, store: Store
+) -> _There | None:
     """Read what is published; return None if it does not stand on this store's history, as after a
     backup was put back: a row of the same number has another text.
     """
     catalog, states = opened.catalog, store.manifest()
     here = {
-        row: (stored(path), size, states[path].digest)
-        for row, path, size in zip(
-            catalog.document_rows.tolist(), catalog.paths, catalog.sizes.tolist(), strict=True
-        )
+        row: (stored(path), states[path].digest)
+        for row, path in zip(catalog.document_rows.tolist(), catalog.paths, strict=True)
     }
-    records = dict[int, str]()
-    sql = "SELECT id, md5(record), path, chunks, digest FROM documents WHERE folder = %s"
-    for row, record, *known in session.fetch(sql, (folder,)):
+    marks = dict[int, str]()
+    sql = "SELECT id, mark, path, digest FROM documents WHERE folder = %s"
+    for row, mark, *known in session.fetch(sql, (state.folder,)):
         if here.get(row, tuple(known)) != tuple(known):
             return None
-        records[row] = record
-    sql = "SELECT name, segment FROM segments WHERE folder = %s"
-    segments: dict[str, int] = dict(session.fetch(sql, (folder,)))
-    sql = (
-        "SELECT document, array_agg(resolved ORDER BY ordinal) FROM links WHERE folder = %s AND "
-        "resolved <> '' GROUP BY document"
-    )
-    links = {document: tuple(paths) for document, paths in session.fetch(sql, (folder,))}
+        marks[row] = mark
+    sql = "SELECT segment, data FROM parts WHERE folder = %s AND name = %s"
+    segments: dict[str, bytes] = dict(session.fetch(sql, (state.folder, DELETED)))
     sql = "SELECT id FROM vectors WHERE folder = %s ORDER BY id"
-    vectors = np.array([row for (row,) in session.fetch(sql, (folder,))], dtype=np.int64)
-    return _There(records, links, segments, vectors)
+    vectors = np.array([row for (row,) in session.fetch(sql, (state.folder,))], dtype=np.int64)
+    return _There(marks, segments, vectors, str(state.facts["duplicates"]))
 
 
 # ------------------------------------------------------------------ partitions
@@ -350,262 +348,124 @@ class _Publication:
         opened: Opened,
         store: Store,
         source: Source,
-        lengths: SegmentLengths,
     ) -> None:
         self._session, self._folder, self._there = session, folder, there
-        self._opened, self._store, self._source = opened, store, source
-        self._catalog: StoreCatalog = opened.catalog
-        self._lengths = lengths
-        rows = self._catalog.document_rows.tolist()
-        self._at = {row: n for n, row in enumerate(rows)}
-        self._sizes = dict(zip(rows, self._catalog.sizes.tolist(), strict=True))
-        self._records = {
-            row: document_record(title, times, rest)
-            for row, _, title, times, rest in store.documents()
-        }
+        self._opened, self._catalog = opened, opened.catalog
+        self._store, self._source = store, source
+        self._at = {row: n for n, row in enumerate(self._catalog.document_rows.tolist())}
 
-    def run(self, tell: _Told) -> tuple[int, int]:
+    def run(self, duplicates: bytes, tell: _Told) -> tuple[int, int]:
         """Bring the database up to the index; return how many documents came and went."""
-        gone = sorted(self._there.records.keys() - self._at.keys())
-        new = [row for row in self._at if row not in self._there.records]
-        self._remove(gone)
-        self._refuse(new)
+        rows, marks = self._documents(), self._there.marks
+        gone = sorted(marks.keys() - rows.keys())
+        new = [row for row in rows if row not in marks]
+        differing = [row for row, values in rows.items() if marks.get(row) != values[-1]]
+        self._delete("documents", "id", [*gone, *differing])
+        for table in ("sections", "chunks"):
+            self._delete(table, "document", gone)
+        self._copy("documents", self._with_links(rows, differing))
         for start in range(0, len(new), DOCUMENTS_AT_ONCE):
             tell("publishing texts", start, len(new))
-            part = new[start : start + DOCUMENTS_AT_ONCE]
-            self._add(part)
-            self._add_texts(part)
-        self._touch()
-        self._links(set(new))
-        self._problems()
+            self._add_texts(new[start : start + DOCUMENTS_AT_ONCE])
         self._segments(tell)
-        self._duplicates()
+        if _digest(duplicates) != self._there.duplicates:
+            self._delete("parts", "segment", [""])
+            self._copy("parts", [("", "duplicates", duplicates)])
         # at the end: who asks by meaning waits from here if their index has to go
         self._vectors(tell)
         return len(new), len(gone)
 
-    def _execute(self, sql: str, *parameters: Any) -> int:
-        return self._session.execute(sql, (self._folder, *parameters))
+    def _delete(self, table: str, column: str, values: Sequence[Any]) -> None:
+        if values:
+            sql = f"DELETE FROM {table} WHERE folder = %s AND {column} = ANY(%s)"
+            self._session.execute(sql, (self._folder, list(values)))
 
-    def _copy(self, table: str, columns: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> int:
+    def _copy(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
         """Copy rows into a partition; its folder is put before each of them."""
+        columns = TABLES[table]
         whole = ((self._folder, *row) for row in rows)
-        return self._session.copy(
+        self._session.copy(
             f"{table}_{self._folder}", ("folder", *columns), ("int4", *columns.values()), whole
         )
 
     # -------------------------------------------------------------- documents
 
-    def _remove(self, gone: Sequence[int]) -> None:
-        if gone:
-            self._execute("DELETE FROM documents WHERE folder = %s AND id = ANY(%s)", gone)
-            for table in _OF_DOCUMENT:
-                self._execute(f"DELETE FROM {table} WHERE folder = %s AND document = ANY(%s)", gone)
+    def _documents(self) -> dict[int, tuple[Any, ...]]:
+        """Return what is published of each document but for its links, by row id, with a digest."""
+        catalog, states = self._catalog, self._store.manifest()
+        linked = self._store.linked_paths()
+        found = {}
+        for row, path, title, times, facts in self._store.documents():
+            at, state = self._at[row], states[path]
+            salience = catalog.salience[catalog.first[at] : catalog.first[at + 1]]
+            resolved = [stored(to) for to in json.loads(linked.get(row, "[]"))]
+            values = (
+                row,
+                stored(path),
+                state.size,
+                state.digest,
+                *times,
+                json.dumps([title, facts]),
+                salience.astype("<f8").tobytes(),
+                bool(catalog.documents[at].flags),
+                resolved,
+            )
+            found[row] = (*values, _digest(repr(values).encode()))
+        return found
 
-    def _refuse(self, new: Sequence[int]) -> None:
-        """Raise EngineError for a document that the tables cannot hold."""
-        for row in new:
-            path = self._catalog.documents[self._at[row]].path
-            if len(stored(path).encode()) > LONGEST_PATH:
-                raise EngineError(
-                    f"{one_line(path)[:200]} has a path of more than {LONGEST_PATH:,} bytes, and "
-                    "cannot be published: leave it out with corpus.exclude."
-                )
-
-    def _add(self, new: Sequence[int]) -> None:
-        """Publish documents."""
-        documents = {row: self._catalog.documents[self._at[row]] for row in new}
-        states = self._store.manifest([each.path for each in documents.values()])
-        columns = {
-            "id": "int8",
-            "path": "text",
-            "chunks": "int4",
-            "day": "date",
-            "written": "date",
-            "folded": "text",
-            "titles": "text",
-            "tags": "text[]",
-            "names": "text[]",
-            "lengths": "int4[]",
-            "language": "text",
-            "size": "int8",
-            "digest": "text",
-            "flagged": "bool",
-            "record": "text",
-            "source": "bytea",
-        }
-
-        def rows() -> Iterator[Sequence[Any]]:
-            for row, document in documents.items():
-                state, source = states[document.path], self._source(document.path)
-                yield (
-                    row,
-                    stored(document.path),
-                    self._sizes[row],
-                    *_document_columns(document),
-                    state.size,
-                    state.digest,
-                    bool(document.flags),
-                    self._records[row],
-                    None if source is None else source.encode("utf-8", "surrogatepass"),
-                )
-
-        self._copy("documents", columns, rows())
-        pairs = [
-            (row, each.short, each.long, form_key(each.long))
-            for row, document in documents.items()
-            for each in document.abbreviations
-        ]
-        if pairs:
-            shapes = dict.fromkeys(("short", "long", "key"), "text")
-            self._copy("abbreviations", {"document": "int8", **shapes}, pairs)
+    def _with_links(
+        self, rows: Mapping[int, tuple[Any, ...]], wanted: Sequence[int]
+    ) -> Iterator[tuple[Any, ...]]:
+        for start in range(0, len(wanted), DOCUMENTS_AT_ONCE):
+            part = wanted[start : start + DOCUMENTS_AT_ONCE]
+            paths = {row: self._catalog.paths[self._at[row]] for row in part}
+            links: dict[str, list[Link]] = {}
+            for path, _, link in self._store.links(paths.values()):
+                links.setdefault(path, []).append(link)
+            for row, path in paths.items():
+                *values, resolved, mark = rows[row]
+                yield (*values, links_record(links.get(path, ())), resolved, mark)
 
     def _add_texts(self, documents: Sequence[int]) -> None:
-        of = {row + 1 + n: row for row in documents for n in range(self._sizes[row])}
-        chunk_rows = list(of)
-        chunks, sections = self._store.chunks(chunk_rows), self._store.sections(chunk_rows)
-        if len(chunks) != len(chunk_rows):
+        sizes = self._catalog.sizes
+        of = {row + 1 + n: row for row in documents for n in range(int(sizes[self._at[row]]))}
+        chunks, sections = self._store.chunks(list(of)), self._store.sections(list(of))
+        if len(chunks) != len(of):
             raise EngineError(
                 "The index was changed while it was published: it is published again in a moment."
             )
-        columns = {
-            "id": "int8",
-            "document": "int8",
-            "section": "int4",
-            "headings": "text",
-            "record": "bytea",
-            "salience": "float8",
-        }
-        made = (
-            (
-                row,
-                of[row],
-                chunks[row].section,
-                json.dumps(chunks[row].heading_path),
-                chunk_record(chunks[row]),
-                chunks[row].salience,
-            )
-            for row in chunk_rows
+        self._copy(
+            "chunks",
+            ((row, of[row], each.section, chunk_record(each)) for row, each in chunks.items()),
         )
-        self._copy("chunks", columns, made)
         parents = {(of[row], each.ordinal): each for row, each in sections.items()}
-        shapes = {
-            "document": "int8",
-            "ordinal": "int4",
-            "start_line": "int4",
-            "end_line": "int4",
-            "digest": "text",
-            "text": "bytea",
-        }
-        texts = (
-            (
-                document,
-                each.ordinal,
-                each.start_line,
-                each.end_line,
-                text_digest(each.text),
-                each.text.encode("utf-8", "surrogatepass"),
-            )
-            for (document, _), each in parents.items()
-        )
-        self._copy("sections", shapes, texts)
-
-    def _touch(self) -> None:
-        """Write the days of documents anew that are not what they were: of a row nothing else
-        changes.
-        """
-        changed = [
-            row
-            for row, digest in self._there.records.items()
-            if row in self._records and _md5(self._records[row]) != digest
+        texts = [
+            (document, ordinal, each.start_line, each.end_line, text_digest(each.text), each.text)
+            for (document, ordinal), each in parents.items()
         ]
-        if changed:
-            documents = [self._catalog.documents[self._at[row]] for row in changed]
-            self._session.execute(
-                "UPDATE documents d SET day = m.day, written = m.written, record = m.record"
-                " FROM unnest(%s::int8[], %s::date[], %s::date[], %s::text[]) AS m (id, day, "
-                "written, record) WHERE d.folder = %s AND d.id = m.id",
-                (
-                    changed,
-                    [day_of(each) for each in documents],
-                    [day_modified(each) for each in documents],
-                    [self._records[row] for row in changed],
-                    self._folder,
-                ),
-            )
-
-    def _links(self, new: set[int]) -> None:
-        """Publish the links of new documents, and of those whose links lead elsewhere than they
-        did.
-        """
-        before = self._there.links
-        now = {
-            row: tuple(stored(path) for path in json.loads(paths))
-            for row, paths in self._store.linked_paths().items()
-        }
-        changed = [row for row in self._at if row in new or before.get(row) != now.get(row)]
-        if old := [row for row in changed if row not in new]:
-            self._execute("DELETE FROM links WHERE folder = %s AND document = ANY(%s)", old)
-        if not changed:
-            return
-        of = {self._catalog.documents[self._at[row]].path: row for row in changed}
-        rows = (
-            (
-                of[path],
-                ordinal,
-                None if link.resolved is None else stored(link.resolved),
-                link_record(link),
-            )
-            for path, ordinal, link in self._store.links(list(of))
+        for row in documents:
+            source = self._source(self._catalog.paths[self._at[row]])
+            texts += [] if source is None else [(row, SOURCE, 0, 0, "", source)]
+        self._copy(
+            "sections", ((*row[:-1], row[-1].encode("utf-8", "surrogatepass")) for row in texts)
         )
-        shapes = {"document": "int8", "ordinal": "int4", "resolved": "text", "record": "text"}
-        self._copy("links", shapes, rows)
-
-    def _problems(self) -> None:
-        self._execute("DELETE FROM problems WHERE folder = %s")
-        rows = (
-            (stored(each.path), each.line, stored(each.reason)) for each in self._store.problems()
-        )
-        self._copy("problems", {"path": "text", "line": "int4", "reason": "text"}, rows)
 
     # -------------------------------------------------------------- words and vectors
 
     def _segments(self, tell: _Told) -> None:
-        """Delete segments that were merged, and publish new ones."""
-        before, segments = self._there.segments, self._opened.keyword.segments
-        now = {segment.id for segment in segments}
-        if merged := [number for name, number in before.items() if name not in now]:
-            for table in ("postings", "words", "segments"):
-                self._execute(
-                    f"DELETE FROM {table} WHERE folder = %s AND segment = ANY(%s)", merged
-                )
-        following = max(before.values(), default=0) + 1
-        new = [n for n, segment in enumerate(segments) if segment.id not in before]
-        for number, at in enumerate(new):
-            tell("publishing words", number, len(new))
-            self._add_segment(at, following + number)
-
-    def _add_segment(self, at: int, number: int) -> None:
-        segment = self._opened.keyword.segments[at]
-        self._copy("segments", {"segment": "int4", "name": "text"}, [(number, segment.id)])
-        rows = (
-            (field, term, number, columns, places)
-            for field, term, columns, places in segment_rows(segment, self._lengths.rows(at))
-        )
-        shapes = {
-            "field": "int2",
-            "term": "text",
-            "segment": "int4",
-            "columns": "bytea",
-            "places": "bytea",
-        }
-        self._copy("postings", shapes, rows)
-        known = (
-            (len(word), word, number)
-            for word in segment.words
-            if is_stored(word) and len(word) <= LONGEST_WORD
-        )
-        self._copy("words", {"length": "int4", "word": "text", "segment": "int4"}, known)
+        """Delete segments that were merged, and publish new ones, as they are on the disk."""
+        before = self._there.segments
+        now = {each.name: each.deleted.tobytes() for each in self._store.segments()}
+        self._delete("parts", "segment", sorted(before.keys() - now.keys()))
+        new = [each for each in self._opened.keyword.segments if each.id not in before]
+        for n, segment in enumerate(new):
+            tell("publishing words", n, len(new))
+            parts = {**segment.parts, DELETED: now[segment.id]}
+            self._copy("parts", ((segment.id, name, data) for name, data in parts.items()))
+        for name in now.keys() & before.keys():
+            if now[name] != before[name]:
+                sql = "UPDATE parts SET data = %s WHERE folder = %s AND segment = %s AND name = %s"
+                self._session.execute(sql, (now[name], self._folder, name, DELETED))
 
     def _vectors(self, tell: _Told) -> None:
         """Delete vectors that are not there any more, and publish new ones."""
@@ -613,193 +473,53 @@ class _Publication:
         held = view.rows()
         if not len(before):  # they may be of another length than the index of those before
             self._session.execute(f"DROP INDEX IF EXISTS vectors_{self._folder}_hnsw")
-        elif len(lost := np.setdiff1d(before, held)):
-            self._execute("DELETE FROM vectors WHERE folder = %s AND id = ANY(%s)", lost.tolist())
+        self._delete("vectors", "id", np.setdiff1d(before, held).tolist())
         new = np.setdiff1d(held, before)
-        if not len(new):
-            return
         order = np.argsort(held)
         at = order[np.searchsorted(held, new, sorter=order)]
-        documents = self._catalog.document_ids[self._catalog.chunk_positions(new)]
-        of = self._catalog.document_rows[documents]
 
         def rows() -> Iterator[tuple[Any, ...]]:
             for start in range(0, len(new), _VECTORS_AT_ONCE):
                 tell("publishing vectors", start, len(new))
                 part = slice(start, start + _VECTORS_AT_ONCE)
-                ids = new[part].tolist()
                 vectors = view.take(at[part]).astype(np.float16)
-                for row, document, vector in zip(ids, of[part].tolist(), vectors, strict=True):
-                    yield row, document, Half(vector)
+                yield from zip(new[part].tolist(), map(Half, vectors), strict=True)
 
-        self._copy("vectors", {"id": "int8", "document": "int8", "vector": "halfvec"}, rows())
+        self._copy("vectors", rows())
 
-    # -------------------------------------------------------------- what says the same
 
-    def _duplicates(self) -> None:
-        """Write what is known of duplicates where it differs."""
-        duplicates, rows = self._opened.duplicates, self._catalog.chunk_rows
-        known = duplicates.known
-        places = self._catalog.chunk_positions(known.repeats.ravel()).reshape(-1, 2)
-        repeats = dict(known.repeats[(places >= 0).all(axis=1)].tolist())
-        self._differing("repeats", "chunk", "keeper", repeats)
-        clusters = {int(rows[member]): int(rows[first]) for member, first in duplicates.members()}
-        self._differing("clusters", "chunk", "cluster", clusters)
-        decided = {
-            row: digest
-            for row, digest in known.texts.items()
-            if self._catalog.chunk_positions(np.array([row]))[0] >= 0
+def _digest(data: bytes) -> str:
+    return md5(data, usedforsecurity=False).hexdigest()
+
+
+def _duplicates(opened: Opened, store: Store) -> bytes:
+    """Return what is known of duplicates, as it is published."""
+    known = opened.duplicates.known
+    boosted = zip(known.boosted.tolist(), known.salience.tolist(), strict=True)
+    return json.dumps(
+        {
+            "repeats": known.repeats.tolist(),
+            "boosted": list(boosted),
+            "texts": list(known.texts.items()),
+            "alike": store.duplicates.alike(),
         }
-        self._differing("decided", "chunk", "digest", decided, "text")
-        boosted = self._catalog.chunk_positions(known.boosted)
-        raised = dict(
-            zip(
-                known.boosted[boosted >= 0].tolist(),
-                known.salience[boosted >= 0].tolist(),
-                strict=True,
-            )
-        )
-        plain = dict(zip(rows.tolist(), self._catalog.salience.tolist(), strict=True))
-        stands: dict[int, float] = dict(
-            self._session.fetch(
-                "SELECT id, salience FROM chunks WHERE folder = %s", (self._folder,)
-            )
-        )
-        wanted = [
-            (row, raised.get(row, plain[row]))
-            for row in plain
-            if stands.get(row) != raised.get(row, plain[row])
-        ]
-        if wanted:
-            self._session.execute(
-                "UPDATE chunks c SET salience = m.salience FROM unnest(%s::int8[], %s::float8[]) "
-                "AS m (id, salience)"
-                " WHERE c.folder = %s AND c.id = m.id",
-                ([row for row, _ in wanted], [salience for _, salience in wanted], self._folder),
-            )
-        self._alike()
-
-    def _differing(
-        self, table: str, key: str, value: str, wanted: Mapping[int, Any], kind: str = "int8"
-    ) -> None:
-        """Make a table of two columns what it is to be."""
-        held: dict[int, Any] = dict(
-            self._session.fetch(
-                f"SELECT {key}, {value} FROM {table} WHERE folder = %s", (self._folder,)
-            )
-        )
-        old = [row for row, found in held.items() if wanted.get(row) != found]
-        if old:
-            self._execute(f"DELETE FROM {table} WHERE folder = %s AND {key} = ANY(%s)", old)
-        new = [(row, found) for row, found in wanted.items() if held.get(row) != found]
-        if new:
-            self._copy(table, {key: "int8", value: kind}, new)
-
-    def _alike(self) -> None:
-        held = {
-            row
-            for (row,) in self._session.fetch(
-                "SELECT id FROM alike WHERE folder = %s", (self._folder,)
-            )
-        }
-        pairs = {pair[0]: pair for pair in self._store.duplicates.alike_rows()}
-        if old := sorted(held - pairs.keys()):
-            self._execute("DELETE FROM alike WHERE folder = %s AND id = ANY(%s)", old)
-        shapes = {
-            "id": "int8",
-            "first": "int8",
-            "second": "int8",
-            "cosine": "float8",
-            "zone": "text",
-            "rule": "text",
-            "differs": "text",
-        }
-        new = [pairs[row] for row in sorted(pairs.keys() - held)]
-        if new:
-            self._copy(
-                "alike", shapes, ((*row[:4], *(stored(each) for each in row[4:])) for row in new)
-            )
+    ).encode()
 
 
-def _md5(text: str) -> str:
-    """Return the digest of a text as PostgreSQL's `md5` does."""
-    return md5(text.encode(), usedforsecurity=False).hexdigest()
-
-
-def _document_columns(document: Document) -> tuple[Any, ...]:
-    tags = set[str]()
-    for tag in document.tags:
-        parts = fold(tag).split("/")
-        tags.update("/".join(parts[: n + 1]) for n in range(len(parts)))
-    names = [(looked_up(letters), length) for letters, length in name_rows(document)]
-    titles = "\n".join(f" {' '.join(words(name))} " for name in (document.title, *document.aliases))
-    return (
-        day_of(document),
-        day_modified(document),
-        stored(fold_line(document.path)),
-        stored(titles),
-        sorted(map(looked_up, tags)),
-        [letters for letters, _ in names],
-        [length for _, length in names],
-        document.language,
-    )
-
-
-def chunk_record(chunk: Chunk) -> bytes:
-    """Return a chunk as it is published, its headings aside."""
-    values = [
-        chunk.ordinal,
-        chunk.section,
-        chunk.kind,
-        chunk.start_line,
-        chunk.end_line,
-        chunk.text,
-        chunk.salience,
-        chunk.language,
-    ]
-    return json.dumps(values).encode()
-
-
-def link_record(link: Link) -> str:
-    """Return a link as it is published."""
-    return json.dumps([link.kind, link.target, link.fragment, link.text, link.line, link.resolved])
-
-
-def _facts(opened: Opened, store: Store, lengths: SegmentLengths) -> dict[str, Any]:
+def _facts(opened: Opened, store: Store, duplicates: bytes) -> dict[str, Any]:
     """Return what is known of a folder as a whole."""
-    catalog, snapshot = opened.catalog, opened.snapshot
-    repeated = snapshot.duplicates.repeated()
-    links = store.link_counts()
-    days = catalog.days
-    decisions = [
-        [
-            decision.first,
-            decision.second,
-            decision.verdict,
-            decision.note,
-            decision.made,
-            decision.first_place,
-            decision.second_place,
-        ]
-        for decision in opened.duplicates.known.decisions
-    ]
     return {
-        "documents": len(catalog.paths),
-        "chunks": len(catalog),
-        "vectors": len(snapshot.vector),
+        "documents": len(opened.catalog.paths),
+        "chunks": len(opened.catalog),
+        "vectors": len(opened.snapshot.vector),
         "dimensions": opened.vectors.dimensions,
         "model": opened.model,
         "fingerprint": opened.fingerprint,
         # of a backup that was put back a generation may be another one
         "segments": sorted(segment.id for segment in opened.keyword.segments),
-        "keyword_languages": sorted(opened.keyword.languages),
-        "languages": dict(catalog.languages),
-        "first_day": days.first.isoformat() if days.first else None,
-        "written_day": days.written.isoformat() if days.written else None,
-        "lengths": {name: lengths.sums(name) for name in FIELDS},
-        "repeats": 0 if repeated is None else len(repeated),
-        "decisions": decisions,
-        "links_resolved": links.resolved,
-        "links_dangling": links.dangling,
-        "ingestion_counts": [astuple(each) for each in store.duplicates.ingestion()],
+        "links": astuple(store.link_counts()),
+        "problems": [[stored(each.path), each.line, each.reason] for each in store.problems()],
+        "decisions": [astuple(each) for each in opened.duplicates.known.decisions],
+        "duplicates": _digest(duplicates),
+        "ingestion": [astuple(each) for each in store.duplicates.ingestion()],
     }

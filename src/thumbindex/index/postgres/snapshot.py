@@ -1,5 +1,5 @@
-"""A published folder opened for one question: its catalog, words, vectors, links and duplicates, as
-the ports that the pipeline knows.
+"""A published folder opened for reading: its rows as the views that an index on the disk has, and
+its vectors, which stay in the database.
 """
 
 from __future__ import annotations
@@ -8,14 +8,16 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from thumbindex.index.postgres.catalog import PostgresCatalog, PostgresLinkGraph
+import numpy as np
+
+from thumbindex.index.catalog import StoreCatalog
+from thumbindex.index.duplicates import KnownDuplicates, StoreDuplicates, pairs_of_rows
+from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.postgres.database import Session
-from thumbindex.index.postgres.duplicates import PostgresDuplicates
-from thumbindex.index.postgres.ids import FolderState
-from thumbindex.index.postgres.store import PublishedStore
+from thumbindex.index.postgres.store import FolderState, PublishedStore
 from thumbindex.index.postgres.vectors import EXACT, PostgresVectorIndex
-from thumbindex.index.postgres.view import FolderView, Kept
-from thumbindex.index.postgres.words import PostgresKeywordIndex
+from thumbindex.index.postgres.words import Postings, PublishedKeywordIndex, read_segments
+from thumbindex.index.snapshot import graph_of
 from thumbindex.ports import Snapshot
 
 
@@ -24,8 +26,11 @@ class PublishedIndex:
     """A snapshot, and what it is a snapshot of."""
 
     snapshot: Snapshot
-    catalog: PostgresCatalog
-    store: PublishedStore
+    catalog: StoreCatalog
+    keyword: PublishedKeywordIndex
+    graph: NetworkxLinkGraph
+    duplicates: StoreDuplicates
+    postings: Postings
     state: FolderState
 
     @property
@@ -41,28 +46,55 @@ class PublishedIndex:
     @property
     def documents(self) -> int:
         """How many documents there are."""
-        return int(self.state.facts["documents"])
+        return len(self.catalog.paths)
 
 
 def open_published(
-    session: Session, state: FolderState, kept: Kept, exact: int = EXACT
+    store: PublishedStore, last: PublishedIndex | None = None, exact: int = EXACT
 ) -> PublishedIndex:
-    """Open a folder at the moment of a session; among more than `exact` chunks an index of vectors
-    is asked for the nearest.
+    """Open a folder at the moment of a question.
+
+    What is still true of `last`, of the same epoch, is kept. Among more than `exact` chunks an
+    index of vectors is asked for the nearest.
     """
-    view = FolderView(session, state, kept)
-    catalog = PostgresCatalog(view)
-    words, vectors = PostgresKeywordIndex(view), PostgresVectorIndex(view, exact)
+    state = store.state
+    catalog = StoreCatalog(store, state.name, None if last is None else last.catalog)
+    postings = Postings(store) if last is None else last.postings
+    segments = read_segments(store, postings, () if last is None else last.keyword.segments)
+    keyword = PublishedKeywordIndex(segments, catalog, postings)
+    graph = graph_of(catalog, None if last is None else last.graph)
+    duplicates = StoreDuplicates(
+        catalog, _read_duplicates(store, None if last is None else last.duplicates.known)
+    )
     snapshot = Snapshot(
         state.generation,
         catalog,
-        words,
-        vectors,
-        PostgresLinkGraph(view),
+        keyword,
+        PostgresVectorIndex(store, catalog, exact),
+        graph,
         None,
-        PostgresDuplicates(view),
+        duplicates,
     )
-    return PublishedIndex(snapshot, catalog, PublishedStore(view), state)
+    return PublishedIndex(snapshot, catalog, keyword, graph, duplicates, postings, state)
+
+
+def _read_duplicates(store: PublishedStore, last: KnownDuplicates | None) -> KnownDuplicates:
+    """Read what is known of duplicates, or return the last time's if nothing has changed since."""
+    stamp = store.meta("duplicates")
+    if last is not None and last.stamp == stamp:
+        return last
+    known = store.duplicates.read()
+    same = [pair for pair in known["alike"] if pair[3] == "same"]
+    return KnownDuplicates(
+        stamp,
+        pairs_of_rows(known["repeats"]),
+        np.array([row for row, _ in known["boosted"]], dtype=np.int64),
+        np.array([salience for _, salience in known["boosted"]], dtype=np.float64),
+        pairs_of_rows([pair[:2] for pair in same]),
+        np.array([pair[2] for pair in same], dtype=np.float64),
+        store.decisions(),
+        dict(known["texts"]),
+    )
 
 
 def read_folders(session: Session, known: Collection[FolderState] = ()) -> list[FolderState]:

@@ -1,16 +1,20 @@
-"""What a folder's store tells of its documents, texts, links and problems, as it was published: the
-part that those ask who only read.
+"""The rows of a published folder, read at the moment of a question: what a store on the disk tells
+those who only read.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from thumbindex.index.duplicate_tables import Alike
-from thumbindex.index.postgres.view import FolderView, read_document
+from thumbindex.index.postgres.database import Row
+from thumbindex.index.store import document_from_row
 from thumbindex.model import (
     BlockKind,
     Chunk,
@@ -26,13 +30,47 @@ from thumbindex.model import (
     Section,
 )
 
+_TIMES = ", ".join(FileTimes._fields)
+
+SOURCE = -1
+"""The ordinal of a note's whole text as it was read, among its sections."""
+
+Fetch = Callable[[str, Sequence[Any]], list[Row]]
+"""Asks the session of the question that this thread answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderState:
+    """One folder as it was published last: its number and what is known of it as a whole."""
+
+    folder: int
+    name: str
+    generation: int
+    published: float  # seconds since the epoch
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    mark: str = ""  # digest of the facts
+
+    @property
+    def publication(self) -> tuple[int, int, str]:
+        """What tells this publication from every other."""
+        return self.folder, self.generation, self.mark
+
+    @property
+    def epoch(self) -> str:
+        """What tells whether things that were read before are still so: see publish.EPOCH."""
+        return str(self.facts.get("epoch", ""))
+
 
 class PublishedStore:
-    """One folder's store, read at the moment of a question."""
+    """One folder's rows. `%s` in a statement stands first for the folder's number."""
 
-    def __init__(self, view: FolderView) -> None:
-        self._view = view
-        self.duplicates = PublishedDuplicates(view)
+    def __init__(self, fetch: Fetch, state: FolderState) -> None:
+        self.ask, self.state = fetch, state
+        self.duplicates = PublishedDuplicates(self)
+
+    def fetch(self, sql: str, *parameters: Any) -> list[Row]:
+        """Return the rows of a query about this folder."""
+        return self.ask(sql, (self.state.folder, *parameters))
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -47,100 +85,141 @@ class PublishedStore:
     @property
     def generation(self) -> int:
         """The builder's generation that is published."""
-        return self._view.state.generation
+        return self.state.generation
 
     def meta(self, key: str, default: str = "") -> str:
         """Return a fact of the folder as a whole."""
-        return str(self._view.state.facts.get(key, default))
+        return str(self.state.facts.get(key, default))
 
     def decisions(self) -> tuple[Decision, ...]:
         """Return what the owner decided about duplicates."""
-        return tuple(Decision(*each) for each in self._view.state.facts["decisions"])
+        return tuple(Decision(*each) for each in self.state.facts["decisions"])
 
     def counts(self) -> tuple[int, int, int]:
         """Count documents, chunks, and chunks with a vector."""
-        facts = self._view.state.facts
+        facts = self.state.facts
         return int(facts["documents"]), int(facts["chunks"]), int(facts["vectors"])
 
     def link_counts(self) -> LinkCounts:
         """Count the links that lead to a document and those that dangle."""
-        facts = self._view.state.facts
-        return LinkCounts(int(facts["links_resolved"]), int(facts["links_dangling"]))
+        return LinkCounts(*self.state.facts["links"])
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Return what was reported about files, by path and line."""
+        return tuple(Problem(*each) for each in self.state.facts["problems"])
 
     # -------------------------------------------------------------- documents
 
+    def _documents(
+        self, columns: str, rows: Sequence[int] | None = None, paths: Iterable[str] | None = None
+    ) -> list[Row]:
+        """Return columns of all documents, or of those with these row ids or paths, by path."""
+        sql, given = f"SELECT {columns} FROM documents WHERE folder = %s", list[list[Any]]()
+        for column, values in (("id", rows), ("path", paths)):
+            if values is not None:
+                sql += f" AND {column} = ANY(%s)"
+                given.append(list(values))
+        return self.fetch(f"{sql} ORDER BY path", *given)
+
+    def documents(
+        self, rows: Sequence[int] | None = None
+    ) -> list[tuple[int, str, str, FileTimes, str]]:
+        """Return row id, path, title, times and facts (JSON) of every document, or of those with
+        these row ids, by path.
+        """
+        found = self._documents(f"id, path, record, {_TIMES}", rows)
+        parts = ((row, path, json.loads(record), times) for row, path, record, *times in found)
+        return [
+            (row, path, title, FileTimes(*times), facts)
+            for row, path, (title, facts), times in parts
+        ]
+
+    def document_times(self) -> dict[int, tuple[Any, ...]]:
+        """Return the times of every document by row id."""
+        sql = f"SELECT id, {_TIMES} FROM documents WHERE folder = %s"
+        return {row: tuple(times) for row, *times in self.fetch(sql)}
+
     def manifest(self, paths: Iterable[str] | None = None) -> dict[str, FileState]:
         """Return the size and digest of each file that was published, of all paths or of these."""
-        sql = "SELECT path, size, digest FROM documents WHERE folder = %s"
-        rows = (
-            self._view.fetch(sql)
-            if paths is None
-            else self._view.fetch(f"{sql} AND path = ANY(%s)", list(paths))
-        )
+        rows = self._documents("path, size, digest", paths=paths)
         return {path: FileState(path, size, 0, 0, digest) for path, size, digest in rows}
 
     def sizes(self, paths: Iterable[str]) -> dict[str, int]:
         """Return how many bytes the files at some paths had."""
-        return dict(
-            self._view.fetch(
-                "SELECT path, size FROM documents WHERE folder = %s AND path = ANY(%s)", list(paths)
-            )
-        )
+        return dict(self._documents("path, size", paths=paths))
 
     def flagged(self) -> list[Document]:
         """Return the documents in which something is flagged, by path."""
-        rows = self._view.fetch(
-            "SELECT path, record FROM documents WHERE folder = %s AND flagged ORDER BY path"
-        )
-        return [read_document(record, path, "") for path, record in rows]
-
-    def documents(self, rows: Sequence[int]) -> list[tuple[int, str, str, FileTimes, str]]:
-        """Return row id, path, title, times and facts (JSON) of the documents with these row ids,
-        by path.
-        """
-        found = self._view.fetch(
-            "SELECT id, path, record FROM documents WHERE folder = %s AND id = ANY(%s) ORDER "
-            "BY path",
-            list(rows),
-        )
-        parts = ((row, path, json.loads(record)) for row, path, record in found)
+        rows = self.fetch("SELECT id FROM documents WHERE folder = %s AND flagged")
         return [
-            (row, path, title, FileTimes(*times), facts)
-            for row, path, (title, times, facts) in parts
+            document_from_row(path, title, times, facts, "")
+            for _, path, title, times, facts in self.documents([row for (row,) in rows])
         ]
+
+    # -------------------------------------------------------------- chunks and sections
+
+    def chunk_rows(self) -> list[tuple[int, int, int]]:
+        """Return row id, document's row id and ordinal of every chunk."""
+        return [facts[:3] for facts in self.chunk_facts()]
+
+    def chunk_facts(
+        self, documents: Sequence[int] | None = None
+    ) -> list[tuple[int, int, int, float]]:
+        """Return row id, document's row id, ordinal and salience of every chunk, or of those of the
+        documents with these row ids.
+        """
+        return [
+            (row + 1 + n, row, n, salience)
+            for row, data in self._documents("id, salience", documents)
+            for n, salience in enumerate(np.frombuffer(data, dtype="<f8").tolist())
+        ]
+
+    def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
+        """Load chunks by row id; those that are gone are missing."""
+        sql = "SELECT id, record FROM chunks WHERE folder = %s AND id = ANY(%s)"
+        return {row: read_chunk(record) for row, record in self.fetch(sql, list(rows))}
+
+    def sections(self, rows: Sequence[int]) -> dict[int, Section]:
+        """Load the section of each chunk, by the chunk's row id."""
+        sql = (
+            "SELECT array_agg(c.id), s.ordinal, s.start_line, s.end_line, s.text FROM chunks c"
+            " JOIN sections s ON s.folder = c.folder AND s.document = c.document"
+            " AND s.ordinal = c.section"
+            " WHERE c.folder = %s AND c.id = ANY(%s) GROUP BY s.folder, s.document, s.ordinal"
+        )
+        found = dict[int, Section]()
+        for own, ordinal, start, end, text in self.fetch(sql, list(rows)):
+            found.update(dict.fromkeys(own, Section(ordinal, start, end, read_text(text))))
+        return found
 
     def source(self, path: str) -> str | None:
         """Return a note's text as it was when it was published; of one whose file was another one
         by then, its sections in their order.
         """
-        rows = self._view.fetch(
-            "SELECT id, source FROM documents WHERE folder = %s AND path = %s", path
-        )
-        if not rows:
+        if not self._documents("id", paths=[path]):
             return None
-        ((row, source),) = rows
-        if source is not None:
-            return read_text(source)
         lines: list[str] = []
-        for section in self._sections(row):
+        for section in self._texts(path):
+            if section.ordinal == SOURCE:
+                return section.text
             lines += [""] * (section.start_line - 1 - len(lines))
             lines += section.text.split("\n")
         return "\n".join(lines)
 
     def sections_at(self, path: str) -> tuple[Section, ...]:
         """Return the sections of the document at a path."""
-        rows = self._view.fetch("SELECT id FROM documents WHERE folder = %s AND path = %s", path)
-        return tuple(self._sections(rows[0][0])) if rows else ()
+        return tuple(each for each in self._texts(path) if each.ordinal != SOURCE)
 
-    def _sections(self, row: int) -> Iterator[Section]:
+    def _texts(self, path: str) -> list[Section]:
         sql = (
-            "SELECT ordinal, start_line, end_line, text FROM sections WHERE folder = %s AND "
-            "document = %s ORDER BY ordinal"
+            "SELECT s.ordinal, s.start_line, s.end_line, s.text FROM documents d JOIN sections s"
+            " ON s.folder = d.folder AND s.document = d.id"
+            " WHERE d.folder = %s AND d.path = %s ORDER BY s.ordinal"
         )
-        return (
+        return [
             Section(ordinal, start, end, read_text(text))
-            for ordinal, start, end, text in self._view.fetch(sql, row)
-        )
+            for ordinal, start, end, text in self.fetch(sql, path)
+        ]
 
     def paths_with_digests(self, digests: Collection[str]) -> set[str]:
         """Return the paths of documents with a section whose text has one of these digests."""
@@ -149,105 +228,111 @@ class PublishedStore:
             "d.id = s.document"
             " WHERE s.folder = %s AND s.digest = ANY(%s)"
         )
-        return {path for (path,) in self._view.fetch(sql, list(digests))}
+        return {path for (path,) in self.fetch(sql, list(digests))}
 
-    # -------------------------------------------------------------- chunks
+    # -------------------------------------------------------------- links
 
-    def chunk_rows(self) -> list[tuple[int, int, int]]:
-        """Return row id, document's row id and ordinal of every chunk."""
-        rows = self._view.fetch("SELECT id, document FROM chunks WHERE folder = %s")
-        return [(row, document, row - document - 1) for row, document in rows]
-
-    def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
-        found = self._view.fetch(
-            "SELECT id, headings, record FROM chunks WHERE folder = %s AND id = ANY(%s)", list(rows)
-        )
-        return {row: read_chunk(headings, record) for row, headings, record in found}
-
-    # -------------------------------------------------------------- links and problems
+    def linked_paths(self) -> dict[int, str]:
+        """Return the paths that each document's links lead to, as a JSON list by the document's row
+        id; documents without links are missing.
+        """
+        sql = "SELECT id, resolved FROM documents WHERE folder = %s AND resolved <> '{}'"
+        return {row: json.dumps(paths) for row, paths in self.fetch(sql)}
 
     def links(self, paths: Iterable[str] | None = None) -> list[tuple[str, int, Link]]:
         """Return every link, or those in the documents at these paths, with its document's path and
         its ordinal there.
         """
-        sql = (
-            "SELECT d.path, l.ordinal, l.record FROM links l JOIN documents d ON d.folder = "
-            "l.folder AND d.id = l.document WHERE l.folder = %s"
-        )
-        rows = (
-            self._view.fetch(sql)
-            if paths is None
-            else self._view.fetch(f"{sql} AND d.path = ANY(%s)", list(paths))
-        )
-        return sorted(
-            ((path, ordinal, read_link(record)) for path, ordinal, record in rows),
-            key=lambda row: row[:2],
-        )
+        return [
+            (path, ordinal, link)
+            for path, links in self._documents("path, links", paths=paths)
+            for ordinal, link in enumerate(read_links(links))
+        ]
 
     def links_to(self, path: str) -> list[tuple[str, Link]]:
         """Return the links that lead to a document, with the paths of those that they stand in, by
         path and line.
         """
         sql = (
-            "SELECT d.path, l.record FROM links l JOIN documents d ON d.folder = l.folder AND d.id "
-            "= l.document"
-            " WHERE l.folder = %s AND l.resolved = %s AND d.path <> %s"
+            "SELECT path, links FROM documents WHERE folder = %s AND resolved @> ARRAY[%s]::text[]"
+            " AND path <> %s ORDER BY path"
         )
-        found = [
-            (source, read_link(record)) for source, record in self._view.fetch(sql, path, path)
+        return [
+            (source, link)
+            for source, links in self.fetch(sql, path, path)
+            for link in sorted(read_links(links), key=lambda link: link.line)
+            if link.resolved == path
         ]
-        return sorted(found, key=lambda each: (each[0], each[1].line))
-
-    def problems(self) -> tuple[Problem, ...]:
-        """Return what was reported about files, by path and line."""
-        rows = self._view.fetch("SELECT path, line, reason FROM problems WHERE folder = %s")
-        return tuple(
-            Problem(*row) for row in sorted(rows, key=lambda row: (row[0], row[1] or 0, row[2]))
-        )
 
 
 class PublishedDuplicates:
-    """What a folder's store tells of texts that say the same."""
+    """What is published of texts that say the same."""
 
-    def __init__(self, view: FolderView) -> None:
-        self._view = view
+    def __init__(self, store: PublishedStore) -> None:
+        self._store = store
+
+    def read(self) -> dict[str, Any]:
+        """Return all of it, as `publish` has written it."""
+        sql = "SELECT data FROM parts WHERE folder = %s AND segment = '' AND name = 'duplicates'"
+        found: dict[str, Any] = json.loads(self._store.fetch(sql)[0][0])
+        return found
 
     def alike(self) -> list[Alike]:
         """Return the pairs of chunks that are one text twice, or for the owner to decide."""
-        sql = (
-            "SELECT first, second, cosine, zone, rule, differs FROM alike WHERE folder = %s ORDER "
-            "BY first, second"
-        )
-        return [tuple(row) for row in self._view.fetch(sql)]
+        return [tuple(row) for row in self.read()["alike"]]
 
     def ingestion(self) -> tuple[IngestionCounts, ...]:
         """Return what ingestion did, by the documents' type."""
-        counts = self._view.state.facts.get("ingestion_counts", ())
-        return tuple(IngestionCounts(*each) for each in counts)
+        return tuple(IngestionCounts(*each) for each in self._store.state.facts["ingestion"])
 
 
-def read_chunk(headings: str, record: bytes) -> Chunk:
+# ------------------------------------------------------------------ what is in a row
+
+
+def chunk_record(chunk: Chunk) -> str:
+    """Return a chunk as it is published: ASCII, since PostgreSQL keeps neither a NUL nor half a
+    character.
+    """
+    values = [
+        chunk.ordinal,
+        chunk.section,
+        chunk.kind,
+        chunk.heading_path,
+        chunk.start_line,
+        chunk.end_line,
+        chunk.text,
+        chunk.salience,
+        chunk.language,
+    ]
+    return json.dumps(values)
+
+
+def read_chunk(record: str) -> Chunk:
     """Return a chunk from what was published of it."""
-    ordinal, section, kind, start, end, text, salience, language = json.loads(record)
-    return Chunk(
-        ordinal,
-        section,
-        BlockKind(kind),
-        tuple(json.loads(headings)),
-        start,
-        end,
-        text,
-        salience,
-        language,
+    ordinal, section, kind, headings, *values = json.loads(record)
+    return Chunk(ordinal, section, BlockKind(kind), tuple(headings), *values)
+
+
+def links_record(links: Iterable[Link]) -> str:
+    """Return a document's links as they are published."""
+    return json.dumps(
+        [
+            [each.kind, each.target, each.fragment, each.text, each.line, each.resolved]
+            for each in links
+        ]
     )
 
 
-def read_link(record: str) -> Link:
-    """Return a link from what was published of it."""
-    values: list[Any] = json.loads(record)
-    return Link(LinkKind(values[0]), *values[1:])
+def read_links(record: str) -> list[Link]:
+    """Return a document's links from what was published of them."""
+    return [Link(LinkKind(kind), *values) for kind, *values in json.loads(record)]
 
 
 def read_text(data: bytes) -> str:
     """Return a text from what was published of it."""
     return bytes(data).decode("utf-8", "surrogatepass")
+
+
+def stored(text: str) -> str:
+    """Return a text as PostgreSQL can keep it: neither a NUL nor half a character."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.postgres.database import Half, Row
-from thumbindex.index.postgres.view import FolderView
+from thumbindex.index.postgres.store import PublishedStore
 from thumbindex.index.selection import mask_of
 from thumbindex.index.vectors import VectorView
 from thumbindex.model import ChunkId, Hit
@@ -33,11 +34,6 @@ A question of length 1 in half precision differs by 2^-11 at most; it does so fo
 candidate, and for those behind it.
 """
 
-FEW_LEFT_OUT = 256
-"""Chunks that may not be found, up to which they are looked past: to be left out, each would be
-looked for in every row.
-"""
-
 EXPLORED = 800
 """Vectors that HNSW keeps in sight while it looks for the nearest (`ef_search`), in notes of which
 many are near copies.
@@ -48,21 +44,18 @@ and 98 %.
 
 
 class PostgresVectorIndex:
-    """VectorIndex over one published folder, for one question: it keeps the vectors that it has
-    read.
-    """
+    """VectorIndex over one published folder, aligned with its catalog."""
 
-    def __init__(self, view: FolderView, exact: int = EXACT) -> None:
-        self._view, self._exact = view, exact
-        self._dimensions = int(view.state.facts["dimensions"])
-        self._read: dict[int, bytes | None] = {}  # by chunk row; None where there is none
+    def __init__(self, store: PublishedStore, catalog: StoreCatalog, exact: int = EXACT) -> None:
+        self._store, self._catalog, self._exact = store, catalog, exact
+        self._dimensions = int(store.state.facts["dimensions"])
 
     def __len__(self) -> int:
-        return int(self._view.state.facts["vectors"])
+        return int(self._store.state.facts["vectors"])
 
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
-        layout = self._view.layout
-        mask = np.ones(len(layout), dtype=np.bool_) if within is None else mask_of(within)
+        catalog = self._catalog
+        mask = np.ones(len(catalog), dtype=np.bool_) if within is None else mask_of(within)
         count = int(np.count_nonzero(mask))
         if not len(self) or not count or limit <= 0:
             return ()
@@ -72,7 +65,7 @@ class PostgresVectorIndex:
         if not is_exact and len(best) < limit:
             best = self._best(query, limit, mask, True)
         return tuple(
-            Hit(chunk, layout.document_of(chunk), rank, score)
+            Hit(chunk, catalog.document_of(chunk), rank, score)
             for rank, (chunk, score) in enumerate(best, 1)
         )
 
@@ -82,25 +75,18 @@ class PostgresVectorIndex:
         """Return the best chunks with their cosines: more candidates are asked for until none that
         was left out can be among them.
         """
-        left_out = np.flatnonzero(~mask)
-        looked_past = len(left_out) if len(left_out) <= FEW_LEFT_OUT else 0
         which, rows = "", list[list[int]]()
-        if looked_past < len(left_out):
-            is_but = len(left_out) < len(mask) // 2
+        if not mask.all():
+            is_but = np.count_nonzero(mask) > len(mask) // 2
             which = " AND NOT (id = ANY(%s))" if is_but else " AND id = ANY(%s)"
-            named = left_out if is_but else np.flatnonzero(mask)
-            rows = [self._view.layout.chunk_rows(named).tolist()]
-        wanted = limit + SPARE + looked_past
+            rows = [self._catalog.chunk_rows[~mask if is_but else mask].tolist()]
+        wanted = limit + SPARE
         while True:
             found = self._candidates(query, wanted, which, rows, is_exact)
-            at = self._view.layout.chunk_positions(np.array([row for row, _ in found], dtype=int))
+            at = self._catalog.chunk_positions(np.array([row for row, _ in found], dtype=int))
             scores = self._scores(query, found)
             best = sorted(
-                (
-                    (ChunkId(n), score)
-                    for n, score in zip(at.tolist(), scores, strict=True)
-                    if n >= 0 and mask[n]
-                ),
+                ((ChunkId(n), score) for n, score in zip(at.tolist(), scores, strict=True)),
                 key=lambda each: (-each[1], each[0]),
             )[:limit]
             if len(found) < wanted or (len(best) == limit and scores[-1] < best[-1][1] - CLEAR):
@@ -116,21 +102,18 @@ class PostgresVectorIndex:
         # as the index was made: without it no index is asked
         column = "vector" if is_exact else f"(vector::halfvec({self._dimensions}))"
         if not is_exact:
-            scan = "strict_order" if which or wanted > EXPLORED else "off"
             sql = (
-                "SELECT set_config('hnsw.ef_search', %s, true), set_config('hnsw.iterative_scan', "
-                "%s, true)"
+                f"SELECT set_config('hnsw.ef_search', '{EXPLORED}', true),"
+                " set_config('hnsw.iterative_scan', 'strict_order', true)"
             )
-            self._view.session.fetch(sql, (str(EXPLORED), scan))
+            self._store.ask(sql, ())
         nearest = (
             f"SELECT id, vector FROM vectors WHERE folder = %s{which} ORDER BY {column} "
             "<#> %s LIMIT %s"
         )
         # outside: inside, all would be sent before they are sorted
         sql = f"SELECT id, halfvec_send(vector) FROM ({nearest}) n"
-        found = self._view.fetch(sql, *rows, Half(query.astype(np.float16)), wanted)
-        self._read.update(found)
-        return found
+        return self._store.fetch(sql, *rows, Half(query.astype(np.float16)), wanted)
 
     def _scores(self, query: Vector, found: Sequence[Row]) -> list[float]:
         """Return cosines in order, as FAISS counts them: the same bits, whatever stands beside a
@@ -148,19 +131,12 @@ class PostgresVectorIndex:
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         found = np.full((len(chunks), self._dimensions), np.nan, dtype=np.float32)
-        rows = self._view.layout.chunk_rows(chunks).tolist()
-        lacking = sorted({row for row in rows if row not in self._read}) if len(self) else []
-        if lacking:
-            self._read.update(dict.fromkeys(lacking))
-            sql = "SELECT id, halfvec_send(vector) FROM vectors WHERE folder = %s AND id = ANY(%s)"
-            self._read.update(self._view.fetch(sql, lacking))
-        held = [
-            (at, vector)
-            for at, row in enumerate(rows)
-            if (vector := self._read.get(row)) is not None
-        ]
+        rows = self._catalog.chunk_rows[np.array(chunks, dtype=np.int64)].tolist()
+        sql = "SELECT id, halfvec_send(vector) FROM vectors WHERE folder = %s AND id = ANY(%s)"
+        read: dict[int, bytes] = dict(self._store.fetch(sql, rows)) if len(self) else {}
+        held = [at for at, row in enumerate(rows) if row in read]
         if held:
-            found[[at for at, _ in held]] = self._floats([vector for _, vector in held])
+            found[held] = self._floats([read[rows[at]] for at in held])
         return found
 
     def _floats(self, vectors: Sequence[bytes]) -> Matrix:

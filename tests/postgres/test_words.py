@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,61 +20,15 @@ from postgres.server import TestServer, fresh_database
 from thumbindex.index.bm25f import MOST_DOCUMENTS
 from thumbindex.index.files import Places
 from thumbindex.index.postgres.database import Engine
-from thumbindex.index.postgres.postings import (
-    Postings,
-    decode_postings,
-    encode_postings,
-    steps_of,
-)
 from thumbindex.index.postgres.publish import Publisher
-from thumbindex.index.postgres.snapshot import read_folders
-from thumbindex.index.postgres.view import FolderView, Kept, looked_up
-from thumbindex.index.postgres.words import PostgresKeywordIndex
-from thumbindex.index.segments import decode_places, encode_numbers
+from thumbindex.index.postgres.snapshot import PublishedIndex, open_published, read_folders
+from thumbindex.index.postgres.store import PublishedStore
 from thumbindex.index.selection import mask_of
 from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import ChunkId, FileState, ParsedDocument, Term
 from thumbindex.ports import KeywordWeights, Selection
-
-COLUMNS = ("documents", "ordinals", "frequencies", "lengths", "document_lengths")
-
-
-# ------------------------------------------------------------------ the codec
-
-numbers = st.one_of(
-    st.integers(0, 255), st.integers(0, 1 << 16), st.integers(0, 1 << 33), st.integers(0, 1 << 52)
-)
-
-
-@given(
-    st.integers(0, 20).flatmap(
-        lambda size: st.tuples(*[st.lists(numbers, min_size=size, max_size=size)] * len(COLUMNS))
-    )
-)
-def test_postings_come_back_as_they_were(columns: Sequence[list[int]]) -> None:
-    found = decode_postings(
-        encode_postings(Postings(*(np.array(column, dtype=np.int64) for column in columns)))
-    )
-    assert [getattr(found, name).tolist() for name in COLUMNS] == list(columns)
-    assert {getattr(found, name).dtype for name in COLUMNS} == {np.dtype(np.int64)}
-
-
-@given(st.lists(st.sets(st.integers(0, 1 << 31), min_size=1, max_size=6).map(sorted), max_size=20))
-def test_places_come_back_as_they_were(places: list[list[int]]) -> None:
-    joined, counts = (
-        [place for each in places for place in each],
-        np.array([len(each) for each in places], dtype=np.int64),
-    )
-    steps = steps_of(np.array(joined, dtype=np.int64), counts)
-    assert decode_places(encode_numbers(steps)[0], counts).tolist() == joined
-
-
-def test_a_term_that_postgresql_cannot_keep_goes_by_its_digest() -> None:
-    kept = [looked_up(term) for term in ("tree", "束", "a\0b", "\ud800", "x" * 5000)]
-    assert (kept[:2], {len(each) for each in kept[2:]}, len(set(kept))) == (["tree", "束"], {41}, 5)
-
 
 # -------------------------------------------------- a folder as it is published, without a database
 
@@ -92,7 +45,7 @@ class Both:
     def __init__(self, folder: Path, engine: Engine) -> None:
         self._folder, self._engine, self._inode = folder, engine, 0
         self._publisher = Publisher(engine, folder.name, lambda path: None)
-        self._kept: Kept | None = None
+        self._last: PublishedIndex | None = None
 
     @contextmanager
     def published(
@@ -110,14 +63,16 @@ class Both:
                 lambda _: lambda link, _: None,
             )
         places = Places(self._folder)
-        with closing(Store(places.store, read_only=True)) as store:
-            self.opened = open_snapshot(store, "")
-            self._publisher.publish(self.opened, store)
+        with closing(Store(places.store, read_only=True)) as own:
+            self.opened = open_snapshot(own, "")
+            self._publisher.publish(self.opened, own)
             with self._engine.question() as session:
                 folders = read_folders(session)
                 state = next(each for each in folders if each.name == self._folder.name)
-                self._kept = self._kept or Kept(state.folder)
-                self.view = FolderView(session, state, self._kept)
+                store = PublishedStore(lambda *asked: self._session.fetch(*asked), state)
+                self._session = session
+                self._last = open_published(store, self._last)
+                self.published_words = self._last.keyword
                 yield self
 
     def within(self, chosen: Callable[[int], bool], but: bool) -> Selection:
@@ -134,12 +89,12 @@ class Both:
     ) -> None:
         """Ask both, and compare."""
         embedded = self.opened.keyword.search(terms, weights, limit, within)
-        published = PostgresKeywordIndex(self.view).search(terms, weights, limit, within)
+        published = self.published_words.search(terms, weights, limit, within)
         assert published == embedded
 
     def compare_words(self, texts: Sequence[str]) -> None:
         """Ask both which chunks hold some words, as words and as phrases, and compare."""
-        embedded, published = self.opened.keyword, PostgresKeywordIndex(self.view)
+        embedded, published = self.opened.keyword, self.published_words
         for text, fields in product(texts, (("body", "title"), ("code",))):
             mine, yours = published.holding(text, fields), embedded.holding(text, fields)
             assert mask_of(mine).tolist() == mask_of(yours).tolist()
