@@ -1018,30 +1018,9 @@ class NotePage:
     neighbors_left: int  # that are not listed
 
 
-STATEMENT_BUCKETS = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    30.0,
-)
-"""Seconds up to which a statement of a database is counted with others that took about as long."""
-
-
 @dataclass(frozen=True, slots=True)
 class DatabaseStatus:
-    """A database that folders are published to, as this process finds it: who answers, and what was
-    asked since the process began.
-    """
+    """A database that folders are published to, as this process finds it."""
 
     place: str  # its address, without user and password
     server: str  # the one that answers now, by host and port; empty where none does
@@ -1051,13 +1030,6 @@ class DatabaseStatus:
     used: int  # connections that answer somebody
     idle: int  # and those that are free
     waiting: int  # questions that wait for one
-    statements: int
-    slow_statements: int  # that took half a second or longer
-    seconds: float  # that all of them took
-    slowest_seconds: float  # of the slow ones
-    slowest: str  # its SQL, without the values in it
-    # statements by STATEMENT_BUCKETS, the last one of those that took longer
-    buckets: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

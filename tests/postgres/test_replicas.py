@@ -93,20 +93,6 @@ def test_a_change_whose_connection_is_lost_is_not_made_twice(
         assert (session.fetch("SELECT count(*) FROM counted"), asked) == ([(0,)], 1)
 
 
-def test_slow_statements_are_counted_and_shown_without_what_was_asked(engine: Engine) -> None:
-    with engine.question() as session:
-        session.fetch("SELECT pg_sleep(0.6), %s, 'secret', 4711", ("secret",))
-        session.fetch("SELECT 1")
-        status = engine.status(session)
-    assert (
-        status.slow_statements,
-        status.statements >= 2,
-        status.slowest_seconds > 0.5,
-        sum(status.buckets),
-    ) == (1, True, True, status.statements)
-    assert status.slowest == "SELECT pg_sleep(….…), %s, '…', …"
-
-
 # ------------------------------------------------------------------ several servers
 
 

@@ -180,17 +180,10 @@ def _folder(status: FolderStatus) -> dict[str, Any]:
 
 def _database(status: DatabaseStatus) -> dict[str, Any]:
     connections = {"used": status.used, "idle": status.idle, "waiting": status.waiting}
-    statements = {
-        "count": status.statements,
-        "slow": status.slow_statements,
-        "slowest_seconds": status.slowest_seconds,
-        "slowest": status.slowest,
-    }
     role = "standby" if status.standby else "primary"
     return {
         "server": status.server,
         "role": role,
         "lag_seconds": status.lag_seconds,
         "connections": connections,
-        "statements": statements,
     }

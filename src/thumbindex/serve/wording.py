@@ -530,11 +530,8 @@ def database_in_words(status: DatabaseStatus) -> str:
             if lag
             else "a standby that is up to its primary server"
         )
-    slow = f"{plural(status.slow_statements, 'slow statement')} of {status.statements:,}"
-    if status.slow_statements:
-        slow += f", the slowest took {status.slowest_seconds:.1f} s: {status.slowest}"
     busy = f"{plural(status.used, 'connection')} in use, {status.waiting:,} waiting"
-    return f"database {status.place}: {status.server} answers, {who}; {busy}; {slow}"
+    return f"database {status.place}: {status.server} answers, {who}; {busy}"
 
 
 def not_there(folders: Sequence[str]) -> str:

@@ -8,10 +8,9 @@ import re
 import struct
 import threading
 import time
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -26,7 +25,7 @@ from thumbindex.errors import (
     StorageError,
     install_with,
 )
-from thumbindex.model import STATEMENT_BUCKETS, DatabaseStatus
+from thumbindex.model import DatabaseStatus
 from thumbindex.text import without_password
 
 try:
@@ -58,14 +57,6 @@ EARLIER_TABLES = (
 
 QUESTION_SECONDS = 30
 """The longest that one statement of a question may take."""
-
-SLOW_SECONDS = 0.5
-"""A statement that takes longer is counted as slow: one of a question takes a millisecond to a
-tenth of a second.
-"""
-
-LONGEST_SHAPE = 300
-"""Letters of a slow statement that are shown."""
 
 LAG = (
     "SELECT (CASE WHEN NOT pg_is_in_recovery() THEN 0"
@@ -102,47 +93,11 @@ class _HalfDumper(Dumper):
         return struct.pack(">HH", len(obj.numbers), 0) + obj.numbers.astype(">f2").tobytes()
 
 
-@dataclass(slots=True, eq=False)
-class Statements:
-    """What was asked of a database: how many statements, how long they took, and which one took
-    longest.
-
-    Safe to use from several threads.
-    """
-
-    count: int = 0
-    slow: int = 0
-    seconds: float = 0.0
-    slowest: tuple[float, str] = (0.0, "")
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(STATEMENT_BUCKETS) + 1))
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def add(self, sql: str, seconds: float) -> None:
-        """Count a statement."""
-        with self.lock:
-            self.count += 1
-            self.seconds += seconds
-            self.buckets[bisect_left(STATEMENT_BUCKETS, seconds)] += 1
-            if seconds >= SLOW_SECONDS:
-                self.slow += 1
-                if seconds > self.slowest[0]:
-                    self.slowest = (seconds, shape_of(sql))
-
-
-def shape_of(sql: str) -> str:
-    """Return a statement without the values in it: numbers and texts that somebody may have asked
-    for.
-    """
-    return re.sub(r"'[^']*'", "'…'", re.sub(r"(?<=[\W_])\d+\b", "…", " ".join(sql.split())))[
-        :LONGEST_SHAPE
-    ]
-
-
 class Session:
     """One transaction: all of its reads see one moment."""
 
-    def __init__(self, connection: Connection, where: str, statements: Statements) -> None:
-        self._connection, self._where, self._statements = connection, where, statements
+    def __init__(self, connection: Connection, where: str) -> None:
+        self._connection, self._where = connection, where
         self._lost: EngineLostError | None = None
         self._lock = threading.Lock()
 
@@ -153,12 +108,12 @@ class Session:
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query; `%s` stands for a parameter."""
-        with self._asking(sql):
+        with self._asking():
             return self._connection.execute(sql.encode(), parameters, binary=True).fetchall()
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         """Change something; return how many rows."""
-        with self._asking(sql):
+        with self._asking():
             return self._connection.execute(sql.encode(), parameters).rowcount
 
     def copy(
@@ -167,9 +122,8 @@ class Session:
         columns: Sequence[str],
         types: Sequence[str],
         rows: Iterable[Sequence[Any]],
-    ) -> int:
-        """Add rows by COPY, of these columns and their types; return how many."""
-        count = 0
+    ) -> None:
+        """Add rows by COPY, of these columns and their types."""
         sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT binary)"
         with (
             self._lock,
@@ -180,26 +134,19 @@ class Session:
             copy.set_types(types)
             for row in rows:
                 copy.write_row(row)
-                count += 1
-        return count
 
     @contextmanager
-    def _asking(self, sql: str) -> Iterator[None]:
-        """Have one statement at a time, counted; once the database was lost each later one says so,
-        too.
-        """
+    def _asking(self) -> Iterator[None]:
+        """Have one statement at a time; once the database was lost each later one says so, too."""
         with self._lock:
             if self._lost is not None:
                 raise self._lost
-            began = time.perf_counter()
             try:
                 with translated(self._where):
                     yield
             except EngineLostError as error:
                 self._lost = error
                 raise
-            finally:
-                self._statements.add(sql, time.perf_counter() - began)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +171,6 @@ class Engine:
         self.url = url
         self.where = place_of(url)
         self._connections = Connections(url, _configured, writes=writes)
-        self._statements = Statements()
         self._seen = Seen()
 
     def close(self) -> None:
@@ -244,7 +190,7 @@ class Engine:
             f"'{QUESTION_SECONDS}s'"
         )
         with self._begun(begin.encode()) as connection:
-            session = Session(connection, self.where, self._statements)
+            session = Session(connection, self.where)
             is_known = self._seen.server == session.server
             if not is_known or time.monotonic() >= self._seen.at + LOOK_SECONDS:
                 self._look(session)
@@ -266,7 +212,7 @@ class Engine:
                         f"Another builder is publishing this folder to {self.where}: try "
                         "again when it is done."
                     )
-            yield Session(connection, self.where, self._statements)
+            yield Session(connection, self.where)
             connection.execute(b"COMMIT")
 
     @contextmanager
@@ -309,15 +255,14 @@ class Engine:
         return self._seen.lag if time.monotonic() < self._seen.at + within else 0.0
 
     def status(self, session: Session | None = None) -> DatabaseStatus:
-        """Return who answers, how far it is behind, and what was counted here. Without a session
+        """Return who answers, how far it is behind, and the connections in use. Without a session
         nothing is asked.
         """
         seen = None
         if session is not None:
             self._look(session)
             seen = self._seen
-        connections, asked = self._connections, self._statements
-        seconds, sql = asked.slowest
+        connections = self._connections
         return DatabaseStatus(
             self.where,
             seen.server if seen else "",
@@ -326,12 +271,6 @@ class Engine:
             connections.used,
             connections.idle,
             connections.waiting,
-            asked.count,
-            asked.slow,
-            asked.seconds,
-            seconds,
-            sql,
-            tuple(asked.buckets),
         )
 
     # -------------------------------------------------------------- schema

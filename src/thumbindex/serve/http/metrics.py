@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
-from itertools import accumulate
 from typing import Any
 
 import anyio
@@ -14,15 +13,13 @@ import prometheus_client as prometheus
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from prometheus_client.metrics_core import (
-    CounterMetricFamily,
     GaugeMetricFamily,
-    HistogramMetricFamily,
     Metric,
 )
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from thumbindex.model import STATEMENT_BUCKETS, DatabaseStatus, IndexState
+from thumbindex.model import DatabaseStatus, IndexState
 from thumbindex.serve.tools import TOOLS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -121,20 +118,6 @@ class EngineMetrics(Collector):
         pool.add_metric(["used"], status.used)
         pool.add_metric(["idle"], status.idle)
         yield pool
-        for part, about, count in (
-            ("statements", "Statements that the database was asked.", status.statements),
-            (
-                "slow_statements",
-                "Statements that took half a second or longer.",
-                status.slow_statements,
-            ),
-        ):
-            yield CounterMetricFamily(f"{name}_{part}", about, count)
-        bounds = [*map(str, STATEMENT_BUCKETS), "+Inf"]
-        buckets = list(zip(bounds, accumulate(status.buckets), strict=True))
-        yield HistogramMetricFamily(
-            f"{name}_statement_seconds", "Seconds of statements.", buckets, status.seconds
-        )
 
 
 class Calls:
