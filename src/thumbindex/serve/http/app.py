@@ -361,7 +361,7 @@ class Site:
     def _page(self, key: OneTimeKey | None) -> list[Route]:
         # Imported here: a server without the page loads nothing of it.
         from thumbindex.serve.page.session import Visitors
-        from thumbindex.serve.page.site import CHANGES, Doors, Page
+        from thumbindex.serve.page.site import CHANGES, Page, SignIn
 
         asked = key or self._admission.verifier
         visitors = (
@@ -371,7 +371,7 @@ class Site:
             self._background,
             self._folders,
             self._settings,
-            Doors(self._admission.rights, visitors, key),
+            SignIn(self._admission.rights, visitors, key),
         )
         by_token = still_taken(self._admission.verifier)
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 import shlex
-import time
 from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -148,10 +147,7 @@ def show(visit: Visit) -> Screen:
             "holds_none": library.indexed and not notes,
         }
         return Screen("Ask", values | empty, lambda: _unasked(values | empty))
-    began = time.perf_counter()
-    found = library.query(asked)
-    took = time.perf_counter() - began
-    answer, busy = library.marked(found), visit.background.progress()
+    answer, busy = library.marked(library.query(asked)), visit.background.progress()
     judged, damage = judged_of(visit, asked.text)
     places = grades_of(judged)
     lines = [*filter_lines(answer.filters, answer.unmet, answer.undated)]
@@ -174,7 +170,7 @@ def show(visit: Visit) -> Screen:
         # The screen Why calls a note `path`, and what narrows a question by paths `glob`.
         "why": address("why", **address_values(asked) | {"path": "", "glob": asked.filters.path}),
     }
-    return Screen(asked.text, values | said, lambda: answer_payload(answer), took={"library": took})
+    return Screen(asked.text, values | said, lambda: answer_payload(answer))
 
 
 def _unasked(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -57,6 +56,9 @@ from thumbindex.settings import HttpSettings
 from thumbindex.text import line_range, plural
 
 _LOG = logging.getLogger(__name__)
+
+Values = Mapping[str, tuple[str, ...]]
+"""The values of an address or a form, by name."""
 
 SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
     "ask": ask.show,
@@ -217,7 +219,7 @@ def _said(title: str, sentence: str, status: int, more: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class SignIn:
     """Who gets in: without sessions whoever can reach the server; with a key, who started it; else
     the holders of tokens.
     """
@@ -236,53 +238,16 @@ class Doors:
         return self.is_near or bool({EVERYONE, *names_of(scope)} & set(settings.writers))
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A request before the library is open."""
-
-    background: Background
-    query: Mapping[str, tuple[str, ...]]
-    rest: str
-    may_write: bool
-    is_near: bool
-    part: str
-
-    def open(self) -> Visit:
-        """Return the visit: its library has words by now, or is about to.
-
-        Raises what opening it raised.
-        """
-        self.background.await_words(_FIRST_SECONDS)
-        self.background.await_model()
-        # before anything is read: news of what is read meanwhile comes again
-        revision = self.background.revision()
-        library = self.background.library()
-        return Visit(
-            self.background,
-            library if self.is_near else library.from_afar(),
-            self.query,
-            self.rest,
-            self.may_write,
-            self.is_near,
-            self.part,
-            revision,
-        )
-
-
 class Page:
     """The page over some folders, as the routes of a site."""
 
     def __init__(
-        self, background: Background, folders: Folders, settings: HttpSettings, doors: Doors
+        self, background: Background, folders: Folders, settings: HttpSettings, sign_in: SignIn
     ) -> None:
-        self._background, self._folders, self._settings, self._doors = (
-            background,
-            folders,
-            settings,
-            doors,
-        )
-        self._screens = SignedIn(request_response(self._response), doors.visitors, settings)
-        self._stream = SignedIn(request_response(self._changes), doors.visitors, settings)
+        self._background, self._folders = background, folders
+        self._settings, self._entry = settings, sign_in
+        self._screens = SignedIn(request_response(self._response), sign_in.visitors, settings)
+        self._stream = SignedIn(request_response(self._changes), sign_in.visitors, settings)
 
     def routes(self, through: Callable[[ASGIApp], ASGIApp]) -> list[Route]:
         """Return the page's routes; `through` is what requests pass that cost something."""
@@ -294,12 +259,12 @@ class Page:
 
     async def still_signed_in(self, scope: Scope) -> bool:
         """Tell whether the sender of a request is still known."""
-        return await user_of(scope, self._doors.visitors, self._settings) is not None
+        return await user_of(scope, self._entry.visitors, self._settings) is not None
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
         if (
-            self._doors.visitors is not None
+            self._entry.visitors is not None
             and path.startswith(SIGN_IN)
             and path[len(SIGN_IN) :][:1] in {"", "/"}
         ):
@@ -334,17 +299,21 @@ class Page:
                 return self._page(
                     "message", _said("From another site", _ELSEWHERE, 403, link), is_twin or as_json
                 )
-            asked = self._asked(request, rest, _values(request.url.query))
-            if (name, rest) in DOWNLOADS:
-                return await run_sync(
-                    partial(_download, DOWNLOADS[name, rest], asked), abandon_on_cancel=True
-                )
-            name = name or "ask"
-            if name not in SCREENS or (rest and name != "note") or path == "ask":
-                raise NotThereError(_NOT_THERE)
-            return await run_sync(
-                partial(self._shown, name, asked, is_twin), abandon_on_cancel=True
+            visit = partial(
+                self._visit,
+                request,
+                self._background_of(request),
+                rest,
+                _values(request.url.query),
             )
+            if (name, rest) in DOWNLOADS:
+                answer = partial(_download, DOWNLOADS[name, rest], visit)
+            else:
+                name = name or "ask"
+                if name not in SCREENS or (rest and name != "note") or path == "ask":
+                    raise NotThereError(_NOT_THERE)
+                answer = partial(self._shown, name, visit, is_twin)
+            return await run_sync(answer, abandon_on_cancel=True)
         except ThumbindexError as error:
             said = self._in_words(error)
             # what was typed is in the form still, one step back
@@ -354,8 +323,9 @@ class Page:
                 )
             return self._page("message", said, is_twin or as_json)
 
-    def _asked(self, request: Request, rest: str, query: Mapping[str, tuple[str, ...]]) -> Asked:
-        names = self._doors.rights.seen_by(names_of(request.scope))
+    def _background_of(self, request: Request) -> Background:
+        """Return what a visitor sees. Raises NotAllowedError where that is nothing."""
+        names = self._entry.rights.seen_by(names_of(request.scope))
         if not names:
             raise NotAllowedError(
                 "This token sees no folder: whoever runs this server names it in `tokens` of "
@@ -364,26 +334,34 @@ class Page:
         # By what the server was started with, never by what is open: before it is open that is
         # nothing, for everybody.
         sees_all = names == {name for name, _ in self._folders}
-        background = self._background if sees_all else self._background.only(names)
-        may_write = self._doors.may_write(request.scope, self._settings)
-        return Asked(
-            background, query, rest, may_write, self._doors.is_near, request.headers.get(PART, "")
+        return self._background if sees_all else self._background.only(names)
+
+    def _visit(self, request: Request, background: Background, rest: str, query: Values) -> Visit:
+        """Return the visit: its library has words by now, or is about to.
+
+        Raises what opening it raised.
+        """
+        background.await_words(_FIRST_SECONDS)
+        background.await_model()
+        # before anything is read: news of what is read meanwhile comes again
+        revision = background.revision()
+        library, is_near = background.library(), self._entry.is_near
+        return Visit(
+            background,
+            library if is_near else library.from_afar(),
+            query,
+            rest,
+            self._entry.may_write(request.scope, self._settings),
+            is_near,
+            request.headers.get(PART, ""),
+            revision,
         )
 
-    def _shown(self, name: str, asked: Asked, is_twin: bool) -> Response:
-        visit = asked.open()
-        began = time.perf_counter()
-
-        def show() -> tuple[Screen, Response]:
-            screen = SCREENS[name](visit)
-            return screen, self._page(name, screen, is_twin, visit)
-
-        screen, found = visit.background.answer_after_repair(show)
-        took = {"page": time.perf_counter() - began, **screen.took}
-        found.headers["Server-Timing"] = ", ".join(
-            f"{name};dur={1000 * seconds:.1f}" for name, seconds in took.items()
+    def _shown(self, name: str, open_visit: Callable[[], Visit], is_twin: bool) -> Response:
+        visit = open_visit()
+        return visit.background.answer_after_repair(
+            lambda: self._page(name, SCREENS[name](visit), is_twin, visit)
         )
-        return found
 
     async def _post(self, request: Request, name: str, form: str) -> Response:
         do = FORMS.get((name, form))
@@ -391,10 +369,10 @@ class Page:
             raise NotThereError(_NOT_THERE)
         if not is_own_form(request.scope):
             raise NotAllowedError(_ELSEWHERE)
-        asked = self._asked(request, form, await _form(request))
-        if not asked.may_write:
+        background, values = self._background_of(request), await _form(request)
+        if not self._entry.may_write(request.scope, self._settings):
             raise NotAllowedError(_ONLY_LOOKING)
-        done = await run_sync(lambda: do(asked.open()))
+        done = await run_sync(lambda: do(self._visit(request, background, form, values)))
         if _wants_json(request):
             return JSONResponse(done.payload)
         return RedirectResponse(done.address, status_code=303)
@@ -406,7 +384,7 @@ class Page:
         if isinstance(error, NotAllowedError):
             return _said("Not allowed", str(error), 403)
         if isinstance(error, UsageError):
-            is_told = self._doors.is_near or not any(
+            is_told = self._entry.is_near or not any(
                 str(root) in str(error) for _, root in self._folders
             )
             return _said(
@@ -419,7 +397,7 @@ class Page:
             "The notes cannot be read just now: whoever runs this server finds the reason in its "
             "log."
         )
-        return _said("Not just now", str(error) if self._doors.is_near else from_afar, 503)
+        return _said("Not just now", str(error) if self._entry.is_near else from_afar, 503)
 
     def _page(
         self, name: str, screen: Screen, as_json: bool, visit: Visit | None = None
@@ -428,7 +406,7 @@ class Page:
             body = json.dumps(screen.twin(), ensure_ascii=False).encode("utf-8", "replace")
             return Response(body, screen.status, media_type="application/json")
         html = render(
-            name, screen, visit, can_sign_out=visit is not None and self._doors.visitors is not None
+            name, screen, visit, can_sign_out=visit is not None and self._entry.visitors is not None
         )
         return Response(html.encode("utf-8", "replace"), screen.status, media_type="text/html")
 
@@ -436,7 +414,7 @@ class Page:
 
     async def _sign_in(self, request: Request) -> Response:
         """Take a token from a form, or the key of an address that opens the page once."""
-        visitors, key = self._doors.visitors, self._doors.key
+        visitors, key = self._entry.visitors, self._entry.key
         assert visitors is not None, "the address is there with sessions only"
         given, target = _path(request).removeprefix(SIGN_IN).removeprefix("/"), "/"
         if request.method == "POST":
@@ -473,7 +451,7 @@ class Page:
         return RedirectResponse(target, status_code=303, headers={"Set-Cookie": cookie})
 
     def _asking(self, target: str, status: int = 200) -> Screen:
-        values = {"target": target, "by_key": self._doors.key is not None, "refused": status == 401}
+        values = {"target": target, "by_key": self._entry.key is not None, "refused": status == 401}
         return Screen(
             "Sign in",
             values,
@@ -484,8 +462,8 @@ class Page:
     def _sign_out(self, request: Request) -> Response:
         has_tls = is_secure(request.scope, self._settings)
         name = cookie_name(request.scope, is_secure=has_tls)
-        if self._doors.visitors is not None:
-            self._doors.visitors.sign_out(cookie_of(request.scope, name))
+        if self._entry.visitors is not None:
+            self._entry.visitors.sign_out(cookie_of(request.scope, name))
         return RedirectResponse(
             SIGN_IN,
             status_code=303,
@@ -520,14 +498,14 @@ class Page:
         try:
             if came_from_elsewhere(request.scope):
                 raise NotThereError(_NOT_THERE)
-            background = self._asked(request, "", {}).background
+            background = self._background_of(request)
         except ThumbindexError as error:
             return self._page("message", self._in_words(error), True)
         return StreamingResponse(_events(background), media_type="text/event-stream")
 
 
-def _download(make: Callable[[Visit], Download], asked: Asked) -> Response:
-    found = make(asked.open())
+def _download(make: Callable[[Visit], Download], open_visit: Callable[[], Visit]) -> Response:
+    found = make(open_visit())
     headers = {"Content-Disposition": f'attachment; filename="{found.name}"'}
     return Response(found.body, media_type=found.media_type, headers=headers)
 
@@ -656,14 +634,14 @@ def _wants_json(request: Request) -> bool:
     return request.headers.get("accept", "").startswith("application/json")
 
 
-async def _form(request: Request) -> Mapping[str, tuple[str, ...]]:
+async def _form(request: Request) -> Values:
     """Read a form as browsers send it. Raises UsageError for what is none."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         raise UsageError("A form is sent as application/x-www-form-urlencoded.")
     return _values((await request.body()).decode("ascii", "replace"))
 
 
-def _values(encoded: str) -> Mapping[str, tuple[str, ...]]:
+def _values(encoded: str) -> Values:
     try:
         return {
             name: tuple(values)

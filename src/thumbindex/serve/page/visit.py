@@ -139,8 +139,6 @@ class Screen:
     # made only where it is asked for: an answer's takes as long as the page
     twin: Callable[[], Any]
     status: int = 200
-    took: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of its parts, which the answer's `Server-Timing` tells."""
 
 
 @dataclass(frozen=True, slots=True)
