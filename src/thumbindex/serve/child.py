@@ -350,7 +350,6 @@ def _leave_with_server() -> None:
 
 
 if __name__ == "__main__":
-    # Ctrl-C in a terminal reaches the server's child as well: the server ends it, by closing its
-    # input.
+    # on Windows Ctrl-C in a terminal reaches the server's child as well
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(index_for_server(sys.argv[1:]))

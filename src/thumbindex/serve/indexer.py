@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import IO, Literal
 
@@ -62,21 +61,6 @@ def waits(folder: str, error: Exception) -> str:
     return f"{folder}: changes wait ({error})"
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Have a process that is started meanwhile hear of no Ctrl-C: it ignores it itself, and until
-    it can it would print where it was.
-    """
-    if sys.platform == "win32":
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 class Child:
     """A child process that indexes; where it cannot be started, it says so in its notes."""
 
@@ -87,16 +71,15 @@ class Child:
         self._failure = ""
         self._process: subprocess.Popen[str] | None = None
         try:
-            with _uninterrupted():
-                self._process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    encoding="utf-8",
-                    errors="replace",
-                )
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,  # Ctrl-C is for the server, which ends the child
+            )
         except OSError as error:
             self._failure = (
                 f"Indexing cannot be started ({error}); answers come from what is indexed so far. "
