@@ -135,10 +135,3 @@ def test_why_stays_within_its_budget_in_both_forms_and_says_what_is_left_out(
     assert reply.text.endswith("(lines left out: 1; raise `max_tokens` to see them)") is (
         tokens < 6000
     )
-
-
-def test_a_question_that_stands_before_the_note_is_told_so(run: Run) -> None:
-    result = run("why", "press the green button", "sync.md")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "`thumbindex why sync.md 'press the green button'`" in result.stderr
-    assert "The note comes first" not in run("why", "nosuch.md", "press the green button").stderr

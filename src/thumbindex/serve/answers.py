@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -32,7 +32,6 @@ from thumbindex.serve.terminal import (
     plain,
     plain_line,
     print_line,
-    print_row,
     rank_of,
     table,
 )
@@ -60,15 +59,12 @@ on a dark background.
 """
 
 MOST_ROWS = 40
-"""Of a screen that an answer takes, where it has five passages: whoever asked sees the first one
-without scrolling back.
+"""Rows of an answer with five passages: the first one is seen without scrolling back."""
+
+_ROWS_AROUND, _LEAD_ROWS, _PASSAGE_ROWS = 6, 2, 3
+"""Rows around the passages (command, confidence, prompt), those of a passage's place and headings,
+and the most of its text.
 """
-
-_PROMPT_ROWS = 2
-"""Of a screen that hold the command and the next prompt."""
-
-_PASSAGE_ROWS = 3
-"""Of its text that a passage has at most in a short answer."""
 
 _PIPED_WIDTH, _WIDEST = 80, 120
 """Columns of a text in a pipe, and the most on a terminal: longer rows are hard to read."""
@@ -108,17 +104,15 @@ def print_answer(
             _print_whole(console, passage, roots, width)
             _print_explanation(passage.explanation)
     else:
-        found = [_lead(passage, roots, width, place_line(passage)) for passage in answer.passages]
-        room = min(MOST_ROWS, console.height - _PROMPT_ROWS) if console.is_terminal else MOST_ROWS
-        room -= _rows_around(answer) + sum(each.rows(width) for each in found)
-        is_spaced = room >= 2 * len(found)  # a row of text and an empty one for each
-        rows = _share_rows(len(found), room - len(found) * is_spaced)
-        for passage, count in zip(answer.passages, rows, strict=True):
-            first, texts = snippet(passage, width, count)
-            lead = _lead(passage, roots, width, first)
-            for row in (*lead.above, *texts, *lead.below):
-                print_row(console, row)
-            if is_spaced or passage is answer.passages[-1]:
+        room = min(MOST_ROWS, console.height) if console.is_terminal else MOST_ROWS
+        share = (room - _ROWS_AROUND) // max(1, len(answer.passages))
+        rows = max(1, min(_PASSAGE_ROWS, share - _LEAD_ROWS))
+        for passage in answer.passages:
+            first, texts = snippet(passage, width, rows)
+            above, below = _lead(passage, roots, width, first)
+            for row in (*above, *texts, *below):
+                console.print(row, soft_wrap=True)
+            if share > _LEAD_ROWS + 1 or passage is answer.passages[-1]:
                 console.print()
             _print_explanation(passage.explanation)
     if explain:
@@ -183,43 +177,14 @@ def _print_foot(answer: Answer, has_model: bool, whole: bool, indexing: str) -> 
         print_line(lacking, WARNING)
 
 
-def _rows_around(answer: Answer) -> int:
-    """Count the rows above and below the passages: confidence, an empty one at either end, and what
-    may have to be said.
-    """
-    said = (answer.corrected, answer.index.pending, answer.freshness)
-    return (
-        3 + sum(map(bool, said)) + len(filter_lines(answer.filters, answer.unmet, answer.undated))
-    )
-
-
-def _share_rows(passages: int, room: int) -> list[int]:
-    """Return how many rows each passage's text has: one at least, the best first."""
-    shares = [1] * passages
-    for at in [*range(passages)] * (_PASSAGE_ROWS - 1):
-        if sum(shares) < room:
-            shares[at] += 1
-    return shares
-
-
 # ------------------------------------------------------------------ a passage in a few rows
 
 
-@dataclass(frozen=True, slots=True)
-class Lead:
-    """What stands above and below a passage's text."""
-
-    above: tuple[Text, ...]
-    below: tuple[Text, ...]
-
-    def rows(self, width: int) -> int:
-        """Count its rows on a screen: a long path goes over the end of one."""
-        return sum(-(-each.cell_len // width) for each in (*self.above, *self.below))
-
-
-def _lead(passage: Passage, roots: Mapping[str, Path], width: int, line: int) -> Lead:
-    """Return a passage's place, the line that is shown first, its heading and day, and in few words
-    what else is to be known of it.
+def _lead(
+    passage: Passage, roots: Mapping[str, Path], width: int, line: int
+) -> tuple[Sequence[Text], Sequence[Text]]:
+    """Return the rows above a passage's text, with its place, heading and day, and those below it:
+    where else it stands, and what is wrong with it.
     """
     day = passage.updated or passage.created
     warnings = [*passage_flags(passage)[:1], *disagreement_words(passage)]
@@ -227,11 +192,11 @@ def _lead(passage: Passage, roots: Mapping[str, Path], width: int, line: int) ->
         *((each, "") for each in copies_words(passage)),
         *((each, WARNING) for each in warnings),
     ]
-    below = tuple(
+    below = [
         Text(_INDENT) + _cut(Text(plain_line(each), style), width - len(_INDENT))
         for each, style in said
-    )
-    return Lead(_above(passage, roots, width, line, f"({day})" if day else ""), below)
+    ]
+    return _above(passage, roots, width, line, f"({day})" if day else ""), below
 
 
 def _above(
@@ -322,7 +287,7 @@ def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], 
         place_line(passage),
         f"({line_range(passage.start_line, passage.end_line)}, score {passage.score:.2f})",
     ):
-        print_row(console, head)
+        console.print(head, soft_wrap=True)
     warnings = (*passage_flags(passage), *disagreement_words(passage))
     said = [
         Text(plain_line(each), style=WARNING if each in warnings else "")
@@ -334,7 +299,7 @@ def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], 
     ):
         rows = list(line.wrap(console, width - len(indent))) if console.is_terminal else []
         for row in rows or [line]:
-            print_row(console, Text(indent) + row)
+            console.print(Text(indent) + row, soft_wrap=True)
     console.print()
 
 

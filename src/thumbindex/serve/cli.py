@@ -17,7 +17,6 @@ from thumbindex.errors import (
     IndexDamagedError,
     ModelError,
     UnknownFolderError,
-    UnknownPathError,
     UsageError,
 )
 from thumbindex.model import Answer, Filters, Query
@@ -47,7 +46,6 @@ from thumbindex.serve.notes import (
     read,
     related,
     unlinked,
-    up_to_date,
     verify,
 )
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
@@ -163,30 +161,13 @@ def why_note(
     )
     with open_for(ctx, opening) as library:
         _load_models(library)
-        try:
-            found = library.why(named_here(path, library), asked)
-        except UnknownPathError as error:
-            raise _swapped(library, path, asked.text) or error from error
+        found = library.why(named_here(path, library), asked)
         several = len(library.folders) > 1
     if as_json:
         print_json(to_json(found))
     else:
         print_why(found, several)
     return FOUND
-
-
-def _swapped(library: Library, path: str, text: str) -> UsageError | None:
-    """Return what says that the question came first, where the note that is asked about is named in
-    its place.
-    """
-    try:
-        library.read(named_here(text, library).partition("#")[0], exact=True)
-    except UsageError:
-        return None
-    return UsageError(
-        f"The note comes first, then the question: `thumbindex why {shlex.quote(text)} "
-        f"{shlex.quote(path)}`."
-    )
 
 
 def _load_models(library: Library) -> None:
@@ -394,7 +375,8 @@ def list_command(
     """List notes by tag, path and date, the newest first."""
     filters = Filters.of(tag=tag, path=path, since=since, until=until)
     with open_for(ctx, opening) as library:
-        found = up_to_date(library, partial(library.listing, filters))
+        index_words(library)
+        found = library.listing(filters)
         several = len(library.folders) > 1
     if as_json:
         print_json(list_payload(found, limit))
@@ -564,15 +546,16 @@ def _to_forget(ctx: typer.Context, opening: Opening) -> AbstractContextManager[L
 
 
 def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
-    """Ask what is up to date; where that shows damage, mend it and ask again."""
-    ready = partial(_make_ready, wait=wait)
+    """Ask what is up to date; repair an index that shows damage, and ask again."""
     try:
-        return up_to_date(library, ask, ready)
+        _make_ready(library, wait)
+        return ask()
     except IndexDamagedError:
-        if caller():  # the command mends it itself
+        if caller():  # the command repairs it itself
             raise
         library.repair()
-        return up_to_date(library, ask, ready)
+        _make_ready(library, wait)
+        return ask()
 
 
 def _make_ready(library: Library, wait: bool) -> None:

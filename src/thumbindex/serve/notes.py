@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,7 +19,7 @@ from thumbindex.errors import (
     UnknownFolderError,
     UsageError,
 )
-from thumbindex.model import Excerpt, Related, read_limit
+from thumbindex.model import Excerpt, read_limit
 from thumbindex.process import caller
 from thumbindex.serve.as_json import as_json as to_json
 from thumbindex.serve.as_json import (
@@ -46,7 +45,6 @@ from thumbindex.serve.terminal import (
     print_json,
     print_line,
     print_list,
-    print_row,
     print_text,
 )
 from thumbindex.serve.tools import read_lines
@@ -104,15 +102,11 @@ def read(
             "or path:12-40."
         )
     with open_for(ctx, opening) as library:
+        index_words(library)
         if len(paths) > 1:
-            several = up_to_date(
-                library, lambda: library.read_each([named_here(path, library) for path in paths])
-            )
-            return _print_several(*several, len(library.folders) > 1, as_json)
-        excerpt = up_to_date(
-            library,
-            lambda: library.read(named_here(paths[0], library), heading=heading, lines=asked),
-        )
+            found, errors = library.read_each([named_here(path, library) for path in paths])
+            return _print_several(found, errors, len(library.folders) > 1, as_json)
+        excerpt = library.read(named_here(paths[0], library), heading=heading, lines=asked)
     if as_json:
         print_json(excerpt_payload(excerpt))
     else:
@@ -177,7 +171,8 @@ def outline(
             f"`outline` takes a note or a directory; for a glob: `thumbindex list --path '{path}'`."
         )
     with open_for(ctx, opening) as library:
-        entries = up_to_date(library, lambda: library.outline(path and named_here(path, library)))
+        index_words(library)
+        entries = library.outline(path and named_here(path, library))
     if as_json:
         print_json({"entries": to_json(entries)})
     else:
@@ -203,12 +198,9 @@ def related(
     """
     read_limit(limit)
     with open_for(ctx, opening) as library:
-
-        def related_now() -> tuple[Related, bool]:
-            found = library.related(named_here(path, library), limit=limit)
-            return found, library.states()[found.folder].vectors > 0
-
-        found, has_vectors = up_to_date(library, related_now)
+        index_words(library)
+        found = library.related(named_here(path, library), limit=limit)
+        has_vectors = library.states()[found.folder].vectors > 0
     if as_json:
         print_json(related_payload(found, limit))
         return FOUND
@@ -249,10 +241,8 @@ def verify(
     """
     draft = _draft(text, file)
     with open_for(ctx, opening) as library:
-        found, several = (
-            up_to_date(library, lambda: library.verify(replace_surrogates(draft))),
-            len(library.folders) > 1,
-        )
+        index_words(library)
+        found, several = library.verify(replace_surrogates(draft)), len(library.folders) > 1
     if as_json:
         print_json(to_json(found))
     else:
@@ -307,18 +297,15 @@ def broken(
     Changed notes are indexed first, words only.
     """
     with open_for(ctx, opening) as library:
-        found = up_to_date(library, partial(library.broken, path=path, tag=tag))
+        index_words(library)
+        found = library.broken(path=path, tag=tag)
         roots = dict(library.folders)
     if as_json:
         print_json(to_json(found))
         return FOUND if found.links else NOT_FOUND
     for each in found.links:
-        print_row(
-            output(),
-            place_text(roots[each.folder] / each.path, each.line).append(
-                f"  {plain_line(each.written)}"
-            ),
-        )
+        place = place_text(roots[each.folder] / each.path, each.line)
+        output().print(place.append(f"  {plain_line(each.written)}"), soft_wrap=True)
     for line in filter_lines((), found.unmet, 0):
         print_line(line, "bold")
     notes = len({(each.folder, each.path) for each in found.links})
@@ -345,7 +332,8 @@ def orphans(
     Changed notes are indexed first, words only.
     """
     with open_for(ctx, opening) as library:
-        found = up_to_date(library, partial(library.orphans, path=path, tag=tag))
+        index_words(library)
+        found = library.orphans(path=path, tag=tag)
     if as_json:
         print_json(list_payload(found, None))
         return FOUND if found.notes else NOT_FOUND
@@ -373,7 +361,8 @@ def unlinked(
     Changed notes are indexed first, with their vectors.
     """
     with open_for(ctx, opening) as library:
-        found = up_to_date(library, library.unlinked, partial(index_words, vectors=True))
+        index_words(library, vectors=True)
+        found = library.unlinked()
         several = len(library.folders) > 1
     if as_json:
         print_json(unlinked_payload(found, limit))
@@ -423,14 +412,3 @@ def index_words(library: Library, vectors: bool = False) -> None:
         if not library.indexed or isinstance(error, IndexDamagedError):
             raise
         say_error(f"{str(error).removesuffix('.')}. Answering from what was indexed before.")
-
-
-_Told = TypeVar("_Told")
-
-
-def up_to_date(
-    library: Library, ask: Callable[[], _Told], make_ready: Callable[[Library], None] = index_words
-) -> _Told:
-    """Bring the words up to date, and ask."""
-    make_ready(library)
-    return ask()

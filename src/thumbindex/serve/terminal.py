@@ -26,7 +26,6 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
@@ -382,42 +381,11 @@ background.
 
 
 def place_text(path: Path, line: int) -> Text:
-    """Return a place as `path:line`, which is a link to a file on this machine where a terminal
-    prints it by `print_row`.
-    """
+    """Return a place as `path:line`, on a terminal a link to a file of this machine."""
     place = Text.assemble((plain_line(path_here(path)), PATH), (f":{line}", LINE))
     if is_here(path):
-        place.stylize(Style(meta={"address": file_address(path)}))
+        place.stylize(Style(link=file_address(path)))
     return place
-
-
-def print_row(console: Console, row: Text) -> None:
-    """Print a row; what has an address is a link on a terminal.
-
-    Rich would number the link by lot: the same answer is the same bytes here.
-    """
-    linked = next(
-        (
-            (each.start, each.end, each.style.meta["address"])
-            for each in row.spans
-            if isinstance(each.style, Style)
-        ),
-        None,
-    )
-    if (
-        linked is None
-        or not console.is_terminal
-        or console.is_dumb_terminal
-        or console.legacy_windows
-    ):
-        console.print(row, soft_wrap=True)
-        return
-    start, end, address = linked
-    before, link, behind = (list(part.render(console)) for part in row.divide([start, end]))
-    opened, closed = (Segment(f"\x1b]8;;{each}\x1b\\") for each in (address, ""))
-    console.print(
-        Segments([*before, opened, *link, closed, *behind, Segment.line()]), soft_wrap=True
-    )
 
 
 def path_here(path: Path) -> str:
