@@ -52,20 +52,6 @@ def test_what_a_killed_process_left_is_seen_through(library: Library) -> None:
     assert library.status()[0].progress is None
 
 
-def test_how_long_the_rest_of_a_phase_takes_is_told_from_its_own_rate(
-    library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left = []
-    now = 100.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    with at_work(place(library)) as tell:
-        for phase, done in (("words", 10), ("vectors", 100), ("vectors", 120), ("vectors", 200)):
-            now += 2.0
-            tell(phase, done, 1000)
-            left.append(library.progress()[0].seconds_left)
-    assert left == [None, None, 88, 32]
-
-
 def test_the_run_of_another_process_is_waited_for_and_its_progress_told(library: Library) -> None:
     library.index()
     told: list[Progress] = []

@@ -876,8 +876,6 @@ class Progress:
     total: int
     # the process that does it, or that is waited for, where that is known and another one
     pid: int = 0
-    # at the rate seen so far; None where that is not known yet
-    seconds_left: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ of.
 
 import re
 from dataclasses import replace
-from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -19,7 +18,6 @@ from thumbindex.model import (
     IndexState,
     Passage,
     Place,
-    Progress,
     QueryKind,
 )
 from thumbindex.serve.replies import Frame, PassageForm, count_reply, within
@@ -176,42 +174,3 @@ def test_what_warns_of_a_passage_is_said_in_the_smallest_budget_too() -> None:
         ["flagged, line 1: hidden text"]
     ] * len(reply.structured["results"])
     assert "hidden text" in reply.text
-
-
-def half_indexed(level: Literal["high", "low"] = "low", pending: int = 500) -> Answer:
-    return replace(
-        answer(["x"]),
-        confidence_level=level,
-        index=IndexState(100, 1000, 1000 - pending, pending, "fake", 1),
-    )
-
-
-@pytest.mark.parametrize(
-    ("found", "progress", "says", "seconds"),
-    [
-        (
-            half_indexed(),
-            Progress("f", "vectors", 500, 1000, seconds_left=37),
-            "About 40 s until all vectors are there: ask again then.",
-            37,
-        ),
-        (
-            half_indexed(),
-            Progress("f", "vectors", 500, 1000),
-            "How long it takes until all vectors are there is not known yet: ask again in a while.",
-            None,
-        ),
-        (
-            half_indexed("low", 0),
-            Progress("f", "words", 100, 400, seconds_left=3),
-            "About 10 s until all files can be searched: ask again then.",
-            3,
-        ),
-    ],
-)
-def test_an_answer_on_part_of_an_index_says_when_to_ask_again(
-    found: Answer, progress: Progress, says: str, seconds: int | None
-) -> None:
-    reply = within(500, COUNT, Frame(found, (progress,)), PassageForm())
-    assert says in reply.text
-    assert reply.structured.get("ask_again_seconds") == seconds

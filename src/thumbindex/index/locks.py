@@ -140,9 +140,6 @@ _LOCK, _FILE = "work.lock", "work.json"
 _ENTRY_SECONDS = 0.5
 """Between two entries of how far a run is."""
 
-_RATE_SECONDS = 1.0
-"""Seconds of a phase that pass before its rate tells how long the rest takes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -153,7 +150,6 @@ class Work:
     phase: str = ""  # as in model.Progress; empty while it compares
     done: int = 0
     total: int = 0
-    seconds_left: int | None = None  # of the phase; None until its rate is known
 
 
 @contextmanager
@@ -171,17 +167,14 @@ def at_work(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
     except (Timeout, OSError):
         yield lambda phase, done, total: None
         return
-    last, first = 0.0, ("", 0, 0.0)  # when an entry was written; the phase, how far, and when
+    last = 0.0  # when an entry was written
 
     def tell(phase: str, done: int, total: int) -> None:
-        nonlocal last, first
+        nonlocal last
         now = time.monotonic()
-        if phase != first[0] or done < first[1]:
-            first = phase, done, now
         if now - last >= _ENTRY_SECONDS:
             last = now
-            left = _seconds_left(done - first[1], now - first[2], total - done)
-            _write(folder, Work(began.pid, began.run, phase, done, total, left))
+            _write(folder, Work(began.pid, began.run, phase, done, total))
 
     _write(folder, began)
     try:
@@ -190,13 +183,6 @@ def at_work(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
         with suppress(OSError):
             (folder / _FILE).unlink(missing_ok=True)
         lock.release()
-
-
-def _seconds_left(done: int, seconds: float, left: int) -> int | None:
-    """Return how long the rest takes at the rate so far; None while little of it was seen."""
-    if done <= 0 or seconds < _RATE_SECONDS:
-        return None
-    return max(1, round(left * seconds / done))
 
 
 def work_files(folder: Path) -> tuple[Path, Path]:

@@ -66,7 +66,7 @@ def progress_of(folder: Folder) -> Progress | None:
     work = work_in(folder.places.folder)
     if work is None:
         return None
-    return Progress(folder.name, work.phase, work.done, work.total, work.pid, work.seconds_left)
+    return Progress(folder.name, work.phase, work.done, work.total, work.pid)
 
 
 def is_tended(folder: Folder) -> bool:

@@ -35,7 +35,7 @@ _NAMES: Mapping[type, Mapping[str, str]] = {Step: {"size_in": "in", "size_out": 
 """Fields that have another name in JSON than in `model`: `in` is a word of Python."""
 
 _LEFT_OUT: Mapping[type, Collection[str]] = {
-    Progress: ("pid", "seconds_left"),
+    Progress: ("pid",),
     Step: ("moved",),
     FolderStatus: ("away", "database"),
     Cluster: ("pairs",),

@@ -49,7 +49,6 @@ from thumbindex.serve.wording import (
     COPIES_SHOWN,
     PASSAGE_FACTS,
     ModelState,
-    ask_again,
     beside,
     check_line,
     confidence_words,
@@ -316,10 +315,9 @@ class Frame:
         answer = self.answer
         corrected = f"Searched for: {answer.corrected}. " if answer.corrected else ""
         advice = "" if answer.answerable else " Say so, or try other words."
-        again, _ = ask_again(answer, self.progress)
         filters = filter_lines(answer.filters, answer.unmet, answer.undated)
         sure = f"{corrected}{confidence_words(answer, self.narrowed)}{advice}"
-        return [sure, *filter(None, [again, self.lacking]), *filters]
+        return [sure, *filter(None, [self.lacking]), *filters]
 
     def _foot(self) -> list[str]:
         trace = self.answer.trace
@@ -342,7 +340,6 @@ class Frame:
             "index": as_json(answer.index),
         }
         given = {
-            "ask_again_seconds": ask_again(answer, self.progress)[1],
             "corrected": answer.corrected,
             "undated": answer.undated,
             "listed": answer.listed,

@@ -83,14 +83,6 @@ HIGH_RATIO = 0.30
 FEWEST_CANDIDATES = 10
 """Of fewer than these, a share that was taken out is not warned of."""
 
-_MUCH_MISSING, _LITTLE_MISSING = 0.1, 0.01
-"""Shares of an index from which on it is said when to ask again: of an answer that is sure, and of
-one that is not.
-"""
-
-_SECONDS_SPOKEN = 100
-"""Longer times are said in minutes."""
-
 _DOING = {
     "read": ("read", "files"),
     "words": ("indexed", "files"),
@@ -461,36 +453,6 @@ def indexing(progress: Sequence[Progress]) -> str:
     return "; ".join(
         f"{f'{each.folder}: ' if several else ''}{how_far(each)} so far" for each in progress
     )
-
-
-def ask_again(answer: Answer, progress: Sequence[Progress]) -> tuple[str, int | None]:
-    """Say when to ask again, where an answer stands on part of an index and that matters; in
-    seconds, too, where the rate is known.
-
-    It matters where a tenth of the index is missing, and of an answer that is not sure where a
-    hundredth is.
-    """
-    files, vectors = (
-        [each for each in progress if (each.phase == "vectors") is is_vectors]
-        for is_vectors in (False, True)
-    )
-    missing = sum(each.total - each.done for each in files if each.phase in {"words", "read"})
-    shares = [
-        missing / max(1, missing + answer.index.documents),
-        answer.index.pending / max(1, answer.index.chunks),
-    ]
-    is_sure = answer.answerable and answer.confidence_level == "high"
-    if not progress or max(shares) < (_MUCH_MISSING if is_sure else _LITTLE_MISSING):
-        return "", None
-    until = "all files can be searched" if files else "all vectors are there"
-    left = [each.seconds_left for each in files or vectors]
-    if None in left:
-        return f"How long it takes until {until} is not known yet: ask again in a while.", None
-    seconds = sum(each or 0 for each in left)
-    spoken = (
-        f"{-(-seconds // 10) * 10} s" if seconds <= _SECONDS_SPOKEN else f"{-(-seconds // 60)} min"
-    )
-    return f"About {spoken} until {until}: ask again then.", seconds
 
 
 def up_to_date(found: Freshness | None) -> str:
