@@ -22,7 +22,6 @@ from thumbindex.errors import (
     StorageError,
     ThumbindexError,
     UnknownFolderError,
-    UsageError,
 )
 from thumbindex.model import Changes, Progress
 from thumbindex.process import collect_as_usual
@@ -154,9 +153,6 @@ MODEL_SECONDS = 2.0
 a first answer is due within three.
 """
 
-ROOTS_SECONDS = 5.0
-"""The longest that a client's answer is waited for when it is asked for its folders."""
-
 _POLL_SECONDS = 0.1
 
 _SHORT_POLL_SECONDS = 0.02
@@ -188,7 +184,6 @@ class _State:
     library: Future[Library] = field(default_factory=Future)
     indexer: Indexer | None = None
     local: LocalSocket | None = None
-    root_notes: tuple[str, ...] = ()
     model_note: str = ""
     model_until: float = float("inf")
     is_started: bool = False
@@ -204,7 +199,6 @@ class Background:
         opening: Opening,
         open_it: Callable[[Opening], Library] = open_library,
         command: Sequence[str] | None = None,
-        takes_roots: bool = False,
         takes_commands: bool = False,
     ) -> None:
         self.follower = Follower()
@@ -212,10 +206,7 @@ class Background:
         self._only: Collection[str] | None = None  # the folders that may be seen; None for all
         self._open = open_it
         self._command = command
-        self.takes_roots, self._takes_commands = takes_roots, takes_commands
-        self._settled = threading.Event()  # which folders are served
-        if not takes_roots:
-            self._settled.set()
+        self._takes_commands = takes_commands
         self._stopping = threading.Event()
         self._lock = threading.Lock()
 
@@ -247,26 +238,6 @@ class Background:
     def opening(self) -> Opening:
         """What is served, as a command of its own would open it."""
         return self._state.opening
-
-    @property
-    def is_settled(self) -> bool:
-        """Tell whether it is known which folders are served; until then the client may say so."""
-        return self._settled.is_set()
-
-    def settle(self, folder: Sequence[str] = (), notes: Sequence[str] = ()) -> None:
-        """Serve these folders where none were named; with none, the current one.
-
-        A second call does nothing.
-
-        With `notes` alone, which say why each was refused, none is served.
-        """
-        with self._lock:
-            if self._settled.is_set():
-                return
-            if folder:
-                self._state.opening = replace(self._state.opening, folder=tuple(folder))
-            self._state.root_notes = tuple(notes)
-            self._settled.set()
 
     def start(self) -> None:
         """Begin; a second call does nothing."""
@@ -403,7 +374,6 @@ class Background:
         """
         state, sees_all = self._state, self._only is None
         of_model = state.model_note if sees_all or not state.model_note else _WITHOUT_MODEL
-        of_roots = state.root_notes if sees_all else ()
         library = self.library_if_open()
         of_files = tuple(
             f"The folder {each.name} is served without its own file {FOLDER_FILE}: `status` says "
@@ -412,7 +382,7 @@ class Background:
             if each.problems
         )
         of_child = state.indexer.notes(self._only) if state.indexer else ()
-        return tuple(note for note in (*of_roots, *of_files, *of_child, of_model) if note)
+        return tuple(note for note in (*of_files, *of_child, of_model) if note)
 
     def progress(self) -> tuple[Progress, ...]:
         """Return how far the folders are that are being indexed, by whichever process."""
@@ -430,15 +400,6 @@ class Background:
                 self._state.local.close()
 
     def _run(self) -> None:
-        # a client that shakes hands and then says nothing more gets the current folder
-        self._settled.wait(2 * ROOTS_SECONDS)
-        self.settle()
-        if self._state.root_notes and not self._state.opening.folder:
-            # The current folder is often the very one that was refused.
-            self._state.library.set_exception(
-                UsageError(" ".join(("No folder is served.", *self._state.root_notes)))
-            )
-            return
         library = self._opened()
         if library is None:
             return

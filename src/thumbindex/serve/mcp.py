@@ -1,16 +1,14 @@
-"""The MCP server: tools, resources, roots and a prompt over a library that opens behind them."""
+"""The MCP server: tools, resources and a prompt over a library that opens behind them."""
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
-from urllib.parse import unquote, urlsplit
 
 import anyio
 import mcp_types as types
@@ -19,11 +17,10 @@ from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from thumbindex.errors import ThumbindexError, UnknownPathError, UsageError
 from thumbindex.model import Progress
-from thumbindex.serve.background import ROOTS_SECONDS, Background
+from thumbindex.serve.background import Background
 from thumbindex.serve.greeting import instructions
 from thumbindex.serve.opening import MayName, unforeseen
 from thumbindex.serve.replies import (
@@ -120,67 +117,6 @@ async def in_thread(work: Callable[[Waiting], _Result], session: ServerSession) 
     return result
 
 
-MOST_ROOTS = 10
-"""Folders that are taken: each is indexed and watched, and a client names what its user has
-open.
-"""
-
-
-async def ask_roots(session: ServerSession) -> tuple[str, ...]:
-    """Return the addresses of a client's roots; none where it has no such thing or does not answer
-    in time.
-    """
-    able = session.client_capabilities
-    if able is None or able.roots is None:
-        return ()
-    try:
-        with anyio.fail_after(ROOTS_SECONDS):
-            found = await session.send_request(types.ListRootsRequest(), types.ListRootsResult)
-    except (MCPError, TimeoutError):
-        return ()
-    return tuple(str(root.uri) for root in found.roots)
-
-
-def taken_roots(uris: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the folders that are served of a client's roots, and in words why others are not."""
-    taken: list[Path] = []
-    refused: list[str] = []
-    for uri in uris:
-        path = _path_of(uri)
-        reason = "is no folder of this machine" if path is None else _reason_against(path, taken)
-        if path is not None and not reason:
-            taken.append(path)
-        elif reason:
-            refused.append(
-                f"The client's root {uri} {reason}: it is not served. `--folder` names one."
-            )
-    return tuple(map(str, taken)), tuple(refused)
-
-
-def _path_of(uri: str) -> Path | None:
-    """Return the folder at an address, links followed; None for what is none of this machine's."""
-    try:
-        parts = urlsplit(uri)
-        written = unquote(parts.path)
-        path = Path(written.lstrip("/") if os.name == "nt" else written)  # /C:/notes
-        local = parts.scheme == "file" and parts.netloc in {"", "localhost"} and path.is_absolute()
-        return path.resolve() if local and path.is_dir() else None
-    except (ValueError, OSError):  # no address at all, or a NUL or a loop in it
-        return None
-
-
-def _reason_against(path: Path, taken: Sequence[Path]) -> str:
-    if path == Path.home().resolve() or path in Path.home().resolve().parents:
-        return "is your home folder, or holds it"
-    if path == Path(path.anchor):
-        return "is a whole disk"
-    if len(taken) >= MOST_ROOTS:
-        return f"is one more than {MOST_ROOTS}"
-    if any(each == path or each in path.parents for each in taken):
-        return "lies in another one of them"
-    return ""
-
-
 PROMPT = "answer_from_notes"
 
 _PROMPT_TEXT = (
@@ -228,7 +164,6 @@ def build_server(
     """
     requests = _Requests(background, is_near)
     names = [name for name, _ in folders]
-    named = () if background.takes_roots else folders  # the client may bring its own
 
     def lifespan(server: Server[Subscribers]) -> AbstractAsyncContextManager[Subscribers]:
         return follow_for_clients(background.listen, lambda: background.names or names)
@@ -237,7 +172,7 @@ def build_server(
         SERVER_NAME,
         version=version("thumbindex"),
         title=SERVER_NAME,
-        instructions=instructions(named, may_name, about),
+        instructions=instructions(folders, may_name, about),
         lifespan=lifespan,
         on_list_tools=requests.list_tools,
         on_call_tool=requests.call_tool,
@@ -281,14 +216,11 @@ class _Requests:
         without asking.
         """
         _subscribers(ctx).of(ctx.session)
-        if not self._background.is_settled:
-            self._background.settle(*taken_roots(await ask_roots(ctx.session)))
 
     async def list_tools(
         self, ctx: Any, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """List the tools; the first answer is also what sets the background going."""
-        self._began(ctx)
         self._background.start_soon()
         tools = [types.Tool.model_validate({**each, "annotations": ANNOTATIONS}) for each in TOOLS]
         return types.ListToolsResult(tools=tools)
@@ -299,7 +231,6 @@ class _Requests:
         """Call a tool; what is wrong with the call comes back as a tool error that says what to
         do.
         """
-        self._began(ctx)
         try:
             arguments = check_arguments(params.name, params.arguments)
             tool = self._tools[params.name]
@@ -442,10 +373,6 @@ class _Requests:
             )
         )
 
-    def _began(self, ctx: Any) -> None:
-        if ctx.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            self._background.settle()  # there are no roots to wait for
-
     @property
     def _library(self) -> Library:
         library = self._background.library()
@@ -471,7 +398,6 @@ class _Requests:
 
     async def _ask(self, ctx: Any, question: Callable[[], _Result]) -> _Result:
         """Ask in a worker thread."""
-        self._began(ctx)
         with _as_protocol_errors():
             return await in_thread(
                 lambda waiting: self._background.answer_after_repair(question, waiting.is_over),

@@ -33,8 +33,7 @@ def serve_stdio(opening: Opening) -> int:
         signal.signal(signal_number, signal.SIG_DFL)
     may_name = names_allowed(opening, folders)
     database = opening.database_in(config)
-    takes_roots = not opening.folder and not config.folders and not database
-    background = Background(opening, takes_roots=takes_roots, takes_commands=not database)
+    background = Background(opening, takes_commands=not database)
     give_memory_back()
     # Imported here: only a server over standard input needs it, and it takes half a second.
     from thumbindex.serve.mcp import serve_client
