@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from thumbindex.errors import UnknownFolderError, UsageError
-from thumbindex.index.judged import change_judged, read_judged, set_lines
+from thumbindex.index.judged import change_judged, read_judged
 from thumbindex.library.names import Notes
 from thumbindex.library.reader import Reader
 from thumbindex.library.shown import hidden_paths_now
@@ -71,12 +71,6 @@ class Judgments:
     def take_out(self, query: str, *, folder: str) -> None:
         """Take a question out, with all that was judged of it."""
         change_judged(self._in(folder).folder.places, lambda judged: _parted(judged, query, "")[1])
-
-    def set_of(self, folder: str) -> str:
-        """Return the questions of a folder that some note answers, as `eval` reads them: an
-        object a line.
-        """
-        return "".join(f"{line}\n" for line in set_lines(_shown(self._in(folder))))
 
     def _in(self, folder: str) -> Reader:
         if folder not in self._readers:

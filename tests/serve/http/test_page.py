@@ -14,7 +14,7 @@ import pytest
 
 from fakes import FakeEmbedder
 from thumbindex.library import Library
-from thumbindex.serve.page.site import DOWNLOADS, FORMS, SCREENS
+from thumbindex.serve.page.site import FORMS, SCREENS
 from waiting import TRUSTED_SECONDS, until
 
 SECRETS = ("salaries", "zirconium", "bands", "ninety", "bonus")
@@ -40,7 +40,6 @@ ADDRESSES = (
     "/judge",
     "/judge?folder=salaries",
     "/salaries",
-    "/judge/export?folder=salaries",
 )
 
 
@@ -81,9 +80,6 @@ def comparable(text: str) -> str:
 
 def test_every_screen_is_asked() -> None:
     assert {address.partition("?")[0].split("/")[1] or "ask" for address in ADDRESSES} >= {*SCREENS}
-    assert {tuple(address.partition("?")[0].split("/")[1:]) for address in ADDRESSES} >= {
-        *DOWNLOADS
-    }
 
 
 @pytest.mark.parametrize("address", [*ADDRESSES, *map(twin, ADDRESSES)])

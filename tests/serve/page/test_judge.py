@@ -94,7 +94,6 @@ def test_a_note_that_became_private_is_taken_out(page, vault):
         "---\nprivate: true\n---\n# Sync\n", encoding="utf-8"
     )
     assert "sync.md" not in page.get("/judge").text
-    assert "sync.md" not in page.get("/judge/export").text
     vault.index()
     assert "sync.md" not in vault.opened[0].places.judged.read_text(encoding="utf-8")
     assert "other.md" in vault.opened[0].places.judged.read_text(encoding="utf-8")

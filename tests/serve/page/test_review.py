@@ -1,4 +1,4 @@
-"""Review: what differs is marked, decisions are made, undone; notes that became private
+"""Review: what differs is marked, decisions are made and undone; notes that became private
 are nowhere.
 """
 

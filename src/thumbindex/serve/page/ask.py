@@ -6,22 +6,18 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Iterable, Mapping
-from datetime import date
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import StorageError
 from thumbindex.model import (
     Disagreement,
-    Document,
     Filters,
     Judged,
     Narrowing,
     OutlineEntry,
     Passage,
     Query,
-    day_of,
-    iso_day,
 )
 from thumbindex.serve.as_json import answer_payload, as_json
 from thumbindex.serve.best_lines import all_lines, best_lines
@@ -51,7 +47,7 @@ _LINES_SHOWN = 12
 """Lines of a passage that are seen at once: the others are one click away."""
 
 _RECENT = 8
-"""Notes that are shown where nothing is asked yet, the newest."""
+"""Dated notes that are shown where nothing is asked yet, the newest."""
 
 _COPIES_LINKED = 10
 
@@ -137,7 +133,8 @@ def show(visit: Visit) -> Screen:
         "problems": visit.warnings(),
     }
     if not asked.text:
-        recent = _recent(library) if library.indexed else []
+        listed = library.listing().notes if library.indexed else ()
+        recent = tuple(each for each in listed[:_RECENT] if each.date)
         notes = sum(each.documents for each in library.states().values())
         empty = {
             "answer": None,
@@ -175,12 +172,11 @@ def show(visit: Visit) -> Screen:
 
 def _unasked(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the screen says before a question: what can be asked, and what is new."""
-    recent = [{**named(each), "day": day} for each, day in values["recent"]]
     return {
         "query": "",
         "results": [],
         "notes": values["notes"],
-        "recent": recent,
+        "recent": as_json(values["recent"]),
         "indexing": values["indexing"],
         "problems": values["problems"],
     }
@@ -189,27 +185,6 @@ def _unasked(values: Mapping[str, Any]) -> dict[str, Any]:
 def named(note: OutlineEntry) -> dict[str, Any]:
     """Return a note as JSON has it, with its address."""
     return {**as_json(note), "address": note_address(note.folder, note.path)}
-
-
-def _recent(library: Library) -> list[tuple[OutlineEntry, str]]:
-    """Return the newest notes with their days, as `list` has them; behind them those of which no
-    day is known, by the times of their files.
-    """
-    days: dict[tuple[str, str], date | None] = {}
-
-    def recency(document: Document) -> tuple[date, float]:
-        day = days[document.folder, document.path]
-        return (day, 0.0) if day else (date.min, document.modified)
-
-    def newest_first(documents: Iterable[Document]) -> list[Document]:
-        every = list(documents)
-        days.update({(each.folder, each.path): day_of(each) for each in every})
-        return sorted(every, key=recency, reverse=True)
-
-    return [
-        (each, iso_day(days[each.folder, each.path]))
-        for each in library.browse(newest_first, _RECENT)
-    ]
 
 
 def judged_of(visit: Visit, text: str) -> tuple[Mapping[str, Judged], list[str]]:

@@ -11,8 +11,6 @@ from thumbindex.model import Judged, JudgedPlace
 from thumbindex.serve.as_json import as_json
 from thumbindex.serve.page.visit import (
     Done,
-    Download,
-    NotAllowedError,
     Screen,
     Visit,
     address,
@@ -134,17 +132,3 @@ def _kind(visit: Visit) -> str:
 def _back(visit: Visit, folder: str) -> str:
     target = own_address(visit.text("back", 2 * LONGEST_QUERY))
     return target if target != "/" else address("judge", folder=folder)
-
-
-def export(visit: Visit) -> Download:
-    """Hand out the set of a folder, as `eval` reads it."""
-    if not visit.may_write:
-        raise NotAllowedError(
-            "Judgments are handed out to those who may judge (`serve.http.writers`)."
-        )
-    folder = visit.text("folder") or next(iter(dict(visit.library.folders)), "")
-    return Download(
-        "judged.jsonl",
-        "application/x-ndjson",
-        visit.library.judgments().set_of(folder).encode("utf-8", "replace"),
-    )

@@ -43,7 +43,6 @@ from thumbindex.serve.page.session import (
 )
 from thumbindex.serve.page.visit import (
     Done,
-    Download,
     NotAllowedError,
     NotThereError,
     Screen,
@@ -79,11 +78,6 @@ FORMS: Mapping[tuple[str, str], Callable[[Visit], Done]] = {
     ("judge", "out"): judge.take_out,
 }
 """By screen and name, what a form does."""
-
-DOWNLOADS: Mapping[tuple[str, str], Callable[[Visit], Download]] = {
-    ("judge", "export"): judge.export,
-}
-"""By screen and name, files that are handed out."""
 
 NAVIGATION = (
     ("ask", "Ask"),
@@ -306,14 +300,12 @@ class Page:
                 rest,
                 _values(request.url.query),
             )
-            if (name, rest) in DOWNLOADS:
-                answer = partial(_download, DOWNLOADS[name, rest], visit)
-            else:
-                name = name or "ask"
-                if name not in SCREENS or (rest and name != "note") or path == "ask":
-                    raise NotThereError(_NOT_THERE)
-                answer = partial(self._shown, name, visit, is_twin)
-            return await run_sync(answer, abandon_on_cancel=True)
+            name = name or "ask"
+            if name not in SCREENS or (rest and name != "note") or path == "ask":
+                raise NotThereError(_NOT_THERE)
+            return await run_sync(
+                partial(self._shown, name, visit, is_twin), abandon_on_cancel=True
+            )
         except ThumbindexError as error:
             said = self._in_words(error)
             # what was typed is in the form still, one step back
@@ -502,12 +494,6 @@ class Page:
         except ThumbindexError as error:
             return self._page("message", self._in_words(error), True)
         return StreamingResponse(_events(background), media_type="text/event-stream")
-
-
-def _download(make: Callable[[Visit], Download], open_visit: Callable[[], Visit]) -> Response:
-    found = make(open_visit())
-    headers = {"Content-Disposition": f'attachment; filename="{found.name}"'}
-    return Response(found.body, media_type=found.media_type, headers=headers)
 
 
 _ONLY_LOOKING = (

@@ -149,15 +149,6 @@ class Done:
     payload: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
-    """A file that is handed out."""
-
-    name: str
-    media_type: str
-    body: bytes
-
-
 def address(screen: str, **query: Any) -> str:
     """Return a screen's address: `ask` is `/`; values that are empty are left out, several of a
     name follow each other.

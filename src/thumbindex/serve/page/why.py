@@ -54,8 +54,6 @@ _TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 20_000, 100_000)
 _DROPPED_LISTED = 20
 """Of what one stage dropped: how many more there are is said."""
 
-_FIELDS = ("title", "aliases", "headings", "tags", "path", "body", "code")
-
 _NAMES_OFFERED = 200
 
 _LIKE_NOTHING = "There is no note “{}” that is yours to see."
@@ -107,7 +105,6 @@ def show(visit: Visit) -> Screen:
     stages = _stages(answer.trace, courses)
     grades = grades_of(judged_of(visit, answer.query)[0]) if found else {}
     explanation = shown.explanation if shown else None
-    terms = explanation.terms if explanation else {}
     about_note: dict[str, Any] = {
         "grade": "",
         "fate": "",
@@ -115,7 +112,6 @@ def show(visit: Visit) -> Screen:
         "agreements": "",
     }
     if found:
-        terms = found.terms
         about_note = {
             "grade": str(grades.get((found.folder, found.path, found.heading), "")),
             "fate": fate(found, len(library.folders) > 1),
@@ -131,7 +127,6 @@ def show(visit: Visit) -> Screen:
         "here": _why_address(asked, named),
         "missing": _LIKE_NOTHING.format(fold_line(named)[:_LONGEST_NAME]) if is_missing else "",
         "nearest": _nearest(library, asked, named) if is_missing else (),
-        "words": _words(terms),
         "explained": shown,
         "said": explanation_rest(explanation) if explanation else (),
         "edges": links(explanation.edges) if explanation else "",
@@ -315,18 +310,6 @@ def spread_labels(lines: Sequence[dict[str, Any]]) -> None:
 
 
 # ------------------------------------------------------------------ tables
-
-
-def _words(terms: Mapping[str, Sequence[str]]) -> Mapping[str, Any] | None:
-    """Return the grid of the question's words by the fields in which they stand."""
-    if not terms:
-        return None
-    fields = [each for each in _FIELDS if any(each in held for held in terms.values())]
-    fields += sorted({each for held in terms.values() for each in held} - set(_FIELDS))
-    return {
-        "fields": fields,
-        "rows": [(word, [each in held for each in fields]) for word, held in terms.items()],
-    }
 
 
 def _funnel(trace: Sequence[Step]) -> list[Mapping[str, Any]]:
