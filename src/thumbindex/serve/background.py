@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -40,16 +41,9 @@ FOLLOW_SECONDS = 0.25
 Where nothing is new a look is a few tiny reads.
 """
 
-_REST, _LONGEST_REST = 3, 60.0
-"""Opening a large index takes its time, which answers from others miss: while one commit follows
-another it gets a quarter, above a second a half.
-
-The most in seconds is for a machine that slept meanwhile.
-"""
-
-_LONGEST_PAUSE = 4.0
-"""Seconds: after an error the pause doubles up to this, so that an index under repair is not read
-to pieces.
+_LONGEST_REST = 60.0
+"""Opening a large index takes time, which answers miss: between two looks the follower rests as
+long as a look took, and no longer than this on a machine that slept meanwhile.
 """
 
 Listener = Callable[[Mapping[str, Changes]], None]
@@ -97,28 +91,14 @@ class Follower:
     def follow(self, library: Library) -> None:
         """Follow until `stop`."""
         news = library.news()
-        pauses, due = (
-            {name: first for name, _ in library.folders}
-            for first in (self._pause, time.monotonic())
-        )
         while not self._stopped.is_set():
-            for name in [name for name in due if due[name] <= time.monotonic()]:
-                began = time.monotonic()
-                try:
+            began = time.monotonic()
+            for name, _ in library.folders:
+                with suppress(ThumbindexError, OSError):  # for those who ask to see
                     library.refresh([name])
                     self._tell(news.look([name]))
-                except (ThumbindexError, OSError):
-                    pauses[name] = min(2 * pauses[name], _LONGEST_PAUSE)
-                else:
-                    pauses[name] = max(self._pause, _rest(time.monotonic() - began))
-                due[name] = time.monotonic() + pauses[name]
             collect_as_usual()  # the first time: the start is over, and what it opened stays
-            self._stopped.wait(
-                max(
-                    0.0,
-                    min(due.values(), default=self._pause + time.monotonic()) - time.monotonic(),
-                )
-            )
+            self._stopped.wait(max(self._pause, min(time.monotonic() - began, _LONGEST_REST)))
 
     def _tell(self, found: Mapping[str, Changes]) -> None:
         self._news.update(found.keys())
@@ -130,11 +110,6 @@ class Follower:
     def stop(self) -> None:
         """End `follow`, from another thread."""
         self._stopped.set()
-
-
-def _rest(seconds: float) -> float:
-    """Return how long a folder is left alone that took some seconds to open."""
-    return min(max(seconds, min(_REST * seconds, _LONGEST_PAUSE)), _LONGEST_REST)
 
 
 # ------------------------------------------------------------------ what goes on behind the answers
