@@ -128,13 +128,6 @@ def test_a_folder_that_is_not_there_is_an_error_and_not_an_empty_folder(tmp_path
         walk(tmp_path / "gone", CorpusSettings())
 
 
-def test_a_glob_that_matches_nothing_is_named(tmp_path: Path) -> None:
-    plant(tmp_path, "a.md", "drafts/b.md")
-    found = reasons(tmp_path, include=("*.md", "*.mdx"), exclude=("drafts/**", "draughts/**"))
-    says = "this glob matches nothing in the folder: check its spelling"
-    assert found == [("corpus.exclude 'draughts/**'", says), ("corpus.include '*.mdx'", says)]
-
-
 def why(root: Path, path: str, **settings: object) -> str | None:
     return why_left_out(root, path, CorpusSettings(**settings))  # type: ignore[arg-type]
 

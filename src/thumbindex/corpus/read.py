@@ -10,9 +10,8 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from thumbindex.model import Problem
 from thumbindex.settings import CorpusSettings
@@ -38,55 +37,43 @@ systems lack).
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where a symlink leads: the real path, and the facts there; None where nothing is."""
+class Entry(NamedTuple):
+    """One name in a folder, as it is on disk."""
 
-    path: str  # empty where it was swapped for another just now
-    facts: os.stat_result | None
-
-
-@dataclass(frozen=True, slots=True)
-class FolderListing:
-    """What is in one folder.
-
-    Names are as on disk; of folders only the name counts, since what is in them is listed by
-    itself.
-    """
-
-    names: Sequence[str]
-    folders: frozenset[str]
-    links: Mapping[str, Target]
-    # of what may be a document and of ignore files, symlinks not followed; or why there are none
-    facts: Mapping[str, os.stat_result | OSError]
+    name: str
+    is_folder: bool  # a symlink is none
+    # of a symlink the real path it leads to, empty if that cannot be told; None for all others
+    target: str | None = None
+    # of possible documents, ignore files and symlinks' targets; or why there are none
+    facts: os.stat_result | OSError | None = None
 
 
-def list_folder(real: str, settings: CorpusSettings) -> FolderListing:
+def list_folder(real: str, settings: CorpusSettings) -> list[Entry]:
     """List a folder by its real path; raise OSError where that is refused."""
     place = os.open(real, _FOLDER_FLAGS) if _BY_DESCRIPTOR else real
     try:
         with os.scandir(place) as found:
-            entries = list(found)
-        facts = {
-            entry.name: _facts(entry)
-            for entry in entries
-            if entry.name.lower().endswith(settings.extensions)
-            or entry.name in settings.ignore_files
-        }
-        links = {
-            entry.name: _target(os.path.join(real, entry.name))  # noqa: PTH118
-            for entry in entries
-            if entry.is_symlink() or _is_junction(entry)
-        }
-        folders = frozenset(
-            entry.name
-            for entry in entries
-            if entry.is_dir(follow_symlinks=False) and entry.name not in links
-        )
-        return FolderListing([entry.name for entry in entries], folders, links, facts)
+            return [_entry(real, entry, settings) for entry in found]
     finally:
         if isinstance(place, int):
             os.close(place)
+
+
+def _entry(real: str, entry: os.DirEntry[str], settings: CorpusSettings) -> Entry:
+    name, target = entry.name, None
+    if entry.is_symlink() or _is_junction(entry):
+        target = ""
+    elif entry.is_dir(follow_symlinks=False):
+        return Entry(name, is_folder=True)
+    elif not name.lower().endswith(settings.extensions) and name not in settings.ignore_files:
+        return Entry(name, is_folder=False)
+    try:
+        if target is None:
+            return Entry(name, False, None, entry.stat(follow_symlinks=False))
+        target = os.path.realpath(os.path.join(real, name))  # noqa: PTH118
+        return Entry(name, False, target, os.stat(target))  # noqa: PTH116
+    except OSError as error:  # it went just now
+        return Entry(name, False, target, error)
 
 
 def _is_junction(entry: os.DirEntry[str]) -> bool:
@@ -96,28 +83,6 @@ def _is_junction(entry: os.DirEntry[str]) -> bool:
     if not _WINDOWS:
         return False
     return getattr(entry.stat(follow_symlinks=False), "st_reparse_tag", 0) == _MOUNT_POINT
-
-
-def _facts(entry: os.DirEntry[str]) -> os.stat_result | OSError:
-    try:
-        return entry.stat(follow_symlinks=False)
-    except OSError as error:  # it went just now
-        return error
-
-
-def _target(link: str) -> Target:
-    """Return where a symlink leads."""
-    path = ""
-    try:
-        path = os.path.realpath(link)
-        return Target(path, os.stat(path))  # noqa: PTH116
-    except OSError:
-        return Target(path, None)
-
-
-def is_folder(target: Target | None) -> bool:
-    """Tell whether a symlink, if it is one, leads to a folder."""
-    return target is not None and target.facts is not None and stat.S_ISDIR(target.facts.st_mode)
 
 
 # ------------------------------------------------------------------ a file

@@ -12,16 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from thumbindex.corpus.read import (
-    FolderListing,
-    Target,
-    decode,
-    inside,
-    is_folder,
-    list_folder,
-    read_inside,
-    too_large,
-)
+from thumbindex.corpus.read import Entry, decode, inside, list_folder, read_inside, too_large
 from thumbindex.errors import UnknownFolderError
 from thumbindex.globs import Rules, composed, read_rules
 from thumbindex.model import Changes, FileState, Problem
@@ -236,7 +227,7 @@ class _Ignore:
     lines: tuple[tuple[str, int, str], ...]  # ignore file, line from 1, and what stands there
 
 
-_Rules = tuple[_Ignore, ...]
+_InForce = tuple[_Ignore, ...]
 """The ignore rules in force, outermost first."""
 
 MOST_RULES = 1_000_000
@@ -268,10 +259,8 @@ class _State:
     problems: list[Problem] = field(default_factory=list)
     # that were listed, or could not be, by real path
     folders: set[str] = field(default_factory=set)
-    # path in the folder, real path, rules
-    links: list[tuple[str, str, _Rules]] = field(default_factory=list)
-    # globs that have met nothing so far, by setting and text
-    unmatched: dict[tuple[str, str], Rules] = field(default_factory=dict)
+    # symlinks inside the folder: path, where it leads, the facts there, rules
+    links: list[tuple[str, str, os.stat_result, _InForce]] = field(default_factory=list)
     # the paths that are looked at, where that is not all of them, with the folders on the way
     asked: frozenset[str] | None = None
     names: Names = field(default_factory=dict)  # of the paths that were looked at
@@ -294,15 +283,9 @@ def walk(root: Path, settings: CorpusSettings) -> Walk:
     symlink is followed where it leads inside the folder; a file that is reached twice is listed
     once, by its real path. Raises UnknownFolderError where there is no such folder.
     """
-    state = _State(_real(root), settings, unmatched=_globs(settings))
+    state = _State(_real(root), settings)
     _go(state)
     files = sorted(state.files.values(), key=lambda file: file.path)
-    state.problems += (
-        Problem(
-            f"{name} {glob!r}", None, "this glob matches nothing in the folder: check its spelling"
-        )
-        for name, glob in state.unmatched
-    )
     problems = sorted(state.problems, key=lambda problem: problem.path)
     return Walk(tuple(files), tuple(problems))
 
@@ -370,14 +353,14 @@ def _with_folders(path: str) -> list[str]:
 def _go(state: _State) -> None:
     _list(state, "", state.root, ())
     while state.links:  # after the real paths, which win
-        path, target, rules = state.links.pop(0)
-        if os.path.isdir(target):  # noqa: PTH112
+        path, target, facts, rules = state.links.pop(0)
+        if stat.S_ISDIR(facts.st_mode):
             _list(state, path + "/", target, rules)
-        elif target not in state.files:
-            _add(state, path, target, rules, _facts_at(target))
+        else:
+            _add(state, path, target, rules, facts)
 
 
-def _list(state: _State, prefix: str, real: str, rules: _Rules) -> None:
+def _list(state: _State, prefix: str, real: str, rules: _InForce) -> None:
     """List a folder and those below it; `prefix` is its path in the root with a slash."""
     waiting = [(prefix, real, rules)]
     while waiting:
@@ -385,44 +368,25 @@ def _list(state: _State, prefix: str, real: str, rules: _Rules) -> None:
         if real in state.folders:
             continue
         state.folders.add(real)
-        listing = _listing(state, prefix, real)
-        if listing is None:
+        try:
+            listed = list_folder(real, state.settings)
+        except OSError as error:
+            reason = f"folder cannot be listed: {error.strerror or error}"
+            state.problems.append(Problem(prefix.rstrip("/") or ".", None, reason))
             continue
         below = real.rstrip(os.sep) + os.sep
-        names = [name for name in listing.names if _readable_name(state, prefix, name)]
-        rules = (*rules, *_own_rules(state, prefix, below, names))
-        for name in names:
-            path, link = prefix + name, listing.links.get(name)
+        entries = [entry for entry in listed if _readable_name(state, prefix, entry.name)]
+        rules = (*rules, *_own_rules(state, prefix, below, [entry.name for entry in entries]))
+        for entry in entries:
+            path = prefix + entry.name
             if state.asked is not None and path not in state.asked:
                 continue
-            if state.unmatched:
-                _match(state, path, is_folder=name in listing.folders or is_folder(link))
-            if link:
-                _note_link(state, path, link, rules)
-            elif name not in listing.folders:
-                _add(
-                    state,
-                    path,
-                    f"{below}{name}",
-                    rules,
-                    listing.facts.get(name),
-                )
+            if entry.target is not None:
+                _note_link(state, path, entry, rules)
+            elif not entry.is_folder:
+                _add(state, path, f"{below}{entry.name}", rules, entry.facts)
             elif not _left_out(state, path + "/", rules):
-                waiting.append((path + "/", f"{below}{name}", rules))
-
-
-def _listing(state: _State, prefix: str, real: str) -> FolderListing | None:
-    try:
-        return list_folder(real, state.settings)
-    except OSError as error:
-        state.problems.append(
-            Problem(
-                prefix.rstrip("/") or ".",
-                None,
-                f"folder cannot be listed: {error.strerror or error}",
-            )
-        )
-        return None
+                waiting.append((path + "/", f"{below}{entry.name}", rules))
 
 
 def _readable_name(state: _State, prefix: str, name: str) -> bool:
@@ -465,24 +429,25 @@ def _own_rules(state: _State, prefix: str, below: str, names: Sequence[str]) -> 
         yield _Ignore(prefix, read_rules([line for *_, line in lines]), tuple(lines))
 
 
-def _note_link(state: _State, path: str, target: Target, rules: _Rules) -> None:
-    if not target.path:
+def _note_link(state: _State, path: str, link: Entry, rules: _InForce) -> None:
+    if not link.target:
         return
-    if inside(state.root, target.path) is None:
+    if inside(state.root, link.target) is None:
         _note_link_out(state, path, rules)
         return
-    folder = is_folder(target)
-    if _left_out(state, path + "/" if folder else path, rules) or not (
-        folder or _is_document(state, path)
+    found = link.facts if isinstance(link.facts, os.stat_result) else None
+    is_folder = found is not None and stat.S_ISDIR(found.st_mode)
+    if _left_out(state, path + "/" if is_folder else path, rules) or not (
+        is_folder or _is_document(state, path)
     ):
         return
-    if target.facts:
-        state.links.append((path, target.path, rules))
+    if found:
+        state.links.append((path, link.target, found, rules))
     else:
         state.problems.append(Problem(path, None, "symlink that leads nowhere"))
 
 
-def _note_link_out(state: _State, path: str, rules: _Rules) -> None:
+def _note_link_out(state: _State, path: str, rules: _InForce) -> None:
     """Report a symlink out of the folder by its name alone: whether anything is there, and what, is
     nobody's business.
     """
@@ -495,42 +460,8 @@ def _note_link_out(state: _State, path: str, rules: _Rules) -> None:
         )
 
 
-def _facts_at(target: str) -> os.stat_result | OSError:
-    try:
-        return os.stat(target)  # noqa: PTH116
-    except OSError as error:
-        return error
-
-
-def _globs(settings: CorpusSettings) -> dict[tuple[str, str], Rules]:
-    """Return the globs that somebody gave, by setting and text: a default that meets nothing is no
-    mistake of anybody's.
-    """
-    excluded = [glob for glob in settings.exclude if glob not in CorpusSettings().exclude]
-    given = [("corpus.include", glob) for glob in settings.include] + [
-        ("corpus.exclude", glob) for glob in excluded
-    ]
-    return {(name, glob): read_rules([glob.removeprefix("!")]) for name, glob in given}
-
-
-def _match(state: _State, path: str, is_folder: bool) -> None:
-    """Strike off the globs that an entry meets: `include` is about documents, `exclude` about
-    whatever is there, hidden or not.
-    """
-    path = composed(path)
-    for (name, glob), spec in list(state.unmatched.items()):
-        met = spec.match_file(f"{path}/" if is_folder else path) and (
-            name == "corpus.exclude" or is_folder or _is_document(state, path)
-        )
-        # a folder that is left out is not looked into
-        if met or (
-            is_folder and name == "corpus.exclude" and glob.lstrip("!/").startswith(f"{path}/")
-        ):
-            del state.unmatched[name, glob]
-
-
 def _add(
-    state: _State, path: str, real: str, rules: _Rules, found: os.stat_result | OSError | None
+    state: _State, path: str, real: str, rules: _InForce, found: os.stat_result | OSError | None
 ) -> None:
     if (
         real in state.files
@@ -566,7 +497,7 @@ def _is_document(state: _State, path: str) -> bool:
     return path.lower().endswith(state.settings.extensions)
 
 
-def _left_out(state: _State, path: str, rules: _Rules) -> bool:
+def _left_out(state: _State, path: str, rules: _InForce) -> bool:
     """Return whether a file, or a folder (its path ends with a slash), is hidden, private, ignored
     or excluded.
     """
@@ -576,7 +507,7 @@ def _left_out(state: _State, path: str, rules: _Rules) -> bool:
     return reason is not None
 
 
-def _reason(state: _State, path: str, rules: _Rules) -> str | None:
+def _reason(state: _State, path: str, rules: _InForce) -> str | None:
     """Say what leaves a path out; None where nothing does."""
     name = path.rstrip("/").rpartition("/")[2]
     if name == _NEVER:
