@@ -36,11 +36,9 @@ from thumbindex.model import (
     RankedList,
     Section,
     Term,
-    day_modified,
     day_of,
 )
 from thumbindex.ports import (
-    Days,
     Duplicates,
     Embedder,
     KeywordWeights,
@@ -280,21 +278,6 @@ class MemoryCatalog:
             for each, count in every.items()
             if each.short in forms or form_key(each.long) in forms
         }
-
-    @property
-    def days(self) -> Days:
-        """Between which days the documents lie."""
-        return Days(
-            min(filter(None, map(day_of, self.documents)), default=None),
-            max(map(day_modified, self.documents), default=None),
-        )
-
-    def newest_day(self, last: date | None) -> date | None:
-        """Return the latest day of a document, not later than `last`."""
-        return max(
-            (day for day in map(day_of, self.documents) if day and (last is None or day <= last)),
-            default=None,
-        )
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
         """Return the first chunk in a selection of each of its newest documents, and how many

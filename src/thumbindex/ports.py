@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -228,13 +227,6 @@ class Documents(Protocol):
         """Return a document."""
 
 
-class Days(NamedTuple):
-    """Between which days documents lie; None where there are none."""
-
-    first: date | None  # the earliest day on which one is known to have been updated
-    written: date | None  # the latest day on which a file was modified
-
-
 class Catalog(Protocol):
     """Knows each document and chunk of the snapshot by its id, and which ones filters, names and
     days mean.
@@ -311,13 +303,6 @@ class Catalog(Protocol):
 
         The number is that of the documents that define it.
         """
-
-    @property
-    def days(self) -> Days:
-        """Between which days the documents lie."""
-
-    def newest_day(self, last: date | None) -> date | None:
-        """Return the latest day of a document, not later than `last`; None where there is none."""
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
         """Return the first chunk in a selection of each of its newest documents, those without a

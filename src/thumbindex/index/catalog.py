@@ -29,10 +29,9 @@ from thumbindex.model import (
     FilterField,
     Filters,
     Section,
-    day_modified,
     day_of,
 )
-from thumbindex.ports import Days, Salience, Selection
+from thumbindex.ports import Salience, Selection
 from thumbindex.text import form_key
 
 _Record = TypeVar("_Record")
@@ -179,15 +178,6 @@ class StoreCatalog(PositionedCatalog):
     @cached_property
     def languages(self) -> Mapping[str, int]:
         return Counter(document.language for document in self.documents)
-
-    # -------------------------------------------------------------- days
-
-    @cached_property
-    def days(self) -> Days:
-        return Days(
-            min(filter(None, map(day_of, self.documents)), default=None),
-            max(map(day_modified, self.documents), default=None),
-        )
 
 
 def _documents(folder: str, store: Rows, last: StoreCatalog | None) -> list[tuple[int, Document]]:

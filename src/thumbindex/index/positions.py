@@ -5,7 +5,6 @@ follow one another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
 
 import numpy as np
 import numpy.typing as npt
@@ -62,13 +61,6 @@ class PositionedCatalog:
         return [ChunkId(n) for n in np.flatnonzero(mask_of(within))[start::step].tolist()]
 
     # -------------------------------------------------------------- days
-
-    def newest_day(self, last: date | None) -> date | None:
-        days = self.ordinal_days
-        if last is not None:
-            days = days[days <= last.toordinal()]
-        newest = int(days.max(initial=0))
-        return date.fromordinal(newest) if newest else None
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
         chunks = np.arange(len(self)) if within is None else np.flatnonzero(mask_of(within))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import accumulate
 from operator import or_
 from typing import TypeVar
@@ -35,7 +35,6 @@ from thumbindex.model import (
 )
 from thumbindex.ports import (
     Catalog,
-    Days,
     Duplicates,
     KeywordIndex,
     KeywordWeights,
@@ -195,13 +194,6 @@ class UnionCatalog(PositionedCatalog):
 
     def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
         return sum((Counter(part.defined(forms)) for part in self.parts), Counter[Abbreviation]())
-
-    @cached_property
-    def days(self) -> Days:
-        first, written = zip(*(part.days for part in self.parts), strict=True)
-        return Days(
-            min(filter(None, first), default=None), max(filter(None, written), default=None)
-        )
 
 
 class UnionKeywordIndex:

@@ -6,17 +6,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from datetime import date, timedelta
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from thumbindex.compare.tokens import without_ending
 from thumbindex.language import ENGLISH, function_words, is_read, telling_words
-from thumbindex.model import Candidate, ChunkId, Document, DocumentId, Hit, RankedList, day_of
-from thumbindex.ports import Catalog, Embedder
-from thumbindex.query.stage import Search, Tools, once_a_catalog
+from thumbindex.model import Candidate, ChunkId, DocumentId, Hit, RankedList
+from thumbindex.ports import Embedder
+from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings, RecencySettings
 from thumbindex.text import words
 
@@ -306,55 +305,19 @@ def heading_stems(heading: str) -> frozenset[str]:
     return frozenset(map(without_ending, words(heading)))
 
 
-_AHEAD = timedelta(days=366)
-"""How far a date may lie after every modified time: an archive may give all its files one time,
-older than what they say.
-"""
-
-
 def recency(search: Search, tools: Tools) -> Search:
     """Raise scores by age, counted from the newest document: the same corpus gives the same answer
     on any day.
 
     What has no date does not age.
     """
-    documents, span = tools.snapshot.catalog.documents, _span(tools.snapshot.catalog)
+    days = tools.snapshot.catalog.ordinal_days
+    newest = int(days.max(initial=0))
     raised = (
-        raise_score(each, span.age(documents[each.document]), tools.settings.recency)
+        raise_score(each, newest - (int(days[each.document]) or newest), tools.settings.recency)
         for each in search.candidates
     )
     return replace(search, candidates=best_first(raised))
-
-
-class Span(NamedTuple):
-    """From which day ages are counted, and after which a day is a mistake."""
-
-    newest: date | None  # the newest document's day
-    last: date | None  # None where none is a mistake
-
-    def age(self, document: Document) -> int:
-        """Return how many days a document is older than the newest one; 0 where its day is unknown,
-        or a mistake.
-        """
-        day = day_of(document)
-        if day and self.newest and (self.last is None or day <= self.last):
-            return (self.newest - day).days
-        return 0
-
-
-def span_of(catalog: Catalog) -> Span:
-    """Return by what documents are aged; one whose day is far after all modified times is a
-    mistake.
-    """
-    first, written = catalog.days
-    last = (written or date.min) + _AHEAD
-    if first and first > last:
-        # images of systems keep no modified times: nothing to tell a mistake by
-        return Span(catalog.newest_day(None), None)
-    return Span(catalog.newest_day(last), last)
-
-
-_span = once_a_catalog(span_of)
 
 
 def raise_score(candidate: Candidate, age: float, settings: RecencySettings) -> Candidate:

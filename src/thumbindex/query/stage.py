@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
-from weakref import WeakKeyDictionary
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from thumbindex.model import (
     Unmet,
 )
 from thumbindex.ports import (
-    Catalog,
     Cosines,
     Embedder,
     Reranker,
@@ -145,23 +143,6 @@ class Tools:
         if not len(self.snapshot.vector):
             return np.full(len(chunks), np.nan, dtype=np.float32)
         return inner_products(self.snapshot.vector.vectors(chunks), query)
-
-
-Made = TypeVar("Made")
-
-
-def once_a_catalog(make: Callable[[Catalog], Made]) -> Callable[[Catalog], Made]:
-    """Return what is made of a catalog, made once while that is in use: to read all documents for
-    each query takes as long as searching them.
-    """
-    known: WeakKeyDictionary[Catalog, Made] = WeakKeyDictionary()
-
-    def made(catalog: Catalog) -> Made:
-        if catalog not in known:
-            known[catalog] = make(catalog)
-        return known[catalog]
-
-    return made
 
 
 Stage = Callable[[Search, Tools], Search]
