@@ -5,7 +5,6 @@ links that were looked up or lead away openly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from html import escape
 from itertools import pairwise
 from typing import Any
@@ -15,15 +14,14 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup
-from mdit_py_plugins.footnote import footnote_plugin
 
 from thumbindex.corpus.front_matter import read_front_matter
 from thumbindex.corpus.markdown import (
-    add_inline_rules,
     inline_pieces,
     is_attachment,
     parse_destination,
     parse_wikilink,
+    parser,
     read_source,
     visible_heading,
     without_anchor,
@@ -40,8 +38,6 @@ MOST_CHARACTERS = 400_000
 """Of those lines: one line may be a whole file."""
 
 _LONGEST_ADDRESS = 2_000
-
-_NESTING = 40
 
 _ALIGNMENTS = {
     "text-align:left": "left",
@@ -80,7 +76,7 @@ def render_note(
     rows = read_source("\n" * front.lines + text[front.size :], path).text.split("\n")
     total = len(rows) - (not rows[-1])
     first, last = _window(rows, lines, total)
-    md = _parser()
+    md = parser()
     env: dict[str, Any] = {}
     tokens = md.parse("\n".join(rows[first - 1 : last]), env)
     headings = tuple(_headings(md, tokens, first - 1, env))
@@ -108,16 +104,6 @@ def _window(rows: Sequence[str], lines: tuple[int, int] | None, total: int) -> t
         if size > MOST_CHARACTERS:
             return start, max(start, number - 1)
     return start, max(start, last)
-
-
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
-    options = {"maxNesting": _NESTING, "html": False, "xhtmlOut": False}
-    md = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
-    md.use(footnote_plugin, inline=False, move_to_end=False)
-    add_inline_rules(md)
-    md.core.ruler.enableOnly(["block"])
-    return md
 
 
 def _headings(
@@ -188,6 +174,7 @@ class _NoteRenderer(RendererHTML):
             "paragraph_open": self._numbered,
             "fence": self._code,
             "code_block": self._code,
+            "html_block": self._code,
             "softbreak": lambda _: "\n",
             "code_inline": lambda token: f"<code>{escape(token.content)}</code>",
             "table_open": lambda _: '<div class="scroll" tabindex="0"><table class="table">\n',

@@ -111,30 +111,23 @@ def is_mdx(path: str) -> bool:
     return path.lower().endswith(".mdx")
 
 
-def find_comments(
-    text: str, code: Sequence[tuple[int, int]] | None = None, *, mdx: bool
-) -> Sequence[tuple[int, int]]:
+def find_comments(text: str, *, mdx: bool) -> Sequence[tuple[int, int]]:
     """Return the offsets of each `<!-- -->`, Obsidian's `%% %%` and, in MDX, `{/* */}`; none that
-    is code, whose lines from 0 may be given.
+    is code.
     """
     if not ("<!--" in text or "%%" in text or (mdx and "{/*" in text)):
         return ()
-    return tuple(_comments(_blank(text, code_lines(text) if code is None else code), mdx))
+    return tuple(_comments(_without_code(text), mdx))
 
 
-def _blank(text: str, code: Sequence[tuple[int, int]]) -> str:
+def _without_code(text: str) -> str:
     """Return the text with its lines of code as spaces, so that nothing in them is taken for a
     comment's sign.
     """
-    starts = line_starts(text)
-    starts.append(len(text))
-    parts: list[str] = []
-    position = 0
-    for first, last in code:
-        start, end = starts[first], starts[min(last, len(starts) - 1)]
-        parts += (text[position:start], re.sub(r"[^\n]", " ", text[start:end]))
-        position = max(position, end)
-    return "".join((*parts, text[position:]))
+    lines = text.split("\n")
+    for first, last in code_lines(text):
+        lines[first:last] = [" " * len(line) for line in lines[first:last]]
+    return "\n".join(lines)
 
 
 def _comments(text: str, mdx: bool) -> Iterator[tuple[int, int]]:
@@ -202,7 +195,7 @@ _BRACKETS = 800  # in one piece; more are no links, and nested ones cost that sq
 Environment = MutableMapping[str, Any]
 
 
-def add_inline_rules(md: MarkdownIt) -> None:
+def _add_inline_rules(md: MarkdownIt) -> None:
     """Teach a parser wikilinks and tags, and let every link's token say where it began
     (`meta["at"]`).
     """
@@ -490,20 +483,20 @@ _KINDS = {
 
 
 @lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
+def parser() -> MarkdownIt:
+    """Return the one parser: it finds blocks, and inline text is parsed by whoever needs it."""
     # Imported here: neither a server that answers nor a child that finds nothing to index parses a
     # text.
     from markdown_it import MarkdownIt
     from mdit_py_plugins.footnote import footnote_plugin
 
     md = (
-        MarkdownIt("commonmark", {"maxNesting": _NESTING})
+        MarkdownIt("commonmark", {"maxNesting": _NESTING, "xhtmlOut": False})
         .enable(["table", "strikethrough"])
         .use(footnote_plugin, inline=False, move_to_end=False)
     )
-    add_inline_rules(md)
+    _add_inline_rules(md)
     md.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
-    # inline text is parsed by read_inline, which needs positions
     md.core.ruler.enableOnly(["block"])
     return md
 
@@ -531,7 +524,7 @@ def code_lines(text: str, fenced: bool = False) -> tuple[tuple[int, int], ...]:
     """
     found = []
     beginning, _ = _beginning(f"{text}\n")  # every line ends with a line feed
-    for token in _parser().parse(beginning):
+    for token in parser().parse(beginning):
         if token.type == "code_block" and not fenced:
             found.append(_lines(token))
         if token.type == "fence" and (_is_closed(token) or not fenced):
@@ -561,7 +554,7 @@ def read_outline(text: str) -> Outline:
     """Find the headings and blocks of a Markdown text (CommonMark, tables, footnotes) and the links
     and tags in them.
     """
-    md = _parser()
+    md = parser()
     env: Environment = {}
     beginning, too_many = _beginning(text)
     tokens = md.parse(beginning, env)
