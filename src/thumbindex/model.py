@@ -546,17 +546,6 @@ class Edge:
 
     path: str  # of the document that had been found
     rank: int  # that one's place among those whose links were followed
-    backwards: bool  # the reached document links to that one, and not the other way round
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How well a text fits one phrasing of a query."""
-
-    phrasing: str  # `query`, `also 1` and so on, or `passage`
-    text: str
-    cosine: float | None  # of the text's best chunk; None without vectors
-    coverage: float  # share of the phrasing's words that the text holds, by idf
 
 
 @dataclass(frozen=True, slots=True)
@@ -583,7 +572,6 @@ class Explanation:
     copies: tuple[DroppedCopy, ...]  # what was taken out for it
     reranked: float | None  # the reranker's score
     name_kind: NameKind | None = None  # what of its document the query is, whole
-    phrasings: tuple[Agreement, ...] = ()  # where the query came with others, best first
 
 
 @dataclass(frozen=True, slots=True)
@@ -770,7 +758,6 @@ class Why:
     notes: tuple[str, ...] = ()  # what else is to be known, in words
     answerable: bool = False
     confidence: float = 0.0
-    phrasings: tuple[Agreement, ...] = ()  # as in `Explanation`
 
 
 # ------------------------------------------------------------------ what says the same

@@ -282,7 +282,6 @@ class SearchGraphSettings:
     weight: float = setting(0.05, "weight in fusion", least=0, most=100)
     from_documents: int = 5  # documents whose links are followed, best first
     neighbors: int = 20  # most neighbors of one document
-    direction: str = "out"  # which links are followed: `out`, `in` or `both`
 
 
 @dataclass(frozen=True, slots=True)

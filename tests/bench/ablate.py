@@ -35,9 +35,6 @@ from thumbindex.study.report import ReportTable, cost_of, verdict_of
 
 # ------------------------------------------------------------------ what each stage is worth
 
-_CONSTANTS = {"search_graph.direction": ("out", "in", "both")}
-"""Choices of a constant that is no setting."""
-
 Variants = Mapping[str, QuerySettings]
 """Settings with one thing changed, by a name that says which."""
 
@@ -65,12 +62,11 @@ def variants(query: QuerySettings) -> Variants:
 
 def _choices() -> Mapping[str, Sequence[str]]:
     """Return what can be chosen, by keys such as `fuse.method`."""
-    declared = {
+    return {
         key.removeprefix("query."): each.choices
         for key, each in settings().items()
         if key.startswith("query.") and key.count(".") == 2 and each.choices
     }
-    return {**_CONSTANTS, **declared}
 
 
 def ablation(

@@ -66,7 +66,7 @@ def test_the_cosine_is_that_of_the_chunk_that_matched(explain):
 
 def test_the_link_that_led_to_a_document_is_named(explain):
     found = dict(explain("sync setup", confidence={"minimum_relevance": 0.0}))
-    assert [(edge.path, edge.backwards) for edge in found["c.md"].edges] == [("a.md", False)]
+    assert [edge.path for edge in found["c.md"].edges] == ["a.md"]
 
 
 def test_what_was_taken_out_for_a_passage_is_named_with_the_stage(explain):

@@ -1,7 +1,5 @@
 """Links lead to neighbors, a bounded and ordered number of them."""
 
-from dataclasses import replace
-
 from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.model import DocumentId, Hit, RankedList
 from thumbindex.query.retrieve import first_documents, spread
@@ -11,7 +9,6 @@ HUB = [
     document("hub.md", "# Hub\n\nStart.", links=[f"{n}.md" for n in range(9)]),
     *(document(f"{n}.md", f"# {n}\n\nText.") for n in range(9)),
 ]
-SETTINGS = SearchGraphSettings(direction="out")
 
 
 def test_documents_that_several_retrievers_rank_high_come_first():
@@ -25,7 +22,7 @@ def test_documents_that_several_retrievers_rank_high_come_first():
 def test_a_hubs_neighbors_are_bounded_and_in_order():
     graph = memory_snapshot(HUB).graph
     hub = next(DocumentId(n) for n in range(10) if len(graph.linked(DocumentId(n))) > 1)
-    assert list(spread([hub], graph, replace(SETTINGS, neighbors=3))) == [0, 1, 2]
+    assert list(spread([hub], graph, SearchGraphSettings(neighbors=3))) == [0, 1, 2]
 
 
 def test_a_neighbor_without_vectors_is_stood_for_by_the_chunk_that_the_words_found(ask):

@@ -90,7 +90,8 @@ def test_why_takes_the_filters_of_a_query(run: Run) -> None:
         "plugins/canvas.md was not searched: the filter `tag` asks for guide; its tags: none\n"
     )
     assert by_path.stdout.startswith(
-        "plugins/canvas.md was not searched: the filter `path` does not match it: guides/*\n"
+        "plugins/canvas.md was not searched: "
+        "the filter `path` asks for guides/*; plugins/canvas.md\n"
     )
     assert run("why", "plugins/canvas.md", "whiteboard", "--since", "soon").exit_code == 2
 

@@ -10,7 +10,6 @@ from itertools import pairwise
 import numpy as np
 
 from thumbindex.model import (
-    Agreement,
     Candidate,
     ChunkId,
     Condition,
@@ -31,7 +30,6 @@ from thumbindex.model import (
     day_of,
 )
 from thumbindex.ports import Catalog, KeywordWeights, Vector
-from thumbindex.query.confidence import query_terms, share
 from thumbindex.query.filters import select
 from thumbindex.query.parents import (
     is_inside,
@@ -109,7 +107,6 @@ def _explanation(
         ),
         reranked=lead.reranked,
         name_kind=lead.name_kind,
-        phrasings=agreements(chunks, last, tools),
     )
 
 
@@ -154,27 +151,6 @@ def best_cosine(chunks: Sequence[ChunkId], vector: Vector | None, tools: Tools) 
     return None if np.isnan(cosines).all() else round(float(np.nanmax(cosines)), _DIGITS)
 
 
-def agreements(chunks: Sequence[ChunkId], search: Search, tools: Tools) -> tuple[Agreement, ...]:
-    """Return how well some chunks fit each phrasing of a query that came with others, the one first
-    that fits best.
-    """
-    if not search.phrasings:
-        return ()
-    found = []
-    for each in search.ways:
-        asked = query_terms(each, tools)
-        coverage = share(asked, [term.is_in(chunks) for term in asked])
-        found.append(
-            Agreement(
-                each.name,
-                each.text,
-                best_cosine(chunks, each.vector, tools),
-                round(coverage, _DIGITS),
-            )
-        )
-    return tuple(sorted(found, key=lambda each: -((each.cosine or 0.0) + each.coverage)))
-
-
 def term_fields(
     search: Search, groups: Sequence[Collection[ChunkId]], tools: Tools
 ) -> list[dict[str, tuple[str, ...]]]:
@@ -209,11 +185,7 @@ def edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edge, ...
     settings, graph = tools.settings.search_graph, tools.snapshot.graph
     documents = tools.snapshot.catalog.documents
     return tuple(
-        Edge(
-            documents[seed].path,
-            rank,
-            settings.direction == "in" or document not in graph.linked(seed),
-        )
+        Edge(documents[seed].path, rank)
         for rank, seed in enumerate(search.seeds, 1)
         if document in neighbors(seed, graph, settings)
     )
@@ -340,7 +312,6 @@ def fate_of(
         terms=term_fields(last, [wanted], tools)[0],
         answerable=bool(answer.answerable and answer.passages),
         confidence=answer.confidence,
-        phrasings=agreements(wanted, last, tools),
     )
 
 
@@ -364,27 +335,16 @@ def not_searched(
     """Say which filter keeps chunks out of the search, or that they only repeat others of their
     document.
     """
-    filters = answer.query.filters
-    tags, day = ", ".join(document.tags) or "none", day_of(document) or "no known date"
-    each = (
+    filters, tags = answer.query.filters, f"its tags: {', '.join(document.tags) or 'none'}"
+    day = f"it is of {day_of(document) or 'no known date'}"
+    narrowed = [
         (
-            Filters(path=filters.path),
-            f"the filter `path` does not match it: {', '.join(filters.path)}",
-        ),
-        (
-            Filters(tag=filters.tag),
-            f"the filter `tag` asks for {', '.join(filters.tag)}; its tags: {tags}",
-        ),
-        (
-            Filters(since=filters.since),
-            f"the filter `since` asks for {filters.since} or later; it is of {day}",
-        ),
-        (
-            Filters(until=filters.until),
-            f"the filter `until` asks for {filters.until} or earlier; it is of {day}",
-        ),
-    )
-    narrowed = [(tools.snapshot.catalog.select(one), reason) for one, reason in each]
+            tools.snapshot.catalog.select(replace(Filters(), **{name: value})),
+            f"the filter `{name}` asks for {_listed(value)}; {own}",
+        )
+        for name, own in (("path", document.path), ("tag", tags), ("since", day), ("until", day))
+        if (value := getattr(filters, name))
+    ]
     narrowed += [(select([one], tools.snapshot), _asked(one, tags)) for one in answer.conditions]
     for within, reason in narrowed:
         if within is not None and not within.among(list(wanted)).any():
@@ -392,11 +352,14 @@ def not_searched(
     return "it only repeats other chunks of the document, which are found for it"
 
 
+def _listed(value: object) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
 def _asked(condition: Condition, tags: str) -> str:
-    what = f"{condition.field} {condition.value!r}" + (
-        f"; its tags: {tags}" if condition.field == "tag" else ""
-    )
-    return f"the query {'leaves out' if condition.excludes else 'asks for'} {what}"
+    own = f"; {tags}" if condition.field == "tag" else ""
+    asks = "leaves out" if condition.excludes else "asks for"
+    return f"the query {asks} {condition.field} {condition.value!r}{own}"
 
 
 # ------------------------------------------------------------------ in the answer

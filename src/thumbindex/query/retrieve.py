@@ -166,11 +166,9 @@ def spread(
 
 def neighbors(
     seed: DocumentId, graph: LinkGraph, settings: SearchGraphSettings
-) -> list[DocumentId]:
-    """Return the documents one link away, in the direction that is followed, ascending."""
-    linked = graph.linked(seed) if settings.direction != "in" else ()
-    linking = graph.linking(seed) if settings.direction != "out" else ()
-    return sorted({*linked, *linking})[: settings.neighbors]
+) -> tuple[DocumentId, ...]:
+    """Return the documents that one links to, ascending, at most as many as are followed."""
+    return graph.linked(seed)[: settings.neighbors]
 
 
 def _best_chunks(scores: Mapping[DocumentId, float], search: Search, tools: Tools) -> list[Hit]:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 from thumbindex.model import (
-    Agreement,
     Answer,
     CitationCheck,
     CitationState,
@@ -546,27 +545,12 @@ def explanation_rest(found: Explanation) -> list[str]:
     near = "; ".join(each for each in (cosine, reranked) if each)
     sentences = [
         named,
-        agreements(found.phrasings),
         terms(found.terms),
         near,
         links(found.edges),
         *copies,
     ]
     return [each for each in sentences if each]
-
-
-def agreements(found: Sequence[Agreement]) -> str:
-    """Say which phrasing of a query a text fits best, and how well the others; empty where there
-    was one alone.
-    """
-
-    def fit(each: Agreement) -> str:
-        cosine = f"cosine {each.cosine:.2f}, " if each.cosine is not None else ""
-        return f"{each.phrasing} ({cosine}words {each.coverage:.0%})"
-
-    if not found:
-        return ""
-    return f"found best by {found[0].phrasing} {found[0].text!r}: {', '.join(map(fit, found))}"
 
 
 def terms(found: Mapping[str, Sequence[str]]) -> str:
@@ -590,10 +574,7 @@ def terms(found: Mapping[str, Sequence[str]]) -> str:
 
 def links(edges: Sequence[Edge]) -> str:
     """Say which documents' links led to a document; empty where none did."""
-    named = [
-        f"{'links to' if each.backwards else 'linked from'} {each.path} (found as {each.rank})"
-        for each in edges[:_EDGES_SHOWN]
-    ]
+    named = [f"linked from {each.path} (found as {each.rank})" for each in edges[:_EDGES_SHOWN]]
     more = f" and {len(edges) - _EDGES_SHOWN} more" if len(edges) > _EDGES_SHOWN else ""
     return ", ".join(named) + more
 
@@ -615,7 +596,6 @@ def why_rest(found: Why) -> list[str]:
     cosine = f"best cosine {found.cosine:.2f}" if found.cosine is not None else ""
     sentences = [
         f"searched for: {found.corrected}" if found.corrected else "",
-        agreements(found.phrasings),
         "; ".join(each for each in (terms(found.terms), cosine) if each),
         lacking if found.without_vector else "",
         *found.notes,

@@ -26,7 +26,6 @@ from thumbindex.serve.page.ask import (
 )
 from thumbindex.serve.page.visit import NotThereError, Screen, Visit, address, note_address
 from thumbindex.serve.wording import (
-    agreements,
     confidence_words,
     explanation_rest,
     fate,
@@ -109,14 +108,12 @@ def show(visit: Visit) -> Screen:
         "grade": "",
         "fate": "",
         "rest": (),
-        "agreements": "",
     }
     if found:
         about_note = {
             "grade": str(grades.get((found.folder, found.path, found.heading), "")),
             "fate": fate(found, len(library.folders) > 1),
             "rest": why_rest(found),
-            "agreements": agreements(found.phrasings),
         }
     values |= about_note | {
         "answer": answer,
