@@ -17,7 +17,7 @@ from thumbindex.corpus.front_matter import DEEPEST, read_front_matter
 from thumbindex.corpus.parse import headings_of, parse_document
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
-from thumbindex.query.understand import read_terms
+from thumbindex.query.understand import code_terms, stops_of
 from thumbindex.serve.replies import (
     count_reply,
     reply_outline,
@@ -79,7 +79,7 @@ def depth_of(value: Any) -> int:
 def query_syntax(random: Random, library: Library) -> None:
     """Ask anything: an answer, or an error that says what is wrong."""
     text = hostile_text(random, 60)
-    read_terms(text, 2.0)
+    code_terms(text, 2.0, stops_of(text, ()))
     with suppress(ThumbindexError):
         library.query(text[:10_000])
 

@@ -144,12 +144,7 @@ def begin(query: Query, tools: Tools) -> Search:
             search, kind=QueryKind.NAVIGATIONAL, candidates=candidates, listed=count, **sure
         )
     search = replace(search, answerable=within is None or bool(within))
-    terms, identifiers = read_terms(
-        typed.text,
-        tools.settings.search_code.whole,
-        snapshot.keyword.languages,
-        snapshot.keyword.frequency,
-    )
+    terms, identifiers = read_terms(typed.text, tools)
     named, of_time = documents_named(typed.text, catalog), notes_of_time(typed.text, catalog)
     # they are counted: what filters leave out is none
     of_time = {n: claim for n, claim in of_time.items() if search.findable(chunks_of(n, tools))}
@@ -187,12 +182,8 @@ def as_phrasing(name: str, text: str, tools: Tools) -> Phrasing:
 
     Quotes, filters and dashes in it are no more than words: only the query narrows a search.
     """
-    text, keyword = QUOTES.sub(" ", text), tools.snapshot.keyword
-    return Phrasing(
-        name,
-        text,
-        *read_terms(text, tools.settings.search_code.whole, keyword.languages, keyword.frequency),
-    )
+    text = QUOTES.sub(" ", text)
+    return Phrasing(name, text, *read_terms(text, tools))
 
 
 def searchable(within: Selection | None, snapshot: Snapshot) -> Selection | None:

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby, islice
+from itertools import islice
 
 import numpy as np
 
@@ -62,17 +62,15 @@ BARE_NOUN = 0.5
 _PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈〉・"
 
 
-def read_terms(
-    text: str, whole: float, languages: Collection[str] = (), frequency: Frequency | None = None
-) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
-    """Return the terms for search_keyword and those for search_code, where a whole identifier
-    weighs `whole`.
+def read_terms(text: str, tools: Tools) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    """Return the terms for search_keyword and those for search_code.
 
-    Function words of English are left out, those of the other language of some that the query is
-    asked in, and pairs of characters that by `frequency` only join two words.
+    Function words of English are left out, those of the other language of the notes that the query
+    is asked in, and pairs of characters that only join two words.
     """
-    stops = stops_of(text, languages, frequency)
-    return lookup_terms(text, stops), code_terms(text, whole, stops)
+    keyword = tools.snapshot.keyword
+    stops = stops_of(text, keyword.languages, keyword.frequency)
+    return lookup_terms(text, stops), code_terms(text, tools.settings.search_code.whole, stops)
 
 
 def stops_of(
@@ -275,9 +273,6 @@ _MOST_CORRECTED = 20
 is no question.
 """
 
-_LONGEST_REST = 30
-"""The letters that an identifier has at most beside a part of it that was found."""
-
 _FREQUENT = 5
 """The fewest chunks that hold each half of a word that is taken apart: two rare halves are a
 coincidence.
@@ -300,12 +295,7 @@ def correct(search: Search, tools: Tools) -> Search:
     text = correct_text(search.text, corrections.get)
     if text == search.text:
         return search
-    terms, identifiers = read_terms(
-        text,
-        tools.settings.search_code.whole,
-        tools.snapshot.keyword.languages,
-        tools.snapshot.keyword.frequency,
-    )
+    terms, identifiers = read_terms(text, tools)
     return replace(search, text=text, terms=terms, identifiers=identifiers)
 
 
@@ -379,7 +369,6 @@ def correction(word: str, tools: Tools) -> str | None:
     if keyword.frequency(word):
         return None
     found = closest(word, keyword.words, keyword.frequency)
-    found = found and _whole_of(found, keyword)
     if found is None or not _found_by(word, _ANYWHERE, tools):
         return found
     # stemming forgives some mistakes (independeent), an embedding model does not; another ending is
@@ -388,21 +377,6 @@ def correction(word: str, tools: Tools) -> str | None:
     if hits and found[-1] == word[-1] and hits == _found_by(found, _BODY, tools):
         return found
     return None
-
-
-def _whole_of(part: str, keyword: KeywordIndex) -> str:
-    """Return the one identifier of which a word is but a part, where all that hold the part hold
-    it: who writes PostgreSQL writes no `postgre`.
-    """
-    if keyword.holding(part, KEYWORD_FIELDS):
-        return part
-    longer = (
-        each
-        for each in keyword.words(range(len(part) + 1, len(part) + _LONGEST_REST + 1))
-        if part in each
-    )
-    whole = [each for each in longer if keyword.frequency(each) == keyword.frequency(part)]
-    return whole[0] if len(whole) == 1 else part
 
 
 def closest(
@@ -423,13 +397,15 @@ def closest(
     from rapidfuzz.process import extract
 
     found = extract(word, near, scorer=OSA.distance, processor=None, score_cutoff=limit, limit=None)
-    ranked = sorted((int(distance), known[0] != word[0], known) for known, distance, _ in found)
-    for (distance, _), equals in groupby(ranked, key=lambda each: each[:2]):
-        held = [(-count, known) for *_, known in equals if (count := frequency(known))]
-        if held:
-            _, best = min(held)
-            return None if distance == _DERIVED and word.startswith(best) else best
-    return _taken_apart(word, frequency)
+    ranked = (
+        (int(distance), known[0] != word[0], -count, known)
+        for known, distance, _ in found
+        if (count := frequency(known))
+    )
+    distance, *_, best = min(ranked, default=(0, False, 0, ""))
+    if not best:
+        return _taken_apart(word, frequency)
+    return None if distance == _DERIVED and word.startswith(best) else best
 
 
 def _taken_apart(word: str, frequency: Frequency) -> str | None:
@@ -607,50 +583,29 @@ def _brought(each: Equal, passage: Passage) -> bool:
 
 
 def expand(search: Search, tools: Tools) -> Search:
-    """Add the nearest terms of the vocabulary at a lower weight; without a vocabulary, add none."""
+    """Add the nearest terms of the vocabulary to those of the query that it holds, at a lower
+    weight.
+    """
     if tools.snapshot.vocabulary is None:
         return search
-    vocabulary, matrix = tools.snapshot.vocabulary
     asked = [term.text for term in search.terms if not term.phrase]
-    rows = term_vectors(asked, vocabulary, matrix, tools.embedder)
-    added = nearest_terms(asked, rows, vocabulary, matrix, tools.settings.expand)
+    added = nearest_terms(asked, *tools.snapshot.vocabulary, tools.settings.expand)
     return replace(search, terms=(*search.terms, *added))
 
 
-def term_vectors(
-    asked: Sequence[str], vocabulary: Sequence[str], matrix: Matrix, embedder: Embedder | None
-) -> Matrix:
-    """Return a vector a word, shape (words, dimensions): the stored one, else the embedder's, else
-    NaN.
-    """
-    stored = {term: row for row, term in enumerate(vocabulary)}
-    vectors = np.full((len(asked), matrix.shape[1]), np.nan, dtype=np.float32)
-    missing = [at for at, word in enumerate(asked) if word not in stored]
-    for at, word in enumerate(asked):
-        if word in stored:
-            vectors[at] = matrix[stored[word]]
-    if missing and embedder is not None:
-        vectors[missing] = embedder.embed_passages([asked[at] for at in missing])
-    return vectors
-
-
 def nearest_terms(
-    asked: Sequence[str],
-    rows: Matrix,
-    vocabulary: Sequence[str],
-    matrix: Matrix,
-    settings: ExpandSettings,
+    asked: Sequence[str], vocabulary: Sequence[str], matrix: Matrix, settings: ExpandSettings
 ) -> tuple[Term, ...]:
     """Return, for each word in turn, the nearest terms by cosine that are not there yet; ties in
     the vocabulary's order.
     """
+    rows = {term: row for row, term in enumerate(vocabulary)}
     found = dict.fromkeys(asked)
-    for cosines in np.nan_to_num(inner_products(rows, matrix), nan=-1.0):
-        near = (
-            int(n)
-            for n in np.argsort(-cosines, kind="stable")[: settings.nearest + len(found)]
-            if cosines[n] >= settings.similarity
-        )
-        fresh = [vocabulary[n] for n in near if vocabulary[n] not in found]
+    for row in [rows[word] for word in asked if word in rows]:
+        cosines = inner_products(matrix, matrix[row])
+        order = np.argsort(-cosines, kind="stable")
+        near = [vocabulary[n] for n in order.tolist() if cosines[n] >= settings.similarity]
+        fresh = [term for term in near if term not in found]
         found.update(dict.fromkeys(fresh[: settings.nearest]))
-    return tuple(Term(word, settings.weight) for word in list(found)[len(dict.fromkeys(asked)) :])
+    added = list(found)[len(set(asked)) :]
+    return tuple(Term(term, settings.weight) for term in added)
