@@ -58,15 +58,32 @@ def fuse(search: Search, tools: Tools) -> Search:
     of = tools.snapshot.catalog.document_of
     best = first_of_each(sorted(scores, key=lambda n: (-scores[n], n)), of, settings.fuse.chunks)
     fused = {n: scores[n] for n in best[: _most(search, tools)]}
-    chunks = tools.snapshot.catalog.chunks(list(fused))
+    return replace(search, fused=tuple(best), candidates=_candidates(fused, search, tools))
+
+
+def first_list(search: Search, tools: Tools) -> Search:
+    """Take one retriever's list as it is, where fusion is switched off: meaning's where it found
+    something, else words'.
+    """
+    found = next((found for found in search.lists.values() if found.hits), RankedList())
+    scores = {hit.chunk: hit.score for hit in found.hits[: _most(search, tools)]}
+    return replace(search, candidates=_candidates(scores, search, tools))
+
+
+def _candidates(
+    scores: Mapping[ChunkId, float], search: Search, tools: Tools
+) -> tuple[Candidate, ...]:
+    catalog = tools.snapshot.catalog
+    chunks = catalog.chunks(list(scores))
     sources: dict[ChunkId, dict[str, int]] = defaultdict(dict)
     for name, found in search.lists.items():
         for hit in found.hits:
             sources[hit.chunk][name] = hit.rank
-    candidates = (
-        Candidate(n, of(n), chunks[n], fused[n], sources[n]) for n in fused if n in chunks
+    return tuple(
+        Candidate(n, catalog.document_of(n), chunks[n], score, sources[n])
+        for n, score in scores.items()
+        if n in chunks
     )
-    return replace(search, fused=tuple(best), candidates=tuple(candidates))
 
 
 def _most(search: Search, tools: Tools) -> int:
@@ -115,21 +132,6 @@ def first_of_each(
         if taken[of(chunk)] <= count:
             kept.append(chunk)
     return kept
-
-
-def first_list(search: Search, tools: Tools) -> Search:
-    """Take one retriever's list as it is, where fusion is switched off: meaning's where it found
-    something, else words'.
-    """
-    found = next((found for found in search.lists.values() if found.hits), RankedList())
-    chunks = tools.snapshot.catalog.chunks([hit.chunk for hit in found.hits])
-    name = next((name for name, own in search.lists.items() if own is found), "")
-    candidates = (
-        Candidate(hit.chunk, hit.document, chunks[hit.chunk], hit.score, {name: hit.rank})
-        for hit in found.hits[: _most(search, tools)]
-        if hit.chunk in chunks
-    )
-    return replace(search, candidates=tuple(candidates))
 
 
 def retriever_weights(search: Search, settings: QuerySettings) -> dict[str, float]:
