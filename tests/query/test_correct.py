@@ -97,18 +97,6 @@ def test_a_word_of_a_text_heading_title_or_alias_is_right_in_its_plural_too() ->
     ] == [None, None, None, None, "plugins"]
 
 
-def test_a_mistake_that_stemming_forgives_is_corrected_all_the_same() -> None:
-    class Forgiving(MemoryKeywordIndex):
-        def search(self, terms, *rest):
-            return super().search(
-                [replace(term, text=term.text.replace("ee", "e")) for term in terms], *rest
-            )
-
-    snapshot = memory_snapshot([document("a.md", "An independent app.")])
-    tools = Tools(replace(snapshot, keyword=Forgiving(snapshot.catalog)))
-    assert (correction("independeent", tools), correction("app", tools)) == ("independent", None)
-
-
 @pytest.mark.parametrize("text", ["ﷺ" * 3_000, "".join(map(chr, range(0x4E00, 0x4E00 + 9_999)))])
 def test_a_question_that_is_one_endless_word_asks_the_index_little(text: str) -> None:
     class Counting(MemoryKeywordIndex):

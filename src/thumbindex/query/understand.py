@@ -13,8 +13,8 @@ from itertools import islice
 import numpy as np
 
 from thumbindex.language import function_words, subjects
-from thumbindex.model import Abbreviation, ChunkId, Passage, QueryKind, Term
-from thumbindex.ports import Embedder, KeywordIndex, KeywordWeights, Matrix, inner_products
+from thumbindex.model import Abbreviation, Passage, QueryKind, Term
+from thumbindex.ports import Embedder, KeywordIndex, Matrix, inner_products
 from thumbindex.query.rank import reads_notes
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Equal, Search, Tools
@@ -241,8 +241,6 @@ it.
 """
 
 _HYPHENATED = re.compile(r"[(‘'«¿¡]*[^\W\d_]+(?:-[^\W\d_]+)+[)’'.,;:!?…»]*")
-_ANYWHERE = KeywordWeights(dict.fromkeys(KEYWORD_FIELDS, 1.0))
-_BODY = KeywordWeights({"body": 1.0})
 _SHORTEST = 4
 """The fewest letters of a word that is corrected."""
 
@@ -264,9 +262,6 @@ _HALF = 4
 
 _LONGEST_COMPOUND = 60
 """The most letters of a word that is split: trying every place takes their number squared."""
-
-_COMPARED = 3
-"""The chunks by whose equal scores two words are seen to be one to stemming."""
 
 _MOST_CORRECTED = 20
 """The unknown words that are corrected: each is compared with the whole lexicon, and a text of many
@@ -362,21 +357,11 @@ def _parts(token: str, text: str) -> re.Match[str] | None:
 
 
 def correction(word: str, tools: Tools) -> str | None:
-    """Return what a word should be: nothing where a text holds it, or where headings, front matter
-    or stemming find it rightly.
-    """
+    """Return what a word should be: nothing where stemming finds it as it is."""
     keyword = tools.snapshot.keyword
-    if keyword.frequency(word):
+    if keyword.holding(word, KEYWORD_FIELDS):
         return None
-    found = closest(word, keyword.words, keyword.frequency)
-    if found is None or not _found_by(word, _ANYWHERE, tools):
-        return found
-    # stemming forgives some mistakes (independeent), an embedding model does not; another ending is
-    # none
-    hits = _found_by(word, _BODY, tools)
-    if hits and found[-1] == word[-1] and hits == _found_by(found, _BODY, tools):
-        return found
-    return None
+    return closest(word, keyword.words, keyword.frequency)
 
 
 def closest(
@@ -415,15 +400,6 @@ def _taken_apart(word: str, frequency: Frequency) -> str | None:
     counted = ((min(frequency(left), frequency(right)), f"{left} {right}") for left, right in cuts)
     held, best = max(counted, key=lambda pair: (pair[0], pair[1]), default=(0, ""))
     return best if held >= _FREQUENT else None
-
-
-def _found_by(
-    word: str, weights: KeywordWeights, tools: Tools
-) -> tuple[tuple[ChunkId, float], ...]:
-    return tuple(
-        (hit.chunk, hit.score)
-        for hit in tools.snapshot.keyword.search([Term(word)], weights, _COMPARED).hits
-    )
 
 
 _CODE = re.compile(r"`[^`]*`|\[\[[^\[\]]*\]\]")
