@@ -257,20 +257,12 @@ _DERIVED = 2
 mistake.
 """
 
-_HALF = 4
-"""The fewest letters of each half of a word that is taken apart."""
-
 _LONGEST_COMPOUND = 60
 """The most letters of a word that is split: trying every place takes their number squared."""
 
 _MOST_CORRECTED = 20
 """The unknown words that are corrected: each is compared with the whole lexicon, and a text of many
 is no question.
-"""
-
-_FREQUENT = 5
-"""The fewest chunks that hold each half of a word that is taken apart: two rare halves are a
-coincidence.
 """
 
 
@@ -368,7 +360,7 @@ def closest(
     word: str, lexicon: Callable[[range], Collection[str]], frequency: Frequency
 ) -> str | None:
     """Return the nearest word by optimal string alignment (Damerau 1964), then first letter,
-    frequency and alphabet; else two words.
+    frequency and alphabet.
 
     `lexicon` gives words by their lengths, and may give what was deleted, too: `frequency` says how
     many chunks hold a word now.
@@ -388,18 +380,7 @@ def closest(
         if (count := frequency(known))
     )
     distance, *_, best = min(ranked, default=(0, False, 0, ""))
-    if not best:
-        return _taken_apart(word, frequency)
-    return None if distance == _DERIVED and word.startswith(best) else best
-
-
-def _taken_apart(word: str, frequency: Frequency) -> str | None:
-    if len(word) > _LONGEST_COMPOUND:
-        return None
-    cuts = ((word[:at], word[at:]) for at in range(_HALF, len(word) - _HALF + 1))
-    counted = ((min(frequency(left), frequency(right)), f"{left} {right}") for left, right in cuts)
-    held, best = max(counted, key=lambda pair: (pair[0], pair[1]), default=(0, ""))
-    return best if held >= _FREQUENT else None
+    return None if distance == _DERIVED and word.startswith(best) else best or None
 
 
 _CODE = re.compile(r"`[^`]*`|\[\[[^\[\]]*\]\]")
