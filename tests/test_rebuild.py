@@ -110,26 +110,6 @@ def test_a_rebuild_that_was_interrupted_goes_on_and_until_then_the_old_index_ans
         assert (library.opened[0].places.present, len(paths(library))) == (2, 3)
 
 
-def test_a_rebuild_that_is_interrupted_as_it_ends_is_gone_on_with_and_is_no_error(
-    opened: Open, vault: Path
-) -> None:
-    sections = "".join(f"## Part {n}\n\n{n}{' of many words' * 30}.\n\n" for n in range(2700))
-    with opened() as library:
-        library.index(words_only=True)
-    write(vault / "large.md", f"# Many\n\n{sections}")
-    with opened("corpus.chunk.child_max=400") as library:
-        phases = list[str]()
-        report = library.index(
-            words_only=True,
-            finish=False,
-            progress=lambda told: phases.append(told.phase),
-            interrupted=lambda: phases[-1:] == ["chunks"],
-        )
-        assert report.left
-        library.index(words_only=True)
-        assert library.opened[0].places.present == 2
-
-
 class Hiding(FakeEmbedder):
     """Has a note become private, and another process see that, while it embeds."""
 

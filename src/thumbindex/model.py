@@ -851,10 +851,9 @@ class Verification:
 class Progress:
     """How far a run of indexing is.
 
-    `phase` is "words" (files), "chunks" while the words of large files come last, "vectors",
-    "waiting" while another process writes, and before all others "repairing": how many of the old
-    vectors were looked at. Where a folder is published to a database for the first time,
-    "publishing texts", "publishing words" (segments) and "publishing vectors".
+    `phase` is "words" (files), "vectors", or "waiting" while another process writes. Where a
+    folder is published to a database for the first time, "publishing texts", "publishing words"
+    (segments) and "publishing vectors".
     """
 
     folder: str

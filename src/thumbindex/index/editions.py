@@ -55,8 +55,14 @@ def damage(places: Places) -> str:
             store.verify()
             if store.vectors and store.vectors.damaged():
                 return "vectors are not as they were written"
-            verify_words(store)
-            return ""
+            while True:
+                generation = store.generation
+                try:
+                    verify_words(store, from_disk=True)
+                    return ""
+                except IndexDamagedError:
+                    if store.generation == generation:  # else a commit has taken files away
+                        raise
     except IndexDamagedError as error:
         return str(error).partition(" (")[2].partition("): run")[0]
 
@@ -75,6 +81,8 @@ def mend(places: Places) -> str:
         with locked(places.rebuild):
             if what := damage(places):  # else another process was faster
                 switch(places.folder, next_edition(places.folder, keep=lambda store: False))
+                # what was to be wiped of it is not known any more
+                _mark_unswept(places.folder.parent)
                 sentences.append(
                     f"The index in {places.folder} was damaged ({what}): it is built anew "
                     "from the notes."

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
@@ -338,28 +338,18 @@ class KeywordWriter:
     def __init__(self, store: Store) -> None:
         self._store, self._folder = store, store.keyword
 
-    def rows(self) -> Positions:
-        """Return the row ids that the index holds: chunks', and minus documents'."""
-        held: Positions = _joined(
-            [
-                np.delete(segment.row_ids, deleted)
-                for segment, deleted in open_segments(self._store)
-            ],
-            np.int64,
-        )
-        return held
-
     def apply(
         self,
         removed: Sequence[int],
         documents: Iterable[tuple[int, Document]],
         chunks: Iterable[tuple[int, Chunk, str]],
-    ) -> int:
+    ) -> None:
         """Remove rows and add rows: chunks' row ids with their documents' languages, minus
-        documents' row ids. Return how many were there to be removed.
+        documents' row ids.
         """
-        before = self._store.segments()
-        segments = [self._without(each, removed) for each in before] if removed else before
+        segments = self._store.segments()
+        if removed:
+            segments = [self._without(each, removed) for each in segments]
         writer = SegmentWriter()
         for row, document in documents:
             writer.add(row, document_words(document))
@@ -368,7 +358,6 @@ class KeywordWriter:
         # a merge costs five times as much as the commit of an edit: not while a text waits to
         # be found, unless segments have become many
         self._write(writer, segments, _too_many(segments))
-        return _live(before) - _live(segments)
 
     def _without(self, segment: SegmentFile, rows: Sequence[int]) -> SegmentFile:
         numbers = np.flatnonzero(np.isin(Segment.open(self._folder, segment.name).row_ids, rows))
@@ -427,35 +416,23 @@ def open_segments(store: Store, last: Iterable[Segment] = ()) -> OpenedSegments:
     Raises IndexDamagedError.
     """
     held = {segment.id: segment for segment in last}
-    listed, folder = store.segments(), store.keyword
-    try:
-        verify_segments(folder, listed)
+    verify_words(store)
+    with _damage(store.keyword):
         return [
-            (held.get(each.name) or Segment.open(folder, each.name), each.deleted)
-            for each in listed
+            (held.get(each.name) or Segment.open(store.keyword, each.name), each.deleted)
+            for each in store.segments()
         ]
+
+
+@contextmanager
+def _damage(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise _damaged(folder, error) from error
-
-
-def verify_words(store: Store) -> None:
-    """Read all files of the index of words; raise IndexDamagedError if one is not as it was
-    written.
-    """
-    while True:
-        generation = store.generation
-        try:
-            return verify_segments(store.keyword, store.segments(), from_disk=True)
-        except OSError as error:
-            if store.generation == generation:  # else a commit has taken files away meanwhile
-                raise _damaged(store.keyword, error) from error
-
-
-def _damaged(folder: Path, error: OSError) -> IndexDamagedError:
-    return IndexDamagedError(
-        f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to "
-        "build it anew."
-    )
+        raise IndexDamagedError(
+            f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to "
+            "build it anew."
+        ) from error
 
 
 _verified: dict[Path, dict[str, tuple[int, int, int]]] = {}
@@ -464,22 +441,23 @@ the new ones only.
 """
 
 
-def verify_segments(
-    folder: Path, listed: Iterable[SegmentFile], *, from_disk: bool = False
-) -> None:
-    """Compare files with what the store says of them; raise OSError.
+def verify_words(store: Store, *, from_disk: bool = False) -> None:
+    """Compare the files of the index of words with what the store says of them; raise
+    IndexDamagedError.
 
     A file that this process has read is not read again while nobody has written it, unless it is
     to be read `from_disk`.
     """
+    folder = store.keyword
     before, verified = _verified.get(folder, {}), dict[str, tuple[int, int, int]]()
-    for each in listed:
-        path = folder / each.name
-        found = path.stat()
-        verified[each.name] = (found.st_ino, found.st_size, found.st_mtime_ns)
-        is_new = from_disk or before.get(each.name) != verified[each.name]
-        if is_new and (found.st_size, checksum_of(path)) != (each.size, each.checksum):
-            raise OSError(f"{each.name} is not as it was written")
+    with _damage(folder):
+        for each in store.segments():
+            path = folder / each.name
+            found = path.stat()
+            verified[each.name] = (found.st_ino, found.st_size, found.st_mtime_ns)
+            is_new = from_disk or before.get(each.name) != verified[each.name]
+            if is_new and (found.st_size, checksum_of(path)) != (each.size, each.checksum):
+                raise OSError(f"{each.name} is not as it was written")
     _verified[folder] = verified
 
 

@@ -24,7 +24,7 @@ from thumbindex.index.words import (
     KeywordWriter,
     WhooshKeywordIndex,
     open_segments,
-    verify_segments,
+    verify_words,
 )
 from thumbindex.model import (
     Chunk,
@@ -93,30 +93,8 @@ def _forget_decisions(store: Store, paths: Sequence[str]) -> None:
         store.duplicates.note_change()
 
 
-def has_whole_words(store: Store) -> bool:
-    """Return whether the files of the index of words are as they were written."""
-    try:
-        verify_segments(store.keyword, store.segments())
-    except OSError:
-        return False
-    return True
-
-
-def has_all_words(store: Store) -> bool:
-    """Return whether the index of words is as it was written and lacks no row."""
-    return has_whole_words(store) and not words_lacking(store)
-
-
-def words_lacking(store: Store) -> int:
-    """Return how many rows the index of words lacks: those of a large file come in slices."""
-    return int(store.meta("behind", "0"))
-
-
-def note_words(store: Store, behind: int) -> None:
-    """Note in a transaction that rows or their words change, and how many rows have no words
-    yet.
-    """
-    store.set_meta("behind", str(behind))
+def note_words(store: Store) -> None:
+    """Note in a transaction that rows or their words change."""
     store.set_meta("words", str(store.generation + 1))
 
 
@@ -131,11 +109,6 @@ Resolve = Callable[[Link, str], str | None]
 CHUNKS_AT_ONCE = 500
 """Chunks in memory while a keyword view is written."""
 
-CHUNKS_A_COMMIT = 20_000
-"""Chunks that come to the keyword view with one commit; the rest comes later, so that no other
-writer waits for minutes.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -149,7 +122,6 @@ class Batch:
     last: bool = True  # links are resolved with the last batch of a run
     # state of each path when it was compared; None if no one else can have written
     seen: Mapping[str, FileState] | None = None
-    most: int = CHUNKS_A_COMMIT  # chunks that come to the keyword view at once
     # about files of this batch, kept where `problems` does not say all
     failed: Sequence[Problem] = ()
     forgotten: frozenset[str] = frozenset()  # of those removed: not a trace of them is to stay
@@ -159,14 +131,6 @@ class Batch:
     # when the newest file that was known before was modified: what is later and new was written
     # since; 0 where none was
     newest: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """What became of a batch."""
-
-    passed_over: int  # paths that another process has written meanwhile: what it read may be newer
-    behind: int  # rows that the keyword view still lacks
 
 
 class Writer:
@@ -204,8 +168,12 @@ class Writer:
                 yield writer
                 writer.keyword.sweep()
 
-    def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> Applied:
-        """Commit a batch: rows, links resolved, and words."""
+    def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> int:
+        """Commit a batch: rows, links resolved, and words.
+
+        Return how many paths were passed over, since another process has written them meanwhile:
+        what it read may be newer.
+        """
         given = _size(batch)
         with self.store.transaction():
             batch = _as_seen(batch, self.store)
@@ -226,20 +194,21 @@ class Writer:
             for key, value in batch.facts.items():
                 self.store.set_meta(key, value)
             now = self.store.rows(paths)
-            behind = self._write_words(before.rows - now, now - before.rows, batch.most)
-        return Applied(given - _size(batch), behind)
+            self._write_words(sorted(before.rows - now), sorted(now - before.rows))
+        return given - _size(batch)
 
-    def _write_words(self, gone: set[int], new: set[int], most: int) -> int:
-        """Take rows out of the index of words and add rows, at most so many chunks; return how many
-        it lacks then. One that is damaged is begun anew.
-        """
-        if not has_whole_words(self.store):
-            return self._catch_up(most)
-        lacking = words_lacking(self.store)
-        removed, left = self._put_rows(sorted(gone), sorted(new), most)
-        behind = left + lacking - (len(gone) - removed)
-        note_words(self.store, behind)
-        return behind
+    def _write_words(self, gone: Sequence[int], new: Sequence[int]) -> None:
+        """Take rows out of the index of words and add rows."""
+        verify_words(self.store)
+        known = self.store.documents([-row for row in new if row < 0])
+        documents = [
+            (-row, document_from_row(path, title, times, facts, folder=""))
+            for row, path, title, times, facts in known
+        ]
+        chunks = [row for row in new if row > 0]
+        if gone or documents or chunks:
+            self.keyword.apply(gone, documents, self._read_chunks(chunks))
+        note_words(self.store)
 
     def _write(self, batch: Batch) -> None:
         self.store.remove_documents([path for path in batch.removed if path not in batch.forgotten])
@@ -294,7 +263,7 @@ class Writer:
                 self.store.keep_commits(days)
             self.store.set_meta("commit", commit)
             self.store.set_meta(GIT_FAILURE, failure)
-            note_words(self.store, words_lacking(self.store))  # readers open the days
+            note_words(self.store)  # readers open the days
 
     def _resolve_links(
         self, resolver: Callable[[Sequence[Document]], Resolve], only: set[str] | None, leads: Leads
@@ -329,41 +298,6 @@ class Writer:
             open_segments(self.store), StoreCatalog(self.store, "")
         ).counted_words()
 
-    def catch_up(self, most: int = CHUNKS_A_COMMIT) -> int:
-        """Add rows that the index of words lacks, at most so many chunks; return how many it still
-        lacks.
-        """
-        if has_all_words(self.store):
-            return 0
-        with self.store.transaction():
-            return self._catch_up(most)
-
-    def _catch_up(self, most: int) -> int:
-        if not has_whole_words(self.store):
-            self.store.set_segments([])
-        behind = self._add_missing(most)
-        note_words(self.store, behind)
-        return behind
-
-    def _add_missing(self, most: int) -> int:
-        """Add rows that the index of words lacks; return how many are left to be added."""
-        wanted = np.array(list(self.store.rows()), dtype=np.int64)
-        new = np.setdiff1d(wanted, self.keyword.rows())
-        return self._put_rows([], new.tolist(), most)[1]
-
-    def _put_rows(self, gone: Sequence[int], new: Sequence[int], most: int) -> tuple[int, int]:
-        """Return how many rows were there to be removed, and how many are left to be added."""
-        known = self.store.documents([-row for row in new if row < 0])
-        documents = [
-            (-row, document_from_row(path, title, times, facts, folder=""))
-            for row, path, title, times, facts in known
-        ]
-        chunks = [row for row in new if row > 0]
-        removed = 0
-        if gone or documents or chunks:
-            removed = self.keyword.apply(gone, documents, self._read_chunks(chunks[:most]))
-        return removed, len(chunks[most:])
-
     def wipe(self) -> bool:
         """Take what was forgotten as private out of the index's files, which a reader's open
         snapshot can put off; tell whether it is out.
@@ -377,10 +311,8 @@ class Writer:
         if self.places.edition != self.places.present:
             return False
         with self.store.transaction():
-            if has_whole_words(self.store):
-                self.keyword.drop_deleted()
-            else:
-                self._catch_up(CHUNKS_A_COMMIT)
+            verify_words(self.store)
+            self.keyword.drop_deleted()
         self.keyword.sweep()
         # before that is taken note of: nobody would wipe again what a power cut brings back
         make_durable(self.store.keyword)
@@ -391,11 +323,9 @@ class Writer:
         return all(is_out)
 
     def merge_keyword(self, pause: Pause = "leisure") -> None:
-        """Make one of the many small segments, which each edit adds to; an index of words that is
-        not whole waits.
-        """
-        if has_all_words(self.store):
-            self.keyword.merge(pause)
+        """Make one of the many small segments, which each edit adds to."""
+        verify_words(self.store)
+        self.keyword.merge(pause)
 
     def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk, str]]:
         for start in range(0, len(rows), CHUNKS_AT_ONCE):

@@ -42,7 +42,7 @@ from thumbindex.index.postgres.store import FolderState, PublishedStore
 from thumbindex.index.postgres.vectors import EXACT
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
-from thumbindex.index.writer import Writer, is_wiped, words_lacking
+from thumbindex.index.writer import Writer, is_wiped
 from thumbindex.library.folders import Folder
 from thumbindex.library.shown import look_at, read_shown
 from thumbindex.model import DatabaseStatus, Problem
@@ -413,7 +413,7 @@ class _PublishedFolder:
     def _publish(self, store: Store, places: Places) -> Published | None:
         opened = open_snapshot(store, self._folder.name, last=self._opened)
         with store.reading():
-            if words_lacking(store) or not opened.is_current(store):
+            if not opened.is_current(store):
                 return None
             if not is_wiped(store) and any(len(each.deleted) for each in store.segments()):
                 return None  # they may hold words of a note that became private

@@ -270,7 +270,7 @@ class AwaitedWords:
     def progress(self) -> Progress | None:
         """Return how far whoever indexes the folder is with words; None if nobody is at it."""
         progress = progress_of(self._folder)
-        return progress if progress and progress.phase in {"words", "chunks"} else None
+        return progress if progress and progress.phase == "words" else None
 
     def is_shown(self) -> bool:
         """Return True if all of it can be searched by its words, or it is gone."""

@@ -36,13 +36,11 @@ from thumbindex.index.editions import BUILDING, next_edition, present_words, swi
 from thumbindex.index.files import Places
 from thumbindex.index.locks import locked, work_in
 from thumbindex.index.store import Store, digests
+from thumbindex.index.words import verify_words
 from thumbindex.index.writer import (
-    CHUNKS_A_COMMIT,
     GIT_FAILURE,
-    Applied,
     Batch,
     Writer,
-    has_all_words,
     is_wiped,
 )
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
@@ -68,7 +66,7 @@ class Known:
     manifest: Mapping[str, FileState]
     corpus: str  # how the files were cut
     problems: frozenset[Problem]  # about files that are no documents
-    # links are resolved, the keyword view shows every row, and nothing is left to be wiped
+    # links are resolved, and nothing is left to be wiped
     is_settled: bool
     generation: int  # in which all this was so
     # files that were read and are private
@@ -93,13 +91,13 @@ def read_known(places: Places, paths: Collection[str] = ()) -> Known:
 def known_of(store: Store, paths: Collection[str]) -> Known:
     """Read it from an open store."""
     with store.reading():
+        verify_words(store)
         manifest = store.manifest()
         problems = frozenset(
             problem for problem in store.problems() if problem.path not in manifest
         )
         settled = (
-            has_all_words(store)
-            and store.meta("links") == "resolved"
+            store.meta("links") == "resolved"
             and is_wiped(store)
             and store.meta("corpus") != ""
             and not store.meta(BUILDING)
@@ -144,18 +142,8 @@ three seconds: servers open in a moment what came with it, and searches wait for
 LARGE_BYTES = 1024 * 1024
 """From this size on a file comes last and alone: ten of these take as long as a thousand notes."""
 
-CHUNKS_A_SLICE = 500
-"""Chunks of a large file that come to the keyword view with one commit, in half a second; others
-get their turn in between.
-"""
-
 MOMENT_SECONDS = 0.01
 """Between two looks at files that cannot be read."""
-
-TURN_SECONDS = 0.2
-"""Between two slices: longer than another process that waits for the lock sleeps between two
-attempts.
-"""
 
 FILE_BYTES = 512
 """What a file costs beside its text, in bytes of text."""
@@ -199,7 +187,6 @@ class Kept:
     # paths that another process has written meanwhile, or taken away with the index
     passed_over: int = 0
     left: frozenset[str] = frozenset()  # paths of the files that are left for another run
-    behind: bool = False  # words of files that are read are left for another run
     # of the files that were read those that turned out to be private
     private: tuple[FileState, ...] = ()
 
@@ -361,7 +348,7 @@ def _rebuild(folder: Folder, run: Run, comparison: Comparison, began: float) -> 
     for _ in range(REBUILD_ROUNDS):  # until the present edition took nothing in meanwhile
         words = present_words(folder.places.folder)
         kept = keep_words(beside, run_beside, compare(beside, run_beside))
-        is_complete = not (kept.left or kept.passed_over or kept.behind) and switch(
+        is_complete = not (kept.left or kept.passed_over) and switch(
             folder.places.folder, edition, words
         )
         if is_complete or kept.left or run.interrupted():
@@ -553,7 +540,6 @@ def keep_words(folder: Folder, run: Run, comparison: Comparison) -> Kept:
             problems,
             last,
             {**known.manifest, **known.private},
-            _most(group),
             failed,
             forgotten=hidden,
             private=(*first.private, *private),
@@ -565,19 +551,17 @@ def keep_words(folder: Folder, run: Run, comparison: Comparison) -> Kept:
         with open_writer(folder, run) as writer:
             if known.corpus or number > 1:
                 _refuse_forgotten(writer)
-            applied = writer.apply(
+            passed_over = writer.apply(
                 batch, lambda documents: LinkResolver.of(documents, folder.root.name).resolve
             )
             writer.wipe()
-        first, kept = Batch(), replace(kept, passed_over=kept.passed_over + applied.passed_over)
+        first, kept = Batch(), replace(kept, passed_over=kept.passed_over + passed_over)
         run.tell(Progress(folder.name, "words", done, total))
         if not last and run.interrupted():
             return replace(
                 kept, left=frozenset(state.path for group in groups[number:] for state in group)
             )
-    if applied.behind:
-        applied = _catch_up(folder, run)
-    return replace(kept, behind=bool(applied.behind))
+    return kept
 
 
 def _refuse_forgotten(writer: Writer) -> None:
@@ -591,19 +575,6 @@ def _forgotten(places: Places) -> IndexGoneError:
         f"Another process has deleted the index in {places.folder} while it was written: run it "
         "again."
     )
-
-
-def _catch_up(folder: Folder, run: Run) -> Applied:
-    """Bring the words that are still owed to the keyword view, a slice a commit, with a turn for
-    others before each.
-    """
-    behind = 1
-    while behind and not run.interrupted():
-        time.sleep(TURN_SECONDS)
-        with open_writer(folder, run) as writer:
-            behind, chunks = writer.catch_up(CHUNKS_A_SLICE), writer.store.count_chunks()
-        run.tell(Progress(folder.name, "chunks", chunks - behind, chunks))
-    return Applied(0, behind)
 
 
 def _groups(comparison: Comparison, run: Run) -> list[list[FileState]]:
@@ -648,10 +619,6 @@ def growing(states: Iterable[FileState], first: int) -> Iterator[list[FileState]
 
 def _is_large(group: Sequence[FileState]) -> bool:
     return any(state.size >= LARGE_BYTES for state in group)
-
-
-def _most(group: Sequence[FileState]) -> int:
-    return CHUNKS_A_SLICE if _is_large(group) else CHUNKS_A_COMMIT
 
 
 @contextmanager
@@ -753,5 +720,5 @@ def _report(folder: Folder, changes: Changes, kept: Kept, seconds: float) -> Ind
             truncated=0,
             seconds=round(seconds, 3),
             generation=store.generation,
-            left=len(kept.left) + kept.behind + kept.passed_over,
+            left=len(kept.left) + kept.passed_over,
         )

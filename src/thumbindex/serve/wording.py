@@ -83,11 +83,8 @@ FEWEST_CANDIDATES = 10
 """Of fewer than these, a share that was taken out is not warned of."""
 
 _DOING = {
-    "read": ("read", "files"),
     "words": ("indexed", "files"),
-    "chunks": ("indexed", "passages, those of large files last"),
     "vectors": ("embedded", "texts"),
-    "repairing": ("looking for damage in the index", ""),
     "publishing texts": ("published", "notes"),
     "publishing words": ("published words of", "segments"),
     "publishing vectors": ("published", "vectors"),
