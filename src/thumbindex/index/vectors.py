@@ -1,11 +1,9 @@
-"""The door to FAISS: exact inner product over normalized vectors; a base and what came since."""
+"""The door to FAISS: exact inner product over normalized vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
-from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -17,11 +15,6 @@ from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.selection import mask_of
 from thumbindex.model import ChunkId, Hit
 from thumbindex.ports import Mask, Matrix, Selection, Vector
-
-LATE_ROWS, LATE_SHARE = 256, 0.02
-"""Rows that came or went since the base was made, before all becomes one base again: so many, or so
-large a share of it.
-"""
 
 NEAR_AT_ONCE = 16_384
 """Vectors that are compared at once with those whose near ones are looked for: with a thousand of
@@ -47,62 +40,6 @@ def _faiss() -> Any:
     import faiss
 
     return faiss
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Block:
-    """An index of FAISS that nobody changes, and the row id of each of its vectors."""
-
-    index: Any
-    rows: Positions
-    halves: Halves  # in the index's own memory
-    kept: Positions  # places of the vectors that still count, ascending
-
-    @classmethod
-    def of(cls, dimensions: int, count: int, parts: Iterable[Part]) -> _Block:
-        """Make a block of at most `count` rows at its size: one that grows by itself is up to twice
-        as large.
-        """
-        faiss = _faiss()
-        index = faiss.IndexScalarQuantizer(
-            dimensions, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
-        )
-        rows, start = np.empty(count, dtype=np.int64), 0
-        halves = _resized(index, count)
-        for own, matrix in parts:
-            if matrix.shape[1] != dimensions:
-                raise IndexDamagedError(
-                    f"Stored vectors have {matrix.shape[1]} dimensions, not {dimensions}: "
-                    "run `thumbindex index --rebuild`."
-                )
-            rows[start : start + len(own)] = own
-            halves[start : start + len(own)] = matrix
-            start += len(own)
-        return cls(index, rows[:start].copy(), _resized(index, start), np.arange(start))
-
-    def without(self, rows: Positions) -> _Block:
-        """Return the same vectors of which those of some rows count no more."""
-        return replace(self, kept=self.kept[~np.isin(self.rows[self.kept], rows)])
-
-    def parts(self) -> Iterator[tuple[Positions, Halves]]:
-        """Yield what counts, a piece at a time: each is copied."""
-        for start in range(0, len(self.kept), NEAR_AT_ONCE):
-            kept = self.kept[start : start + NEAR_AT_ONCE]
-            yield self.rows[kept], self.halves[kept]
-
-    def search(self, query: Vector, limit: int, allowed: Mask) -> tuple[Positions, Any]:
-        """Return places in `kept` and cosines of the best vectors of those that are allowed."""
-        faiss = _faiss()
-        is_asked = np.zeros(len(self.rows), dtype=np.bool_)
-        is_asked[self.kept[allowed]] = True
-        bits = np.packbits(is_asked, bitorder="little")
-        chosen = faiss.SearchParameters(sel=faiss.IDSelectorBitmap(bits))
-        wanted = min(limit, int(np.count_nonzero(allowed)))
-        if not wanted:
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
-        with _on_this_thread(faiss):
-            scores, found = self.index.search(query.reshape(1, -1), wanted, params=chosen)
-        return np.searchsorted(self.kept, found[0]), scores[0]
 
 
 def _resized(index: Any, count: int) -> Halves:
@@ -133,48 +70,51 @@ def _on_this_thread(faiss: Any) -> Iterator[None]:
 
 
 class VectorView:
-    """Chunk row ids and their vectors, which nobody changes: a base, and what came since.
-
-    FAISS doubles what it holds where one row is added, and to copy all of it for each edit would
-    cost as much again: a changed view shares the base of the one before it.
-    """
+    """Chunk row ids and their vectors in an index of FAISS, which nobody changes."""
 
     def __init__(self, dimensions: int, count: int, parts: Iterable[Part]) -> None:
         """Take at most `count` rows with their vectors, part by part: of all of them there is
-        nothing but halves.
+        nothing but halves, and an index that grows by itself is up to twice as large.
         """
+        faiss = _faiss()
         self.dimensions = dimensions
-        self._base = _Block.of(dimensions, count, parts)
-        self._late = _Block.of(dimensions, 0, ())
+        self._index = faiss.IndexScalarQuantizer(
+            dimensions, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
+        )
+        rows, start = np.empty(count, dtype=np.int64), 0
+        halves = _resized(self._index, count)
+        for own, matrix in parts:
+            if matrix.shape[1] != dimensions:
+                raise IndexDamagedError(
+                    f"Stored vectors have {matrix.shape[1]} dimensions, not {dimensions}: "
+                    "run `thumbindex index --rebuild`."
+                )
+            rows[start : start + len(own)] = own
+            halves[start : start + len(own)] = matrix
+            start += len(own)
+        self._rows: Positions = rows[:start].copy()
+        self._halves = _resized(self._index, start)  # in the index's own memory
 
     def changed(self, gone: Positions, rows: Sequence[int], matrix: Matrix) -> VectorView:
         """Return a view without some rows and with others; searches of this one go on."""
+        kept = np.flatnonzero(~np.isin(self._rows, gone))
+        parts: Iterable[Part] = (
+            (self._rows[some], self._halves[some])
+            for start in range(0, len(kept), NEAR_AT_ONCE)
+            for some in (kept[start : start + NEAR_AT_ONCE],)
+        )
         new: Iterable[Part] = [(rows, matrix)] if rows else []
-        base, late = self._base.without(gone), self._late.without(gone)
-        since = len(late.kept) + len(rows)
-        if len(base.rows) - len(base.kept) + since > max(LATE_ROWS, LATE_SHARE * len(base.rows)):
-            parts: list[Iterable[Part]] = [base.parts(), late.parts(), new]
-            count = len(base.kept) + since
-            return VectorView(self.dimensions, count, chain.from_iterable(parts))
-        other = copy(self)
-        other._base = base
-        other._late = _Block.of(self.dimensions, since, chain(late.parts(), new))
-        return other
+        return VectorView(self.dimensions, len(kept) + len(rows), chain(parts, new))
 
     def rows(self) -> Positions:
         """Return the row ids that it holds."""
-        return np.concatenate([block.rows[block.kept] for block in (self._base, self._late)])
+        return self._rows
 
     def take(self, at: Positions) -> Matrix:
         """Return some of the vectors, by their positions in `rows`: shape (positions,
         dimensions).
         """
-        split = len(self._base.kept)
-        is_late = at >= split
-        found = np.empty((len(at), self.dimensions), dtype=np.float32)
-        found[~is_late] = self._base.halves[self._base.kept[at[~is_late]]]
-        found[is_late] = self._late.halves[self._late.kept[at[is_late] - split]]
-        return found
+        return self._halves[at].astype(np.float32)
 
     def search(
         self, query: Vector, limit: int, allowed: Mask | None = None
@@ -182,14 +122,16 @@ class VectorView:
         """Return positions in `rows` and cosines of the best `limit` that are allowed (all where
         None), best first, ties in any order.
         """
-        split = len(self._base.kept)
-        if allowed is None:
-            allowed = np.ones(split + len(self._late.kept), dtype=np.bool_)
-        of_base, base_scores = self._base.search(query, limit, allowed[:split])
-        of_late, late_scores = self._late.search(query, limit, allowed[split:])
-        scores = np.concatenate([base_scores, late_scores])
-        best = np.argsort(-scores, kind="stable")[:limit]
-        return np.concatenate([of_base, of_late + split])[best], scores[best]
+        faiss, wanted, chosen = _faiss(), len(self._rows), None
+        if allowed is not None:
+            bits = np.packbits(allowed, bitorder="little")
+            chosen = faiss.SearchParameters(sel=faiss.IDSelectorBitmap(bits))
+            wanted = int(np.count_nonzero(allowed))
+        if not (wanted := min(limit, wanted)):
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+        with _on_this_thread(faiss):
+            scores, found = self._index.search(query.reshape(1, -1), wanted, params=chosen)
+        return found[0], scores[0]
 
     def near(self, queries: Matrix, least: float, most: int) -> tuple[Positions, Positions, Any]:
         """Return which vectors are near which others: positions in `queries` (ascending), row ids,
@@ -199,8 +141,9 @@ class VectorView:
         cosine and not put in order first.
         """
         found: list[tuple[Any, Any, Any]] = []
-        for ids, halves in chain(self._base.parts(), self._late.parts()):
-            cosines = queries @ halves.astype(np.float32).T
+        for start in range(0, len(self._rows), NEAR_AT_ONCE):
+            ids = self._rows[start : start + NEAR_AT_ONCE]
+            cosines = queries @ self._halves[start : start + NEAR_AT_ONCE].astype(np.float32).T
             at, to = np.nonzero(_first_of_ties(highest(cosines, least, most), cosines, ids, most))
             found.append((at, ids[to], cosines[at, to]))
         none = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, np.float32)
