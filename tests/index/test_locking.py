@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 
 from thumbindex.index.editions import delete_index
-from thumbindex.index.files import Places, patiently, put_in_place
+from thumbindex.index.files import Places, patiently
 from thumbindex.index.locks import drop_lock, is_writing, locked
 from thumbindex.index.writer import Writer
+
+
+class InUseError(PermissionError):
+    """What Windows says of a file that another process has open."""
+
+    winerror = 32
 
 
 def test_whoever_waits_for_a_lock_that_is_dropped_takes_a_new_one(tmp_path):
@@ -41,12 +47,12 @@ def test_a_deleted_index_leaves_no_folder_behind(tmp_path):
 
 def test_a_file_that_somebody_has_open_is_replaced_as_soon_as_he_closes_it(tmp_path):
     (tmp_path / "new").write_text("new")
-    refusals = iter([PermissionError(13, "in use"), PermissionError(13, "in use"), None])
+    refusals = iter([InUseError(13, "in use"), InUseError(13, "in use"), None])
 
     def attempt() -> None:
         if refused := next(refusals):
             raise refused
-        put_in_place(tmp_path / "new", tmp_path / "old")
+        (tmp_path / "new").replace(tmp_path / "old")
 
     patiently(attempt)
     assert (tmp_path / "old").read_text() == "new"
@@ -54,7 +60,7 @@ def test_a_file_that_somebody_has_open_is_replaced_as_soon_as_he_closes_it(tmp_p
 
 def test_a_file_that_stays_open_is_not_waited_for_without_end():
     def attempt() -> None:
-        raise PermissionError(13, "in use")
+        raise InUseError(13, "in use")
 
     began = time.monotonic()
     with pytest.raises(PermissionError, match="in use"):

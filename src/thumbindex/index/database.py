@@ -21,6 +21,7 @@ from thumbindex.errors import (
     IndexTooNewError,
     StorageError,
 )
+from thumbindex.index.files import not_written
 
 BUSY_SECONDS = 30.0
 """How long a reader or writer waits for a lock that another one holds: a lock is not damage."""
@@ -37,8 +38,10 @@ run.
 """
 
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
-_REFUSED = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")
-_DISK = ("SQLITE_IOERR", "SQLITE_NOLFS")
+_NOT_WRITTEN = (
+    *("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH", "SQLITE_CANTOPEN", "SQLITE_FULL"),
+    *("SQLITE_IOERR", "SQLITE_NOLFS"),
+)
 _DAMAGE = {
     "SQLITE_NOTADB": "it is no SQLite file",
     "SQLITE_CORRUPT": "its pages do not hold together",
@@ -375,30 +378,12 @@ def translated(error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Pa
     text, name = str(error), _name_of(error)
     if isinstance(error, sqlite3.ProgrammingError):
         return StorageError(f"{path} was closed while it was read ({text}): ask again.")
-    if name.startswith("SQLITE_CANTOPEN"):
-        return StorageError(
-            f"{path} cannot be opened or made: an index needs a folder that can be written. Check "
-            "its permissions and free space, or choose another place with --index."
-        )
     if name == "SQLITE_READONLY_ROLLBACK":  # its tables were being made, and only a writer goes on
         return _begun(path)
     if name.startswith(_BUSY):
         return IndexBusyError(f"{path} is busy: another process is writing; try again in a moment.")
-    if name == "SQLITE_FULL":
-        return StorageError(
-            f"The disk of {path} is full: free some space and run it again; what was indexed "
-            "is as it was."
-        )
-    if name.startswith(_REFUSED):
-        return StorageError(
-            f"{path} may not be written ({text}): check the permissions of its folder, or "
-            "choose another one with --index."
-        )
-    if name.startswith(_DISK):
-        return StorageError(
-            f"The disk of {path} failed ({text}): check it and its free space, then run it "
-            "again; what was indexed is as it was."
-        )
+    if name.startswith(_NOT_WRITTEN):
+        return not_written(path, text)
     return IndexDamagedError(
         damaged(path, _DAMAGE.get(name, "its pages cannot be read as what they were written as"))
     )

@@ -68,8 +68,8 @@ class Places:
     @property
     def present(self) -> int:
         """The number of the edition that is read."""
-        try:  # a server asks hundreds of times a second: a tenth of the time of a Path
-            return int(read_shared(os.path.join(self.folder, _EDITION)))  # noqa: PTH118
+        try:
+            return int(read_shared(self.folder / _EDITION))
         except OSError as error:
             # to take another edition for the present one would delete this one
             if is_in_use(error):
@@ -127,7 +127,7 @@ def write_whole(path: Path, text: str, *, durable: bool = False) -> None:
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        put_in_place(new, path)
+        patiently(lambda: new.replace(path))
         if durable:
             sync_folder(path.parent)
 
@@ -193,11 +193,6 @@ def delete_database(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
-_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
-_TOO_MANY = {errno.EMFILE, errno.ENFILE}
-
-
 @contextmanager
 def writing(place: Path) -> Iterator[None]:
     """Tell an OSError that comes up while a file of the index is written as a StorageError: what
@@ -215,28 +210,18 @@ def storage_error(place: Path, error: OSError) -> StorageError:
     if is_in_use(error):
         return StorageError(
             f"{place} cannot be written ({what}): another program has it open, or permissions "
-            "forbid it."
-            " Quit the MCP clients that serve this folder and run it again, or choose another "
-            "place with --index."
+            "forbid it. Quit the MCP clients that serve this folder and run it again, or choose "
+            "another place with --index."
         )
-    if error.errno in _FULL:
-        return StorageError(
-            f"The disk of {place} is full ({what}): free some space and run it again; what "
-            "was indexed is as it was."
-        )
-    if error.errno in _TOO_MANY:
-        return StorageError(
-            f"{place} cannot be opened ({what}): allow this process more files (`ulimit -n "
-            "1024`), and run it again."
-        )
-    if error.errno in _REFUSED:
-        return StorageError(
-            f"{place} cannot be written ({what}): check its permissions, or choose another "
-            "place with --index."
-        )
+    return not_written(place, what)
+
+
+def not_written(place: Path, what: str) -> StorageError:
+    """Return the error that a file or folder cannot be written."""
     return StorageError(
-        f"{place} cannot be written ({what}): check the disk and run it again; what was "
-        "indexed is as it was."
+        f"{place} cannot be written ({what}): an index needs a folder that can be written. Check "
+        "its permissions and free space and run it again, or choose another place with --index; "
+        "what was indexed is as it was."
     )
 
 
@@ -245,38 +230,17 @@ _PATIENCE_SECONDS = 2.0
 have a small file open for well under a second.
 """
 
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.002, 0.1
+_PAUSE_SECONDS = 0.01
 
 _Result = TypeVar("_Result")
 
 
-def put_in_place(source: Path, target: Path) -> None:
-    """Rename a file to where another may be, whole or not at all; raise PermissionError where that
-    is refused for two seconds.
-    """
-    patiently(lambda: source.replace(target))
-
-
-def read_shared(path: str | Path) -> bytes:
-    """Return what a small file of an index holds; where Windows refuses that while another process
-    replaces the file, try again.
+def read_shared(path: Path) -> bytes:
+    """Return the content of a small file of an index, which another process may be replacing.
 
     Raises OSError.
     """
-    try:
-        return _read_small(path)
-    except PermissionError as error:
-        if not is_in_use(error):
-            raise
-    return patiently(lambda: _read_small(path))
-
-
-def _read_small(path: str | Path) -> bytes:
-    file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-    try:
-        return os.read(file, os.fstat(file).st_size)
-    finally:
-        os.close(file)
+    return patiently(path.read_bytes)
 
 
 def is_in_use(error: OSError) -> bool:
@@ -287,21 +251,17 @@ def is_in_use(error: OSError) -> bool:
 
 
 def patiently(attempt: Callable[[], _Result], seconds: float = _PATIENCE_SECONDS) -> _Result:
-    """Try what is refused while a file is open elsewhere until it succeeds; raise the last
+    """Try what Windows refuses while a file is open elsewhere until it succeeds; raise the last
     PermissionError when the time is up.
-
-    On POSIX no rename is refused because a file is open; where the folder may not be written
-    nothing gets as far as this.
     """
-    until, pause = time.monotonic() + seconds, _FIRST_PAUSE_SECONDS
+    until = time.monotonic() + seconds
     while True:
         try:
             return attempt()
-        except PermissionError:
-            if time.monotonic() + pause > until:
+        except PermissionError as error:
+            if not is_in_use(error) or time.monotonic() > until:
                 raise
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        time.sleep(_PAUSE_SECONDS)
 
 
 NETWORK_FILE_SYSTEMS = frozenset(

@@ -115,10 +115,7 @@ class WatchLock:
             except Timeout:
                 return 0
             except OSError as error:
-                raise StorageError(
-                    f"The index folder {self._path.parent} cannot be written ({error.strerror}): "
-                    "choose another one with --index."
-                ) from error
+                raise storage_error(self._path.parent, error) from error
             self._inode = _inode(self._path)
             self._times += 1
         return self._times
