@@ -10,7 +10,7 @@ import pytest
 
 from thumbindex.index.editions import delete_index
 from thumbindex.index.files import Places, patiently
-from thumbindex.index.locks import drop_lock, is_writing, locked
+from thumbindex.index.locks import drop_lock, is_held, locked
 from thumbindex.index.writer import Writer
 
 
@@ -35,7 +35,7 @@ def test_whoever_waits_for_a_lock_that_is_dropped_takes_a_new_one(tmp_path):
 
 def _take(lock: Path, waited: list[bool]) -> None:
     with locked(lock):
-        waited.append(is_writing(lock))
+        waited.append(is_held(lock))
 
 
 def test_a_deleted_index_leaves_no_folder_behind(tmp_path):

@@ -20,7 +20,7 @@ from thumbindex.index.files import (
     sync_folder,
     writing,
 )
-from thumbindex.index.locks import drop_lock, is_held, locked, mark_of, work_files
+from thumbindex.index.locks import drop_lock, is_held, locked, work_files
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import VectorStore, mend_vectors
 from thumbindex.index.words import verify_words
@@ -248,7 +248,7 @@ def delete_index(places: Places) -> None:
         present = places.at()
         if present.keyword.exists():
             shutil.rmtree(present.keyword)
-        kept = (places.lock, mark_of(places.lock), *_signs_of_runs(places))
+        kept = (places.lock, *_signs_of_runs(places))
         for path in sorted(
             places.folder.iterdir(), key=lambda each: (each.is_file(), each == present.made)
         ):
@@ -288,7 +288,7 @@ def _signs_of_runs(places: Places) -> tuple[Path, ...]:
 
     It holds no word of any note.
     """
-    locks = (places.rebuild, mark_of(places.rebuild)), work_files(places.folder)
+    locks = (places.rebuild,), work_files(places.folder)
     return tuple(path for lock, *rest in locks if is_held(lock) for path in (lock, *rest))
 
 

@@ -27,7 +27,6 @@ moment.
 def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold the lock, waiting for whoever has it and calling `waiting` now and then."""
     lock = FileLock(path)
-    mark = mark_of(path)
     while True:
         try:
             lock.acquire(timeout=0.5)
@@ -41,18 +40,9 @@ def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[No
         except OSError as error:
             raise storage_error(path.parent, error) from error
     try:
-        with writing(path.parent):
-            mark.touch()
         yield
     finally:
-        with suppress(OSError):  # a mark that stays is seen through
-            mark.unlink(missing_ok=True)
         lock.release()
-
-
-def is_writing(lock: Path) -> bool:
-    """Return True if a process holds the writer's lock; the mark of a killed one does not count."""
-    return mark_of(lock).exists() and is_held(lock)
 
 
 def is_held(lock: Path) -> bool:
@@ -72,19 +62,11 @@ def is_held(lock: Path) -> bool:
     return False
 
 
-def mark_of(lock: Path) -> Path:
-    """Return the file that stands beside a lock while it is held: looking is cheap and disturbs
-    nobody.
-    """
-    return lock.with_suffix(".writing")
-
-
 def drop_lock(path: Path) -> bool:
     """Delete a lock by who holds it: whoever waits for it makes a new one.
 
     Tell whether it is gone: Windows deletes no file that is open.
     """
-    mark_of(path).unlink(missing_ok=True)
     try:
         path.unlink(missing_ok=True)
     except PermissionError:

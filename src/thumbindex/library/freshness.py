@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from thumbindex.errors import StorageError, ThumbindexError, UsageError
 from thumbindex.index.asks import LONGEST_WAIT, answer, ask
-from thumbindex.index.locks import at_work, is_held, is_writing, work_in
+from thumbindex.index.locks import at_work, is_held, work_in
 from thumbindex.library.answering import folder_state
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import holds_nothing
@@ -72,7 +72,7 @@ def progress_of(folder: Folder) -> Progress | None:
 def is_tended(folder: Folder) -> bool:
     """Tell whether a process writes a folder's index, or watches the folder to do so."""
     return (
-        is_writing(folder.places.lock)
+        is_held(folder.places.lock)
         or is_held(folder.places.watch)
         or work_in(folder.places.folder) is not None
     )
@@ -204,7 +204,7 @@ def wait_until_fresh(
 def _await_turn(folder: Folder, tell: Tell, is_over: Callable[[], bool]) -> None:
     """Wait until no other process indexes words, or holds the writer's lock."""
     await_others(folder, tell, is_over, words_only=True)
-    while is_writing(folder.places.lock) and not is_over():
+    while is_held(folder.places.lock) and not is_over():
         time.sleep(_POLL_SECONDS)
 
 

@@ -21,7 +21,7 @@ from thumbindex.errors import (
 )
 from thumbindex.index.editions import damage
 from thumbindex.index.files import size_of
-from thumbindex.index.locks import is_writing
+from thumbindex.index.locks import is_held
 from thumbindex.index.store import Store
 from thumbindex.library.answering import folder_state
 from thumbindex.library.folders import Folder
@@ -127,7 +127,7 @@ def status_of(reader: Reader) -> FolderStatus:
     status = replace(
         status,
         progress=progress,
-        writing=progress is not None or is_writing(places.lock),
+        writing=progress is not None or is_held(places.lock),
         away=not os.path.isdir(folder.root),  # noqa: PTH112 - a closed one is no error
     )
     if not status.indexed:
