@@ -53,8 +53,8 @@ def damage(places: Places) -> str:
     try:
         with closing(Store(places.store, read_only=True)) as store:
             store.verify()
-            if store.vectors and store.vectors.damaged():
-                return "vectors are not as they were written"
+            if store.vectors:
+                store.vectors.verify()
             while True:
                 generation = store.generation
                 try:

@@ -6,21 +6,20 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 from filelock import FileLock
 
 from thumbindex.errors import IndexDamagedError, ModelError
-from thumbindex.index.database import KEYS_AT_ONCE, Database, Row
+from thumbindex.index.database import KEYS_AT_ONCE, Database, Row, damaged
 from thumbindex.index.files import delete_database, make_folder, writing
 from thumbindex.ports import Matrix, Vector
-from thumbindex.text import plural
 
 _LOG = logging.getLogger(__name__)
 
@@ -81,7 +80,7 @@ class VectorStore(Database):
     """
 
     schema = "vectors.sql"
-    version = 1
+    version = 2
 
     @classmethod
     def open(cls, path: Path, fingerprint: str = "") -> VectorStore:
@@ -91,7 +90,7 @@ class VectorStore(Database):
         try:
             store = cls(path)
         except IndexDamagedError:
-            begin_anew(path)
+            _LOG.warning("%s", mend_vectors(path))
             store = cls(path)
         if fingerprint and not (store.mark and store.fingerprint):
             with store.transaction():
@@ -125,27 +124,19 @@ class VectorStore(Database):
         """Load vectors by the digests of their texts; those that are not there, or not as they were
         written, are missing.
         """
-        rows = _whole(self.fetch_in("SELECT key, sum, vector FROM vectors WHERE key IN ({})", keys))
+        sql = "SELECT key, sum, vector FROM vectors WHERE key IN ({})"
+        rows = list(filter(_is_whole, self.fetch_in(sql, keys)))
         if not rows:
             return {}
         return dict(zip((row[0] for row in rows), unpacked([row[2] for row in rows]), strict=True))
 
-    def _parts(self) -> Iterator[list[Row]]:
-        last = 0
-        while part := self.fetch(
-            "SELECT key, sum, vector, rowid FROM vectors WHERE rowid > ? ORDER BY rowid LIMIT ?",
-            (last, KEYS_AT_ONCE),
-        ):
-            last = part[-1][3]
-            yield part
-
     def add(self, keys: Sequence[bytes], matrix: Matrix) -> None:
         """Keep vectors under the digests of their texts; one that is there already stays."""
-        stored = [vector.tobytes() for vector in packed(matrix)]
+        stored = zip(keys, (vector.tobytes() for vector in packed(matrix)), strict=True)
         with self.transaction():
             self.execute_many(
                 "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)",
-                zip(keys, checksums(keys, stored), stored, strict=True),
+                [(key, crc32(vector, crc32(key)), vector) for key, vector in stored],
             )
 
     def remove(self, keys: Collection[bytes]) -> None:
@@ -155,81 +146,46 @@ class VectorStore(Database):
                 self.execute_many("DELETE FROM vectors WHERE key = ?", [(key,) for key in keys])
                 self.set_meta("mark", secrets.token_hex(8))
 
-    def damaged(self) -> set[bytes]:
-        """Return the keys of vectors that are not as they were written.
-
-        Raises IndexDamagedError where the file does not hold together.
+    def verify(self) -> None:
+        """Raise IndexDamagedError where the file does not hold together or a vector is not as it
+        was written.
         """
         self.verify_pages()
-        found: set[bytes] = set()
-        for part in self._parts():
-            found |= {row[0] for row in part} - {row[0] for row in _whole(part)}
-        return found
+        last = 0
+        while part := self.fetch(
+            "SELECT key, sum, vector, rowid FROM vectors WHERE rowid > ? ORDER BY rowid LIMIT ?",
+            (last, KEYS_AT_ONCE),
+        ):
+            last = part[-1][3]
+            if not all(map(_is_whole, part)):
+                raise IndexDamagedError(damaged(self.path, "a vector is not as it was written"))
 
 
 def mend_vectors(path: Path) -> str:
-    """Take damaged vectors away, so that their texts are embedded again; return what was done, in
-    words, empty where nothing was.
+    """Delete a file of vectors that is damaged, so that its texts are embedded again; return what
+    was done, in words, empty where nothing was.
     """
-    if not path.exists():
+    if not _damage(path):
         return ""
-    try:
-        with closing(VectorStore(path)) as store:
-            damaged = store.damaged()
-            store.remove(damaged)
-    except IndexDamagedError as error:
-        begin_anew(path)
-        return f"{str(error).partition(': run')[0]}: its texts are embedded again."
-    if not damaged:
-        return ""
-    return f"{path} had {plural(len(damaged), 'damaged vector')}: their texts are embedded again."
-
-
-def begin_anew(path: Path) -> None:
-    """Delete a damaged file, so that its texts are embedded again; nothing where another process
-    has done so.
-    """
     with writing(path.parent), FileLock(path.with_suffix(".lock")):
-        try:
+        if not (what := _damage(path)):  # another process was faster
+            return ""
+        delete_database(path)
+    return f"{what.partition(': run')[0]}: its texts are embedded again."
+
+
+def _damage(path: Path) -> str:
+    try:
+        if path.exists():
             with closing(VectorStore(path)) as store:
-                store.verify_pages()
-        except IndexDamagedError as error:
-            _LOG.warning("%s", error)
-            delete_database(path)
+                store.verify()
+    except IndexDamagedError as error:
+        return str(error)
+    return ""
 
 
-def _whole(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows (key, checksum, vector) that are as they were written: most of the time all,
-    at the price of one product.
-    """
-    typed = [
-        row
-        for row in rows
-        if isinstance(row[0], bytes) and isinstance(row[1], int) and isinstance(row[2], bytes)
-    ]
-    lengths = Counter((len(row[0]), len(row[2])) for row in typed).most_common(1)
-    like = [row for row in typed if (len(row[0]), len(row[2])) == lengths[0][0]]
-    if not like:
-        return []
-    keys, sums, vectors, *_ = zip(*like, strict=True)
-    return [
-        row
-        for row, expected, found in zip(like, sums, checksums(keys, vectors), strict=True)
-        if expected == found
-    ]
-
-
-def checksums(keys: Sequence[bytes], vectors: Sequence[bytes]) -> list[int]:
-    """Return a checksum of each vector with its key, all of one length.
-
-    Words of eight bytes are added up, each with its own weight.
-    """
-    joined = b"".join(map(bytes.__add__, keys, vectors))
-    width = len(joined) // len(keys)
-    padded = np.zeros((len(keys), -(-width // 8) * 8), dtype=np.uint8)
-    padded[:, :width] = np.frombuffer(joined, dtype=np.uint8).reshape(len(keys), width)
-    words = padded.view("<u8")
-    weights = np.arange(1, 2 * words.shape[1], 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    # SQLite's integers are signed
-    sums: list[int] = ((words * weights).sum(axis=1, dtype=np.uint64) >> np.uint64(1)).tolist()
-    return sums
+def _is_whole(row: Row) -> bool:
+    """Tell whether a row (key, checksum, vector) is as it was written."""
+    key, checksum, vector = row[:3]
+    is_typed = isinstance(key, bytes) and isinstance(vector, bytes)
+    return is_typed and crc32(vector, crc32(key)) == checksum
