@@ -56,22 +56,15 @@ def test_the_newest_documents_are_embedded_first(store, note):
     assert [store.chunks([row])[row].text for row in rows] == ["new", "old"]
 
 
-def test_pending_skips_embedded_rows_until_a_vector_is_removed(store, note):
+def test_a_text_without_a_vector_is_pending_also_when_its_vector_is_taken_away(store, note):
     with store.transaction():
         store.add_document(*note("a.md", "text"))
-        store.note_embedded()  # not so
-        assert store.embedded_to == 0
-        store.vectors.add([text_key(embedded_text(("a",), "text"))], unit(1, 0)[None])
-        store.note_embedded()
-    with store.transaction():
         store.add_document(*note("b.md", "new"))
-    assert (store.embedded_to, [row for _, row in store.pending()], store.counts()) == (
-        2,
-        [4],
-        (2, 2, 1),
-    )
-    store.vectors.remove([text_key(embedded_text(("a",), "text"))])
-    assert (store.embedded_to, len(store.pending()), store.counts()) == (0, 2, (2, 2, 0))
+    key = text_key(embedded_text(("a",), "text"))
+    store.vectors.add([key], unit(1, 0)[None])
+    assert (len(store.pending()), store.counts()) == (1, (2, 2, 1))
+    store.vectors.remove([key])
+    assert (len(store.pending()), store.counts()) == (2, (2, 2, 0))
 
 
 def test_pages_that_do_not_hold_together_are_told_in_one_sentence(tmp_path):

@@ -30,13 +30,13 @@ def test_a_vector_of_any_length_is_kept_as_where_it_points(length):
 # ------------------------------------------------------------------ one folder's
 
 
-def embed(folder, fingerprint="m", seed=1, *, last=True):
+def embed(folder, fingerprint="m", seed=1):
     """Give a vector to every text that lacks one; return how many did."""
     with Writer.open(folder) as writer:
         writer.note("fingerprint", fingerprint, dimensions="3", model=fingerprint)
         chance = np.random.default_rng(seed)
         pending = [key for key, _ in writer.store.pending()]
-        writer.keep_vectors({key: chance.normal(size=3) for key in pending}, last=last)
+        writer.keep_vectors({key: chance.normal(size=3) for key in pending})
     return len(pending)
 
 

@@ -104,8 +104,6 @@ class Store(Database):
         self._vectors: VectorStore | None = None
         # which file is open
         self._vectors_are: tuple[Path, int, int] | str | None = "not looked for"
-        # chunks with a vector, in a generation
-        self._counted: tuple[tuple[int, str], int] = ((-1, ""), 0)
 
     def close(self) -> None:
         """Close the files."""
@@ -133,7 +131,7 @@ class Store(Database):
             documents, chunks = self.fetch(
                 "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks)"
             )[0]
-            return documents, chunks, self.count_embedded()
+            return documents, chunks, chunks - len(self.lacking())
 
     def link_counts(self) -> LinkCounts:
         """Count the links that lead to a document and those that dangle."""
@@ -545,50 +543,14 @@ class Store(Database):
 
     def lacking(self) -> list[tuple[bytes, int]]:
         """Return text key and row id of each chunk without a vector; newest documents first."""
-        vectors = self.vectors
-        rows = self.fetch(
+        held = vectors.keys() if (vectors := self.vectors) else set()
+        chunks = self.fetch("SELECT key, id FROM chunks")
+        found = self.fetch_in(
             "SELECT c.key, c.id, d.modified, d.path, c.ordinal FROM chunks c JOIN documents d "
-            "ON d.id = c.document WHERE c.id > ?",
-            (self._embedded_to(vectors),),
+            "ON d.id = c.document WHERE c.id IN ({})",
+            [row for key, row in chunks if key not in held],
         )
-        held = vectors.held([row[0] for row in rows]) if rows and vectors else set()
-        return [
-            (key, row)
-            for key, row, *_ in sorted(rows, key=lambda r: (-r[2], r[3], r[4]))
-            if key not in held
-        ]
-
-    @property
-    def embedded_to(self) -> int:
-        """The row up to which each chunk has a vector: rows are never used twice, so that an edit
-        looks at its own only.
-        """
-        return self._embedded_to(self.vectors)
-
-    def _embedded_to(self, vectors: VectorStore | None) -> int:
-        mark, _, row = self.meta("embedded").rpartition(" ")
-        return int(row) if row and vectors and mark == vectors.mark else 0
-
-    def note_embedded(self) -> None:
-        """Take note, in a transaction, that each chunk has a vector, if so."""
-        vectors = self.vectors
-        # before they are counted: who takes one away meanwhile changes it
-        mark = vectors.mark if vectors else ""
-        if mark and not self.pending():
-            self.set_meta("embedded", f"{mark} {self.last_row}")
-
-    def count_embedded(self) -> int:
-        """Count the chunks that have a vector: once a generation, since a server asks often."""
-        if (vectors := self.vectors) is None:
-            return 0
-        state = (self.generation, vectors.mark)
-        if state != self._counted[0]:
-            sql = "SELECT key FROM chunks WHERE id > ?"
-            keys = [key for (key,) in self.fetch(sql, (self._embedded_to(vectors),))]
-            held = vectors.held(keys)
-            lacking = sum(key not in held for key in keys)
-            self._counted = (state, self.count_chunks() - lacking)
-        return self._counted[1]
+        return [row[:2] for row in sorted(found, key=lambda row: (-row[2], row[3], row[4]))]
 
     def chunk_vectors(self, rows: Sequence[int]) -> dict[int, Vector]:
         """Load the vectors of those of the chunks that have one, by row id."""

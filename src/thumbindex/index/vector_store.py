@@ -5,7 +5,6 @@ exact text that was embedded.
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Collection, Sequence
 from contextlib import closing
 from hashlib import blake2b
@@ -92,21 +91,15 @@ class VectorStore(Database):
         except IndexDamagedError:
             _LOG.warning("%s", mend_vectors(path))
             store = cls(path)
-        if fingerprint and not (store.mark and store.fingerprint):
+        if fingerprint and not store.fingerprint:
             with store.transaction():
                 store.set_meta("fingerprint", fingerprint)
-                store.set_meta("mark", store.mark or secrets.token_hex(8))
         return store
 
     @property
     def fingerprint(self) -> str:
         """What the model is known by: only vectors of one fingerprint can be compared."""
         return self.meta("fingerprint")
-
-    @property
-    def mark(self) -> str:
-        """What changes when a vector is taken away: until then, who has a vector keeps it."""
-        return self.meta("mark")
 
     def count(self) -> int:
         """Count the vectors, needed or not."""
@@ -140,11 +133,10 @@ class VectorStore(Database):
             )
 
     def remove(self, keys: Collection[bytes]) -> None:
-        """Take vectors away; whoever relies on them looks again."""
+        """Take vectors away."""
         if keys:
             with self.transaction():
                 self.execute_many("DELETE FROM vectors WHERE key = ?", [(key,) for key in keys])
-                self.set_meta("mark", secrets.token_hex(8))
 
     def verify(self) -> None:
         """Raise IndexDamagedError where the file does not hold together or a vector is not as it

@@ -341,11 +341,9 @@ class Writer:
         vectors: Mapping[bytes, Vector],
         rows: Sequence[int] = (),
         *,
-        last: bool = False,
         words: str = "",
     ) -> None:
-        """Keep vectors of chunks' texts, and commit that they are there; with the last of those
-        that were missing, take note that none is.
+        """Keep vectors of chunks' texts, and commit that they are there.
 
         A text that went while it was embedded, as a private one does, gets none; `rows` are where
         the texts stood. Other texts than chunks' are kept if the index's words are still those of
@@ -360,8 +358,7 @@ class Writer:
         if kept := [key for key in vectors if key in there]:
             self.store.vectors.add(kept, np.stack([vectors[key] for key in kept]))
         with self.store.transaction():
-            if last:
-                self.store.note_embedded()
+            pass  # another generation: readers look again
 
     def sweep_unused(self) -> None:
         """Delete vectors that nobody needs, when they may have become more than those that somebody

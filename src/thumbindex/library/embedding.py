@@ -69,9 +69,6 @@ def embed_folder(
             (writer.places.edition, store.generation, store.meta("fingerprint")),
         )
         if wanted and not lacking and not _vocabulary_due(folder, writer):
-            if store.embedded_to < store.last_row:
-                with store.transaction():
-                    store.note_embedded()
             finish_sweep(folder.places.folder.parent)
             return Embedded(0, store.count_chunks())
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
@@ -117,7 +114,7 @@ def _embed_pending(
             truncated += embedder.count_truncated(list(texts.values()))
         is_last, is_cut = taken == len(left), taken < len(group)
         with Writer.open(folder.places.folder) as writer:
-            writer.keep_vectors(vectors, [row for _, row in group], last=is_last)
+            writer.keep_vectors(vectors, [row for _, row in group])
             if is_cut:  # where notes change faster than the model reads, no run comes to its end
                 writer.sweep_unused()
         done, asked = done + taken, asked + len(vectors)

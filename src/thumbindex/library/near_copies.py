@@ -268,8 +268,9 @@ def find_duplicates(folder: Folder) -> Iterator[None]:
             before, _, row = (mark := store.meta("looked")).partition(" ")
             anew = before != version  # other settings or another model decided so far
             first = 0 if anew else int(row)
-            # up to here all have vectors
-            last = max(first, store.embedded_to if store.pending() else store.last_row)
+            # up to the first document that lacks a vector
+            lacking = store.documents_of([row for _, row in store.lacking()]).values()
+            last = max(first, min(lacking, default=store.last_row))
             rows = dict(store.documents_between(first, last))
         if not (anew or rows):
             return
