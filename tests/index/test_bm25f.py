@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from thumbindex.index.bm25f import Column, Lengths, Scorer, Totals, either
+from thumbindex.index.bm25f import Column, Lengths, Scorer, either
 from thumbindex.ports import KeywordWeights
 
 OF = np.array([0, 0, 1])  # chunks 0 and 1 are of document 0, chunk 2 of document 1
@@ -27,7 +27,7 @@ def scorer(**fields: float) -> Scorer:
         "body": Lengths.of_chunks(np.full(3, 4, dtype=np.float32), OF, 2),
     }
     lengths["headings"] = lengths["body"]
-    return Scorer(OF, 2, Totals(3, 2), KeywordWeights(fields, k1=1.2, b=0.75), lengths.__getitem__)
+    return Scorer(OF, 2, KeywordWeights(fields, k1=1.2, b=0.75), lengths.__getitem__)
 
 
 def test_one_term_scores_as_the_formula_says():
@@ -53,7 +53,7 @@ def test_equal_scores_come_in_the_order_of_their_places():
 
 def test_a_document_without_a_field_has_no_score_where_length_counts_in_full():
     lengths = {"body": Lengths.of_chunks(np.array([4, 4, 0], dtype=np.float32), OF, 2)}
-    one = Scorer(OF, 2, Totals(3, 2), KeywordWeights({"body": 1.0}, b=1.0), lengths.__getitem__)
+    one = Scorer(OF, 2, KeywordWeights({"body": 1.0}, b=1.0), lengths.__getitem__)
     one.add(1.0, {"body": column((0, 1.0))})
     assert [n for n, _ in one.documents(None)] == [0]
 
@@ -62,19 +62,3 @@ def test_a_word_with_two_stems_counts_where_either_stands_as_often_as_the_more_f
     joined = either([column((1, 2.0), (3, 1.0)), column(), column((3, 5.0), (4, 1.0))])
     assert (joined.rows.tolist(), joined.frequencies.tolist()) == ([1, 3, 4], [2.0, 5.0, 1.0])
     assert either([column(), column((3, 1.0))]).rows.tolist() == [3]
-
-
-def test_a_part_of_a_folder_scores_as_in_the_whole_of_it():
-    lengths = {
-        "body": Lengths(np.full(1, 4, dtype=np.float32), 4.0, np.full(1, 8, dtype=np.float32), 6.0)
-    }
-    whole, part = (
-        scorer(body=1.0),
-        Scorer(np.array([0]), 1, Totals(3, 2), KeywordWeights({"body": 1.0}), lengths.__getitem__),
-    )
-    for one in (whole, part):
-        one.add(1.0, {"body": column((0, 2.0))})
-    assert (part.best_chunks(5, None), part.documents(None)) == (
-        whole.best_chunks(5, None),
-        whole.documents(None),
-    )

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.ports import KeywordWeights, Mask
+from thumbindex.ports import KeywordWeights, Mask, Positions
 
 Floats = npt.NDArray[np.float32]
-Positions = npt.NDArray[np.int64]
-
 MOST_DOCUMENTS = 1_000
 """Documents whose own scores a question gets."""
 
@@ -32,13 +30,6 @@ class Column:
     rows: npt.NDArray[np.signedinteger[Any]]
     frequencies: Floats
     whole: bool  # positions are documents', not chunks'
-
-
-class Totals(NamedTuple):
-    """How many chunks and documents a folder has, however few of them are scored."""
-
-    chunks: int
-    documents: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,9 +49,7 @@ class Lengths:
         return cls(rows, _mean(rows), rows, _mean(rows))
 
     @classmethod
-    def of_chunks(
-        cls, rows: Floats, document_ids: npt.NDArray[np.int64], documents: int
-    ) -> Lengths:
+    def of_chunks(cls, rows: Floats, document_ids: Positions, documents: int) -> Lengths:
         """Take a field that is a chunk's, and add it up by document."""
         summed = np.bincount(document_ids, weights=rows, minlength=documents).astype(np.float32)
         return cls(rows, _mean(rows), summed, _mean(summed))
@@ -96,22 +85,16 @@ def either(columns: Sequence[Column]) -> Column:
 
 
 class Scorer:
-    """Adds up one query's terms. Each document field stands on every chunk of its document.
-
-    It scores a whole folder, or as much of it as holds any of the terms: `totals` are the folder's
-    either way.
-    """
+    """Adds up one query's terms. Each document field stands on every chunk of its document."""
 
     def __init__(
         self,
         document_ids: Positions,
         documents: int,
-        totals: Totals,
         weights: KeywordWeights,
         lengths: Callable[[str], Lengths],
     ) -> None:
         self._of = document_ids
-        self._totals = totals
         self._weights = weights
         self._lengths = lengths
         self._chunk_scores = np.zeros(len(document_ids), dtype=np.float32)
@@ -131,9 +114,9 @@ class Scorer:
                     )
             if whole and document.any():
                 chunk += document[self._of]
-        rarity = idf(int(np.count_nonzero(chunk)), self._totals.chunks)
+        rarity = idf(int(np.count_nonzero(chunk)), len(chunk))
         self._chunk_scores += weight * rarity * _saturated(chunk, self._weights.k1)
-        document_rarity = idf(int(np.count_nonzero(document)), self._totals.documents)
+        document_rarity = idf(int(np.count_nonzero(document)), len(document))
         self._document_scores += weight * document_rarity * _saturated(document, self._weights.k1)
         self._covered += weight * rarity * (chunk > 0)
         self._asked += weight * rarity
@@ -163,30 +146,17 @@ class Scorer:
             boost * summed[held] / _length_norm(lengths.documents[held], lengths.documents_mean, b)
         )
 
-    def chunk_scores(self) -> Floats:
-        """Return each chunk's score."""
-        return self._chunk_scores * (
-            1 - self._weights.coverage + self._weights.coverage * self._shares()
-        )
-
-    def document_scores(self) -> Floats:
-        """Return each document's own score."""
-        return self._document_scores
-
-    def coverage(self, chunks: Sequence[int]) -> list[float]:
-        """Return the idf share that each of some chunks covers."""
-        share = self._shares()
-        return [float(share[n]) for n in chunks]
-
     def best_chunks(
         self, limit: int, mask: Mask | None
     ) -> tuple[list[int], list[float], list[float]]:
         """Return positions and scores of the best chunks (ties by position), and the idf share that
         each covers.
         """
-        scores = self.chunk_scores()
+        shares = self._covered / self._asked if self._asked else self._covered
+        coverage = self._weights.coverage
+        scores = self._chunk_scores * (1 - coverage + coverage * shares)
         best = _best(scores if mask is None else np.where(mask, scores, 0), limit)
-        return best, [float(scores[n]) for n in best], self.coverage(best)
+        return best, scores[best].tolist(), shares[best].tolist()
 
     def documents(self, mask: Mask | None) -> list[tuple[int, float]]:
         """Return the best documents with their scores."""
@@ -197,23 +167,13 @@ class Scorer:
             scores = np.where(allowed, scores, 0)
         return [(n, float(scores[n])) for n in _best(scores, MOST_DOCUMENTS)]
 
-    def _shares(self) -> Floats:
-        return self._covered / self._asked if self._asked else self._covered
 
-
-def leaders(scores: npt.NDArray[Any], limit: int) -> Positions:
-    """Return the positions, ascending, of the best scores above 0: so many, and all that equal the
-    last of them.
-    """
+def _best(scores: npt.NDArray[Any], limit: int) -> list[int]:
+    """Return the positions of the best scores above 0, ties by position."""
     found = np.flatnonzero(scores > 0)
     if len(found) > limit:
         bar = np.partition(scores[found], -limit)[-limit]
         found = found[scores[found] >= bar]
-    return found
-
-
-def _best(scores: npt.NDArray[Any], limit: int) -> list[int]:
-    found = leaders(scores, limit)
     return [int(n) for n in found[np.lexsort((found, -scores[found]))][:limit]]
 
 

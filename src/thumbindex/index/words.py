@@ -16,7 +16,7 @@ import numpy as np
 
 from thumbindex.errors import IndexDamagedError
 from thumbindex.index.analysis import DOCUMENT_FIELDS, chunk_words, document_words, stems
-from thumbindex.index.bm25f import Column, Lengths, Scorer, Totals, either, merged
+from thumbindex.index.bm25f import Column, Lengths, Scorer, either, merged
 from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
 from thumbindex.index.files import writing
 from thumbindex.index.segments import (
@@ -234,8 +234,7 @@ class WhooshKeywordIndex:
             )
         )
         documents = len(self._catalog.document_rows)
-        totals = Totals(len(self._catalog), documents)
-        scorer = Scorer(self._catalog.document_ids, documents, totals, weights, self._length)
+        scorer = Scorer(self._catalog.document_ids, documents, weights, self._length)
         for term, by_field in asked:
             scorer.add(term.weight, by_field)
         mask = None if within is None else mask_of(within)
