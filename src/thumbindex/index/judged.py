@@ -7,15 +7,11 @@ Beside it stand the same judgments as the set that `eval` reads.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from thumbindex.errors import IndexBusyError, StorageError, UsageError
+from thumbindex.errors import StorageError, UsageError
 from thumbindex.index.files import Places, read_shared, storage_error, write_whole, writing
 from thumbindex.index.locks import locked
 from thumbindex.model import Judged, JudgedPlace
@@ -24,31 +20,13 @@ from thumbindex.text import query_id
 MOST_QUESTIONS = 10_000
 """That are kept: more than anybody judges by hand."""
 
-_PATIENCE_SECONDS = 5.0
-"""For another process that judges: it needs milliseconds."""
-
 
 def read_judged(places: Places) -> tuple[Judged, ...]:
     """Return what was judged, the oldest first.
 
     Raises StorageError where the file cannot be read: it is never written over then.
     """
-    try:
-        facts = places.judged.stat()
-    except FileNotFoundError:
-        return ()
-    except OSError as error:
-        raise storage_error(places.folder, error) from error
-    return _read_as_it_was(places.judged, facts.st_mtime_ns, facts.st_size)
-
-
-@lru_cache(maxsize=16)
-def _read_as_it_was(path: Path, modified: int, size: int) -> tuple[Judged, ...]:
-    """Read the file once for each time that it was written, as far as its time and size tell."""
-    return _read(path)
-
-
-def _read(path: Path) -> tuple[Judged, ...]:
+    path = places.judged
     try:
         return tuple(_judged(each) for each in json.loads(read_shared(path))["judged"])
     except FileNotFoundError:
@@ -81,8 +59,8 @@ def change_judged(
     """
     if not places.folder.is_dir():
         raise UsageError("There is no index yet: what is judged is kept beside it.")
-    with _alone(places):
-        kept = tuple(each for each in change(list(_read(places.judged))) if each.places)
+    with locked(places.folder / "judged.lock"), writing(places.folder):
+        kept = tuple(each for each in change(list(read_judged(places))) if each.places)
         if len(kept) > MOST_QUESTIONS:
             raise UsageError(
                 f"{MOST_QUESTIONS:,} questions are judged: take some out before others are added."
@@ -95,22 +73,6 @@ def change_judged(
         )
         write_whole(places.judged_set, "".join(f"{line}\n" for line in set_lines(kept)))
     return kept
-
-
-@contextmanager
-def _alone(places: Places) -> Iterator[None]:
-    """Hold what is judged against other processes and threads.
-
-    Raises IndexBusyError where one of them needs too long.
-    """
-    until = time.monotonic() + _PATIENCE_SECONDS
-
-    def wait() -> None:
-        if time.monotonic() > until:
-            raise IndexBusyError("Another process is keeping judgments: try again in a moment.")
-
-    with locked(places.folder / "judged.lock", wait), writing(places.folder):
-        yield
 
 
 def set_lines(judged: Sequence[Judged]) -> list[str]:

@@ -524,15 +524,8 @@ class Store(Database):
             map(text_key, terms)
         )
 
-    def texts_among(self, keys: Collection[bytes], rows: Sequence[int] = ()) -> set[bytes]:
-        """Return which of these digests are of a chunk's text, looked for at the chunks of these
-        row ids first.
-        """
-        found = set(keys).intersection(
-            key for (key,) in self.fetch_in("SELECT key FROM chunks WHERE id IN ({})", rows)
-        )
-        if len(found) == len(keys):
-            return found
+    def texts_among(self, keys: Collection[bytes]) -> set[bytes]:
+        """Return which of these digests are of a chunk's text."""
         return set(keys).intersection(key for (key,) in self.fetch("SELECT key FROM chunks"))
 
     def pending(self) -> list[tuple[bytes, int]]:

@@ -59,10 +59,7 @@ and those from which on a commit merges some.
 """
 
 MERGED_AT_ONCE = 8
-"""Segments that a commit merges at least, so that the next ones need not."""
-
-ROWS_BY_A_COMMIT = 4_000
-"""Maximum rows that a commit merges, where fewer are enough: a thousand take 0.03 s."""
+"""Segments that a commit merges, so that the next ones need not."""
 
 ROWS: dict[Pause, int] = {"while": 16_000, "leisure": 100_000}
 """Maximum rows of a merge between two commits."""
@@ -356,18 +353,19 @@ class KeywordWriter:
             writer.add(row, chunk_words(chunk, language))
         # a merge costs five times as much as the commit of an edit: not while a text waits to
         # be found, unless segments have become many
-        self._write(writer, segments, _too_many(segments))
+        is_due = len(segments) >= MOST_SEGMENTS
+        merged = sorted(segments, key=lambda segment: segment.live)[: is_due * MERGED_AT_ONCE]
+        self._write(writer, segments, merged)
 
     def _without(self, segment: SegmentFile, rows: Sequence[int]) -> SegmentFile:
         numbers = np.flatnonzero(np.isin(Segment.open(self._folder, segment.name).row_ids, rows))
         return segment.without(numbers) if len(numbers) else segment
 
     def merge(self, pause: Pause) -> None:
-        """Merge small segments and those of which little is left, as many rows as there is time
-        for.
-        """
+        """Merge small segments, as many rows as there is time for."""
         segments = self._store.segments()
-        if merged := _worth_merging(segments, ROWS[pause]):
+        merged = _smallest(segments, ROWS[pause]) if len(segments) > FEW_SEGMENTS else []
+        if merged:
             with self._store.transaction():
                 self._write(SegmentWriter(), segments, merged)
 
@@ -399,10 +397,6 @@ class KeywordWriter:
             if path.name not in keep:
                 with suppress(OSError):  # somebody has it open (Windows): the next sweep takes it
                     path.unlink()
-
-
-def _live(segments: Iterable[SegmentFile]) -> int:
-    return sum(each.live for each in segments)
 
 
 OpenedSegments = Sequence[tuple[Segment, Narrow]]
@@ -463,27 +457,6 @@ def verify_words(store: Store, *, from_disk: bool = False) -> None:
 def _joined(parts: Sequence[Any], kind: Any) -> Any:
     """Join arrays, none of them too."""
     return np.concatenate([np.zeros(0, dtype=kind), *parts])
-
-
-def _worth_merging(segments: list[SegmentFile], rows: int) -> list[SegmentFile]:
-    """Return the smallest of many segments, and those more than half of which was deleted: a new
-    version of the parser replaces every row.
-    """
-    small = _smallest(segments, rows) if len(segments) > FEW_SEGMENTS else []
-    emptied = [each for each in segments if each.live <= rows and 2 * each.live < each.rows]
-    return [*small, *(each for each in emptied if each not in small)]
-
-
-def _too_many(segments: list[SegmentFile]) -> list[SegmentFile]:
-    """Return what a commit must merge for segments to stay few: several at once, so that it is
-    seldom.
-    """
-    if len(segments) < MOST_SEGMENTS:
-        return []
-    rows, total = ROWS_BY_A_COMMIT, _live(segments)
-    while len(_smallest(segments, rows)) < MERGED_AT_ONCE and rows < total:
-        rows *= 2
-    return _smallest(segments, rows)
 
 
 def _smallest(segments: list[SegmentFile], rows: int) -> list[SegmentFile]:
