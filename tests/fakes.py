@@ -419,6 +419,24 @@ class MemoryKeywordIndex:
         }
 
 
+class NoDuplicates(Duplicates):
+    """Knows of none."""
+
+    def repeated(self) -> None:
+        """Return None."""
+
+    def salience(self, chunks: Sequence[ChunkId]) -> Salience:
+        """Return the same for all."""
+        return np.full(len(chunks), 0.5)
+
+    def copies(self, chunk: ChunkId) -> tuple[()]:
+        """Return nothing."""
+        return ()
+
+    def verdict(self, first: ChunkId, second: ChunkId) -> None:
+        """Return None."""
+
+
 def memory_snapshot(
     documents: Sequence[ParsedDocument],
     embedder: Embedder | None = None,

@@ -755,18 +755,8 @@ def _chunk_values(chunk: Chunk) -> tuple[Any, ...]:
 
 
 def _chunk(row: tuple[Any, ...]) -> Chunk:
-    ordinal, section, kind, path, start, end, text, salience, language = row
-    return Chunk(
-        ordinal,
-        section,
-        BlockKind(kind),
-        tuple(json.loads(path)),
-        start,
-        end,
-        text,
-        salience,
-        language,
-    )
+    ordinal, section, kind, path, *rest = row
+    return Chunk(ordinal, section, BlockKind(kind), tuple(json.loads(path)), *rest)
 
 
 def document_from_row(path: str, title: str, times: FileTimes, facts: str, folder: str) -> Document:
