@@ -17,7 +17,6 @@ from pathspec import GitIgnoreSpec
 
 from thumbindex.index.filters import by_form, nearest, newest_first
 from thumbindex.index.names import names_of
-from thumbindex.index.selection import MaskSelection
 from thumbindex.language import SUFFIXED
 from thumbindex.model import (
     Abbreviation,
@@ -219,7 +218,7 @@ class MemoryCatalog:
 
     def selection(self, held: Sequence[bool]) -> Selection:
         """Return a selection, given for each chunk whether it is in it."""
-        return MaskSelection(
+        return Selection(
             np.array(held, dtype=np.bool_),
             np.array([document for document, _ in self._all], dtype=np.int64),
         )
@@ -631,21 +630,3 @@ def _weighted_counts(
 
 def _occurrences(form: list[str], text: list[str]) -> int:
     return sum(text[at : at + len(form)] == form for at in range(len(text) - len(form) + 1))
-
-
-class NoDuplicates(Duplicates):
-    """Knows of none."""
-
-    def repeated(self) -> None:
-        """Return None."""
-
-    def salience(self, chunks: Sequence[ChunkId]) -> Salience:
-        """Return the same for all."""
-        return np.full(len(chunks), 0.5)
-
-    def copies(self, chunk: ChunkId) -> tuple[()]:
-        """Return nothing."""
-        return ()
-
-    def verdict(self, first: ChunkId, second: ChunkId) -> None:
-        """Return None."""

@@ -60,32 +60,46 @@ Mask = npt.NDArray[np.bool_]
 """Shape (chunks asked for,): True for those of which it is true."""
 
 
-class Selection(Protocol):
+class Selection:
     """Some of the chunks of one snapshot: what filters let through, or what holds a word.
 
-    An index turns it into what it searches by.
+    `mask` has them among all chunks, `document_ids` the document of each chunk, ascending.
     """
+
+    def __init__(self, mask: Mask, document_ids: Positions) -> None:
+        self.mask, self._of = mask, document_ids
 
     def __len__(self) -> int:
         """Count the chunks."""
+        return int(np.count_nonzero(self.mask))
 
     def among(self, chunks: Sequence[ChunkId]) -> Mask:
         """Tell which of these chunks it has."""
+        if isinstance(chunks, range):
+            return self.mask[chunks.start : chunks.stop]
+        return self.mask[np.array(chunks, dtype=np.int64)]
 
     def first(self, most: int) -> Sequence[ChunkId]:
         """Return the first chunks, ascending, at most so many."""
+        return [ChunkId(n) for n in np.flatnonzero(self.mask)[:most].tolist()]
 
     def of_documents(self) -> Selection:
         """Return all chunks of each document of which it has one."""
+        whole = np.zeros(int(self._of[-1]) + 1 if len(self._of) else 0, dtype=np.bool_)
+        whole[self._of[self.mask]] = True
+        return Selection(whole[self._of], self._of)
 
     def __and__(self, other: Selection) -> Selection:
         """Return what both have; the other is of the same snapshot, as below."""
+        return Selection(self.mask & other.mask, self._of)
 
     def __or__(self, other: Selection) -> Selection:
         """Return what either has."""
+        return Selection(self.mask | other.mask, self._of)
 
     def __sub__(self, other: Selection) -> Selection:
         """Return what the other has not."""
+        return Selection(self.mask & ~other.mask, self._of)
 
 
 class Embedder(Protocol):

@@ -23,7 +23,6 @@ from thumbindex.index.postgres.database import Engine
 from thumbindex.index.postgres.publish import Publisher
 from thumbindex.index.postgres.snapshot import PublishedIndex, open_published, read_folders
 from thumbindex.index.postgres.store import PublishedStore
-from thumbindex.index.selection import mask_of
 from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
@@ -97,10 +96,10 @@ class Both:
         embedded, published = self.opened.keyword, self.published_words
         for text, fields in product(texts, (("body", "title"), ("code",))):
             mine, yours = published.holding(text, fields), embedded.holding(text, fields)
-            assert mask_of(mine).tolist() == mask_of(yours).tolist()
+            assert mine.mask.tolist() == yours.mask.tolist()
         for text in texts:
             mine, yours = published.holding_phrase(text), embedded.holding_phrase(text)
-            assert mask_of(mine).tolist() == mask_of(yours).tolist()
+            assert mine.mask.tolist() == yours.mask.tolist()
             assert (published.frequency(text), published.adjacent(text)) == (
                 embedded.frequency(text),
                 embedded.adjacent(text),

@@ -12,7 +12,6 @@ import pytest
 
 from fakes import NoDuplicates, memory_snapshot
 from stages import with_stages, without_stages
-from thumbindex.index.selection import MaskSelection
 from thumbindex.model import Candidate, ChunkId, ParsedDocument, Query, Step, Verdict
 from thumbindex.ports import Embedder, Reranker, Salience, Selection, Snapshot
 from thumbindex.query.pipeline import run
@@ -41,7 +40,7 @@ class Known(NoDuplicates):
         saliences: Mapping[int, float] | None = None,
         verdicts: Mapping[tuple[int, int], Verdict] | None = None,
     ) -> None:
-        self._repeated = MaskSelection(np.isin(np.arange(size), repeats), np.arange(size))
+        self._repeated = Selection(np.isin(np.arange(size), repeats), np.arange(size))
         self._copies, self._saliences, self._verdicts = (
             copies or {},
             saliences or {},

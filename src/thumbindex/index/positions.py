@@ -7,13 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from thumbindex.index.selection import MaskSelection, mask_of
 from thumbindex.model import ChunkId, DocumentId
 from thumbindex.ports import Mask, Selection
-
-Positions = npt.NDArray[np.int64]
+from thumbindex.ports import Positions as Positions
 
 
 class PositionedCatalog:
@@ -39,11 +36,11 @@ class PositionedCatalog:
 
     # -------------------------------------------------------------- which chunks
 
-    def selection(self, mask: Mask) -> MaskSelection:
+    def selection(self, mask: Mask) -> Selection:
         """Return the chunks of a mask, shape (chunks,), as a selection."""
-        return MaskSelection(mask, self.document_ids)
+        return Selection(mask, self.document_ids)
 
-    def of_documents(self, mask: Mask) -> MaskSelection:
+    def of_documents(self, mask: Mask) -> Selection:
         """Return all chunks of documents, given by a mask, shape (documents,)."""
         return self.selection(np.asarray(mask[self.document_ids], dtype=np.bool_))
 
@@ -58,16 +55,16 @@ class PositionedCatalog:
     def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
         if within is None:
             return [ChunkId(n) for n in range(start, len(self), step)]
-        return [ChunkId(n) for n in np.flatnonzero(mask_of(within))[start::step].tolist()]
+        return [ChunkId(n) for n in np.flatnonzero(within.mask)[start::step].tolist()]
 
     # -------------------------------------------------------------- days
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
-        chunks = np.arange(len(self)) if within is None else np.flatnonzero(mask_of(within))
+        chunks = np.arange(len(self)) if within is None else np.flatnonzero(within.mask)
         documents, first = np.unique(self.document_ids[chunks], return_index=True)
         order = np.argsort(-self.ordinal_days[documents], kind="stable")[:limit]
         return [ChunkId(n) for n in chunks[first[order]].tolist()], len(documents)
 
     def undated(self, within: Selection | None) -> int:
-        of = self.document_ids if within is None else self.document_ids[mask_of(within)]
+        of = self.document_ids if within is None else self.document_ids[within.mask]
         return int(np.count_nonzero(self.ordinal_days[np.unique(of)] == 0))

@@ -17,7 +17,6 @@ import numpy as np
 from thumbindex.index.bm25f import idf
 from thumbindex.index.filters import by_form, nearest
 from thumbindex.index.positions import PositionedCatalog, Positions
-from thumbindex.index.selection import MaskSelection, mask_of
 from thumbindex.model import (
     Abbreviation,
     Chunk,
@@ -125,15 +124,15 @@ class UnionCatalog(PositionedCatalog):
         """Return each folder's piece of a selection."""
         if within is None:
             return [None] * len(self.parts)
-        mask, pieces = mask_of(within), list[Selection | None]()
+        mask, pieces = within.mask, list[Selection | None]()
         for part, first in enumerate(self.documents_before[:-1]):
             own = slice(*self.chunks_before[part : part + 2])
-            pieces.append(MaskSelection(mask[own], self.document_ids[own] - first))
+            pieces.append(Selection(mask[own], self.document_ids[own] - first))
         return pieces
 
     def joined(self, pieces: Iterable[Selection]) -> Selection:
         """Return one selection of the folders' own."""
-        return self.selection(np.concatenate(list(map(mask_of, pieces))))
+        return self.selection(np.concatenate([each.mask for each in pieces]))
 
     def in_union(self, hits: Iterable[Hit], part: int) -> list[Hit]:
         """Give one folder's hits their ids in the union."""

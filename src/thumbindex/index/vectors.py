@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from thumbindex.errors import IndexDamagedError
 from thumbindex.index.catalog import Positions, StoreCatalog
-from thumbindex.index.selection import mask_of
 from thumbindex.model import ChunkId, Hit
 from thumbindex.ports import Mask, Matrix, Selection, Vector
 
@@ -183,7 +182,7 @@ class FaissVectorIndex:
         return len(self._chunks)
 
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
-        allowed = None if within is None else mask_of(within)[self._chunks]
+        allowed = None if within is None else within.mask[self._chunks]
         total = len(self) if allowed is None else int(np.count_nonzero(allowed))
         if not total or not limit:
             return ()

@@ -26,7 +26,6 @@ from thumbindex.index.segments import (
     SegmentWriter,
     checksum_of,
 )
-from thumbindex.index.selection import mask_of
 from thumbindex.index.store import Store
 from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, Pause, RankedList, Term
 from thumbindex.ports import KeywordWeights, Mask, Selection
@@ -234,7 +233,7 @@ class WhooshKeywordIndex:
         scorer = Scorer(self._catalog.document_ids, documents, weights, self._length)
         for term, by_field in asked:
             scorer.add(term.weight, by_field)
-        mask = None if within is None else mask_of(within)
+        mask = None if within is None else within.mask
         for phrase in phrases:
             held = self._held(phrase)
             mask = held if mask is None else held & mask

@@ -11,7 +11,6 @@ import numpy as np
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.postgres.database import Half, Row
 from thumbindex.index.postgres.store import PublishedStore
-from thumbindex.index.selection import mask_of
 from thumbindex.index.vectors import VectorView
 from thumbindex.model import ChunkId, Hit
 from thumbindex.ports import Mask, Matrix, Selection, Vector
@@ -55,7 +54,7 @@ class PostgresVectorIndex:
 
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         catalog = self._catalog
-        mask = np.ones(len(catalog), dtype=np.bool_) if within is None else mask_of(within)
+        mask = np.ones(len(catalog), dtype=np.bool_) if within is None else within.mask
         count = int(np.count_nonzero(mask))
         if not len(self) or not count or limit <= 0:
             return ()
