@@ -146,13 +146,9 @@ class Database:
             # a commit that a power cut took back would have its row ids used twice, and views could
             # not tell
             db.execute("PRAGMA synchronous = FULL")
-        if self._schema_version(db) == self.version:
-            return
         db.execute("BEGIN")  # both are of one moment, whoever makes the tables meanwhile
-        version, is_empty = (
-            self._schema_version(db),
-            not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0],
-        )
+        version = int(db.execute("PRAGMA user_version").fetchone()[0])
+        is_empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         db.execute("COMMIT")
         if version == self.version:
             return
@@ -183,9 +179,6 @@ class Database:
                 if not _name_of(error).startswith(_BUSY) or time.monotonic() >= until:
                     raise
             time.sleep(_POLL_SECONDS)
-
-    def _schema_version(self, db: sqlite3.Connection) -> int:
-        return int(db.execute("PRAGMA user_version").fetchone()[0])
 
     def _schema_fact(self, db: sqlite3.Connection) -> int:
         try:

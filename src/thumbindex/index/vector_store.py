@@ -109,10 +109,6 @@ class VectorStore(Database):
         """Return the digests of all texts that have a vector."""
         return {key for (key,) in self.fetch("SELECT key FROM vectors")}
 
-    def held(self, keys: Sequence[bytes]) -> set[bytes]:
-        """Return which of these digests have a vector."""
-        return {key for (key,) in self.fetch_in("SELECT key FROM vectors WHERE key IN ({})", keys)}
-
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Vector]:
         """Load vectors by the digests of their texts; those that are not there, or not as they were
         written, are missing.

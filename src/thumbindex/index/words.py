@@ -288,19 +288,10 @@ class WhooshKeywordIndex:
         with self._lock:
             if self._words is None:
                 by_length: defaultdict[int, set[str]] = defaultdict(set)
-                for word in self.counted_words():
+                for word in counted_words(self.segments):
                     by_length[len(word)].add(word)
                 self._words = by_length
             return [word for length in lengths for word in self._words.get(length, ())]
-
-    def counted_words(self) -> Mapping[str, int]:
-        """Return every word form with the number of chunks that hold it; those of deleted ones
-        count until their segment is merged.
-        """
-        counted: Counter[str] = Counter()
-        for segment in self.segments:
-            counted.update(segment.words)
-        return counted
 
     def _length(self, name: str) -> Lengths:
         with self._lock:
@@ -323,6 +314,16 @@ class WhooshKeywordIndex:
                 else Lengths.of_chunks(lengths, ids, len(self._catalog.document_rows))
             )
         return self._lengths[name]
+
+
+def counted_words(segments: Iterable[Segment]) -> Mapping[str, int]:
+    """Return every word form with the number of chunks that hold it; those of deleted ones count
+    until their segment is merged.
+    """
+    counted: Counter[str] = Counter()
+    for segment in segments:
+        counted.update(segment.words)
+    return counted
 
 
 class KeywordWriter:

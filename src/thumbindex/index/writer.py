@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from thumbindex.errors import IndexGoneError, StorageError
-from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.duplicate_tables import write_decisions
 from thumbindex.index.editions import BUILDING, being_built, open_store, sweep_vectors
 from thumbindex.index.files import Places, make_durable, make_folder, writing
@@ -22,7 +21,7 @@ from thumbindex.index.locks import locked
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.words import (
     KeywordWriter,
-    WhooshKeywordIndex,
+    counted_words,
     open_segments,
     verify_words,
 )
@@ -294,9 +293,7 @@ class Writer:
 
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it."""
-        return WhooshKeywordIndex(
-            open_segments(self.store), StoreCatalog(self.store, "")
-        ).counted_words()
+        return counted_words(segment for segment, _ in open_segments(self.store))
 
     def wipe(self) -> bool:
         """Take what was forgotten as private out of the index's files, which a reader's open

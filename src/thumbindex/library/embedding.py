@@ -146,7 +146,7 @@ def _embed_vocabulary(folder: Folder, embedder: Embedder) -> int:
             return 0
         by_key = {text_key(term): term for term in frequent_words(folder, writer)}
         words, vectors = writer.store.meta("words", "0"), writer.store.vectors
-        held = vectors.held(list(by_key)) if vectors else set()
+        held = vectors.keys() if vectors else set()
     new = [key for key in by_key if key not in held]
     for group in groups(new, folder.config.encode.embed.batch):
         matrix = embedder.embed_passages([by_key[key] for key in group])
