@@ -146,10 +146,11 @@ class Database:
             # a commit that a power cut took back would have its row ids used twice, and views could
             # not tell
             db.execute("PRAGMA synchronous = FULL")
-        db.execute("BEGIN")  # both are of one moment, whoever makes the tables meanwhile
-        version = int(db.execute("PRAGMA user_version").fetchone()[0])
-        is_empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        db.execute("COMMIT")
+        # one statement: both are of one moment, even if somebody makes the tables meanwhile
+        version, tables = db.execute(
+            "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
+        ).fetchone()
+        is_empty = not tables
         if version == self.version:
             return
         if version == 0 and is_empty and not self._read_only:

@@ -409,11 +409,11 @@ def open_segments(store: Store, last: Iterable[Segment] = ()) -> OpenedSegments:
     Raises IndexDamagedError.
     """
     held = {segment.id: segment for segment in last}
-    verify_words(store)
+    listed = verify_words(store)
     with _damage(store.keyword):
         return [
             (held.get(each.name) or Segment.open(store.keyword, each.name), each.deleted)
-            for each in store.segments()
+            for each in listed
         ]
 
 
@@ -434,8 +434,8 @@ the new ones only.
 """
 
 
-def verify_words(store: Store, *, from_disk: bool = False) -> None:
-    """Compare the files of the index of words with what the store says of them; raise
+def verify_words(store: Store, *, from_disk: bool = False) -> Sequence[SegmentFile]:
+    """Return the segments that the store lists, if their files are as they were written; else raise
     IndexDamagedError.
 
     A file that this process has read is not read again while nobody has written it, unless it is
@@ -443,8 +443,9 @@ def verify_words(store: Store, *, from_disk: bool = False) -> None:
     """
     folder = store.keyword
     before, verified = _verified.get(folder, {}), dict[str, tuple[int, int, int]]()
+    segments = store.segments()
     with _damage(folder):
-        for each in store.segments():
+        for each in segments:
             path = folder / each.name
             found = path.stat()
             verified[each.name] = (found.st_ino, found.st_size, found.st_mtime_ns)
@@ -452,6 +453,7 @@ def verify_words(store: Store, *, from_disk: bool = False) -> None:
             if is_new and (found.st_size, checksum_of(path)) != (each.size, each.checksum):
                 raise OSError(f"{each.name} is not as it was written")
     _verified[folder] = verified
+    return segments
 
 
 def _joined(parts: Sequence[Any], kind: Any) -> Any:

@@ -113,7 +113,9 @@ def as_indexed(text: str, folders: Sequence[Folder]) -> str:
     typed = text.strip()
     if typed.startswith("file://"):
         typed = unquote(typed.removeprefix("file://"))
-    path = PurePath(os.path.expanduser(typed))  # noqa: PTH111 - never raises
+    if "\0" in typed:  # no path has one, and `expanduser` raises ValueError
+        return text
+    path = PurePath(os.path.expanduser(typed))  # noqa: PTH111 - Path's raises without a home
     for each in folders:
         if path != each.root and path.is_relative_to(each.root):
             return f"{each.name}/{path.relative_to(each.root).as_posix()}"

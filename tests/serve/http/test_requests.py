@@ -1,22 +1,16 @@
 """Limits of a server over HTTP: the hosts and origins that may ask, how much, and for how long."""
 
 import socket
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx2
 import pytest
 
-from fakes import FakeEmbedder
-from thumbindex.library import Library
 from thumbindex.serve.http.limits import MOST_FAILURES, allowed_hosts, allowed_origins
 from thumbindex.serve.page.site import static
 from thumbindex.settings import HttpSettings
@@ -245,62 +239,6 @@ def test_an_answer_that_takes_too_long_is_an_error(serve: Callable[..., Any], pl
 
 
 # ------------------------------------------------------------------ many at once
-
-
-class Slow(FakeEmbedder):
-    """Answers a question about slowness when the test lets it, one at a time."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.may_answer = threading.Semaphore(0)
-
-    def embed_query(self, text: str) -> Any:
-        if "slow" in text:
-            assert self.may_answer.acquire(timeout=30)
-        return super().embed_query(text)
-
-
-def ask_page(running: Any, name: str, question: str) -> None:
-    assert running.ask(f"/ask.json?q={question}", headers=running.token(name)).status_code == 200
-
-
-def ask_protocol(running: Any, name: str, question: str, mode: str) -> None:
-    async def call() -> None:
-        async with running.client(name, mode=mode) as client:
-            assert not (await client.call_tool("query", {"query": question})).is_error
-
-    anyio.run(call)
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [ask_page, partial(ask_protocol, mode="legacy")],
-)
-def test_a_token_with_many_slow_questions_takes_turns_with_another(
-    serve: Callable[..., Any], open_indexed: Callable[..., Any], place: Path, config: Any, ask: Any
-) -> None:
-    open_indexed().close()
-    slow = Slow()
-    with (
-        Library.open(
-            index=place / "index", config=config, embedder=slow, wait_for_models=False
-        ) as library,
-        serve(library=library, page=True) as running,
-        ThreadPoolExecutor(8) as pool,
-    ):
-        asked = [pool.submit(ask, running, "bob", f"slow {number}") for number in range(6)]
-        assert until(lambda: waiting_in(library) == 4)
-        alice = pool.submit(ask, running, "alice", "leave")
-        assert until(lambda: waiting_in(library) == 5)
-        slow.may_answer.release(2)  # bob's next question, then alice's
-        alice.result(20)
-        slow.may_answer.release(4)
-        for each in asked:
-            each.result(20)
-
-
-def waiting_in(library: Library) -> int:
-    return sum(map(len, library._turns._waiting.values()))
 
 
 def half_a_request(running: Any, name: str) -> socket.socket:
