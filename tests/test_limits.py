@@ -16,7 +16,7 @@ from thumbindex.corpus.markdown import Block, read_outline
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.read import read_bytes
 from thumbindex.errors import UsageError
-from thumbindex.query.understand import closest
+from thumbindex.query.understand import split_compounds
 from thumbindex.serve.replies import parse_uri
 from thumbindex.serve.tools import check_arguments
 from thumbindex.settings import CorpusSettings
@@ -50,12 +50,19 @@ def is_address(length: int) -> bool:
     return False
 
 
+class TwoWords:
+    """An index of words in which no text holds a run-together word, and each its two halves."""
+
+    def holding(self, word: str, fields: object) -> bool:
+        return False
+
+    def adjacent(self, phrase: str) -> bool:
+        return phrase.endswith(" note")
+
+
 def is_split(length: int) -> bool:
     word = "a" * (length - 4) + "note"
-    return (
-        closest(word, lambda lengths: (), lambda known: 9 * (known in {"note", word[:-4]}))
-        is not None
-    )
+    return bool(list(split_compounds([[word]], TwoWords())))
 
 
 def deepest(block: Block) -> int:

@@ -215,7 +215,8 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
     if opening is None:
         return FrontMatter()
     if closing is None:  # a rule, or front matter that never ends
-        begins = (_KEY if opening[1] == "---" else _TOML_KEY).match(text, opening.end())
+        at = opening.end()
+        begins = _KEY.match(text, at) if opening[1] == "---" else _TOML_KEY.match(text, at)
         said = (
             f"front matter: no line `{opening[1]}` ends it, so that it was read as text: add one "
             "after the last key"

@@ -263,17 +263,17 @@ def outline_headings(found: Found) -> tuple[OutlineEntry, ...]:
 
 def related_to(found: Found, limit: int) -> Related:
     """Return a document's links both ways and the documents whose mean vectors are nearest to its
-    own; a link to a note that may not be shown now leads nowhere.
+    own; a link to a note that may not be shown now is left out.
     """
     reader, snapshot, own, document = found.reader, found.snapshot, found.id, found.document
-    links = [link for _, _, link in reader.store.links([document.path])]
+    links = (link for _, _, link in reader.store.links([document.path]))
+    dangling = {link.target for link in links if not link.resolved}
     linked, linking = snapshot.graph.linked(own), snapshot.graph.linking(own)
     similar = nearest_documents(snapshot, own, limit)
     around = (*linked, *linking, *(n for n, _ in similar))
     paths = {n: snapshot.catalog.documents[n].path for n in around}
     hidden = hidden_paths_now(paths.values(), reader)
     paths = {n: path for n, path in paths.items() if path not in hidden}
-    dangling = {each.target for each in links if not each.resolved or each.resolved in hidden}
     return Related(
         reader.folder.name,
         document.path,
