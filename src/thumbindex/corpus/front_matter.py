@@ -7,12 +7,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from itertools import islice
 from math import inf, isinf
-from typing import Any
+from typing import Any, NamedTuple
 
 from thumbindex.model import Problem
 
@@ -32,6 +32,8 @@ _NULL = re.compile(r"~|null|Null|NULL|")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 _INT = re.compile(r"[-+]?\d{1,18}")
 _FLOAT = re.compile(r"[-+]?(?:\.\d+|\d+\.\d*|\d+(?:\.\d*)?[eE][-+]?\d{1,3})")
+# a list in a list to YAML, a wikilink to whoever typed it
+_UNQUOTED_LINK = re.compile(r"\[\[[^\[\]\n]+\]\]")
 
 
 class FrontMatterError(ValueError):
@@ -45,9 +47,19 @@ class FrontMatterError(ValueError):
         self.prose = prose
 
 
-def read_yaml(block: str) -> tuple[Mapping[str, Any], tuple[tuple[str, int], ...]]:
-    """Return the mapping in a block that begins at a file's second line, and the keys that stand
-    twice with their lines.
+class Property(NamedTuple):
+    """One text of the front matter: a value, an item of a list, or a value of a map in it."""
+
+    key: str  # in lower case; inside a map the keys are joined by dots
+    text: str  # as written, quotes taken off
+    line: int  # the file's
+
+
+def read_yaml(
+    block: str,
+) -> tuple[Mapping[str, Any], Sequence[Property], tuple[tuple[str, int], ...]]:
+    """Return the mapping in a block that begins at a file's second line, the texts in it, and the
+    keys that stand twice with their lines.
 
     Scalars are read by YAML 1.2's core schema (so `no` and `2024-01-05` stay text); what no JSON
     can hold becomes text.
@@ -71,18 +83,18 @@ def read_yaml(block: str) -> tuple[Mapping[str, Any], tuple[tuple[str, int], ...
             reason, mark.line + 2 if mark else 1, prose=not _KEY.match(block)
         ) from error
     if root is None or root.value == "":
-        return {}, ()
+        return {}, (), ()
     if root.id != "mapping":
         raise FrontMatterError(
             "what stands between the first two rules is no list of `key: value`: read as text",
             1,
             prose=True,
         )
-    reader = _YamlReader()
-    fields = reader.value(root, 0)
+    reader = _YamlReader(block)
+    fields = reader.value(root, "", 0)
     lines = dict(reader.keys)
     counts = Counter(key for key, _ in reader.keys)
-    return fields, tuple((key, lines[key]) for key in counts if counts[key] > 1)
+    return fields, reader.texts, tuple((key, lines[key]) for key in counts if counts[key] > 1)
 
 
 def _limit_depth(events: Iterable[Any]) -> None:
@@ -99,30 +111,49 @@ class _YamlReader:
     laughs").
     """
 
-    def __init__(self) -> None:
+    def __init__(self, block: str) -> None:
         self.keys: list[tuple[str, int]] = []  # of the outermost mapping, with their lines
+        self.texts: list[Property] = []
+        self._block = block
         self._values = self._characters = 0
 
-    def value(self, node: Any, depth: int) -> Any:
-        """Return a node's value."""
+    def value(self, node: Any, key: str | None, depth: int) -> Any:
+        """Return a node's value, and keep the texts in it unless the key is None: in a key."""
         is_scalar = node.id == "scalar"
         self._values += 1
         self._characters += len(node.value) if is_scalar else 0
         is_too_much = self._values > _MOST_VALUES or self._characters > _MOST_CHARACTERS
         if is_too_much or (depth == DEEPEST and not is_scalar):
             raise FrontMatterError(_TOO_MUCH, self.keys[-1][1] if self.keys else 1)
-        if is_scalar:
-            return node.value if node.style else _scalar(node.value)
-        if node.id == "sequence":
-            return [self.value(item, depth + 1) for item in node.value]
+        if not is_scalar:
+            read = self._mapping if node.id == "mapping" else self._sequence
+            return read(node, key, depth)
+        value = node.value if node.style else _scalar(node.value)
+        if key is not None and node.value and value is not None:
+            self.texts.append(Property(key, node.value, _line(node)))
+        return value
+
+    def _mapping(self, node: Any, key: str | None, depth: int) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         for name_node, value_node in node.value:
-            value = self.value(name_node, depth + 1)
+            value = self.value(name_node, None, depth + 1)
             name = name_node.value if name_node.id == "scalar" else str(value)
+            inner = name.lower()
             if depth == 0:
                 self.keys.append((name, _line(name_node)))
-            fields[name] = self.value(value_node, depth + 1)
+            else:
+                inner = None if key is None else f"{key}.{inner}"
+            fields[name] = self.value(value_node, inner, depth + 1)
         return fields
+
+    def _sequence(self, node: Any, key: str | None, depth: int) -> list[Any]:
+        texts_before = len(self.texts)
+        items = [self.value(item, key, depth + 1) for item in node.value]
+        if key is not None and node.flow_style:
+            written = self._block[node.start_mark.index : node.end_mark.index]
+            if _UNQUOTED_LINK.fullmatch(written):
+                self.texts[texts_before:] = [Property(key, written, _line(node))]
+        return items
 
 
 def _line(part: Any) -> int:
@@ -149,7 +180,7 @@ _PLAIN = re.compile(r"([A-Za-z_][\w -]*):[ \t]+(\S.*?)[ \t]*")
 _MOST_STEPS = 2_000
 """Dots and brackets of one line: TOML that is nested by them takes the square of them to read."""
 
-_TOML_KEY = re.compile(r"[ \t]*\[?\[?[\"']?[\w-]+[\"']?[ \t]*[\].=]")
+_TOML_KEY = re.compile(r"[ \t]*\[?\[?[\"']?([\w-]+)[\"']?[ \t]*[\].=]")
 _TOML_LINE = re.compile(r"at line (\d+)")
 
 
@@ -160,14 +191,8 @@ class FrontMatter:
     fields: Mapping[str, Any] = field(default_factory=dict)  # JSON-safe
     size: int = 0  # characters that the block takes, from the file's first
     lines: int = 0  # lines that it takes
+    texts: Sequence[Property] = ()  # in order
     problems: tuple[Problem, ...] = ()
-
-    def texts(self) -> Iterator[tuple[str, str]]:
-        """Yield each text with its field's name in lower case, empty inside a map; in order, at
-        most as many as YAML may have.
-        """
-        found = (each for key, value in self.fields.items() for each in _texts(key.lower(), value))
-        return islice(found, _MOST_VALUES)
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -225,8 +250,11 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
     block, size = text[opening.end() : closing.start()], min(closing.end() + 1, len(text))
     lines = text.count("\n", 0, size)
     problems: tuple[Problem, ...] = ()
+    texts: Sequence[Property] = ()
     try:
-        fields, doubled = read_yaml(block) if opening[1] == "---" else (_read_toml(block), ())
+        fields, texts, doubled = (
+            read_yaml(block) if opening[1] == "---" else (*_read_toml(block), ())
+        )
         problems = tuple(
             Problem(path, line, f"front matter: `{key}` stands twice, the last one counts")
             for key, line in doubled
@@ -234,17 +262,25 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
     except FrontMatterError as error:
         if error.prose:  # text between two rules, not front matter
             return FrontMatter(problems=(Problem(path, error.line, str(error)),))
-        plain = filter(None, map(_PLAIN.fullmatch, block.split("\n")))
-        fields = {match[1]: match[2].strip("'\"") for match in plain}
+        plain = [
+            (match, line)
+            for line, each in enumerate(block.split("\n"), 2)
+            if (match := _PLAIN.fullmatch(each))
+        ]
+        fields = {match[1]: match[2].strip("'\"") for match, _ in plain}
+        texts = [
+            Property(match[1].lower(), match[2].strip("'\""), line)
+            for match, line in plain[:_MOST_VALUES]
+        ]
         problems = (
             Problem(
                 path, error.line, f"front matter: {error}; its plain `key: value` lines were read"
             ),
         )
-    return FrontMatter(fields, size, lines, problems)
+    return FrontMatter(fields, size, lines, texts, problems)
 
 
-def _read_toml(block: str) -> Mapping[str, Any]:
+def _read_toml(block: str) -> tuple[Mapping[str, Any], Sequence[Property]]:
     if len(block) > _MOST_CHARACTERS:
         raise FrontMatterError(f"more than {_MOST_CHARACTERS:,} characters", 1)
     if any(line.count(".") + line.count("[") > _MOST_STEPS for line in block.split("\n")):
@@ -254,25 +290,28 @@ def _read_toml(block: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         line = _TOML_LINE.search(str(error))
         raise FrontMatterError(f"not TOML: {error}", int(line[1]) + 1 if line else 1) from error
-    safe: Mapping[str, Any] = _safe(fields, 0)
-    return safe
+    safe = _safe(fields, 0)
+    lines: dict[str, int] = {}
+    for number, each in enumerate(block.split("\n"), 2):
+        if match := _TOML_KEY.match(each):
+            lines.setdefault(match[1].lower(), number)
+    texts = (
+        Property(key, text, lines.get(key.partition(".")[0], 1))
+        for key, text in _texts_in("", safe)
+    )
+    return safe, tuple(islice(texts, _MOST_VALUES))
 
 
-def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the texts in a value with its key; `[[Note]]` without quotes is a list in a list to
-    YAML, and a link to whoever typed it.
-    """
-    if isinstance(value, str):
-        yield key, value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from _texts("", inner)
+def _texts_in(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the texts in a value with their keys."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _texts_in(f"{key}.{name}".lower().lstrip("."), inner)
     elif isinstance(value, list):
-        if len(value) == 1 and isinstance(value[0], list):
-            yield key, f"[[{', '.join(map(str, value[0]))}]]"
-            return
         for inner in value:
-            yield from _texts(key, inner)
+            yield from _texts_in(key, inner)
+    elif isinstance(value, str):
+        yield key, value
 
 
 def _safe(value: Any, depth: int) -> Any:

@@ -94,10 +94,7 @@ def parse_document(
         ),
     )
     limited = (Problem(path, line, reason) for line, reason in outline.limits)
-    links, problems = (
-        (*_property_links(front, text), *outline.links),
-        (*found, *front.problems, *limited),
-    )
+    links, problems = (*_property_links(front), *outline.links), (*found, *front.problems, *limited)
     if len(tags) > MOST_TAGS:
         problems = (
             *problems,
@@ -116,27 +113,19 @@ def parse_document(
     )
 
 
-def _property_links(front: FrontMatter, text: str) -> Iterator[Link]:
+def _property_links(front: FrontMatter) -> Iterator[Link]:
     """Yield the links in properties, as Obsidian has it: a value or an item that is, whole, a link;
     in `related` a bare path is one too.
-
-    A link's line is where its text comes next in the file.
     """
-    starts, end = line_starts(text[: front.size]), 0
-    for key, property_text in front.texts():
-        at = text.find(property_text, end, front.size)
-        end = at + len(property_text) if at >= 0 else end
-        line = bisect_right(starts, at if at >= 0 else end)
-        written = " ".join(property_text.split())
-        if match := _WHOLE_WIKILINK.fullmatch(written):
+    for key, written, line in front.texts:
+        text = " ".join(written.split())
+        if match := _WHOLE_WIKILINK.fullmatch(text):
             link = parse_wikilink(match[1], LinkKind.WIKILINK, line)
-        elif match := _WHOLE_LINK.fullmatch(written):
+        elif match := _WHOLE_LINK.fullmatch(text):
             link = parse_destination(match[2].strip("<>"), LinkKind.MARKDOWN, match[1], line)
         else:
             link = (
-                parse_destination(written, LinkKind.RELATED, written, line)
-                if key == "related"
-                else None
+                parse_destination(text, LinkKind.RELATED, text, line) if key == "related" else None
             )
         if link:
             yield link

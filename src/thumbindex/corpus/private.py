@@ -80,6 +80,7 @@ def _unescaped(text: str) -> str:
 _FENCE = re.compile(r"-{3,}|\+{3,}|(?:--|\+\+|;{3,}|\{)[ \t]*+$")
 _KEY_LINE = re.compile(r"[\"'“‘{<&! \t]*+\w[\w .-]*+[\"'”’ \t]*+[:=]|[ \t]*+\?")
 _CODE = ("```", "~~~")
+_CODE_FENCE = re.compile(r" {0,3}(`{3,}+(?!.*`)|~{3,}+)[ \t]*+")
 _COMMENTS = {"<!--": "-->", "%%": "%%", "{/*": "*/}"}
 
 
@@ -131,8 +132,7 @@ def _heads(text: str, late: bool) -> Iterator[tuple[str, bool]]:
                 if lines[end].rstrip().translate(_DASHES) in (mark, indent + mark):
                     break
                 end += 1
-            block = "\n".join(lines[at:end])
-            yield _without_code(block) if late else block, True
+            yield "\n".join(_uncoded(lines[at:end]) if late else lines[at:end]), True
             late = True
         at = end + 1
 
@@ -143,6 +143,21 @@ def _ends_paragraph(line: str) -> bool:
 
 def _next_line(lines: Sequence[str], at: int) -> str:
     return next((lines[n] for n in range(at + 1, len(lines)) if lines[n].strip()), "")
+
+
+def _uncoded(lines: Sequence[str]) -> list[str]:
+    """Return lines without blocks of code that are closed."""
+    kept: list[str] = []
+    opened, mark = -1, ""  # where in the kept lines a block of code began, and its fence
+    for line in lines:
+        kept.append(line)
+        found = _CODE_FENCE.match(line)
+        if found and opened < 0:
+            opened, mark = len(kept) - 1, found[1]
+        elif found and found[1].startswith(mark) and found.end() == len(line):
+            del kept[opened:]
+            opened = -1
+    return kept
 
 
 def _below_rules(text: str) -> str:
