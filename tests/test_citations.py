@@ -198,6 +198,19 @@ def test_each_quotation_belongs_to_the_citation_that_has_it(library: Library) ->
     ]
 
 
+def test_a_quotation_belongs_to_its_own_citation_and_not_to_the_paragraph_before(
+    library: Library,
+) -> None:
+    text = (
+        f'"{SPENDS}" (plans.md#Budget (line 7))\n\n'
+        '"brewed at 90 °C for two minutes", says tea.md (line 3).'
+    )
+    assert [(path.partition(" ")[0], state) for path, _, state in states(library, text)] == [
+        ("plans.md#Budget", "there"),
+        ("tea.md", "changed"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

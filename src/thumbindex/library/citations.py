@@ -389,8 +389,8 @@ def quotations_in(text: str, cited: Sequence[Cited]) -> list[Quoted]:
         is_led = bool(ahead and _BESIDE.fullmatch(text[ahead[0].end : first]))
         between = text[last : behind[0].start] if behind else text[last:]
         is_beside = bool(behind and _BESIDE.fullmatch(between))
-        ahead = [each for each in ahead if is_led or each.start >= low]
         behind = [each for each in behind if each.start < high]
+        ahead = [each for each in ahead if each.start >= low or (is_led and not behind)]
         quoted = _block_text(text, first, last, inside) if is_block else text[first + 1 : last - 1]
         is_source = is_beside and (
             is_block or between.rstrip(" *_`").endswith(("(", "[", "—", "–", "-"))
