@@ -112,6 +112,19 @@ def test_words_of_a_private_note_that_are_not_wiped_yet_are_not_published(
     assert "taipanword" not in everything_in(url)
 
 
+def test_links_of_a_note_that_change_places_are_published(
+    disk: Library, builder: Publishing, url: str, shed: Path, tmp_path: Path
+) -> None:
+    (shed / "links.md").write_text("# Links\n\n[[first]] and [[second]]\n", encoding="utf-8")
+    for name in ("first", "second"):
+        (shed / "meant.md").write_text(f"---\naliases: [{name}]\n---\n# Meant\n", encoding="utf-8")
+        disk.index(folder=["shed"])
+        builder.look()
+        with in_database(url, tmp_path) as served:
+            assert served.related("links.md") == disk.related("links.md")
+            assert name not in served.related("links.md").dangling, name
+
+
 def test_what_strangers_write_in_a_question_is_text_and_nothing_else(shared: Shared) -> None:
     evil = (
         "'; DROP TABLE documents; --",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import mmap
+import os
 import secrets
 from array import array
 from collections import defaultdict
@@ -29,6 +30,7 @@ from whoosh.filedb.compound import CompoundStorage
 from whoosh.filedb.filestore import FileStorage
 
 from thumbindex.index.analysis import CHUNK_FIELDS, DOCUMENT_FIELDS, MARK, RowWords
+from thumbindex.index.files import sync_folder
 
 Numbers = npt.NDArray[np.int64]
 
@@ -276,7 +278,10 @@ class SegmentWriter:
             lengths.frombytes(segment.lengths(name)[live].astype(np.int32).tobytes())
 
     def write(self, folder: Path) -> list[SegmentFile]:
-        """Write one file; return it, or nothing if there are no rows."""
+        """Write one file; return it, or nothing if there are no rows.
+
+        It is on the disk before the store's transaction lists it.
+        """
         if not self._row_ids:
             return []
         # a name that no file had before: readers may still have those open
@@ -287,6 +292,9 @@ class SegmentWriter:
         finally:
             if not file.is_closed:
                 file.close()
+        with path.open("r+b") as written:
+            os.fsync(written.fileno())
+        sync_folder(folder)
         size, checksum = path.stat().st_size, checksum_of(path)
         return [SegmentFile(path.name, len(self._row_ids), size, checksum)]
 

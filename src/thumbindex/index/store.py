@@ -92,7 +92,7 @@ class Store(Database):
     """
 
     schema = "schema.sql"
-    version = 13
+    version = 14
     """Changes with the schema, and when words are analyzed or segments are written another way."""
 
     def __init__(
@@ -101,6 +101,8 @@ class Store(Database):
         super().__init__(path, read_only=read_only, busy_seconds=busy_seconds)
         self.decisions_file = path.parent.with_name(DECISIONS)
         self._guard = threading.Lock()
+        # by the generations of the store and of its vectors
+        self._counted: tuple[tuple[int, int], tuple[int, int, int]] | None = None
         self._vectors: VectorStore | None = None
         # which file is open
         self._vectors_are: tuple[Path, int, int] | str | None = "not looked for"
@@ -128,10 +130,15 @@ class Store(Database):
     def counts(self) -> tuple[int, int, int]:
         """Count documents, chunks, and chunks with a vector."""
         with self.reading():
-            documents, chunks = self.fetch(
-                "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks)"
-            )[0]
-            return documents, chunks, chunks - len(self.lacking())
+            vectors = self.vectors
+            moment = self.generation, vectors.generation if vectors else -1
+            if self._counted is None or self._counted[0] != moment:
+                held = vectors.keys() if vectors else set()
+                documents = self.fetch("SELECT count(*) FROM documents")[0][0]
+                keys = [key for (key,) in self.fetch("SELECT key FROM chunks")]
+                counts = documents, len(keys), sum(key in held for key in keys)
+                self._counted = moment, counts
+            return self._counted[1]
 
     def link_counts(self) -> LinkCounts:
         """Count the links that lead to a document and those that dangle."""
@@ -524,8 +531,15 @@ class Store(Database):
             map(text_key, terms)
         )
 
-    def texts_among(self, keys: Collection[bytes]) -> set[bytes]:
-        """Return which of these digests are of a chunk's text."""
+    def texts_among(self, keys: Collection[bytes], rows: Sequence[int]) -> set[bytes]:
+        """Return which of these digests are of a chunk's text, looked for at the chunks of these
+        row ids first.
+        """
+        found = set(keys).intersection(
+            key for (key,) in self.fetch_in("SELECT key FROM chunks WHERE id IN ({})", rows)
+        )
+        if len(found) == len(keys):
+            return found
         return set(keys).intersection(key for (key,) in self.fetch("SELECT key FROM chunks"))
 
     def pending(self) -> list[tuple[bytes, int]]:
@@ -653,6 +667,17 @@ class Store(Database):
             self.fetch(
                 "SELECT document, json_group_array(resolved) FROM links WHERE resolved <> '' "
                 "GROUP BY document"
+            )
+        )
+
+    def link_targets(self) -> dict[int, str]:
+        """Return the path that each link of a document leads to, as a JSON object by the link's
+        ordinal, by the document's row id.
+        """
+        return dict(
+            self.fetch(
+                "SELECT document, json_group_object(ordinal, resolved) FROM links "
+                "WHERE resolved <> '' GROUP BY document"
             )
         )
 

@@ -143,7 +143,7 @@ class VectorView:
         for start in range(0, len(self._rows), NEAR_AT_ONCE):
             ids = self._rows[start : start + NEAR_AT_ONCE]
             cosines = queries @ self._halves[start : start + NEAR_AT_ONCE].astype(np.float32).T
-            at, to = np.nonzero(_highest(cosines, least, most))
+            at, to = np.nonzero(_first_of_ties(_highest(cosines, least, most), cosines, ids, most))
             found.append((at, ids[to], cosines[at, to]))
         none = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, np.float32)
         at, rows, cosines = (np.concatenate(parts) for parts in zip(none, *found, strict=True))
@@ -163,6 +163,20 @@ def _highest(cosines: Any, least: float, most: int) -> Any:
         chosen[crowded] = cosines[crowded] >= np.maximum(
             np.partition(cosines[crowded], -most, axis=1)[:, -most, None], least
         )
+    return chosen
+
+
+def _first_of_ties(chosen: Any, cosines: Any, ids: Positions, most: int) -> Any:
+    """Leave at most `most` a row: of those that are as high as the last of them, which may be
+    thousands of one text, the first by row id.
+    """
+    for row in np.flatnonzero(np.count_nonzero(chosen, axis=1) > most).tolist():
+        columns = np.flatnonzero(chosen[row])
+        lowest = cosines[row, columns].min()
+        ties = columns[cosines[row, columns] == lowest]
+        room = most - (len(columns) - len(ties))
+        chosen[row, ties] = False
+        chosen[row, ties[np.argpartition(ids[ties], room - 1)[:room]]] = True
     return chosen
 
 

@@ -333,16 +333,19 @@ class Writer:
                 for row, chunk in self.store.chunks(part).items()
             )
 
-    def keep_vectors(self, vectors: Mapping[bytes, Vector], *, words: str = "") -> None:
+    def keep_vectors(
+        self, vectors: Mapping[bytes, Vector], rows: Sequence[int] = (), *, words: str = ""
+    ) -> None:
         """Keep vectors of chunks' texts, and commit that they are there.
 
-        A text that went while it was embedded, as a private one does, gets none. Other texts than
-        chunks' are kept if the index's words are still those of `words`.
+        A text that went while it was embedded, as a private one does, gets none; `rows` are where
+        the texts stood. Other texts than chunks' are kept if the index's words are still those of
+        `words`.
         """
         if not (vectors and self.store.vectors):
             return
         if not words:
-            there = self.store.texts_among(vectors.keys())
+            there = self.store.texts_among(vectors.keys(), rows)
         else:
             there = set(vectors) if words == self.store.meta("words", "0") else set()
         if kept := [key for key in vectors if key in there]:

@@ -114,7 +114,7 @@ def _embed_pending(
             truncated += embedder.count_truncated(list(texts.values()))
         is_last, is_cut = taken == len(left), taken < len(group)
         with Writer.open(folder.places.folder) as writer:
-            writer.keep_vectors(vectors)
+            writer.keep_vectors(vectors, [row for _, row in group])
             if is_cut:  # where notes change faster than the model reads, no run comes to its end
                 writer.sweep_unused()
         done, asked = done + taken, asked + len(vectors)

@@ -23,6 +23,7 @@ from thumbindex.errors import (
     UnknownFolderError,
     UsageError,
 )
+from thumbindex.index.editions import BUILDING
 from thumbindex.index.files import Places
 from thumbindex.index.postgres.database import Engine as Engine
 from thumbindex.index.postgres.database import Session
@@ -145,6 +146,9 @@ class PublishedFolders:
             if self._here.states is None:
                 try:
                     self._here.states = self._states = read_folders(self.session, self._states)
+                    published = {state.name for state in self._states}
+                    for name in [each for each in list(self._opened) if each not in published]:
+                        self._opened.pop(name, None)
                 except EngineError:
                     self._is_up = False
                     raise
@@ -413,10 +417,11 @@ class _PublishedFolder:
     def _publish(self, store: Store, places: Places) -> Published | None:
         opened = open_snapshot(store, self._folder.name, last=self._opened)
         with store.reading():
-            if not opened.is_current(store):
-                return None
+            if not opened.is_current(store) or store.meta(BUILDING):
+                return None  # while an index is built anew, the published one stays whole
             if not is_wiped(store) and any(len(each.deleted) for each in store.segments()):
-                return None  # they may hold words of a note that became private
+                self.holds_private = True  # files of its words may hold a private note's still
+                return None
             looks = look_at(self._folder, opened.catalog.paths, store)
             self.holds_private = "private" in looks.values()
             if self.holds_private:  # the index forgets it first

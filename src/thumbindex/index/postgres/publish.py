@@ -393,12 +393,13 @@ class _Publication:
     def _documents(self) -> dict[int, tuple[Any, ...]]:
         """Return what is published of each document but for its links, by row id, with a digest."""
         catalog, states = self._catalog, self._store.manifest()
-        linked = self._store.linked_paths()
+        targets = self._store.link_targets()
         found = {}
         for row, path, title, times, facts in self._store.documents():
             at, state = self._at[row], states[path]
             salience = catalog.salience[catalog.first[at] : catalog.first[at + 1]]
-            resolved = [stored(to) for to in json.loads(linked.get(row, "[]"))]
+            links = targets.get(row, "{}")
+            resolved = [stored(path) for path in json.loads(links).values()]
             values = (
                 row,
                 stored(path),
@@ -410,7 +411,8 @@ class _Publication:
                 bool(catalog.documents[at].flags),
                 resolved,
             )
-            found[row] = (*values, _digest(repr(values).encode()))
+            # which of its links leads where, too: two may change places
+            found[row] = (*values, _digest(repr((values, links)).encode()))
         return found
 
     def _with_links(
@@ -502,6 +504,8 @@ def _duplicates(opened: Opened, store: Store) -> bytes:
             "boosted": list(boosted),
             "texts": list(known.texts.items()),
             "alike": store.duplicates.alike(),
+            # those who have it open see by the digest that a decision has changed
+            "decisions": [astuple(decision) for decision in known.decisions],
         }
     ).encode()
 
