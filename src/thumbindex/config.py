@@ -506,7 +506,7 @@ def _wrong_glob(glob: str, root: str) -> str:
     is_absolute = text.startswith(f"{root}/") if root else _is_on_disk(parts)
     if text[0].isspace() or text[0] == "#":
         return "begins with a blank or #, as a comment does: take it away, or write '\\#'"
-    has_names = re.search(r"\{[^{},]*+,[^{}]*+\}", text) or re.search(r"[!@+]\(", glob)
+    has_names = re.search(r"\{[^{},]*+,[^{}]*+\}", text) or re.search(r"[!@+]\(.*\)", glob)
     if has_names or text.count("{") != text.count("}"):
         return "holds names in braces or parentheses: write a glob for each name"
     if is_absolute or parts[0] == "~" or ".." in parts or re.match(r"[A-Za-z]:", text):
@@ -639,12 +639,12 @@ def _read_folders(
         if "tokens" in table:
             granted[name] = tuple(table["tokens"])
     roots: dict[Path, str] = {}
-    for name, to in paths.items() if granted else ():
+    for name, to in paths.items():
         root = real_folder(to)
         if (other := roots.setdefault(root, name)) != name:
             raise ConfigError(
                 f"{path}: {name!r} is the folder that {other!r} is, {root}: leave one of "
-                "them out, with the tokens of both."
+                "them out, and give the other the tokens of both."
             )
     return paths, about, granted
 
@@ -674,6 +674,8 @@ def _check_folder(name: Any, table: Mapping[str, Any], path: Path) -> None:
     for key in table.keys() - {*_FOLDER_KEYS}:
         near = get_close_matches(key, _FOLDER_KEYS, n=1)
         meant = f"did you mean `{near[0]}`?" if near else "a folder has name, path, about, tokens."
+        if key == "name":
+            meant = "the name stands in the header, take it out here."
         raise ConfigError(f"{path}: unknown key `folders.{_shortened(key)}`: {meant}")
     if not isinstance(to := table.get("path"), str) or not to.strip():
         raise ConfigError(f"{path}: the folder {name!r} needs `path`, a string.")

@@ -15,7 +15,7 @@ class CrossEncoderReranker:
     """Scores with a sentence-transformers CrossEncoder of one output, through a sigmoid."""
 
     def __init__(self, model: str, *, offline: bool) -> None:
-        if not model:
+        if model in {"", "late-interaction"}:  # the latter was the default, without a model
             raise ModelError(
                 "The stage `rerank` needs a model: name a CrossEncoder in `encode.rerank.model`, "
                 f"or {LEAVE_OUT}."

@@ -353,9 +353,14 @@ class Library:
             fitting = self._given or (self._embedder and self._embedder.fingerprint in names)
             if names and not fitting:
                 self._embedder = self.open_model(min(names.values()))
-            # A folder's own file holds where it is asked alone, as `only` has it.
-            configs = (self.config, *(reader.folder.config for reader in self._readers))
-            wanting = [each for each in configs if each.query.runs("rerank")]
+            # A folder's own file holds where it is asked alone, as `only` has it; without a model
+            # it asks for nothing.
+            wanting = [
+                config
+                for config in (self.config, *(reader.folder.config for reader in self._readers))
+                if config.query.runs("rerank")
+                and (config is self.config or config.encode.rerank.model)
+            ]
             if self._reranker is None and self._embedder is not None and wanting:
                 self._reranker = CrossEncoderReranker(
                     wanting[0].encode.rerank.model, offline=offline()

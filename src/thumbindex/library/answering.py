@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePath
+from pathlib import PurePath, PureWindowsPath
 from urllib.parse import unquote
 
 import numpy as np
@@ -112,7 +112,9 @@ def as_indexed(text: str, folders: Sequence[Folder]) -> str:
     """
     typed = text.strip()
     if typed.startswith("file://"):
-        typed = unquote(typed.removeprefix("file://"))
+        typed = unquote(typed.removeprefix("file://").removeprefix("localhost"))
+        if PureWindowsPath(typed.lstrip("/")).drive:
+            typed = typed.lstrip("/")
     if "\0" in typed:  # no path has one, and `expanduser` raises ValueError
         return text
     path = PurePath(os.path.expanduser(typed))  # noqa: PTH111 - Path's raises without a home

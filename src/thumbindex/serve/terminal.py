@@ -382,10 +382,10 @@ background.
 
 def place_text(path: Path, line: int) -> Text:
     """Return a place as `path:line`, on a terminal a link to a file of this machine."""
-    place = Text.assemble((plain_line(path_here(path)), PATH), (f":{line}", LINE))
-    if is_here(path):
-        place.stylize(Style(link=file_address(path)))
-    return place
+    link = file_address(path) if is_here(path) else None
+    return Text.assemble(
+        (plain_line(path_here(path)), Style.parse(PATH) + Style(link=link)), (f":{line}", LINE)
+    )
 
 
 def path_here(path: Path) -> str:

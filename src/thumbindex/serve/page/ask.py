@@ -6,18 +6,24 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import date
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import StorageError
 from thumbindex.model import (
     Disagreement,
+    Document,
     Filters,
     Judged,
+    ListedNote,
     Narrowing,
     OutlineEntry,
     Passage,
     Query,
+    day_of,
+    iso_day,
 )
 from thumbindex.serve.as_json import answer_payload, as_json
 from thumbindex.serve.best_lines import all_lines, best_lines
@@ -133,8 +139,7 @@ def show(visit: Visit) -> Screen:
         "problems": visit.warnings(),
     }
     if not asked.text:
-        listed = library.listing().notes if library.indexed else ()
-        recent = tuple(each for each in listed[:_RECENT] if each.date)
+        recent = _newest(library) if library.indexed else ()
         notes = sum(each.documents for each in library.states().values())
         empty = {
             "answer": None,
@@ -185,6 +190,21 @@ def _unasked(values: Mapping[str, Any]) -> dict[str, Any]:
 def named(note: OutlineEntry) -> dict[str, Any]:
     """Return a note as JSON has it, with its address."""
     return {**as_json(note), "address": note_address(note.folder, note.path)}
+
+
+def _newest(library: Library) -> tuple[ListedNote, ...]:
+    """Return the newest dated notes; no more files are looked at than are shown."""
+    days: dict[tuple[str, str], date] = {}
+
+    def newest_first(documents: Iterable[Document]) -> list[Document]:
+        dated = [(day, document) for document in documents if (day := day_of(document))]
+        days.update(((document.folder, document.path), day) for day, document in dated)
+        return [document for _, document in sorted(dated, key=itemgetter(0), reverse=True)]
+
+    return tuple(
+        ListedNote(note.folder, note.path, note.heading, iso_day(days[note.folder, note.path]), ())
+        for note in library.browse(newest_first, _RECENT)
+    )
 
 
 def judged_of(visit: Visit, text: str) -> tuple[Mapping[str, Judged], list[str]]:
