@@ -191,7 +191,8 @@ def test_a_server_whose_disk_fills_up_answers_says_so_and_takes_the_edit_in_when
                 "# Note 0\n\nQuinces are hard and yellow.\n", encoding="utf-8"
             )
             assert until(lambda: "changes wait" in status(server), 60)
-            assert any(advice in status(server) for advice in ("free some space", "its free space"))
+            said = status(server)
+            assert any(advice in said for advice in ("free some space", "and free space")), said
             for _ in range(20):
                 assert server.call("query", query="apple cellar")["results"]
                 time.sleep(0.05)
