@@ -148,8 +148,8 @@ def test_only_what_reads_otherwise_is_marked_as_changed(open_page, served):
     page.evaluate(
         "window.marked = new Set(); new MutationObserver(() => "
         "document.querySelectorAll('article.changed .path').forEach(path => "
-        "marked.add(path.textContent.trim()))).observe(document.body, {subtree: true, childList: true, "
-        "attributes: true, attributeFilter: ['class']})"
+        "marked.add(path.textContent.trim()))).observe(document.body, "
+        "{subtree: true, childList: true, attributes: true, attributeFilter: ['class']})"
     )
     try:
         served.save(coffee, f"\n\n\n{before[coffee]}")  # the same words, further down
