@@ -16,7 +16,6 @@ import numpy as np
 from thumbindex.index.filters import FilterIndex, passes
 from thumbindex.index.names import DocumentNames
 from thumbindex.index.positions import PositionedCatalog
-from thumbindex.index.positions import Positions as Positions
 from thumbindex.index.store import document_from_row
 from thumbindex.model import (
     Abbreviation,
@@ -31,7 +30,7 @@ from thumbindex.model import (
     Section,
     day_of,
 )
-from thumbindex.ports import Salience, Selection
+from thumbindex.ports import Positions, Salience, Selection
 from thumbindex.text import form_key
 
 _Record = TypeVar("_Record")

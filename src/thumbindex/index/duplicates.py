@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from thumbindex.errors import StorageError
-from thumbindex.index.catalog import Positions, StoreCatalog
+from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.store import Store
 from thumbindex.model import ChunkId, Decision, Verdict
-from thumbindex.ports import Duplicates, Salience, Selection
+from thumbindex.ports import Duplicates, Positions, Salience, Selection
 
 _LOG = logging.getLogger(__name__)
 

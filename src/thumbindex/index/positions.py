@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from thumbindex.model import ChunkId, DocumentId
-from thumbindex.ports import Mask, Selection
-from thumbindex.ports import Positions as Positions
+from thumbindex.ports import Mask, Positions, Selection
 
 
 class PositionedCatalog:

@@ -16,7 +16,7 @@ import numpy as np
 
 from thumbindex.index.bm25f import idf
 from thumbindex.index.filters import by_form, nearest
-from thumbindex.index.positions import PositionedCatalog, Positions
+from thumbindex.index.positions import PositionedCatalog
 from thumbindex.model import (
     Abbreviation,
     Chunk,
@@ -39,6 +39,7 @@ from thumbindex.ports import (
     KeywordWeights,
     LinkGraph,
     Matrix,
+    Positions,
     Salience,
     Selection,
     Snapshot,

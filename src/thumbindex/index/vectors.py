@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from thumbindex.errors import IndexDamagedError
-from thumbindex.index.catalog import Positions, StoreCatalog
+from thumbindex.index.catalog import StoreCatalog
 from thumbindex.model import ChunkId, Hit
-from thumbindex.ports import Mask, Matrix, Selection, Vector
+from thumbindex.ports import Mask, Matrix, Positions, Selection, Vector
 
 NEAR_AT_ONCE = 16_384
 """Vectors that are compared at once with those whose near ones are looked for: with a thousand of

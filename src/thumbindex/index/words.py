@@ -17,7 +17,7 @@ import numpy as np
 from thumbindex.errors import IndexDamagedError
 from thumbindex.index.analysis import DOCUMENT_FIELDS, chunk_words, document_words, stems
 from thumbindex.index.bm25f import Column, Lengths, Scorer, either, merged
-from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
+from thumbindex.index.catalog import StoreCatalog, positions_of
 from thumbindex.index.files import writing
 from thumbindex.index.segments import (
     Narrow,
@@ -28,7 +28,7 @@ from thumbindex.index.segments import (
 )
 from thumbindex.index.store import Store
 from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, Pause, RankedList, Term
-from thumbindex.ports import KeywordWeights, Mask, Selection
+from thumbindex.ports import KeywordWeights, Mask, Positions, Selection
 from thumbindex.text import words
 
 _T = TypeVar("_T")

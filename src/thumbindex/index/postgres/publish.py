@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from thumbindex.errors import EngineError, IndexBusyError
-from thumbindex.index.catalog import Positions
 from thumbindex.index.postgres.database import Engine, Half, Session
 from thumbindex.index.postgres.store import SOURCE, FolderState, chunk_record, links_record, stored
 from thumbindex.index.postgres.vectors import EXACT
@@ -21,6 +20,7 @@ from thumbindex.index.postgres.words import DELETED
 from thumbindex.index.snapshot import Opened
 from thumbindex.index.store import Store
 from thumbindex.model import Link, Progress
+from thumbindex.ports import Positions
 from thumbindex.text import text_digest
 
 INCARNATION = "incarnation"

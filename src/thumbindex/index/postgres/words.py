@@ -13,10 +13,10 @@ import numpy as np
 from thumbindex.index.analysis import DOCUMENT_FIELDS
 from thumbindex.index.bm25f import Column
 from thumbindex.index.catalog import StoreCatalog
-from thumbindex.index.positions import Positions
 from thumbindex.index.postgres.store import PublishedStore
 from thumbindex.index.segments import Segment
 from thumbindex.index.words import NOWHERE, OpenedSegments, TermColumns, WhooshKeywordIndex
+from thumbindex.ports import Positions
 
 POSTING_BYTES = 128 << 20
 """Maximum bytes of postings that are kept of a folder: a word that stands in a million chunks takes
