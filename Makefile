@@ -85,9 +85,9 @@ lint: .venv/installed
 docs: .venv/installed
 	$(BIN)/python tests/reference.py
 
-# The figures below which answers must not fall (tests/study/frozen.json).
+# The figures below which answers must not fall (tests/evaluation/frozen.json).
 frozen: .venv/installed
-	$(BIN)/python tests/study/test_frozen.py
+	$(BIN)/python tests/evaluation/test_frozen.py
 
 # ------------------------------------------------------------------ a release
 

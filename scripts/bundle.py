@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from thumbindex.serve.tools import TOOLS
+from thumbindex.mcp.tools import TOOLS
 
 MANIFEST_VERSION = "0.4"
 """The first version that lets the client install Python and packages by uv. Ours are too large,
@@ -26,7 +26,7 @@ _PROGRAM_TEXT = """\
 
 import sys
 
-from thumbindex.serve.cli import app
+from thumbindex.cli.app import app
 
 app(["serve", *(f"--folder={each}" for each in sys.argv[1:])])
 """

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from thumbindex.serve.background import Background
-from thumbindex.serve.http.app import Listening, Site
+from thumbindex.background.host import Background
 from thumbindex.settings import Config
+from thumbindex.web.app import Listening, Site
 from waiting import until
 
 

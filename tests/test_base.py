@@ -43,7 +43,7 @@ TRIED = set()
 class BaseFinder(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if name.partition(".")[0] in EXTRAS or name == "thumbindex.index.postgres":
+        if name.partition(".")[0] in EXTRAS or name == "thumbindex.postgres":
             TRIED.add(name)
             return None
         return super().find_spec(name, path, target)
@@ -240,7 +240,7 @@ def test_a_server_whose_model_needs_the_extra_answers_by_words(notes, weights_on
 
 def test_the_package_and_the_handshake_import_none_of_it(notes, home):
     done = run(
-        "import thumbindex, thumbindex.serve.mcp; from sitecustomize import TRIED; "
+        "import thumbindex, thumbindex.mcp.server; from sitecustomize import TRIED; "
         # which the client of HTTP takes for zstd, if it is there
         "print(sorted(TRIED - {'backports'}))"
     )

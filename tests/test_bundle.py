@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from thumbindex.serve.tools import TOOLS
+from thumbindex.mcp.tools import TOOLS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 

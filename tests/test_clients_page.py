@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.serve.clients.edit import put_block
-from thumbindex.serve.clients.install import advice
-from thumbindex.serve.clients.table import CLIENTS, Client
+from thumbindex.install.clients import CLIENTS, Client
+from thumbindex.install.edit import put_block
+from thumbindex.install.install import advice
 
 PAGE = (Path(__file__).parents[1] / "docs" / "clients.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (.+)\n\n((?:(?!^##).*\n)+)", PAGE, re.M))

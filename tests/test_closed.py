@@ -13,8 +13,8 @@ import pytest
 
 import thumbindex
 from folders import open_library, write
-from thumbindex.serve.replies import reply_query, reply_read
-from thumbindex.serve.wording import quoted
+from thumbindex.mcp.replies import reply_query, reply_read
+from thumbindex.present.sentences import quoted
 from thumbindex.text import one_line
 
 SOURCE = Path(thumbindex.__file__).parent
@@ -35,8 +35,8 @@ DENIED_MODULES = {
     "socket",
     "multiprocessing.connection",
 }
-LOCAL = {"local_client.py", "local_server.py"}
-LISTENS = "http/app.py"
+LOCAL = {"command_client.py", "command_server.py"}
+LISTENS = "web/app.py"
 OWN_SOCKETS = {("multiprocessing.connection", name) for name in LOCAL} | {("socket", "app.py")}
 """They reach this machine alone, or listen: `test_our_own_sockets_lead_nowhere_else`."""
 
@@ -129,13 +129,11 @@ def test_nothing_that_is_read_is_ever_run() -> None:
 
 
 def test_our_own_sockets_lead_nowhere_else() -> None:
-    source = "".join(
-        (SOURCE / "serve" / name).read_text(encoding="utf-8") for name in sorted(LOCAL)
-    )
+    source = "".join((SOURCE / "cli" / name).read_text(encoding="utf-8") for name in sorted(LOCAL))
     assert source.count('Client(f"{stem}.sock", "AF_UNIX", ') == source.count(" Client(") == 1
     assert source.count('Listener(str(address), "AF_UNIX", ') == 1
     assert len(re.findall(r"(?<![\w.])Listener\(", source)) == 1
-    listens = (SOURCE / "serve" / LISTENS).read_text(encoding="utf-8")
+    listens = (SOURCE / LISTENS).read_text(encoding="utf-8")
     assert set(re.findall(r"socket\.(\w+)\(", listens)) == {"create_server"}
 
 

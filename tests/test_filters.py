@@ -12,10 +12,10 @@ from fakes import document, memory_snapshot
 from folders import open_library, write, write_notes
 from thumbindex.errors import UnknownPathError
 from thumbindex.library import Library
+from thumbindex.mcp.replies import reply_outline, reply_query
 from thumbindex.model import Condition, Unmet
+from thumbindex.present.sentences import filter_lines
 from thumbindex.query.filters import read_filters
-from thumbindex.serve.replies import reply_outline, reply_query
-from thumbindex.serve.wording import filter_lines
 
 NOTES = {
     "Areas/plan.md": (

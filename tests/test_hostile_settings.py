@@ -16,7 +16,7 @@ from fuzz.run import open_library
 from thumbindex.config import HARMLESS, load_config, settings, with_folder_file
 from thumbindex.errors import ConfigError, ThumbindexError, UsageError
 from thumbindex.library import Library
-from thumbindex.serve.tools import check_arguments
+from thumbindex.mcp.tools import check_arguments
 from thumbindex.settings import Config
 
 VALUES = (

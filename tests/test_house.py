@@ -18,7 +18,42 @@ from thumbindex.settings import STAGE_NAMES
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "thumbindex"
-ROOMS = ("corpus", "compare", "encode", "index", "query", "serve", "study")
+ROOMS = {
+    "corpus": set(),
+    "compare": set(),
+    "encode": set(),
+    "index": set(),
+    "query": {"compare"},
+    "library": {"corpus", "compare", "encode", "index", "query", "postgres"},
+    "postgres": {"corpus", "index", "library"},
+    "evaluation": {"library"},
+    "present": set(),
+    "background": {"library"},
+    "install": {"library", "present"},
+    "mcp": {"library", "background", "present"},
+    "page": {"library", "background", "present"},
+    "web": {"library", "background", "present", "mcp", "page"},
+    "cli": {
+        "library",
+        "background",
+        "present",
+        "install",
+        "mcp",
+        "web",
+        "evaluation",
+        "postgres",
+    },
+}
+"""Each package, and those that it may import."""
+
+FACES = {
+    "page": {"web.access", "web.limits", "mcp.tools"},
+    "cli": {"mcp.tools"},
+    "install": {"cli.options", "cli.terminal", "postgres.folders"},
+    "background": {"cli.command_server"},
+}
+"""Modules of another face that one may import: the page signs in as the web does."""
+
 FOR_ALL = {
     "model",
     "errors",
@@ -39,17 +74,17 @@ DOORS = {
     },
     "networkx": {"index/graph.py"},
     "sqlite3": {"index/database.py"},
-    "jinja2": {"serve/page/site.py"},
+    "jinja2": {"page/site.py"},
     "markdown_it": {"corpus/html.py", "corpus/markdown.py"},
     "markupsafe": {"corpus/html.py"},
     "yaml": {"corpus/front_matter.py"},
     "pathspec": {"globs.py"},
-    "watchdog": {"serve/watch.py"},
-    "uvicorn": {"serve/http/app.py"},
-    "sse_starlette": {"serve/http/app.py"},
-    "jwt": {"serve/http/access.py"},
-    "prometheus_client": {"serve/http/metrics.py"},
-    "psycopg": {"index/postgres/connections.py", "index/postgres/database.py"},
+    "watchdog": {"background/watch.py"},
+    "uvicorn": {"web/app.py"},
+    "sse_starlette": {"web/app.py"},
+    "jwt": {"web/access.py"},
+    "prometheus_client": {"web/metrics.py"},
+    "psycopg": {"postgres/connections.py", "postgres/database.py"},
     "rapidfuzz": {
         "index/filters.py",
         "query/understand.py",
@@ -61,9 +96,6 @@ ROOM_DOORS = {
     "transformers": "encode",
     "sentence_transformers": "encode",
     "onnxruntime": "encode",
-    "mcp": "serve",
-    "starlette": "serve",
-    "typer": "serve",
 }
 IMPURE = {
     "os",
@@ -108,55 +140,40 @@ def own(names: set[str]) -> set[str]:
     return {name.split(".")[1] for name in names if name.startswith("thumbindex.")}
 
 
-def test_rooms_never_import_each_other():
-    allowed = {"query": {"compare"}, "serve": {"library", "study"}, "study": {"library"}}
+def test_each_package_imports_only_those_below_it():
     wrong = [
-        (path, other)
+        (path, name)
         for path, names in modules()
         if (room := path.split("/")[0]) in ROOMS
-        for other in own(names) - FOR_ALL - {room} - allowed.get(room, set())
+        for name in names
+        if (other := name.split(".")[1] if name.startswith("thumbindex.") else "") in ROOMS
+        and other not in ROOMS[room] | {room}
+        and name.removeprefix("thumbindex.") not in FACES.get(room, set())
     ]
     assert wrong == []
 
 
-DATABASE = ("engine",)
-"""The module of the library that is of a database."""
-
-
-def test_the_study_and_the_server_see_the_librarys_front_door_only():
-    inner = [
+def test_faces_see_the_front_door_of_the_library_only():
+    """The program that installs and the database look inside."""
+    assert {
         (path, name)
         for path, names in modules()
         for name in names
         if name.startswith("thumbindex.library.")
-    ]
-    outside = [
-        (path, name)
-        for path, name in inner
-        if path.startswith(("serve/", "study/")) and not path.startswith("serve/clients/")
-    ]
-    # a database has a door of its own: whoever has none imports nothing of it
-    assert {(path, name) for path, name in outside} == {
-        ("serve/engine.py", f"thumbindex.library.{each}") for each in DATABASE
-    }
+        and not path.startswith(("library/", "postgres/", "install/"))
+    } == set()
 
 
-def test_what_is_of_a_database_is_imported_where_one_is_asked_for_alone():
-    """No module of the embedded road imports the engine when it is imported itself: those that do,
-    do so inside a function.
-    """
+def test_the_database_is_imported_only_if_one_is_named():
+    """Its driver is an extra: modules outside import the package inside a function."""
     at_the_top = {
-        (path.relative_to(SOURCE).as_posix(), name)
+        path.relative_to(SOURCE).as_posix()
         for path in SOURCE.rglob("*.py")
         for node in parsed(path).body
         for name in imported_by(node)
-        if name.startswith(
-            ("thumbindex.index.postgres", *(f"thumbindex.library.{each}" for each in DATABASE))
-        )
+        if name.startswith("thumbindex.postgres")
     }
-    assert {path for path, _ in at_the_top if not path.startswith("index/postgres/")} <= {
-        f"library/{each}.py" for each in DATABASE
-    }
+    assert {path for path in at_the_top if not path.startswith("postgres/")} == set()
 
 
 def imported_by(node: ast.stmt) -> set[str]:
@@ -164,13 +181,6 @@ def imported_by(node: ast.stmt) -> set[str]:
     if isinstance(node, ast.ImportFrom):
         return {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
     return {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
-
-
-def test_only_the_command_line_sees_the_study():
-    seeing = {
-        path for path, names in modules() if "study" in own(names) and not path.startswith("study/")
-    }
-    assert seeing <= {"serve/evaluation.py", "serve/terminal.py"}
 
 
 @pytest.mark.parametrize("engine", sorted(DOORS))
@@ -245,11 +255,11 @@ def test_a_command_prints_and_sees_paths_where_it_is_typed():
     directory or streams for the command's.
     """
     elsewhere = {
-        r"\.cwd\(|getcwd\(": {"process.py", "serve/local_client.py"},
+        r"\.cwd\(|getcwd\(": {"process.py", "cli/command_client.py"},
         r"\.absolute\(\)": {
             "encode/models.py",
             "index/database.py",
-            "serve/clients/install.py",
+            "install/install.py",
         },
         r"\bConsole\((?!\*\*streams\()": set(),
     }

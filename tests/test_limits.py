@@ -16,9 +16,9 @@ from thumbindex.corpus.markdown import Block, read_outline
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.read import read_bytes
 from thumbindex.errors import UsageError
+from thumbindex.mcp.replies import parse_uri
+from thumbindex.mcp.tools import check_arguments
 from thumbindex.query.understand import split_compounds
-from thumbindex.serve.replies import parse_uri
-from thumbindex.serve.tools import check_arguments
 from thumbindex.settings import CorpusSettings
 
 

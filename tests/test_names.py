@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from thumbindex.cli.app import app
 from thumbindex.config import settings
 from thumbindex.library import Library
+from thumbindex.mcp.tools import TOOLS
 from thumbindex.model import Asking
-from thumbindex.serve.cli import app
-from thumbindex.serve.tools import TOOLS
 from thumbindex.settings import Config
 
 TOOL: Mapping[str, frozenset[str]] = {

@@ -66,7 +66,7 @@ def modules() -> Iterator[Any]:
         if found.name.rpartition(".")[2] not in {
             "__main__",
             "llama_index",
-        } and not found.name.startswith("thumbindex.study"):
+        } and not found.name.startswith("thumbindex.evaluation"):
             yield importlib.import_module(found.name)
 
 
@@ -83,7 +83,7 @@ def inside(value: Any, depth: int = 0) -> Iterator[re.Pattern[str]]:
 
 def written() -> Iterator[tuple[str, ast.Call]]:
     """Yield every call of the module `re`."""
-    for path in sorted(path for path in SOURCE.rglob("*.py") if "study" not in path.parts):
+    for path in sorted(path for path in SOURCE.rglob("*.py") if "evaluation" not in path.parts):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             named = (
                 isinstance(node, ast.Call)

@@ -30,10 +30,10 @@ from thumbindex.library import Library, read_notes
 from thumbindex.library.names import Notes
 from thumbindex.library.reader import DiskReader
 from thumbindex.library.reading import outline_headings, read_excerpt
+from thumbindex.mcp.replies import complete, list_page
 from thumbindex.model import Progress
 from thumbindex.ports import Vector
-from thumbindex.serve.as_json import status_payload
-from thumbindex.serve.replies import complete, list_page
+from thumbindex.present.as_json import status_payload
 from thumbindex.settings import CorpusSettings
 
 SECRET = "Zanzibarquetzal"

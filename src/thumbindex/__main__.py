@@ -16,13 +16,13 @@ def main() -> None:
     try:
         if not is_server:
             # Imported here: a server asks nobody.
-            from thumbindex.serve.local_client import ask_servers
+            from thumbindex.cli.command_client import ask_servers
 
             if (code := ask_servers(sys.argv[1:])) is not None:
                 sys.exit(code)
         collect_rarely()
         # Imported here: an interruption while modules are being read is one, too.
-        from thumbindex.serve.cli import app
+        from thumbindex.cli.app import app
     except KeyboardInterrupt:
         sys.exit(130)
     compute_on_one_thread()

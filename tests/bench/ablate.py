@@ -1,7 +1,7 @@
 """What each stage is worth, and how far confidence tells what has no answer.
 
     python tests/bench/ablate.py SET.jsonl --folder DIR
-    python tests/bench/ablate.py SET.jsonl --folder DIR --off-topic tests/study/off_topic.jsonl
+    python tests/bench/ablate.py SET.jsonl --folder DIR --off-topic tests/evaluation/off_topic.jsonl
 
 The first asks the labeled queries again with one thing changed: a stage switched, a retriever
 alone, another choice of a setting. The second asks queries without an answer, too.
@@ -22,16 +22,16 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from stages import with_stages, without_stages
+from thumbindex.cli.terminal import ProgressDisplay, print_tables
 from thumbindex.config import load_config, settings
 from thumbindex.errors import ThumbindexError
+from thumbindex.evaluation.baseline import compare_runs, main_values
+from thumbindex.evaluation.evaluate import RANKED_PASSAGES, QuerySource, check_labels, evaluate_all
+from thumbindex.evaluation.measures import MAIN, plain_path
+from thumbindex.evaluation.queries import LabeledQuery, load_set
+from thumbindex.evaluation.report import ReportTable, cost_of, verdict_of
 from thumbindex.library import Library
-from thumbindex.serve.terminal import ProgressDisplay, print_tables
 from thumbindex.settings import STAGE_NAMES, QuerySettings
-from thumbindex.study.compare import compare_runs, main_values
-from thumbindex.study.evaluate import RANKED_PASSAGES, QuerySource, check_labels, evaluate_all
-from thumbindex.study.measures import MAIN, plain_path
-from thumbindex.study.queries import LabeledQuery, load_set
-from thumbindex.study.report import ReportTable, cost_of, verdict_of
 
 # ------------------------------------------------------------------ what each stage is worth
 

@@ -39,15 +39,15 @@ from mcp.client.stdio import stdio_client
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.run import memory_of
+from evaluation.name_queries import name_queries
 from servers import SERVE, children_of
-from study.name_queries import name_queries
 from thumbindex.config import load_config
+from thumbindex.evaluation.baseline import interval_of
+from thumbindex.evaluation.from_links import queries_from_links
+from thumbindex.evaluation.measures import MAIN, RankedPassage, score_query
+from thumbindex.evaluation.queries import LabeledQuery, load_queries
 from thumbindex.index.files import size_of
 from thumbindex.library import Library, read_notes
-from thumbindex.study.compare import interval_of
-from thumbindex.study.from_links import queries_from_links
-from thumbindex.study.measures import MAIN, RankedPassage, score_query
-from thumbindex.study.queries import LabeledQuery, load_queries
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "compare"

@@ -42,10 +42,10 @@ from servers import (
     has_all_vectors,
     is_found,
 )
+from thumbindex.evaluation.queries import load_queries
 from thumbindex.index.files import size_of
 from thumbindex.library import Library
-from thumbindex.serve.opening import Opening, open_library
-from thumbindex.study.queries import load_queries
+from thumbindex.opening import Opening, open_library
 from thumbindex.text import visible
 from waiting import until
 

@@ -38,7 +38,7 @@ from dump import logical_dump
 from servers import SERVE, ServerProcess, await_start, children_of
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
-from thumbindex.serve.opening import Opening, open_library
+from thumbindex.opening import Opening, open_library
 from waiting import until
 
 FOLDERS = ("", "a/", "b/", "a/b/", "c/D/", "c/ü/", "sealed/")

@@ -17,7 +17,7 @@ from bench.expected import Expected, Note
 from bench.run import Row
 from bench.run import table as bench_table
 from bench.soak import PATHS, RULES, Soak
-from thumbindex.study.queries import Label, LabeledQuery
+from thumbindex.evaluation.queries import Label, LabeledQuery
 
 HERE = Path(__file__).parent
 

@@ -16,17 +16,17 @@ from thumbindex.model import ParsedDocument
 from thumbindex.ports import Snapshot
 
 if TYPE_CHECKING:
-    from thumbindex.index.postgres.snapshot import PublishedIndex
+    from thumbindex.postgres.published_index import PublishedIndex
 
 
 @pytest.fixture(scope="module")
 def publish_index(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], PublishedIndex]]:
     """Return a function that publishes an index and opens it, for as long as a file's tests run."""
     server: TestServer = request.getfixturevalue("postgres")
-    from thumbindex.index.postgres.database import Engine
-    from thumbindex.index.postgres.publish import Publisher
-    from thumbindex.index.postgres.snapshot import open_published, read_folders
-    from thumbindex.index.postgres.store import PublishedStore
+    from thumbindex.postgres.database import Engine
+    from thumbindex.postgres.publish import Publisher
+    from thumbindex.postgres.published_index import open_published, read_folders
+    from thumbindex.postgres.published_store import PublishedStore
 
     with ExitStack() as stack:
 

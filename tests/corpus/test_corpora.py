@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from corpus.test_parse import check
-from study.corpora import needs_corpora, unpack
+from evaluation.corpora import needs_corpora, unpack
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.walk import walk
 from thumbindex.settings import CorpusSettings

@@ -17,8 +17,7 @@ from thumbindex.corpus.front_matter import DEEPEST, read_front_matter
 from thumbindex.corpus.parse import headings_of, parse_document
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
-from thumbindex.query.understand import code_terms, stops_of
-from thumbindex.serve.replies import (
+from thumbindex.mcp.replies import (
     count_reply,
     reply_outline,
     reply_query,
@@ -26,7 +25,8 @@ from thumbindex.serve.replies import (
     reply_related,
     reply_status,
 )
-from thumbindex.serve.tools import check_arguments
+from thumbindex.mcp.tools import check_arguments
+from thumbindex.query.understand import code_terms, stops_of
 from thumbindex.settings import CorpusSettings
 
 SECONDS = 5.0

@@ -11,7 +11,7 @@ import pytest
 from postgres.server import TestServer, fresh_database
 from postgres.vault import in_database, make_shed, make_vault, on_disk, publishing
 from thumbindex.library import Library
-from thumbindex.library.engine import Publishing
+from thumbindex.postgres.folders import Publishing
 
 
 @dataclass(frozen=True)

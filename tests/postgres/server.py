@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 import pytest
 
 if TYPE_CHECKING:
-    from thumbindex.index.postgres.database import Engine
+    from thumbindex.postgres.database import Engine
 
 OWN = "THUMBINDEX_TEST_POSTGRES"
 """The address of one's own server, as a role that may make databases and roles; whatever else is
@@ -96,7 +96,7 @@ class TestServer:
         return full
 
     def _migrated(self) -> str:
-        from thumbindex.index.postgres.database import Engine
+        from thumbindex.postgres.database import Engine
 
         if not self._template:
             self._template = self._make("template0")
@@ -212,7 +212,7 @@ def database(postgres: TestServer) -> Iterator[str]:
 @pytest.fixture
 def engine(postgres: TestServer, database: str) -> Iterator[Engine]:
     """Give the database to who owns it."""
-    from thumbindex.index.postgres.database import Engine
+    from thumbindex.postgres.database import Engine
 
     with closing(Engine(postgres.address(database))) as engine:
         yield engine
@@ -229,7 +229,7 @@ def reader_url(postgres: TestServer, database: str) -> str:
 @pytest.fixture
 def reading_engine(reader_url: str) -> Iterator[Engine]:
     """Give the database to a role that may only read."""
-    from thumbindex.index.postgres.database import Engine
+    from thumbindex.postgres.database import Engine
 
     with closing(Engine(reader_url)) as engine:
         yield engine

@@ -17,14 +17,14 @@ from typer.testing import CliRunner
 
 from fakes import FakeEmbedder
 from postgres.server import OWN, PASSWORD, TestServer, fresh_database
+from thumbindex.cli.app import app
 from thumbindex.config import load_config
 from thumbindex.errors import EngineError, IndexTooNewError
-from thumbindex.index.postgres.database import VERSION, Engine, place_of
-from thumbindex.index.postgres.doctor import examine, published_folders
 from thumbindex.library import Library
-from thumbindex.library.engine import Publishing
-from thumbindex.serve.cli import app
-from thumbindex.serve.opening import Opening, names_allowed, served_folders
+from thumbindex.opening import Opening, names_allowed, served_folders
+from thumbindex.postgres.database import VERSION, Engine, place_of
+from thumbindex.postgres.diagnosis import examine, published_folders
+from thumbindex.postgres.folders import Publishing
 
 PIECES = ("p@ss", "p%40ss", "word#1", "word%231", "%2Fword", PASSWORD)
 """What of the password must be nowhere."""

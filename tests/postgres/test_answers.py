@@ -26,9 +26,9 @@ from postgres.vault import (
 )
 from stages import without_stages
 from thumbindex.errors import ThumbindexError, UsageError
-from thumbindex.index.postgres.publish import index_vectors
 from thumbindex.library import Library
-from thumbindex.library.engine import NOWHERE, Publishing
+from thumbindex.postgres.folders import NOWHERE, Publishing
+from thumbindex.postgres.publish import index_vectors
 
 
 def outcome(ask: Callable[[Library, str], Any], library: Library, path: str) -> Any:

@@ -10,16 +10,16 @@ from contextlib import closing
 
 import pytest
 
+from evaluation.corpora import SHARED, needs_corpora, unpack
 from postgres.server import TestServer
 from postgres.vault import told
-from study.corpora import SHARED, needs_corpora, unpack
 from thumbindex.config import load_config
-from thumbindex.index.postgres.publish import index_vectors
+from thumbindex.evaluation.evaluate import evaluate, pooled
+from thumbindex.evaluation.measures import MAIN
+from thumbindex.evaluation.queries import load_queries
 from thumbindex.library import Library
-from thumbindex.library.engine import PublishedFolders, PublishedReader, Publishing
-from thumbindex.study.evaluate import evaluate, pooled
-from thumbindex.study.measures import MAIN
-from thumbindex.study.queries import load_queries
+from thumbindex.postgres.folders import PublishedFolders, PublishedReader, Publishing
+from thumbindex.postgres.publish import index_vectors
 
 KINDS = ("manual", "typo", "client", "names", "auto")
 MOST_APART = 0.002

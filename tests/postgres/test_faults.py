@@ -28,7 +28,7 @@ from postgres.vault import (
 )
 from thumbindex.errors import EngineError
 from thumbindex.library import Library
-from thumbindex.library.engine import Engine
+from thumbindex.postgres.folders import Engine
 
 BUILDER = """
 import sys

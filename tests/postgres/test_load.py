@@ -15,8 +15,8 @@ from postgres.server import TestServer
 from postgres.vault import QUESTIONS, answers, in_database, on_disk, publishing
 from thumbindex.errors import EngineLostError, UnknownFolderError
 from thumbindex.library import Library
-from thumbindex.library.engine import Publishing
 from thumbindex.model import Progress
+from thumbindex.postgres.folders import Publishing
 
 PHASES = ("publishing texts", "publishing words", "publishing vectors")
 

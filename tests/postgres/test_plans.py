@@ -14,13 +14,13 @@ from fakes import FakeEmbedder
 from notes import make_vault
 from postgres.server import TestServer
 from postgres.vault import QUESTIONS, on_disk, publishing
-from thumbindex.index.postgres.database import Row, Session
-from thumbindex.index.postgres.publish import index_vectors
-from thumbindex.index.postgres.snapshot import PublishedIndex, open_published, read_folders
-from thumbindex.index.postgres.store import FolderState, PublishedStore
-from thumbindex.index.postgres.vectors import EXACT
-from thumbindex.library.engine import Publishing
 from thumbindex.model import Filters, Query
+from thumbindex.postgres.database import Row, Session
+from thumbindex.postgres.folders import Publishing
+from thumbindex.postgres.publish import index_vectors
+from thumbindex.postgres.published_index import PublishedIndex, open_published, read_folders
+from thumbindex.postgres.published_store import FolderState, PublishedStore
+from thumbindex.postgres.published_vectors import EXACT
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Tools
 

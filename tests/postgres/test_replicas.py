@@ -18,9 +18,9 @@ from postgres.cluster import Cluster, Node, wait_until
 from postgres.server import TestServer
 from postgres.vault import QUESTIONS, answers, in_database, on_disk, publishing, told, watching
 from thumbindex.errors import EngineError, EngineLostError
-from thumbindex.index.postgres.database import Engine
 from thumbindex.library import Library
-from thumbindex.library.engine import PublishedFolders, Publishing
+from thumbindex.postgres.database import Engine
+from thumbindex.postgres.folders import PublishedFolders, Publishing
 
 SOME = QUESTIONS[::4]
 

@@ -25,10 +25,10 @@ from postgres.vault import (
     watching,
 )
 from thumbindex.errors import EngineError, IndexBusyError, UsageError
-from thumbindex.index.postgres.publish import lock_of
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library import Library
-from thumbindex.library.engine import Publishing, forget_folder, publish_folders
+from thumbindex.postgres.folders import Publishing, forget_folder, publish_folders
+from thumbindex.postgres.publish import lock_of
 
 # ------------------------------------------------------------------ who sees what
 

@@ -19,15 +19,15 @@ from fakes import document
 from postgres.server import TestServer, fresh_database
 from thumbindex.index.bm25f import MOST_DOCUMENTS
 from thumbindex.index.files import Places
-from thumbindex.index.postgres.database import Engine
-from thumbindex.index.postgres.publish import Publisher
-from thumbindex.index.postgres.snapshot import PublishedIndex, open_published, read_folders
-from thumbindex.index.postgres.store import PublishedStore
 from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import ChunkId, FileState, ParsedDocument, Term
 from thumbindex.ports import KeywordWeights, Selection
+from thumbindex.postgres.database import Engine
+from thumbindex.postgres.publish import Publisher
+from thumbindex.postgres.published_index import PublishedIndex, open_published, read_folders
+from thumbindex.postgres.published_store import PublishedStore
 
 # -------------------------------------------------- a folder as it is published, without a database
 

@@ -17,11 +17,11 @@ from typing import Any
 
 from fakes import FakeEmbedder
 from thumbindex.config import load_config
-from thumbindex.index.postgres.database import Engine
-from thumbindex.index.postgres.publish import TABLES
 from thumbindex.library import Library
-from thumbindex.library.engine import Publishing
 from thumbindex.model import Answer
+from thumbindex.postgres.database import Engine
+from thumbindex.postgres.folders import Publishing
+from thumbindex.postgres.publish import TABLES
 
 NOTES: Mapping[str, str] = {
     "index.md": "---\naliases: [Overview]\ntags: [start]\n---\n# Garden\n\n"

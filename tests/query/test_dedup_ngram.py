@@ -2,8 +2,8 @@ import json
 
 import pytest
 
+from evaluation.corpora import SHARED, needs_corpora
 from fakes import document, memory_snapshot
-from study.corpora import SHARED, needs_corpora
 from thumbindex.compare.differences import differing
 from thumbindex.compare.likeness import similarities, similarity
 from thumbindex.model import Query

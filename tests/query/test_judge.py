@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from study.corpora import SHARED, needs_corpora
+from evaluation.corpora import SHARED, needs_corpora
 from thumbindex.compare.differences import judge
 from thumbindex.model import BlockKind, Chunk, Judgment
 from thumbindex.settings import DuplicatesSettings

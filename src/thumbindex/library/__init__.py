@@ -110,8 +110,8 @@ from thumbindex.process import offline
 from thumbindex.settings import Config, QuerySettings
 
 if TYPE_CHECKING:
-    from thumbindex.library.engine import PublishedFolders
     from thumbindex.library.judged import Judgments
+    from thumbindex.postgres.folders import PublishedFolders
 
 __all__ = [
     "Folder",
@@ -203,7 +203,7 @@ class Library:
         published: tuple[Reader, ...] = ()
         if engine:
             # Imported here: nothing of a database is loaded where none is asked.
-            from thumbindex.library.engine import open_published_folders
+            from thumbindex.postgres.folders import open_published_folders
 
             published, folders = open_published_folders(engine, config, folders)
         try:

@@ -19,7 +19,7 @@ from thumbindex.library.reader import Reader
 from thumbindex.model import Changes, Freshness, Progress
 
 if TYPE_CHECKING:
-    from thumbindex.library.engine import PublishedFolders
+    from thumbindex.postgres.folders import PublishedFolders
 
 Tell = Callable[[Progress], None]
 

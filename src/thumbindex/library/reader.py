@@ -15,8 +15,8 @@ from thumbindex.library.folders import Folder, with_present_privacy
 from thumbindex.ports import FolderCatalog, Snapshot
 
 if TYPE_CHECKING:
-    from thumbindex.index.postgres.store import PublishedStore
-    from thumbindex.library.engine import PublishedFolders
+    from thumbindex.postgres.folders import PublishedFolders
+    from thumbindex.postgres.published_store import PublishedStore
 
 LOOK_SECONDS = 0.1
 """Between two looks at a folder's own file: an answer asks for the folder many times."""

@@ -42,7 +42,7 @@ from thumbindex.query.understand import as_searched
 from thumbindex.text import words
 
 if TYPE_CHECKING:
-    from thumbindex.index.postgres.store import PublishedStore
+    from thumbindex.postgres.published_store import PublishedStore
 
 NAMES_TOLD = 3
 """Names that are told of those that come near."""

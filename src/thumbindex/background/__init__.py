@@ -1,0 +1,1 @@
+"""The open library behind a server, the child that indexes, and the watch on folders."""

@@ -1,0 +1,188 @@
+"""`thumbindex eval`: measure the answers to labeled queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from thumbindex.cli.options import JsonOption, chosen_here, open_for, takes_opening
+from thumbindex.cli.terminal import (
+    ProgressDisplay,
+    print_json,
+    print_tables,
+)
+from thumbindex.config import changed
+from thumbindex.errors import UsageError
+from thumbindex.evaluation.baseline import check_baseline, compare_with, read_baseline
+from thumbindex.evaluation.evaluate import RANKED_PASSAGES, QuerySource, check_labels, evaluate_all
+from thumbindex.evaluation.from_links import check_source, held_queries, write_queries
+from thumbindex.evaluation.measures import check_ids, write_run
+from thumbindex.evaluation.queries import QuerySet, load_set
+from thumbindex.evaluation.report import Findings, record, tables
+from thumbindex.opening import (
+    FOUND,
+    Opening,
+    named_folders,
+    reported,
+    say_error,
+)
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+
+_OF_INTEREST = ("corpus.", "encode.embed.model", "encode.rerank.", "query.")
+"""Settings that change answers: a report names those, and not where things lie on the machine of
+whoever made it.
+"""
+
+
+@reported
+@takes_opening
+def evaluate_queries(
+    ctx: typer.Context,
+    opening: Opening,
+    queries: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="QUERIES.jsonl",
+            help="Labeled queries; NAME.KIND.jsonl is asked of the folder NAME.",
+        ),
+    ] = None,
+    from_links: Annotated[
+        bool,
+        typer.Option("--from-links", help="Ask what the notes' own links and descriptions say."),
+    ] = False,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-queries", metavar="FILE", help="With --from-links: keep the queries."
+        ),
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages here."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages a query.")
+    ] = RANKED_PASSAGES,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            "--baseline", metavar="RUN.json", help="Compare with what an earlier run wrote."
+        ),
+    ] = None,
+    as_typed: Annotated[
+        bool,
+        typer.Option("--as-typed", help="Leave out `also` and `passage` of the queries."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Measure the answers to labeled queries.
+
+    Prints quality, latency and tokens.
+    """
+    check_source(queries or (), from_links, keep)
+    sets = _load_sets(queries or (), as_typed)
+    earlier = read_baseline(baseline) if baseline else None
+
+    def check(sets: Sequence[QuerySet]) -> None:
+        if run or keep:
+            check_ids(sets)
+        if earlier:
+            check_baseline(earlier, sets)
+
+    check(sets)  # before anything is opened: an index may have to be made
+    with _sources(sets, chosen_here(opening), lambda which: open_for(ctx, which)) as sources:
+        if from_links:
+            check([QuerySet(each.name, each.queries) for each in sources])
+        if keep:
+            write_queries(keep, [query for each in sources for query in each.queries])
+        with ProgressDisplay() as show:
+            evaluations = evaluate_all(sources, limit, show)
+        findings = Findings(
+            evaluations,
+            {each.name: _of_interest(each.library) for each in sources},
+            compare_with(earlier, evaluations) if earlier else (),
+        )
+    if run:
+        write_run(
+            run,
+            {query: found for each in findings.evaluations for query, found in each.run.items()},
+        )
+    if as_json:
+        print_json(record(findings))
+    else:
+        print_tables(tables(findings))
+    return FOUND
+
+
+def _of_interest(library: Library) -> dict[str, Any]:
+    return {
+        str(key): value
+        for key, value in changed(library.config).items()
+        if key.startswith(_OF_INTEREST)
+    }
+
+
+def _load_sets(paths: Sequence[Path], as_typed: bool) -> list[QuerySet]:
+    sets = [load_set(path) for path in paths]
+    if as_typed:
+        sets = [
+            replace(each, queries=tuple(query.as_typed for query in each.queries)) for each in sets
+        ]
+    names = [each.name for each in sets]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(
+            f"Two query sets are called {twice}: rename the file of one, since results are "
+            "told by set."
+        )
+    return sets
+
+
+@contextmanager
+def _sources(
+    sets: Sequence[QuerySet],
+    opening: Opening,
+    open_it: Callable[[Opening], AbstractContextManager[Library]],
+) -> Iterator[tuple[QuerySource, ...]]:
+    """Open what the sets are asked of, each library once, indexed and with its models: the folder
+    of a set's name, else all folders together.
+
+    Without a set each folder is asked what its own notes hold.
+    """
+    folders = dict(named_folders(opening))
+    with ExitStack() as opened:
+
+        def ready(which: Opening) -> Library:
+            library = opened.enter_context(open_it(which))
+            with ProgressDisplay() as show:
+                library.index(progress=show, after_others=True)
+            library.load_models()
+            return library
+
+        libraries: dict[str, Library] = {}
+        sources = []
+        for name, root in () if sets else folders.items():
+            library = ready(Opening((str(root),)).over(opening))
+            sources.append(
+                QuerySource(f"{name}.from-links", library, held_queries(library), own=True)
+            )
+        for each in sets:
+            own = each.folder if each.folder in folders else ""
+            if own not in libraries:
+                libraries[own] = ready(
+                    Opening((str(folders[own]),)).over(opening) if own else opening
+                )
+            sources.append(QuerySource(each.name, libraries[own], each.queries))
+        for source in sources:
+            if missing := check_labels(source):
+                say_error(
+                    f"{source.name}: {missing:,} labeled paths are not in the index: queries "
+                    "that only they answer count as 0."
+                )
+        yield tuple(sources)

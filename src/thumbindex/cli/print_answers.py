@@ -1,0 +1,369 @@
+"""Print an answer: each passage in a few rows, or its whole section, or the paths of the notes
+alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from thumbindex.cli.terminal import (
+    WARNING,
+    number,
+    output,
+    path_here,
+    place_text,
+    plain,
+    plain_line,
+    print_line,
+    rank_of,
+    table,
+)
+from thumbindex.model import Answer, Explanation, Passage, Step
+from thumbindex.opening import say_error
+from thumbindex.present.best_lines import (
+    Line,
+    ShownLines,
+    all_lines,
+    best_line,
+    best_lines,
+    is_idle,
+    lines_between,
+)
+from thumbindex.present.sentences import (
+    NO_MARKDOWN,
+    ModelState,
+    beside,
+    confidence_words,
+    copies_words,
+    deduplication,
+    disagreement_words,
+    explanation_rest,
+    filter_lines,
+    foot,
+    passage_flags,
+    up_to_date,
+    without_model,
+    without_vectors,
+)
+from thumbindex.text import bare_name, escape_breaks, line_range
+
+MARK, SURE, DOUBT = "bold red", "bold green", "bold red"
+"""The color of `grep` for a match, and those of an answer's confidence: each is read on a light and
+on a dark background.
+"""
+
+MOST_ROWS = 40
+"""Rows of an answer with five passages: the first one is seen without scrolling back."""
+
+_ROWS_AROUND, _LEAD_ROWS, _PASSAGE_ROWS = 6, 2, 3
+"""Rows around the passages (command, confidence, prompt), those of a passage's place and headings,
+and the most of its text.
+"""
+
+_PIPED_WIDTH, _WIDEST = 80, 120
+"""Columns of a text in a pipe, and the most on a terminal: longer rows are hard to read."""
+
+_INDENT = "   "
+
+_DROPPED_SHOWN = 5
+
+_BLOCK = re.compile(r"\s*(?:[-*+>|#<]|\d+[.)]\s|`{3}|~{3}|$)|\s{4}")
+"""A line that begins a block of its own, as an item or a row, or an empty one."""
+
+_ENDED = re.compile(r"^\s*(?:#|\||`{3}|~{3}|(?:[-*_]\s*){3,}$|$)|(?:\s\s|\\)$")
+"""A line behind which a block of its own begins: a heading, a row, a fence, a rule, an empty one,
+or one with a break at its end.
+"""
+
+
+def print_answer(
+    answer: Answer,
+    roots: Mapping[str, Path],
+    full: bool = False,
+    explain: bool = False,
+    narrowed: Sequence[str] = (),
+    has_model: bool = True,
+    indexing: str = "thumbindex index",
+) -> None:
+    """Print the passages, best first: the lines that match, or with `full` the whole sections.
+
+    `roots` has each folder's path by its name, `indexing` is the command that makes vectors of
+    these folders.
+    """
+    console = output()
+    width = min(console.width, _WIDEST) if console.is_terminal else _PIPED_WIDTH
+    _print_head(answer, narrowed)
+    if full:
+        for passage in answer.passages:
+            _print_whole(console, passage, roots, width)
+            _print_explanation(passage.explanation)
+    else:
+        room = min(MOST_ROWS, console.height) if console.is_terminal else MOST_ROWS
+        share = (room - _ROWS_AROUND) // max(1, len(answer.passages))
+        rows = max(1, min(_PASSAGE_ROWS, share - _LEAD_ROWS))
+        for passage in answer.passages:
+            first, texts = snippet(passage, width, rows)
+            above, below = _lead(passage, roots, width, first)
+            for row in (*above, *texts, *below):
+                console.print(row, soft_wrap=True)
+            if share > _LEAD_ROWS + 1 or passage is answer.passages[-1]:
+                console.print()
+            _print_explanation(passage.explanation)
+    if explain:
+        print_trace(answer.trace)
+    _print_foot(answer, has_model, full or explain, indexing)
+
+
+def first_of_notes(answer: Answer) -> Answer:
+    """Return an answer with the best passage of each note alone."""
+    best = {(each.folder, each.path): each for each in reversed(answer.passages)}
+    return replace(
+        answer,
+        passages=tuple(each for each in answer.passages if best[each.folder, each.path] is each),
+    )
+
+
+def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
+    """Print the path of each passage's note, best first, as a program takes it; how far to trust
+    them goes to standard error.
+
+    One line is one path: a line feed in a name, or what turns it around, is escaped, and a program
+    finds no file then.
+    """
+    console = output()
+    for each in answer.passages:
+        console.print(
+            Text(escape_breaks(path_here(roots[each.folder] / each.path))), soft_wrap=True
+        )
+    if answer.confidence_level == "low" or not answer.answerable:
+        say_error(confidence_words(answer))
+
+
+# ------------------------------------------------------------------ around the passages
+
+
+def _print_head(answer: Answer, narrowed: Sequence[str]) -> None:
+    if answer.corrected:
+        print_line(f"Searched for: {answer.corrected}", "italic")
+    print_line(
+        confidence_words(answer, narrowed), SURE if answer.confidence_level == "high" else DOUBT
+    )
+    for line in filter_lines(answer.filters, answer.unmet, answer.undated):
+        print_line(line, WARNING if answer.unmet or answer.undated else "")
+    if not answer.index.documents:
+        print_line(NO_MARKDOWN, WARNING)
+    print_line("")
+
+
+def _print_foot(answer: Answer, has_model: bool, whole: bool, indexing: str) -> None:
+    """Say what the answer stood on, where that was asked for; what it lacks in any case."""
+    if whole and answer.answerable and answer.confidence_level == "low":
+        print_line(
+            "A score compares the passages of one answer with each other; how far to trust "
+            "them is what confidence says."
+        )
+    if lacking := up_to_date(answer.freshness):
+        print_line(lacking, WARNING)
+    model: ModelState = "loaded" if has_model else "none"
+    if whole or answer.freshness or without_model(answer, model):
+        print_line(foot(answer, model=model), "dim")
+    if lacking := without_vectors(answer.index, indexing):
+        print_line(lacking, WARNING)
+
+
+# ------------------------------------------------------------------ a passage in a few rows
+
+
+def _lead(
+    passage: Passage, roots: Mapping[str, Path], width: int, line: int
+) -> tuple[Sequence[Text], Sequence[Text]]:
+    """Return the rows above a passage's text, with its place, heading and day, and those below it:
+    where else it stands, and what is wrong with it.
+    """
+    day = passage.updated or passage.created
+    warnings = [*passage_flags(passage)[:1], *disagreement_words(passage)]
+    said = [
+        *((each, "") for each in copies_words(passage)),
+        *((each, WARNING) for each in warnings),
+    ]
+    below = [
+        Text(_INDENT) + _cut(Text(plain_line(each), style), width - len(_INDENT))
+        for each, style in said
+    ]
+    return _above(passage, roots, width, line, f"({day})" if day else ""), below
+
+
+def _above(
+    passage: Passage, roots: Mapping[str, Path], width: int, line: int, more: str
+) -> tuple[Text, ...]:
+    """Return a passage's place with its headings and something more: where they do not fit the last
+    heading, else on a row of their own.
+    """
+    place, names = _place(passage, roots, line), _headings(passage)
+    forms = [
+        Text.assemble((each, "bold"), f" {more}" if each and more else more)
+        for each in (" > ".join(names), *names[-1:])
+    ]
+    room = width - place.cell_len - 2
+    if not forms[0].plain:
+        return (place,)
+    fitting = next((each for each in forms if each.cell_len <= room), None)
+    if fitting:
+        return (place + Text("  ") + fitting,)
+    return (place, Text(_INDENT) + _cut(forms[0], width - len(_INDENT)))
+
+
+def place_line(passage: Passage) -> int:
+    """Return the number in the note of a passage's best line."""
+    best = best_line(passage)
+    return lines_between(passage, best, best).start_line
+
+
+def snippet(passage: Passage, width: int, rows: int) -> tuple[int, list[Text]]:
+    """Return the number of the first line that is shown of a passage, and the rows."""
+    room, console = width - len(_INDENT), output()
+    shown = best_lines(passage, lambda each: len(_rows(each, console, room)) <= rows)
+    return shown.start_line, [Text(_INDENT) + row for row in _rows(shown, console, room)]
+
+
+def _rows(shown: ShownLines, console: Console, width: int) -> list[Text]:
+    """Return the rows that some lines take on a screen: those of a paragraph are one text."""
+    above = shown.passage.text[: shown.start].split("\n")[: shown.first]
+    is_code = sum(map(_is_fence, above)) % 2 == 1
+    blocks, before = list[Text](), ""
+    for line in map(_line_text, shown.lines):
+        is_fence = _is_fence(line.plain)
+        is_block = is_code or is_fence or _BLOCK.match(line.plain) or _ENDED.search(before)
+        if is_block or not blocks:
+            blocks.append(line)
+        else:
+            indent = len(line.plain) - len(line.plain.lstrip())
+            blocks[-1] = blocks[-1] + Text(" ") + line[indent:]
+        is_code ^= is_fence
+        before = line.plain
+    rows = [
+        row for block in blocks if not is_idle(block.plain) for row in block.wrap(console, width)
+    ]
+    for row in rows:
+        row.rstrip()
+    return rows
+
+
+def _is_fence(line: str) -> bool:
+    return line.lstrip().startswith(("```", "~~~"))
+
+
+def _line_text(line: Line) -> Text:
+    """Return a line with the query's words marked, without what could move a terminal's cursor."""
+    text = Text(tab_size=1)
+    for piece, is_mark in line.pieces:
+        text.append(plain(piece), style=MARK if is_mark else "")
+    text.expand_tabs(4)
+    return text
+
+
+def _cut(text: Text, width: int) -> Text:
+    """Return a text on one row, what does not fit behind an ellipsis."""
+    cut = text.copy()
+    cut.truncate(max(width, 1), overflow="ellipsis")
+    return cut
+
+
+# ------------------------------------------------------------------ a whole section
+
+
+def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], width: int) -> None:
+    """Print a passage's section as it is written; on a terminal its lines end between words."""
+    for head in _above(
+        passage,
+        roots,
+        width,
+        place_line(passage),
+        f"({line_range(passage.start_line, passage.end_line)}, score {passage.score:.2f})",
+    ):
+        console.print(head, soft_wrap=True)
+    warnings = (*passage_flags(passage), *disagreement_words(passage))
+    said = [
+        Text(plain_line(each), style=WARNING if each in warnings else "")
+        for each in (*passage_flags(passage), *beside(passage))
+    ]
+    for indent, line in (
+        *(("", _line_text(each)) for each in all_lines(passage).lines),
+        *((_INDENT, each) for each in said),
+    ):
+        rows = list(line.wrap(console, width - len(indent))) if console.is_terminal else []
+        for row in rows or [line]:
+            console.print(Text(indent) + row, soft_wrap=True)
+    console.print()
+
+
+# ------------------------------------------------------------------ where a passage stands
+
+
+def _place(passage: Passage, roots: Mapping[str, Path], line: int) -> Text:
+    """Return a passage's rank and its place as `path:line`."""
+    return Text(f"{passage.rank}. ") + place_text(roots[passage.folder] / passage.path, line)
+
+
+def _headings(passage: Passage) -> list[str]:
+    """Return the headings above a passage; of a note's own title nothing where its path says it."""
+    title, *headings = passage.heading_path or ("",)
+    is_told = bare_name(title) == bare_name(Path(passage.path).stem)
+    return [plain_line(each) for each in headings or ([] if is_told else [title]) if each]
+
+
+# ------------------------------------------------------------------ how it came about
+
+
+def print_trace(trace: Sequence[Step]) -> None:
+    """Print what each stage did, and what it dropped and why."""
+    stages = table("stage", "in", "out", "moved", "ms")
+    for step in trace:
+        stages.add_row(
+            step.stage,
+            f"{step.size_in:,}",
+            f"{step.size_out:,}",
+            f"{step.moved:,}",
+            f"{step.seconds * 1000:.1f}",
+        )
+    output().print(stages)
+    for step in trace:
+        for each in step.dropped[:_DROPPED_SHOWN]:
+            print_line(f"  {step.stage} dropped {each.path}:{each.line}: {each.reason}", "dim")
+        if len(step.dropped) > _DROPPED_SHOWN:
+            print_line(
+                f"  {step.stage} dropped {len(step.dropped) - _DROPPED_SHOWN:,} more (--json "
+                "with --explain lists all)",
+                "dim",
+            )
+    print_line(f"{deduplication(trace)}\n")
+
+
+def _print_explanation(found: Explanation | None) -> None:
+    """Print what each retriever said of a passage, where each stage left it, and the rest in
+    words.
+    """
+    if found is None:
+        return
+    retrievers = table("  retriever", "rank", "score", "weight")
+    for evidence in found.evidence:
+        retrievers.add_row(
+            f"  {evidence.retriever}",
+            f"{evidence.rank} of {evidence.of}",
+            f"{evidence.score:.3f}",
+            f"{evidence.weight:.2f}",
+        )
+    output().print(retrievers)
+    stages = table("  stage", "rank", "score")
+    for each in found.effects:
+        stages.add_row(f"  {each.stage}", rank_of(each), number(each.score))
+    output().print(stages)
+    for line in explanation_rest(found):
+        print_line(f"  {line}", "dim")
+    print_line("")

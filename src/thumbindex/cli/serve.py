@@ -1,0 +1,108 @@
+"""The commands `serve` and `page`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thumbindex.cli.options import chosen_here, takes_opening, takes_opening_or_engine
+from thumbindex.errors import UsageError
+from thumbindex.mcp.stdio import serve_stdio
+from thumbindex.opening import Opening, reported
+
+
+@reported
+@takes_opening_or_engine
+def serve(
+    ctx: typer.Context,
+    opening: Opening,
+    http: Annotated[
+        bool,
+        typer.Option(
+            "--http", help="Serve several clients over Streamable HTTP, until a signal ends it."
+        ),
+    ] = False,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            help="Where --http listens: this machine alone without a token.",
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=0, max=65_535, metavar="N", help="The port; 0 takes a free one."
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file", metavar="FILE", help="Hashes of tokens, by `thumbindex token`."
+        ),
+    ] = None,
+    page: Annotated[
+        bool, typer.Option("--page", help="With --http, serve the page for browsers, too.")
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="With --http, print the address as JSON; what a server says is JSON anyway.",
+        ),
+    ] = False,
+) -> int:
+    """Serve MCP to a client that starts this command.
+
+    It speaks over standard input and output; with --http it serves several clients.
+    """
+    given = {
+        "host": host,
+        "port": port,
+        "token_file": None if token_file is None else str(token_file),
+        "page": page or None,
+    }
+    given_values = {name: value for name, value in given.items() if value is not None}
+    if http:
+        # Imported here: a client that starts this command waits for nothing of it.
+        from thumbindex.web.app import serve_http
+
+        return serve_http(opening, given_values, as_json=as_json)
+    if given_values:
+        raise UsageError(
+            f"--{next(iter(given_values)).replace('_', '-')} is for a server over HTTP: add --http."
+        )
+    return serve_stdio(opening)
+
+
+@reported
+@takes_opening
+def page(
+    ctx: typer.Context,
+    opening: Opening,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            min=0,
+            max=65_535,
+            metavar="N",
+            help="The port; without it 8378, or a free one.",
+        ),
+    ] = None,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
+) -> int:
+    """Show the notes as a page in the browser.
+
+    On this machine alone: ask, read, review copies, judge answers.
+    """
+    # Imported here: help waits for nothing of it.
+    from thumbindex.web.app import serve_page
+
+    return serve_page(chosen_here(opening), port, opens_browser=not no_browser, as_json=as_json)

@@ -1,0 +1,171 @@
+"""The measures of a ranking (nDCG, MRR, recall, success) by query and by kind of query; and a run
+as a file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from thumbindex.errors import UsageError
+from thumbindex.evaluation.queries import Label, LabeledQuery, QuerySet
+
+MEASURES = ("nDCG@10", "MRR@10", "R@5", "R@10", "S@1", "sec@1", "sec@3", "sec@10")
+"""In the order in which they are shown."""
+
+MAIN = MEASURES[0]
+"""The measure by which configurations are compared."""
+
+Measured = Mapping[str, float]
+"""One query's measures by name; those of sections only where its labels name headings."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPassage:
+    """One ranked passage of a run."""
+
+    path: str
+    heading_path: tuple[str, ...]
+
+
+def measure_run(
+    run: Mapping[str, Sequence[RankedPassage]], queries: Sequence[LabeledQuery]
+) -> dict[str, Measured]:
+    """Return each query's measures by its id; a query that is missing in the run counts as 0."""
+    with_sections = any(each.heading_path for found in run.values() for each in found)
+    return {query.id: score_query(query, run.get(query.id, ()), with_sections) for query in queries}
+
+
+def by_kind(
+    measured: Sequence[tuple[str, Measured]],
+) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
+    """Return the mean of each measure and the number of queries, for `ALL` and by kind."""
+    groups: dict[str, list[Measured]] = {"ALL": []}
+    for kind, each in measured:
+        groups["ALL"].append(each)
+        groups.setdefault(kind, []).append(each)
+    order = ["ALL", *sorted(set(groups) - {"ALL"})]
+    return {kind: _means(groups[kind]) for kind in order}, {
+        kind: len(groups[kind]) for kind in order
+    }
+
+
+def score_query(
+    query: LabeledQuery, found: Sequence[RankedPassage], with_sections: bool = True
+) -> dict[str, float]:
+    """Measure one ranking: nDCG with gain 2^grade - 1 (Järvelin & Kekäläinen 2002), MRR, recall,
+    success; sections where labels name headings.
+    """
+    grades: dict[str, int] = {}
+    for label in query.relevant:
+        path = plain_path(label.path)
+        grades[path] = max(grades.get(path, 0), label.grade)
+    ignored = {plain_path(path) for path in query.ignore} - grades.keys()
+    kept = [(plain_path(each.path), each) for each in found if plain_path(each.path) not in ignored]
+    ranking = list(dict.fromkeys(path for path, _ in kept))
+    measured = _document_measures(ranking, grades)
+    if with_sections and any(label.heading for label in query.relevant):
+        hits = [_is_section_hit(path, each, query.relevant) for path, each in kept[:10]]
+        measured |= {f"sec@{depth}": float(any(hits[:depth])) for depth in (1, 3, 10)}
+    return measured
+
+
+def plain_path(path: str) -> str:
+    """Return a path as it is compared: composed Unicode, forward slashes, no leading `./`."""
+    return unicodedata.normalize("NFC", path.replace("\\", "/")).removeprefix("./")
+
+
+def plain_heading(heading: str) -> str:
+    """Return a heading as it is compared: what a reader sees, without marks, anchors or case."""
+    text = unicodedata.normalize("NFKC", heading)
+    for pattern, replacement in _HEADING_MARKS:
+        text = pattern.sub(replacement, text)
+    return " ".join(text.split()).casefold()
+
+
+_HEADING_MARKS = (
+    (re.compile(r"\[\[(?:[^\]|]*\|)?([^\]]*)\]\]"), r"\1"),
+    (re.compile(r"!?\[([^\]]*)\]\([^)]*\)"), r"\1"),
+    (re.compile(r"\s*\{\s*[#.:%][^}]*\}\s*$"), ""),
+    (re.compile(r"<[^>]+>"), ""),
+    (re.compile(r"[`*_#\\]"), ""),
+)
+
+
+def _document_measures(ranking: Sequence[str], grades: Mapping[str, int]) -> dict[str, float]:
+    first_ten = ranking[:10]
+    gained = _discounted(grades.get(path, 0) for path in first_ten)
+    ideal = _discounted(sorted(grades.values(), reverse=True)[:10])
+    first = next((rank for rank, path in enumerate(first_ten, start=1) if path in grades), None)
+    return {
+        "nDCG@10": gained / ideal if ideal else 0.0,
+        "MRR@10": 1 / first if first else 0.0,
+        "R@5": len(grades.keys() & set(ranking[:5])) / len(grades),
+        "R@10": len(grades.keys() & set(first_ten)) / len(grades),
+        "S@1": float(first == 1),
+    }
+
+
+def _discounted(grades: Iterable[int]) -> float:
+    return math.fsum(
+        (2**grade - 1) / math.log2(rank + 1) for rank, grade in enumerate(grades, start=1)
+    )
+
+
+def _is_section_hit(path: str, found: RankedPassage, labels: Sequence[Label]) -> bool:
+    headings = {plain_heading(each) for each in found.heading_path}
+    return any(
+        path == plain_path(label.path)
+        and (plain_heading(label.heading) in headings if label.heading else label.grade == 2)
+        for label in labels
+    )
+
+
+def _means(measured: Sequence[Measured]) -> dict[str, float]:
+    columns = {name: [each[name] for each in measured if name in each] for name in MEASURES}
+    return {name: sum(values) / len(values) for name, values in columns.items() if values}
+
+
+def write_run(path: Path, run: Mapping[str, Iterable[RankedPassage]]) -> None:
+    """Write a run as JSONL. Raises UsageError where that cannot be."""
+    rows = [
+        {"id": name, "results": [asdict(each) for each in found]} for name, found in run.items()
+    ]
+    write_rows(path, rows, "run", "--run")
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], what: str, option: str) -> None:
+    """Write JSON objects, one a line.
+
+    Raises UsageError, which names the option, where that cannot be.
+    """
+    try:
+        path.write_text(
+            "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+        )
+    except OSError as error:
+        raise UsageError(
+            f"{path}: the {what} cannot be written ({error.strerror}): name another file with "
+            f"{option}."
+        ) from error
+
+
+def check_ids(sets: Sequence[QuerySet]) -> None:
+    """Raise UsageError where two sets have a query of one id: a run knows queries by their ids
+    alone.
+    """
+    seen: dict[str, str] = {}
+    for each in sets:
+        for query in each.queries:
+            if other := seen.get(query.id):
+                raise UsageError(
+                    f"The id {query.id!r} is in {other} and in {each.name}: write the run of "
+                    "each set by itself with --run."
+                )
+            seen[query.id] = each.name

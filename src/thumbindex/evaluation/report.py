@@ -1,0 +1,180 @@
+"""Report an evaluation: as JSON and as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from thumbindex.evaluation.baseline import Difference
+from thumbindex.evaluation.evaluate import Evaluation, grouped, pooled
+from thumbindex.evaluation.measures import MAIN, MEASURES
+from thumbindex.evaluation.queries import set_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The sets that were asked, and what changed since a baseline."""
+
+    evaluations: tuple[Evaluation, ...]
+    # by set: those that are not at their defaults
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    baseline: tuple[Difference, ...] = ()  # `ALL` first where there are several sets
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What answers as users get them cost: milliseconds, and tokens a query."""
+
+    p50: float
+    p95: float
+    tokens: float
+
+
+def cost_of(evaluations: Sequence[Evaluation]) -> Cost:
+    """Return what the queries of some sets cost."""
+    # Imported here: the command line is shown without numpy.
+    import numpy as np
+
+    asked = [each for evaluation in evaluations for each in evaluation.asked.values()]
+    p50, p95 = np.percentile([each.seconds * 1000 for each in asked], (50, 95))
+    return Cost(float(p50), float(p95), sum(each.tokens for each in asked) / len(asked))
+
+
+def record(findings: Findings) -> dict[str, Any]:
+    """Return what `eval --json` prints (`docs/schema/eval.json`); the measures by kind are those of
+    the scorer in `shared/eval`.
+    """
+    found: dict[str, Any] = _measured(findings.evaluations)
+    found["sets"] = [
+        _set(each, findings.settings.get(each.name, {})) for each in findings.evaluations
+    ]
+    if findings.baseline:
+        found["baseline"] = [_difference(each) for each in findings.baseline]
+    return found
+
+
+def _measured(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
+    means_by_kind, counts = pooled(evaluations)
+    scores: dict[str, dict[str, float]] = {}
+    for kind, means in means_by_kind.items():
+        rounded = {name: round(value, 4) for name, value in means.items()}
+        scores[kind] = {"n": counts[kind], **rounded}
+    cost = cost_of(evaluations)
+    return {
+        "queries": counts["ALL"],
+        "unanswered": sum(each.unanswered for each in evaluations),
+        "seconds": round(sum(each.seconds for each in evaluations), 3),
+        "latency_ms": {"p50": round(cost.p50, 2), "p95": round(cost.p95, 2)},
+        "tokens": round(cost.tokens, 1),
+        "scores": scores,
+    }
+
+
+def _set(evaluation: Evaluation, settings: Mapping[str, Any]) -> dict[str, Any]:
+    index = asdict(evaluation.index)
+    del index["generation"]
+    return {
+        "name": evaluation.name,
+        "folders": list(evaluation.folders),
+        "index": index,
+        "settings": {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in settings.items()
+        },
+        "digest": set_digest(evaluation.queries),
+        **_measured([evaluation]),
+        "by_query": {query: measured[MAIN] for query, measured in evaluation.measured.items()},
+    }
+
+
+def _difference(each: Difference) -> dict[str, Any]:
+    facts = asdict(each)
+    return {key: round(fact, 4) if isinstance(fact, float) else fact for key, fact in facts.items()}
+
+
+_COST = ("p50 ms", "p95 ms", "tokens")
+_MISSING = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTable:
+    """A table with what is to be known to read it."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def tables(findings: Findings) -> tuple[ReportTable, ...]:
+    """Return the tables of a run, in the order in which they are read."""
+    shown = [_by_set(findings.evaluations), _by_kind(findings.evaluations)]
+    return (*shown, _since(findings.baseline)) if findings.baseline else tuple(shown)
+
+
+def verdict_of(difference: Difference) -> str:
+    """Say whether a difference is more than noise."""
+    if difference.low > 0 or difference.high < 0:
+        return "better" if difference.difference > 0 else "worse"
+    return "within the noise" if difference.better or difference.worse else "no change"
+
+
+def _by_set(evaluations: Sequence[Evaluation]) -> ReportTable:
+    scored = [(name, *pooled(group), group) for name, group in grouped(evaluations)]
+    rows = [
+        (
+            name,
+            f"{counts['ALL']:,}",
+            *_cells(scores["ALL"]),
+            *_cost_cells(group),
+            f"{sum(each.unanswered for each in group):,}",
+        )
+        for name, scores, counts, group in scored
+    ]
+    note = (
+        "Latency and tokens are those of an answer as users get it (`query.limit` passages); "
+        "quality is measured on a longer ranking."
+    )
+    return ReportTable(
+        "By set", ("set", "n", *MEASURES, *_COST, "unanswered"), tuple(rows), (note,)
+    )
+
+
+def _by_kind(evaluations: Sequence[Evaluation]) -> ReportTable:
+    scores, counts = pooled(evaluations)
+    rows = [(kind, f"{counts[kind]:,}", *_cells(means)) for kind, means in scores.items()]
+    return ReportTable("By kind of query", ("kind", "n", *MEASURES), tuple(rows))
+
+
+def _since(baseline: Sequence[Difference]) -> ReportTable:
+    rows = [
+        (
+            d.name,
+            f"{d.queries:,}",
+            f"{d.before:.3f}",
+            f"{d.after:.3f}",
+            f"{d.difference:+.3f}",
+            f"[{d.low:+.3f}, {d.high:+.3f}]",
+            verdict_of(d),
+            f"{d.better:,}",
+            f"{d.worse:,}",
+        )
+        for d in baseline
+    ]
+    change = ("before", "now", "difference", "95 % interval", "verdict")
+    return ReportTable(
+        f"{MAIN} since the baseline",
+        ("set", "n", *change, "queries better", "worse"),
+        tuple(rows),
+        ("The interval is that of a paired bootstrap over queries.",),
+    )
+
+
+def _cells(means: Mapping[str, float]) -> tuple[str, ...]:
+    return tuple(f"{means[name]:.3f}" if name in means else _MISSING for name in MEASURES)
+
+
+def _cost_cells(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
+    cost = cost_of(evaluations)
+    return (f"{cost.p50:.0f}", f"{cost.p95:.0f}", f"{cost.tokens:,.0f}")

@@ -1,0 +1,344 @@
+"""The command `doctor`: check everything that has to be right for an answer, and say what to do
+where it is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Literal
+
+import typer
+
+from thumbindex.cli.options import JsonOption, open_for, takes_opening_or_engine
+from thumbindex.cli.terminal import print_json
+from thumbindex.errors import ConfigError, ModelError, StorageError, ThumbindexError, UsageError
+from thumbindex.install.clients import CLIENTS, Client, Surroundings
+from thumbindex.install.install import (
+    command_of,
+    entry_spot,
+    options_of,
+    read_entry,
+    surroundings,
+)
+from thumbindex.model import FolderStatus
+from thumbindex.opening import FOUND, NOT_FOUND, Opening, reported
+from thumbindex.present.sentences import CHECK_GLOB, condition_of, unmatched_glob, warnings_of
+from thumbindex.process import environment, offline
+from thumbindex.settings import Config
+from thumbindex.text import one_line, plural, without_password
+
+if TYPE_CHECKING:
+    from thumbindex.library.status import ModelHealth
+
+State = Literal["ok", "warn", "fail"]
+
+_HANDSHAKE_SECONDS = 60.0
+"""The longest wait for a server's answers: as long as patient clients wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of what the doctor says."""
+
+    subject: str
+    state: State
+    found: str
+    remedy: str = ""  # what to do; empty where nothing is to be done
+    places: tuple[str, ...] = ()  # more of it, a line each: mostly a place in a note
+
+
+def check_model(name: str, examine: Callable[[str], ModelHealth]) -> Check:
+    """Look for a model on this machine and compare its files with the digests that are known."""
+    try:
+        found = examine(name)
+    except ModelError as error:
+        if "/" in name and not offline() and "not on this machine" in str(error):
+            return Check(
+                "model",
+                "warn",
+                f"{name} is not on this machine",
+                "Nothing to do: it is fetched when it is first needed.",
+            )
+        return Check("model", "fail", str(error), "Until then answers come from words alone.")
+    asked = f"{name}: " if name != found.name else ""
+    hashes = (
+        f"the hashes of {found.verified} files are right"
+        if found.verified
+        else "whole; no hashes of it are known"
+    )
+    return Check(
+        "model",
+        "ok",
+        f"{asked}{found.name}, {found.dimensions} dimensions, {hashes} ({found.folder})",
+    )
+
+
+def check_folder(status: FolderStatus, whole: Callable[[], bool]) -> Check:
+    """Say of a folder what `status` says, and whether its index is whole."""
+    subject, again = f"folder {status.folder}", f"thumbindex index --folder {quote(status.root)}"
+    failure = status.failure
+    if status.indexed and not failure:
+        try:
+            failure = "" if whole() else "damaged"
+        except StorageError as error:
+            failure = str(error)
+    state, places = status.index, tuple(warnings_of(status))
+    if failure:
+        todo = f"Run `{again}`: it repairs, vectors are kept."
+        if failure == "of a later version":
+            todo = "Use the version that wrote it, or another --index."
+        doubt: State = "warn" if failure == "busy" else "fail"
+        return Check(subject, doubt, f"{status.location}: {failure}", todo, places)
+    found = f"{status.root}: {condition_of(status)}"
+    if not status.away and not os.access(status.root, os.R_OK | os.X_OK):
+        return Check(subject, "warn", f"{found}, but it may not be read", "Allow it to be read.")
+    well: State = "warn" if places else "ok"
+    if not status.indexed:
+        return Check(subject, well, found, f"The server makes one, or `{again}`.", places)
+    vectors = f"{state.vectors:,} of {plural(state.chunks, 'chunk')} with vectors"
+    found += f", {plural(state.documents, 'document')}, {vectors}, whole ({status.location})"
+    if status.unfinished or (state.pending and not status.writing):
+        return Check(subject, "warn", found, f"Run `{again}`, or leave it to the server.", places)
+    return Check(subject, well, found, "", places)
+
+
+def check_client(client: Client, around: Surroundings) -> Check | None:
+    """Look at one client's entry for the server; None where it has none."""
+    subject = f"client {client.name}"
+    try:
+        entry = read_entry(entry_spot(client, around))
+    except UsageError as error:
+        return Check(subject, "warn", str(error), "The client cannot read it either.")
+    if entry is None:
+        return None
+    again, file = f"Run `thumbindex install {client.name}` with its folders.", client.file(around)
+
+    def check(state: State, found: str, remedy: str = "") -> Check:
+        return Check(subject, state, f"{file}: {found}", remedy)
+
+    command = command_of(entry)
+    if not command:
+        return check("fail", "the entry names no command", again)
+    program = Path(command[0])
+    if not program.is_absolute():
+        lost = f"{program} is looked for where the client looks, which may find nothing"
+        return check("warn", lost, again)
+    if not os.access(program, os.X_OK) or not program.is_file():
+        return check("fail", f"there is no program {program}", again)
+    if entry.get("disabled") is True or entry.get("enabled") is False:
+        return check("warn", "the entry is switched off", f"Switch it on in {client.title}.")
+    away = [each for each in options_of(command, "--folder") if not Path(each).is_dir()]
+    if away:
+        return check(
+            "warn", f"{', '.join(away)}: there is no such folder", f"Mount it, or: {again}"
+        )
+    return check("ok", " ".join(command))
+
+
+def check_handshake(options: Sequence[str]) -> Check:
+    """Start a server of our own, shake hands, list its tools, and end it."""
+    began = time.perf_counter()
+    try:
+        tools = asyncio.run(_tools_of_server(options))
+    except Exception as error:  # the SDK raises MCPError, OSError and others, often in groups
+        cause = error
+        while isinstance(cause, ExceptionGroup):
+            cause = cause.exceptions[0]
+        said = str(cause) or f"no answer within {_HANDSHAKE_SECONDS:g} s"
+        command = " ".join(["thumbindex", "serve", *options])
+        return Check("handshake", "fail", said, f"Run `{command}` yourself: it says why.")
+    seconds = time.perf_counter() - began
+    return Check("handshake", "ok", f"{seconds:.1f} s; tools {', '.join(tools)}")
+
+
+async def _tools_of_server(options: Sequence[str]) -> list[str]:
+    # Imported here: no other command needs a client.
+    from mcp import Client, StdioServerParameters, stdio_client
+
+    # -P: the working directory may be a vault, whose files must never be imported.
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-P", "-m", "thumbindex", "serve", *options],
+        env=dict(environment()),
+    )
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        async with (
+            asyncio.timeout(_HANDSHAKE_SECONDS),
+            Client(stdio_client(server, nowhere), mode="legacy") as client,
+        ):
+            return [tool.name for tool in (await client.list_tools()).tools]
+
+
+def check_database(url: str) -> Iterator[Check]:
+    """Look at a database that folders are published to: all that has to be right of it for a
+    server, and what a builder needs.
+    """
+    try:
+        # Imported here: who has no database does without the extra.
+        from thumbindex.postgres.folders import Engine, examine
+
+        with closing(Engine(url)) as engine:
+            for each in examine(engine):
+                yield Check(f"engine {each.name}", "ok" if each.is_well else "fail", each.sentence)
+    except StorageError as error:
+        yield Check("engine", "fail", str(error))
+
+
+_COLORS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.colors.RED}
+
+
+@reported
+@takes_opening_or_engine
+def doctor(
+    ctx: typer.Context,
+    opening: Opening,
+    as_json: JsonOption = False,
+) -> int:
+    """Check the installation, the folders and the clients.
+
+    The folders are those of --folder, else the configured ones, else those that clients name.
+
+    With --engine, check a database that folders are published to, and nothing else.
+    """
+    checks = []
+    for found in examine(opening, surroundings(), lambda one: open_for(ctx, one)):
+        # a client's entry may name a database with its password
+        each = replace(
+            found, found=without_password(found.found), remedy=without_password(found.remedy)
+        )
+        checks.append(each)
+        if as_json:
+            continue
+        state = typer.style(f"{each.state:<4}", fg=_COLORS[each.state])
+        typer.echo(f"{state}  {one_line(f'{each.subject}: {each.found}')}")
+        for line in filter(None, (*each.places, each.remedy)):
+            typer.echo(f"      {one_line(line)}")
+    failed, doubtful = (sum(each.state == state for each in checks) for state in ("fail", "warn"))
+    if as_json:
+        print_json(
+            {"failed": failed, "warnings": doubtful, "checks": [asdict(each) for each in checks]}
+        )
+    else:
+        typer.echo(
+            f"{failed} failed, {doubtful} to look at, {len(checks) - failed - doubtful} right"
+        )
+    return NOT_FOUND if failed else FOUND
+
+
+def examine(
+    opening: Opening, around: Surroundings, opener: Callable[[Opening], Any]
+) -> Iterator[Check]:
+    """Yield what is found, one subject after another; the server that is started last writes what
+    every server does, and nothing else does.
+    """
+    if opening.engine:
+        yield from check_database(opening.engine)
+        return
+    try:
+        config = opening.load()
+    except ConfigError as error:
+        yield Check("configuration", "fail", str(error), "Mend it: no command goes on without.")
+        return
+    if url := opening.database_in(config):
+        yield from check_database(url)
+    opening = replace(opening, engine=None)
+    folders, source = opening.folder, "--folder"
+    if not folders:
+        folders, source = tuple(config.folders), "[folders] in the configuration"
+    if not folders:
+        folders, source = tuple(dict.fromkeys(_folders_of_clients(around))), "a client's entry"
+    yield Check(
+        "configuration",
+        "ok",
+        f"{plural(len(config.written), 'key')} set, {plural(len(config.folders), 'folder')} named",
+    )
+    there = yield from _examine_folders(
+        [replace(opening, folder=(each,)) for each in folders], source, config, opener
+    )
+    clients = [each for each in (check_client(client, around) for client in CLIENTS) if each]
+    yield from clients or [
+        Check(
+            "clients",
+            "warn",
+            "none starts thumbindex",
+            "Run `thumbindex install CLIENT`; `thumbindex install --help` lists them.",
+        )
+    ]
+    if there:
+        yield check_handshake(replace(opening, folder=there).arguments())
+    else:
+        # A server without folders would take the current one in, which may be anything.
+        # Windows deletes no file that is open: the server's child may take a moment longer to end.
+        with tempfile.TemporaryDirectory(
+            prefix="thumbindex-doctor-", ignore_cleanup_errors=True
+        ) as made:
+            (Path(made) / "empty").mkdir()
+            empty = Opening(
+                (str(Path(made).resolve() / "empty"),),
+                Path(made).resolve() / "index",
+                None,
+                opening.overrides,
+            )
+            yield check_handshake(empty.arguments())
+
+
+def _examine_folders(
+    openings: Sequence[Opening], source: str, config: Config, opener: Callable[[Opening], Any]
+) -> Generator[Check, None, tuple[str, ...]]:
+    """Yield what is found; return the folders that a server can be started with."""
+    # Imported here: `--help` must not pay for the rooms behind it.
+    from thumbindex.library.status import AUTO, examine_model, is_whole
+
+    models, there = set[str](), list[str]()
+    unmatched = set(config.corpus.private.globs)
+    for each in openings:
+        try:
+            with opener(each) as library:
+                for folder, status in zip(library.opened, library.status(), strict=True):
+                    yield check_folder(status, partial(is_whole, folder))
+                    models |= {status.index.model} - {""}
+                unmatched &= set(library.unmatched_private_globs())
+            there += each.folder
+        except ThumbindexError as error:
+            unmatched = set()  # what it would match is unknown
+            todo = f"Correct the path, or leave it out: {source} names it."
+            yield Check(f"folder {each.folder[0]}", "fail", str(error), todo)
+    if not openings:
+        unmatched = set()
+        yield Check(
+            "folders",
+            "warn",
+            "none is named",
+            "Name yours: `thumbindex install CLIENT --folder DIR`, or [folders] in the "
+            "configuration.",
+        )
+    yield from (
+        Check("private globs", "warn", unmatched_glob(glob), CHECK_GLOB)
+        for glob in sorted(unmatched)
+    )
+    # An index keeps the model that it was made with: `auto` is only for those to come.
+    wanted = set(models)
+    if not models or config.encode.embed.model != AUTO:
+        wanted.add(config.encode.embed.model)
+    for name in sorted(wanted):
+        yield check_model(name, examine_model)
+    return tuple(there)
+
+
+def _folders_of_clients(around: Surroundings) -> Iterator[str]:
+    """Yield the folders that clients have servers started with; files that cannot be read are told
+    of later.
+    """
+    for client in CLIENTS:
+        with suppress(ThumbindexError):
+            yield from options_of(command_of(read_entry(entry_spot(client, around))), "--folder")

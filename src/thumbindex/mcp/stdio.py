@@ -1,0 +1,72 @@
+"""MCP over standard input and output: only the protocol is ever written there, and the end of the
+input is the end of the server.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from thumbindex.background.host import Background
+from thumbindex.opening import Opening, names_allowed, served_folders
+from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
+from thumbindex.text import one_line
+
+
+def serve_stdio(opening: Opening) -> int:
+    """Serve one client until its end of standard input closes; the process ends here."""
+    outgoing = claim_output()
+    compute_on_one_thread()  # the child that indexes, too
+    take_short_turns()
+    config = opening.load()
+    folders, about = served_folders(opening, config)
+    if sys.stdin.isatty():
+        say_what_is_awaited(folders)
+    # The input is read by a thread that no Python-level exception would wake: let signals end the
+    # process at once.
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, signal.SIG_DFL)
+    may_name = names_allowed(opening, folders)
+    database = opening.database_in(config)
+    background = Background(opening, takes_commands=not database)
+    give_memory_back()
+    # Imported here: only a server over standard input needs it, and it takes half a second.
+    from thumbindex.mcp.server import serve_client
+
+    serve_client(background, folders, may_name, about, outgoing)
+    sys.stderr.flush()
+    # Threads that load a model or search must not keep a server whose client is gone.
+    os._exit(0)
+
+
+def say_what_is_awaited(folders: Sequence[tuple[str, Path]]) -> None:
+    """Tell who started this in a terminal what the server waits for, and how to try it; on stderr,
+    as stdout is the protocol's.
+    """
+    named = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in folders)
+    lines = (
+        (
+            f"The MCP server for {', '.join(name for name, _ in folders)} waits for messages of "
+            "an MCP client: a client starts this command itself."
+        ),
+        f"To set up a client:  thumbindex install CLIENT {named}",
+        f'To ask right here:   thumbindex query "your question" {named}',
+        "Ctrl-C ends the server.",
+    )
+    sys.stderr.write("\n".join(map(one_line, lines)) + "\n")
+    sys.stderr.flush()
+
+
+def claim_output() -> io.TextIOWrapper:
+    """Return standard output for the protocol alone; whatever else writes there, native libraries
+    too, comes out on stderr.
+    """
+    sys.stdout.flush()
+    protocol = os.dup(1)
+    os.dup2(2, 1)
+    return io.TextIOWrapper(os.fdopen(protocol, "wb"), encoding="utf-8", newline="\n")

@@ -1,0 +1,134 @@
+"""Judge: thumbs at answers become questions that `eval` asks."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from thumbindex.errors import UsageError
+from thumbindex.model import Judged, JudgedPlace
+from thumbindex.page.visit import (
+    Done,
+    Screen,
+    Visit,
+    address,
+    note_address,
+    own_address,
+)
+from thumbindex.present.as_json import as_json
+from thumbindex.settings import LONGEST_QUERY
+
+GRADES = {"2": "answers", "1": "helps", "0": "does not"}
+
+_PAGE = 100
+"""Questions a page."""
+
+
+def show(visit: Visit) -> Screen:
+    """List the judgments of a folder, and the command that measures by them."""
+    judged = {folder: each for folder, each in visit.library.judgments().all().items() if each}
+    names = [name for name, _ in visit.library.folders]
+    folder = visit.text("folder") or next(iter(judged), names[0] if names else "")
+    if folder and folder not in names:
+        raise UsageError(f"There is no folder {folder!r}.")
+    own = judged.get(folder, ())
+    page = visit.number("page", 1, 1, 10_000)
+    part = list(reversed(own))[(page - 1) * _PAGE : page * _PAGE]
+    pages = max(1, -(-len(own) // _PAGE))
+    numbers = range(1, pages + 1) if pages > 1 else ()
+    counts = {name: len(judged.get(name, ())) for name in names}
+    shared: dict[str, Any] = {
+        "folder": folder,
+        "page": page,
+        "questions": sum(any(place.grade for place in each.places) for each in own),
+        "command": _command(visit, folder),
+    }
+    values = {
+        **shared,
+        "folders": [(name, count, address("judge", folder=name)) for name, count in counts.items()],
+        "entries": [_entry(folder, each) for each in part],
+        "pages": [(n, address("judge", folder=folder, page=n)) for n in numbers],
+        "grades": GRADES,
+    }
+
+    def twin() -> dict[str, Any]:
+        judgments = [as_json(each) for each in part]
+        return {**shared, "folders": counts, "pages": pages, "judged": judgments}
+
+    return Screen("Judge", values, twin)
+
+
+def _entry(folder: str, judged: Judged) -> Mapping[str, Any]:
+    return {
+        "query": judged.query,
+        "ask": address("ask", q=judged.query),
+        "kind": judged.kind,
+        "made": judged.made[:16].replace("T", " "),
+        "places": [_judged_place(folder, each) for each in judged.places],
+    }
+
+
+def _judged_place(folder: str, place: JudgedPlace) -> Mapping[str, str]:
+    anchor = address("", heading=place.heading)[1:] if place.heading else ""
+    return {
+        "href": note_address(folder, place.path) + anchor,
+        "words": f"{place.path}#{place.heading}" if place.heading else place.path,
+        "path": place.path,
+        "heading": place.heading,
+        "grade": str(place.grade),
+    }
+
+
+def _command(visit: Visit, folder: str) -> str:
+    """Return the command that measures by the judgments; its paths are for who is on this
+    machine.
+    """
+    places = {each.name: each.places for each in visit.library.opened}
+    if not visit.is_near or folder not in places:
+        return "thumbindex eval judged.jsonl"
+    own = str(places[folder].judged_set)
+    return shlex.join(["thumbindex", "eval", own, *visit.options([folder])])
+
+
+# ------------------------------------------------------------------ what is judged
+
+
+def mark(visit: Visit) -> Done:
+    """Keep what a passage is to a question, or take that back."""
+    query, folder, path = (
+        visit.text("query", LONGEST_QUERY),
+        visit.text("folder"),
+        visit.text("path"),
+    )
+    given = visit.choice("grade", ("2", "1", "0", "take_back"))
+    grade = None if given == "take_back" else int(given)
+    if not path or not folder:
+        raise UsageError("Which passage? Its folder or path is missing.")
+    kept = visit.library.judgments().judge(
+        query, path, visit.text("heading"), grade, folder=folder, kind=_kind(visit)
+    )
+    return Done(
+        _back(visit, folder),
+        {
+            "query": kept.query,
+            "places": as_json(kept.places),
+            "grade": grade,
+        },
+    )
+
+
+def take_out(visit: Visit) -> Done:
+    """Take a question out, with all that was judged of it."""
+    folder = visit.text("folder")
+    visit.library.judgments().take_out(visit.text("query", LONGEST_QUERY), folder=folder)
+    return Done(_back(visit, folder), {})
+
+
+def _kind(visit: Visit) -> str:
+    return visit.text("kind")[:40]
+
+
+def _back(visit: Visit, folder: str) -> str:
+    target = own_address(visit.text("back", 2 * LONGEST_QUERY))
+    return target if target != "/" else address("judge", folder=folder)

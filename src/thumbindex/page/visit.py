@@ -1,0 +1,177 @@
+"""What a screen is given and what it gives back: one request, one page with its twin in JSON, one
+change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from thumbindex.config import absolute
+from thumbindex.errors import UsageError
+from thumbindex.mcp.tools import LONGEST_ARGUMENT, MOST_VALUES, read_lines
+from thumbindex.model import read_whole_number
+from thumbindex.opening import is_here
+from thumbindex.text import replace_surrogates
+
+if TYPE_CHECKING:
+    from thumbindex.background.host import Background
+    from thumbindex.library import Library
+
+
+NOT_FROM_AFAR = (
+    "Something is wrong with the index: whoever runs this server finds the reason in its log."
+)
+"""In place of a sentence that names places of the disk."""
+
+
+class NotThereError(UsageError):
+    """What an address names is not there, is private, or lies in a folder that the visitor does not
+    see: nobody is told which.
+    """
+
+
+class NotAllowedError(UsageError):
+    """The visitor may look, but not decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request: who asks over which folders, and what the address and a form say."""
+
+    background: Background
+    library: Library  # open, over the folders that the visitor sees and no others
+    # the address's, or a form's, values by name
+    query: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    rest: str = ""  # of the path, behind the screen's name: `notes/Ideas/tea.md`
+    may_write: bool = False  # decide of copies and judge answers
+    # on this machine, without tokens: paths of the disk and programs may be named
+    is_near: bool = False
+    part: str = ""  # the only element of the page that a script will take; empty for all of it
+    revision: str = ""  # `Follower.revision` before the library was asked
+
+    def text(self, name: str, longest: int = LONGEST_ARGUMENT) -> str:
+        """Return a value, stripped; empty where there is none.
+
+        Raises UsageError where it is too long to be worked on.
+        """
+        return next(iter(self.texts(name, longest)), "")
+
+    def texts(self, name: str, longest: int = LONGEST_ARGUMENT) -> tuple[str, ...]:
+        """Return all values of a name that are not empty."""
+        given = self.query.get(name, ())
+        if len(given) > MOST_VALUES:
+            raise UsageError(
+                f"`{name}` is given {len(given):,} times, more than {MOST_VALUES}: give less."
+            )
+        if any(len(each) > longest for each in given):
+            raise UsageError(f"`{name}` has more than {longest:,} characters: give less.")
+        return tuple(said for each in given if (said := replace_surrogates(each).strip()))
+
+    def number(self, name: str, default: int, least: int, most: int) -> int:
+        """Return a whole number. Raises UsageError for what is none, or out of range."""
+        written = self.text(name)
+        return read_whole_number(name, written, least, most) if written else default
+
+    def lines(self) -> tuple[int, int] | None:
+        """Return the first and last line of `12-40`. Raises UsageError."""
+        written = self.text("lines")
+        return read_lines(written) if written else None
+
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        """Return one of some words, the first where none is given.
+
+        Raises UsageError for another one.
+        """
+        written = self.text(name) or choices[0]
+        if written not in choices:
+            raise UsageError(f"`{name}` is one of {', '.join(choices)}, not {written!r}.")
+        return written
+
+    def warnings(self) -> list[str]:
+        """Return what is wrong behind the answers, without places of the disk for whoever asks from
+        afar.
+        """
+        said = self.background.notes()
+        if self.is_near:
+            return list(said)
+        places = [
+            str(place) for each in self.library.opened for place in (each.root, each.places.folder)
+        ]
+        return [NOT_FROM_AFAR if any(place in note for place in places) else note for note in said]
+
+    def options(self, folder: Sequence[str] = ()) -> list[str]:
+        """Return the options by which a command opens these folders, else all that the server
+        opened.
+
+        Places of the disk are for who is on this machine.
+        """
+        if not self.is_near:
+            return [f"--folder={each}" for each in folder]
+        own, roots = (
+            self.background.opening,
+            {name: root for name, root in self.library.folders if is_here(root)},
+        )
+        chosen = folder or (tuple(roots) if own.folder else ())
+        index, config = (path and absolute(path) for path in (own.index, own.config))
+        return replace(
+            own,
+            folder=tuple(str(roots.get(each, each)) for each in chosen),
+            index=index,
+            config=config,
+        ).arguments()
+
+    def has(self, name: str) -> bool:
+        """Tell whether a switch is on: given, and not as `0`."""
+        return self.text(name) not in {"", "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What a screen shows: its title, the values for its template, and what makes its twin in JSON,
+    in the command line's schema where it has one.
+    """
+
+    title: str
+    values: Mapping[str, Any]
+    # made only where it is asked for: an answer's takes as long as the page
+    twin: Callable[[], Any]
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a form did: the address to go on at, and what a script is told instead."""
+
+    address: str
+    payload: Any = None
+
+
+def address(screen: str, **query: Any) -> str:
+    """Return a screen's address: `ask` is `/`; values that are empty are left out, several of a
+    name follow each other.
+    """
+    given = []
+    for name, value in query.items():
+        for each in value if isinstance(value, tuple | list) else (value,):
+            if each is not None and each is not False and each != "":
+                given.append((name, "1" if each is True else str(each)))
+    path = "/" if screen == "ask" else f"/{screen}"
+    return f"{path}?{urlencode(given, errors='surrogateescape')}" if given else path
+
+
+def note_address(folder: str, path: str, lines: tuple[int, int] | None = None) -> str:
+    """Return a note's address, with the lines that are to be seen first."""
+    place = "/".join(
+        quote(each.encode("utf-8", "surrogateescape"), safe="")
+        for each in (folder, *path.split("/"))
+    )
+    return f"/note/{place}{f'?lines={lines[0]}-{lines[1]}#L{lines[0]}' if lines else ''}"
+
+
+def own_address(target: str) -> str:
+    """Return an address of this page, as it was given; `/` for what leads anywhere else."""
+    is_own = target.startswith("/") and not target.startswith("//")
+    return target if is_own and target.isprintable() and "\\" not in target else "/"

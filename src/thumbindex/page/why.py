@@ -1,0 +1,328 @@
+"""Why: the ranks of passages through the stages as a picture, and what became of a note that is not
+among them.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from thumbindex.errors import UnknownFolderError, UnknownPathError
+from thumbindex.model import Answer, Passage, Query, Step, Why
+from thumbindex.page.ask import (
+    address_values,
+    command,
+    grades_of,
+    judged_of,
+    names_like,
+    options,
+    read_question,
+)
+from thumbindex.page.visit import NotThereError, Screen, Visit, address, note_address
+from thumbindex.present.as_json import answer_payload, as_json
+from thumbindex.present.sentences import (
+    confidence_words,
+    explanation_rest,
+    fate,
+    links,
+    why_rest,
+)
+from thumbindex.text import fold_line
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+
+_WIDTH, _HEIGHT = 960, 420
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 250, 40, 96
+"""Pixels around the picture: ranks at the left, what each line is at the right, stages beneath."""
+
+_LABEL_GAP = 15
+"""Pixels between two labels, so that both can be read."""
+
+_LABEL = 34
+"""Characters of a label."""
+
+_TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 20_000, 100_000)
+
+_DROPPED_LISTED = 20
+"""Of what one stage dropped: how many more there are is said."""
+
+_NAMES_OFFERED = 200
+
+_LIKE_NOTHING = "There is no note “{}” that is yours to see."
+
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The ranks of one passage, or of the note that was asked for, by stage; a stage is missing
+    where it stood nowhere.
+    """
+
+    label: str
+    href: str
+    ranks: Mapping[str, int]
+    kind: str  # "passage", "note", or "lost" where the note is not in the answer
+    lost_at: str = ""  # the stage that dropped it
+
+
+def show(visit: Visit) -> Screen:
+    """Explain an answer, or why a note is or is not in it."""
+    # A note is called `path` here: what narrows the question by paths is `glob`.
+    named, asked, library = visit.text("path"), read_question(visit, "glob"), visit.library
+    offered = library.listing().notes[:_NAMES_OFFERED] if library.indexed else ()
+    values: dict[str, Any] = {
+        "q": asked.text,
+        "path": named,
+        "kept": [(name, value) for name, value in _kept(asked)],
+        "several": len(library.folders) > 1,
+        "offered": [each.path for each in offered],
+        "command": _command(visit, asked, named),
+        "answer": None,
+        "found": None,
+        "missing": "",
+        "picture": None,
+    }
+    if not asked.text:
+        return Screen(
+            "Why", values, lambda: {"query": "", "results": [], "offered": list(values["offered"])}
+        )
+    answer = library.query(asked, explain=True)
+    found = _why(visit, asked, named) if named else None
+    is_missing = bool(named) and found is None
+    shown = _shown(answer, found)
+    courses = [_course(each, is_asked=each is shown) for each in answer.passages]
+    if found and not shown:
+        courses.append(_lost(found))
+    stages = _stages(answer.trace, courses)
+    grades = grades_of(judged_of(visit, answer.query)[0]) if found else {}
+    explanation = shown.explanation if shown else None
+    about_note: dict[str, Any] = {
+        "grade": "",
+        "fate": "",
+        "rest": (),
+    }
+    if found:
+        about_note = {
+            "grade": str(grades.get((found.folder, found.path, found.heading), "")),
+            "fate": fate(found, len(library.folders) > 1),
+            "rest": why_rest(found),
+        }
+    values |= about_note | {
+        "answer": answer,
+        "sure": confidence_words(
+            answer, [f"{name} {value}" for name, value in asked.filters.given()]
+        ),
+        "found": found,
+        "here": _why_address(asked, named),
+        "missing": _LIKE_NOTHING.format(fold_line(named)[:_LONGEST_NAME]) if is_missing else "",
+        "nearest": _nearest(library, asked, named) if is_missing else (),
+        "explained": shown,
+        "said": explanation_rest(explanation) if explanation else (),
+        "edges": links(explanation.edges) if explanation else "",
+        "stages": stages,
+        "courses": courses,
+        "picture": _picture(courses, stages),
+        "funnel": _funnel(answer.trace),
+        "ask": address("ask", **address_values(asked)),
+        "cards": [(each, _why_address(asked, _place(each))) for each in answer.passages],
+    }
+    title = f"Why {named}" if named else f"Why: {asked.text}"
+    if is_missing:
+        return Screen(title, values, lambda: {"error": values["missing"]}, 404)
+    return Screen(
+        title, values, lambda: as_json(found) if found else answer_payload(answer, explain=True)
+    )
+
+
+def _nearest(library: Library, asked: Query, named: str) -> list[tuple[str, str]]:
+    """Return notes whose names begin as what was typed, each with the address that explains it."""
+    found = names_like(library, PurePosixPath(named.partition("#")[0]).stem)
+    return [(each.path, _why_address(asked, f"{each.folder}/{each.path}")) for each in found]
+
+
+def _why_address(asked: Query, named: str) -> str:
+    """Return the address that explains a note."""
+    return address("why", **address_values(asked) | {"path": named, "glob": asked.filters.path})
+
+
+def _why(visit: Visit, asked: Query, named: str) -> Why | None:
+    """Ask for one note; None for one that is private, gone or outside of all folders: nobody is
+    told which.
+    """
+    try:
+        found = visit.library.why(named, asked)
+    except UnknownPathError:
+        return None
+    except UnknownFolderError as error:
+        raise NotThereError(str(error)) from error
+    return found if found.folder else None
+
+
+def _place(passage: Passage) -> str:
+    return f"{passage.path}#{passage.heading}" if passage.heading else passage.path
+
+
+def _shown(answer: Answer, found: Why | None) -> Passage | None:
+    """Return the passage of an answer that shows the note."""
+    if found is None or found.fate != "shown":
+        return None
+    return next((each for each in answer.passages if each.rank == found.rank), None)
+
+
+def _kept(asked: Query) -> Iterable[tuple[str, str]]:
+    """Yield what a form has to say again so that the same question is meant."""
+    for name, value in address_values(asked).items():
+        if name != "q":
+            for each in value if isinstance(value, tuple) else (value,):
+                if each:
+                    yield ("glob" if name == "path" else name), str(each)
+
+
+def _command(visit: Visit, asked: Query, named: str) -> str:
+    if not named:
+        return f"{command(visit, asked)} --explain"
+    return shlex.join(
+        ["thumbindex", "why", named, asked.text or "QUESTION", *options(visit, asked)]
+    )
+
+
+# ------------------------------------------------------------------ courses
+
+
+def _course(passage: Passage, *, is_asked: bool) -> Course:
+    ranks: dict[str, int] = {}
+    if passage.explanation:
+        ranks |= {each.retriever: each.rank for each in passage.explanation.evidence}
+        ranks |= {each.stage: each.rank for each in passage.explanation.effects if each.rank}
+    ranks["answer"] = passage.rank
+    href = note_address(passage.folder, passage.path, (passage.match_start, passage.match_end))
+    return Course(
+        f"{passage.rank}. {passage.heading or passage.title or passage.path}",
+        href,
+        ranks,
+        "note" if is_asked else "passage",
+    )
+
+
+def _lost(found: Why) -> Course:
+    """Return the course of a note that is not in the answer."""
+    ranks = {each.stage: each.rank for each in found.stages if each.rank is not None}
+    name = found.path.rpartition("/")[2]
+    return Course(
+        name + (f"#{found.heading}" if found.heading else ""),
+        note_address(found.folder, found.path),
+        ranks,
+        "lost",
+        found.stage,
+    )
+
+
+def _stages(trace: Sequence[Step], courses: Sequence[Course]) -> list[str]:
+    """Return the stages in which some passage has a rank, in the order of the run."""
+    ranked = {stage for each in courses for stage in each.ranks} | {
+        each.lost_at for each in courses if each.lost_at
+    }
+    return [
+        *(each.stage for each in trace if each.stage in ranked),
+        *(["answer"] if courses else []),
+    ]
+
+
+# ------------------------------------------------------------------ the picture
+
+
+def _picture(courses: Sequence[Course], stages: Sequence[str]) -> Mapping[str, Any] | None:
+    """Return the slope picture: a column a stage, rank 1 on top, deep ranks close to each other."""
+    if not courses or len(stages) < 2:
+        return None
+    deepest = max((rank for each in courses for rank in each.ranks.values()), default=1)
+    step = (_WIDTH - _LEFT - _RIGHT) / (len(stages) - 1)
+    columns = {stage: round(_LEFT + at * step, 1) for at, stage in enumerate(stages)}
+    drawn = [_drawn(each, columns, deepest) for each in courses]
+    spread_labels(drawn)
+    ticks = [(each, height_of(each, deepest)) for each in _TICKS if each <= max(deepest, 2)]
+    return {
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "columns": columns,
+        "bottom": _HEIGHT - _BOTTOM,
+        "ticks": ticks,
+        "lines": drawn,
+        "right": _WIDTH - _RIGHT,
+    }
+
+
+def height_of(rank: int, deepest: int) -> float:
+    """Return where a rank is drawn, from the top: by its logarithm, so that the first ones are told
+    apart.
+    """
+    share = math.log(rank) / math.log(max(deepest, 2))
+    return round(_TOP + share * (_HEIGHT - _TOP - _BOTTOM), 1)
+
+
+def _drawn(course: Course, columns: Mapping[str, float], deepest: int) -> dict[str, Any]:
+    points = [
+        (columns[stage], height_of(rank, deepest), stage, rank)
+        for stage in columns
+        if (rank := course.ranks.get(stage)) is not None
+    ]
+    end = None
+    if course.lost_at in columns and points:
+        end = (columns[course.lost_at], points[-1][1])
+    last = end or (points[-1][:2] if points else (float(_LEFT), float(_HEIGHT - _BOTTOM)))
+    label = course.label if len(course.label) <= _LABEL else f"{course.label[: _LABEL - 1]}…"
+    return {
+        "kind": course.kind,
+        "label": label,
+        "title": course.label,
+        "href": course.href,
+        "points": " ".join(f"{x},{y}" for x, y, *_ in points),
+        "dots": points,
+        "end": end,
+        "lost_at": course.lost_at,
+        "last": last,
+        "y": last[1],
+    }
+
+
+def spread_labels(lines: Sequence[dict[str, Any]]) -> None:
+    """Move labels apart that would cover each other, keeping their order: down first, then up from
+    the bottom.
+    """
+    ordered = sorted(lines, key=lambda each: each["y"])
+    for before, each in pairwise(ordered):
+        each["y"] = max(each["y"], before["y"] + _LABEL_GAP)
+    floor = float(_HEIGHT - 4)
+    for each in reversed(ordered):
+        each["y"] = min(each["y"], floor)
+        floor = each["y"] - _LABEL_GAP
+
+
+# ------------------------------------------------------------------ tables
+
+
+def _funnel(trace: Sequence[Step]) -> list[Mapping[str, Any]]:
+    """Return what each stage took in and let out, how long it took, and what it dropped."""
+    most = max((each.size_out for each in trace), default=1) or 1
+    slowest = max((each.seconds for each in trace), default=0.0) or 1.0
+    return [
+        {
+            "stage": each.stage,
+            "came": each.size_in,
+            "left": each.size_out,
+            "width": round(100 * each.size_out / most, 1),
+            "ms": f"{each.seconds * 1000:.1f}",
+            "time": round(100 * each.seconds / slowest, 1),
+            "dropped": each.dropped[:_DROPPED_LISTED],
+            "more": max(0, len(each.dropped) - _DROPPED_LISTED),
+        }
+        for each in trace
+    ]

@@ -1,0 +1,1 @@
+"""Records in words and JSON, for every face."""

@@ -1,0 +1,189 @@
+"""The JSON of `--json` and of structured tool answers; `docs/schema` describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from thumbindex.model import (
+    Answer,
+    Cluster,
+    DatabaseStatus,
+    DuplicatesFound,
+    Excerpt,
+    FolderStatus,
+    Freshness,
+    IndexReport,
+    NoteList,
+    Passage,
+    Progress,
+    Related,
+    Standing,
+    Step,
+    UnlinkedPair,
+)
+from thumbindex.present.sentences import (
+    dedup_share,
+    deduplicated,
+    flagged,
+    is_much,
+    passage_flags,
+)
+
+_NAMES: Mapping[type, Mapping[str, str]] = {Step: {"size_in": "in", "size_out": "out"}}
+"""Fields that have another name in JSON than in `model`: `in` is a word of Python."""
+
+_LEFT_OUT: Mapping[type, Collection[str]] = {
+    Progress: ("pid",),
+    Step: ("moved",),
+    FolderStatus: ("away", "database"),
+    Cluster: ("pairs",),
+    Passage: ("match", "flags", "marks", "cluster_size"),
+    Standing: ("folder", "owner"),
+}
+
+_DIGITS = 4
+"""Decimals of numbers."""
+
+
+def as_json(value: Any) -> Any:
+    """Return a record of `model` as JSON has it, with all that is in it: tuples as lists, numbers
+    rounded.
+    """
+    if is_dataclass(value):
+        names, left_out = _NAMES.get(type(value), {}), _LEFT_OUT.get(type(value), ())
+        shown = [each.name for each in fields(value) if each.name not in left_out]
+        return {names.get(name, name): as_json(getattr(value, name)) for name in shown}
+    if isinstance(value, Mapping):
+        return {name: as_json(each) for name, each in value.items()}
+    if isinstance(value, tuple):
+        return [as_json(each) for each in value]
+    return round(value, _DIGITS) if isinstance(value, float) else value
+
+
+def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
+    """Return what `query --json` prints; with `explain` what each stage did, too."""
+    return {
+        "query": answer.query,
+        "corrected": answer.corrected,
+        "filters": as_json(answer.filters),
+        "unmet": as_json(answer.unmet),
+        "undated": answer.undated,
+        "listed": answer.listed,
+        "nearest": as_json(answer.nearest),
+        "kind": str(answer.kind),
+        "answerable": answer.answerable,
+        "confidence": round(answer.confidence, _DIGITS),
+        "confidence_level": answer.confidence_level,
+        "results": [passage_payload(each) for each in answer.passages],
+        **({"trace": as_json(answer.trace)} if explain else {}),
+        "deduplication": deduplication_payload(answer.trace),
+        "index": as_json(answer.index) | freshness_payload(answer.freshness),
+    }
+
+
+def list_payload(found: NoteList, limit: int | None) -> dict[str, Any]:
+    """Return what `list --json` prints."""
+    shown = replace(found, notes=found.notes[:limit])
+    return {**as_json(shown), "left_out": len(found.notes) - len(shown.notes)}
+
+
+def excerpt_payload(excerpt: Excerpt) -> dict[str, Any]:
+    """Return what `read --json` prints, and the tool `read` answers."""
+    place = ("folder", "path", "start_line", "end_line", "total_lines", "text")
+    warnings = flagged(excerpt.flags, (excerpt.start_line, excerpt.end_line))
+    return {
+        **{name: getattr(excerpt, name) for name in place},
+        **({"flagged": warnings} if warnings else {}),
+    }
+
+
+def related_payload(related: Related, limit: int) -> dict[str, Any]:
+    """Return what `related --json` prints, and the tool `related` answers."""
+    links = {name: getattr(related, name)[:limit] for name in ("links", "backlinks", "dangling")}
+    return dict(as_json(replace(related, **links)))
+
+
+def unlinked_payload(found: Sequence[UnlinkedPair], limit: int) -> dict[str, Any]:
+    """Return what `unlinked --json` prints."""
+    return {"pairs": as_json(tuple(found[:limit])), "left_out": len(found[limit:])}
+
+
+def passage_payload(passage: Passage) -> dict[str, Any]:
+    """Return one result."""
+    payload = {
+        **as_json(passage),
+        "address": passage.address,
+        "flagged": passage_flags(passage),
+        "dedup": dedup_payload(passage),
+    }
+    if not passage.explanation:
+        del payload["explanation"]
+    return payload
+
+
+def _fields(record: object, names: Sequence[str]) -> dict[str, Any]:
+    return {name: as_json(getattr(record, name)) for name in names}
+
+
+def dedup_payload(passage: Passage) -> dict[str, Any]:
+    """Return what a result stands for: a survivor is never a duplicate itself."""
+    return {"is_duplicate": False, "cluster_size": passage.cluster_size}
+
+
+def deduplication_payload(trace: Sequence[Step]) -> dict[str, Any]:
+    """Return how many candidates came to deduplication and were left, and whether it took out too
+    many.
+    """
+    came, left = deduplicated(trace)
+    return {
+        "in": came,
+        "out": left,
+        "ratio": round(dedup_share(trace), _DIGITS),
+        "warning": is_much(trace),
+    }
+
+
+def freshness_payload(found: Freshness | None) -> dict[str, Any]:
+    """Return whether an answer knows what is on disk; nothing if that was not asked."""
+    if found is None:
+        return {}
+    payload = {"fresh": found.fresh, **as_json(found)}
+    if not found.lag_seconds:
+        del payload["lag_seconds"]
+    return payload
+
+
+def report_payload(report: IndexReport) -> dict[str, Any]:
+    """Return what `index --json` prints."""
+    documents = _fields(report, ("added", "changed", "removed", "unchanged"))
+    names = ("skipped", "links", "chunks", "embedded", "reused", "seconds", "generation")
+    return {"documents": documents, **_fields(report, names)}
+
+
+def duplicates_payload(found: DuplicatesFound) -> dict[str, Any]:
+    """Return what `duplicates --json` prints."""
+    share = (found.merged + found.flagged) / found.chunks if found.chunks else 0.0
+    return {**as_json(found), "share": round(share, _DIGITS)}
+
+
+def status_payload(folders: Sequence[FolderStatus]) -> dict[str, Any]:
+    """Return what `status --json` and `forget --json` print."""
+    return {"folders": [_folder(each) for each in folders]}
+
+
+def _folder(status: FolderStatus) -> dict[str, Any]:
+    database = {"database": _database(status.database)} if status.database else {}
+    return {**as_json(status), **database}
+
+
+def _database(status: DatabaseStatus) -> dict[str, Any]:
+    connections = {"used": status.used, "idle": status.idle, "waiting": status.waiting}
+    role = "standby" if status.standby else "primary"
+    return {
+        "server": status.server,
+        "role": role,
+        "lag_seconds": status.lag_seconds,
+        "connections": connections,
+    }

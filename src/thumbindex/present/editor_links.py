@@ -1,0 +1,53 @@
+"""Links that open a note at its line or heading in a program on the same machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+from thumbindex.model import Passage
+from thumbindex.opening import is_here
+
+
+def vault_of(path: Path) -> Path | None:
+    """Return the Obsidian vault that a note lies in; None where it lies in none."""
+    return next((each for each in path.parents if (each / ".obsidian").is_dir()), None)
+
+
+def vscode_link(path: Path, line: int) -> str:
+    """Return what opens a file at a line in VS Code."""
+    return f"vscode://file/{quote(os.fsencode(path.as_posix().lstrip('/')), safe='/:')}:{line}"
+
+
+def obsidian_link(path: Path, heading: str) -> str:
+    """Return what opens a note at a heading in Obsidian, by the name of its vault; empty where it
+    lies in none.
+    """
+    vault = vault_of(path)
+    if vault is None:
+        return ""
+    file = path.relative_to(vault).as_posix().removesuffix(".md") + (
+        f"#{heading}" if heading else ""
+    )
+    named = quote(os.fsencode(vault.name), safe="")
+    return f"obsidian://open?vault={named}&file={quote(os.fsencode(file), safe='')}"
+
+
+def programs(path: Path, heading: str, line: int) -> list[tuple[str, str]]:
+    """Return the programs that may open a note at a heading or line, each with its link."""
+    found = (("Obsidian", obsidian_link(path, heading)), ("VS Code", vscode_link(path, line)))
+    return [(name, link) for name, link in found if link]
+
+
+def link_to(passage: Passage, root: Path, form: str) -> str:
+    """Return the link to a passage in the form that `serve.links` names; empty for none, and where
+    the note is in a database.
+    """
+    if form == "none" or not is_here(path := root / passage.path):
+        return ""
+    if form == "obsidian":
+        return obsidian_link(path, passage.heading)
+    if form == "vscode":
+        return vscode_link(path, passage.match_start)
+    return path.as_uri() if form == "file" else ""

@@ -1,0 +1,415 @@
+"""Access over HTTP: whose token is taken, by our file or an OAuth issuer, and who sees which
+folders.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import jwt
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken, TokenVerifier
+from starlette.types import Scope
+
+from thumbindex.config import configured_roots
+from thumbindex.errors import ConfigError
+from thumbindex.opening import is_here
+from thumbindex.settings import Config, HttpSettings
+from thumbindex.web.token_file import hash_token, read_hashes
+
+_LOG = logging.getLogger(__name__)
+
+# ------------------------------------------------------------------ rights
+
+EVERYONE = "*"
+"""In `tokens`: each valid token."""
+
+OF_AN_ISSUER = ("sub", "scope", "group")
+"""The kinds of names from an issuer's token, as in `group:finance`: it cannot give the name of one
+of our tokens.
+"""
+
+Folders = Sequence[tuple[str, Path]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """The names that see each folder; without any, whoever may ask sees all folders."""
+
+    folders: tuple[str, ...]
+    granted: Mapping[str, Collection[str]]
+
+    def seen_by(self, names: Collection[str]) -> frozenset[str]:
+        """Return the folders that the holder of these names sees."""
+        if not self.granted:
+            return frozenset(self.folders)
+        return frozenset(
+            folder
+            for folder in self.folders
+            if {EVERYONE, *names} & set(self.granted.get(folder, ()))
+        )
+
+
+def checked_rights(
+    folders: Folders,
+    granted: Mapping[str, Collection[str]],
+    known: Collection[str],
+    *,
+    asks: bool,
+    has_issuer: bool,
+    configured: Mapping[str, Path] | None = None,
+) -> Rights:
+    """Return the rights over some folders.
+
+    Raises ConfigError if a folder would be open, or closed, by an oversight.
+
+    `known` are the names in the token file. `configured` are the roots of the folders in `granted`:
+    another folder of the same name has nobody's rights.
+    """
+    here = {
+        name: tuple(granted[name])
+        for name, root in folders
+        if name in granted and (configured or {}).get(name, root) == root
+    }
+    if here and not asks:
+        raise ConfigError(
+            f"The folder {next(iter(here))!r} names the tokens that see it, but no token is "
+            "asked for: give --token-file or `serve.http.issuer`."
+        )
+    # In a database others may publish what they like: nobody sees it.
+    unseen = {name for name, root in folders if granted and name not in here and not is_here(root)}
+    names = tuple(name for name, _ in folders if name not in unseen)
+    for name in names:
+        # as soon as one folder has rights, another one without any is an oversight
+        if granted and name not in here:
+            raise ConfigError(
+                f"The folder {name!r} names no `tokens`, others of the configuration do: write it "
+                "as [[folders]] "
+                f'with tokens = ["{EVERYONE}"] if every token may see it.'
+            )
+        for token in here.get(name, ()):
+            kind, colon, _ = token.partition(":")
+            is_claim = has_issuer and colon and kind in OF_AN_ISSUER
+            if token != EVERYONE and token not in known and not is_claim:
+                raise ConfigError(
+                    f"The folder {name!r} names {token!r}, which is not in the token file: "
+                    "`thumbindex token NAME` makes a token. Of an issuer's token write sub:NAME, "
+                    "scope:NAME or group:NAME, and set `serve.http.issuer`."
+                )
+    return Rights(names, here)
+
+
+def nested(folders: Folders, rights: Rights) -> list[str]:
+    """Warn of each folder inside another one that more tokens see: they find its files there."""
+    if not rights.granted:
+        return []
+    warnings = []
+    for inner, root in folders:
+        for outer in (name for name, above in folders if above in root.parents):
+            seen_by = rights.granted[inner]
+            if EVERYONE not in seen_by and set(rights.granted[outer]) - set(seen_by):
+                warnings.append(
+                    f"The folder {inner!r} lies in {outer!r}: who sees {outer!r} finds its files "
+                    "there, unless that folder excludes them (`corpus.exclude`)."
+                )
+    return warnings
+
+
+def names_of(scope: Scope) -> frozenset[str]:
+    """Return the names of a request's token; none if no token is asked for."""
+    user = scope.get("user")
+    claims = (user.access_token.claims or {}) if isinstance(user, AuthenticatedUser) else {}
+    return frozenset(claims.get("names", ()))
+
+
+# ------------------------------------------------------------------ who is let in
+
+
+class AnyOf:
+    """Accepts a token if any verifier accepts it."""
+
+    def __init__(self, verifiers: Collection[TokenVerifier]) -> None:
+        self._verifiers = tuple(verifiers)
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return what the first verifier that accepts a token knows of it."""
+        for each in self._verifiers:
+            if found := await each.verify_token(token):
+                return found
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Who is let in, and who sees what."""
+
+    rights: Rights
+    verifier: AnyOf | None  # None where no token is asked for
+
+
+def admission(config: Config, folders: Folders) -> Admission:
+    """Return who is let in by a configuration.
+
+    Raises ConfigError if it would let others in by an oversight.
+    """
+    settings = config.serve.http
+    tokens = (
+        TokenFile(Path(settings.token_file).expanduser(), settings.scopes)
+        if settings.token_file
+        else None
+    )
+    issuer = Issuer(settings) if settings.issuer else None
+    verifiers: list[TokenVerifier] = [each for each in (tokens, issuer) if each is not None]
+    named = next((name for name in ("url", "hosts", "proxies") if getattr(settings, name)), "")
+    if not verifiers and (named or not is_loopback(settings.host)):
+        reached = (
+            f"`serve.http.{named}` lets others in"
+            if is_loopback(settings.host)
+            else f"Others can reach {settings.host}"
+        )
+        raise ConfigError(
+            f"{reached}, and no token is asked for: make one with `thumbindex token NAME` and "
+            "start this again, or set `serve.http.issuer`."
+        )
+    rights = checked_rights(
+        folders,
+        config.granted,
+        tokens.names if tokens else (),
+        asks=bool(verifiers),
+        has_issuer=issuer is not None,
+        configured=configured_roots(config),
+    )
+    return Admission(rights, AnyOf(verifiers) if verifiers else None)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether nobody but this machine can reach an address."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class TokenFile:
+    """Verifies tokens by the hashes in a file, which is read for each request: a token is revoked
+    as soon as its line is deleted.
+    """
+
+    def __init__(self, path: Path, scopes: Sequence[str] = ()) -> None:
+        self._path = path
+        # Scopes are an issuer's: a token of the file has all that are asked for.
+        self._scopes = list(scopes)
+        self.names = frozenset(self._read())
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return the name of a token and its scopes; None if it is not in the file."""
+        try:
+            hashes = self._read()
+        except ConfigError as error:  # an unreadable file may have lost the token
+            _LOG.error("%s Until then no token is taken.", error)
+            return None
+        digest = hash_token(token)
+        name = next((name for name in hashes if hmac.compare_digest(hashes[name], digest)), None)
+        if name is None:
+            return None
+        return AccessToken(
+            token=f"sha256:{digest.hex()}",
+            client_id=name,
+            scopes=self._scopes,
+            claims={"names": [name]},
+        )
+
+    def _read(self) -> Mapping[str, bytes]:
+        try:
+            return read_hashes(self._path)
+        except OSError as error:
+            raise ConfigError(
+                f"{self._path}: the token file cannot be read ({error.strerror}): make it "
+                "with `thumbindex token NAME`."
+            ) from error
+
+
+# ------------------------------------------------------------------ an OAuth issuer
+
+ALGORITHMS = (
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+)
+"""Signatures that are taken: by a private key that the issuer alone has.
+
+Never `none`, never a secret that is shared.
+"""
+
+LONGEST_TOKEN = 16_384
+"""Characters: no issuer's token is longer, and a longer one is not worked on."""
+
+_THREADS = 8
+
+_FETCH_SECONDS = 5.0
+
+_FRESH_SECONDS, _OLDEST_SECONDS = 300.0, 3600.0
+"""Older keys than the first are fetched again, and used up to the second if the issuer is away."""
+
+_COOLDOWN_SECONDS = 10.0
+"""Between two fetches, successful or not: anybody may send a token with an unknown key id."""
+
+_LEEWAY_SECONDS = 30.0
+"""By which two machines' clocks may differ."""
+
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+class Issuer:
+    """Verifies one issuer's access tokens for one audience (RFC 9068, RFC 7519)."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        self.address = settings.issuer
+        self._audience = settings.audience or settings.url
+        for name, address in (("issuer", self.address), ("jwks", settings.jwks)):
+            if address and not is_safe(address):
+                raise ConfigError(
+                    f"`serve.http.{name}` must begin with https://, not {address!r}: whoever "
+                    "is between could forge tokens."
+                )
+        if not settings.url:
+            raise ConfigError(
+                "`serve.http.issuer` needs `serve.http.url`, the address of /mcp as clients "
+                "write it: tokens for others are not taken."
+            )
+        self._keys = SigningKeys(self.address, settings.jwks)
+        self._threads: CapacityLimiter | None = None  # made in the event loop
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return what a token tells of its holder; None for one that is not this issuer's, not for
+        us, or too old.
+        """
+        if len(token) > LONGEST_TOKEN or token.count(".") != 2:
+            return None
+        # Threads of its own: tokens that wait for a silent issuer must not take all others.
+        self._threads = self._threads or CapacityLimiter(_THREADS)
+        return await run_sync(self._verify, token, limiter=self._threads)
+
+    def _verify(self, token: str) -> AccessToken | None:
+        try:
+            header = jwt.get_unverified_header(token)
+            key = (
+                self._keys.find(str(header.get("kid"))) if header.get("alg") in ALGORITHMS else None
+            )
+            if key is None:
+                return None
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=ALGORITHMS,
+                audience=self._audience,
+                issuer=self.address,
+                leeway=_LEEWAY_SECONDS,
+                options={"require": ["exp", "iss", "aud", "sub"]},
+            )
+        except (jwt.PyJWTError, ValueError, RecursionError):
+            return None
+        subject, scopes = str(claims["sub"]), _texts(claims.get("scope", claims.get("scp")))
+        names = [
+            f"sub:{subject}",
+            *(f"scope:{each}" for each in scopes),
+            *(f"group:{each}" for each in _texts(claims.get("groups"))),
+        ]
+        client = str(claims.get("client_id") or claims.get("azp") or subject)
+        # `iss` with the subject is what a session belongs to: another holder's session is not
+        # found. The token itself is not kept.
+        kept = {"iss": claims["iss"], "names": names}
+        return AccessToken(
+            token="",
+            client_id=client,
+            scopes=scopes,
+            expires_at=int(claims["exp"] + _LEEWAY_SECONDS),
+            subject=subject,
+            claims=kept,
+        )
+
+
+class SigningKeys:
+    """An issuer's public keys by id."""
+
+    def __init__(
+        self, issuer: str, jwks: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._issuer, self._jwks, self._clock = issuer, jwks, clock
+        self._keys: Mapping[str, jwt.PyJWK] = {}
+        self._fetched_at = self._tried_at = float("-inf")
+        self._lock = threading.Lock()
+
+    def find(self, kid: str) -> jwt.PyJWK | None:
+        """Return the key with an id; fetch the keys if it is unknown or they are old."""
+        if kid not in self._keys or self._age() > _FRESH_SECONDS:
+            with self._lock:
+                if self._clock() > self._tried_at + _COOLDOWN_SECONDS:
+                    self._fetch()
+        return self._keys.get(kid) if self._age() <= _OLDEST_SECONDS else None
+
+    def _age(self) -> float:
+        return self._clock() - self._fetched_at
+
+    def _fetch(self) -> None:
+        try:
+            keys = _client(self._jwks or self._published()).get_signing_keys()
+            self._keys = {str(key.key_id): key for key in keys}
+            self._fetched_at = self._clock()
+        # a connection that is cut off comes as the system calls it
+        except (jwt.PyJWTError, OSError, ValueError) as error:
+            _LOG.warning("Cannot fetch the signing keys of %s: %s", self._issuer, error)
+        self._tried_at = self._clock()
+
+    def _published(self) -> str:
+        """Return the address of the keys that the issuer publishes (OpenID Connect Discovery).
+
+        Raises PyJWKClientError.
+        """
+        address = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
+        metadata = _client(address).fetch_data()
+        jwks = metadata.get("jwks_uri")
+        if metadata.get("issuer") != self._issuer or not isinstance(jwks, str) or not is_safe(jwks):
+            raise jwt.PyJWKClientError(
+                f"{address} is of another issuer, or names no keys over https: set "
+                "`serve.http.jwks`."
+            )
+        return jwks
+
+
+def _client(address: str) -> jwt.PyJWKClient:
+    # Its own cache lets a made-up key id lock out every other token while the issuer is silent.
+    return jwt.PyJWKClient(address, cache_jwk_set=False, timeout=_FETCH_SECONDS)
+
+
+def is_safe(address: str) -> bool:
+    """Tell whether nobody between can change what an address answers: https, or this machine."""
+    parts = urlsplit(address)
+    return (parts.scheme == "https" and bool(parts.hostname)) or (
+        parts.scheme == "http" and parts.hostname in _LOOPBACK
+    )
+
+
+def _texts(claim: Any) -> list[str]:
+    """Read a claim that is a list, or a text with spaces between."""
+    if isinstance(claim, str):
+        return claim.split()
+    return [each for each in claim if isinstance(each, str)] if isinstance(claim, list) else []

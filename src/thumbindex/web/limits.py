@@ -1,0 +1,344 @@
+"""Limits of the HTTP server: the hosts and origins that may ask, and how many requests a client
+may send, how large and for how long.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from ipaddress import IPv6Address, ip_address, ip_network
+from urllib.parse import urlsplit
+
+import anyio
+import mcp_types as types
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
+from mcp.server.auth.provider import TokenVerifier
+from mcp.server.transport_security import RequestBodyLimitMiddleware
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from thumbindex.settings import HttpSettings
+from thumbindex.web.access import is_loopback
+
+_LOG = logging.getLogger(__name__)
+
+
+def refusal(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error as a message of JSON-RPC, which clients of the protocol show."""
+    body = {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": types.INVALID_REQUEST, "message": message},
+    }
+    return JSONResponse(body, status_code=status, headers=dict(headers or {}))
+
+
+# ------------------------------------------------------------------ hosts and origins
+
+_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+
+_ALL_ADDRESSES = ("0.0.0.0", "::")
+
+_HOST = re.compile(r"(\[[^\[\]]+\]|[^:\[\]]+)(?::[0-9]+)?")
+"""A host, in brackets if it is an IPv6 address, and a port."""
+
+_LOCAL_ORIGIN = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]+)?")
+
+_PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+
+_OPEN_PATHS = ("/health", "/ready")
+"""Monitoring may ask for these under any host: they tell nothing of the notes."""
+
+
+class HostCheck:
+    """Refuses requests to another host and from web pages that are not allowed (DNS rebinding).
+
+    It refuses two more requests: one of two lengths, and one that came through a proxy to a
+    server that asks for no token.
+    """
+
+    def __init__(self, app: ASGIApp, settings: HttpSettings, *, asks_token: bool) -> None:
+        self._app, self._asks_token = app, asks_token
+        self._has_page, self._is_local = settings.page, is_loopback(settings.host)
+        self._hosts, self._origins = allowed_hosts(settings), allowed_origins(settings)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        refused = self._refused(scope) if scope["type"] == "http" else None
+        await (refused or self._app)(scope, receive, send)
+
+    def _refused(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # A proxy that reads the length would take the rest of the body for another request.
+            return refusal(
+                400,
+                "A request has a Content-Length or a Transfer-Encoding, not both.",
+                {"Connection": "close"},
+            )
+        if scope["path"] in _OPEN_PATHS:
+            return None
+        # By default nginx forwards in HTTP/1.0, without a header that tells of it.
+        is_proxied = scope["http_version"] == "1.0" or any(
+            name in headers for name in _PROXY_HEADERS
+        )
+        if is_proxied and not self._asks_token:
+            return refusal(
+                403,
+                "This request came through a proxy, and the server asks for no token. Its "
+                "administrator starts it with --token-file.",
+            )
+        host = headers.get("host", "").lower()
+        name = _HOST.fullmatch(host)
+        if name is None or name[1] not in self._hosts:
+            _LOG.warning("Refused a request to an unknown host: see `serve.http.hosts`.")
+            return refusal(
+                421, "Unknown host. The server's administrator can allow it in `serve.http.hosts`."
+            )
+        if not self._is_allowed_origin(headers.getlist("origin"), host):
+            _LOG.warning("Refused a request from another web page: see `serve.http.origins`.")
+            return refusal(
+                403,
+                "Unknown origin. The server's administrator can allow it in `serve.http.origins`.",
+            )
+        return None
+
+    def _is_allowed_origin(self, origins: list[str], host: str) -> bool:
+        if not origins:
+            return True
+        origin = origins[0].lower()
+        is_own_page = self._has_page and origin in (f"http://{host}", f"https://{host}")
+        is_local = self._is_local and _LOCAL_ORIGIN.fullmatch(origin) is not None
+        return len(origins) == 1 and (origin in self._origins or is_own_page or is_local)
+
+
+def allowed_hosts(settings: HttpSettings) -> frozenset[str]:
+    """Return the allowed values of the header Host, without a port."""
+    own = () if settings.host in _ALL_ADDRESSES else (settings.host,)
+    names = (*own, *settings.hosts, urlsplit(settings.url).hostname or "")
+    return frozenset(_LOOPBACK_HOSTS) | {_host_of(name.lower()) for name in names if name}
+
+
+def _host_of(name: str) -> str:
+    """Return a name as the header Host has it: IPv6 in brackets."""
+    return f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
+
+
+def allowed_origins(settings: HttpSettings) -> frozenset[str]:
+    """Return the allowed values of the header Origin."""
+    origins = [*settings.origins]
+    if settings.url:
+        url = urlsplit(settings.url)
+        origins.append(f"{url.scheme}://{url.netloc}")
+    return frozenset(origin.lower() for origin in origins)
+
+
+# ------------------------------------------------------------------ failed tokens
+
+MOST_FAILURES, FAILURE_SECONDS = 60, 60.0
+
+SIGN_IN = "/sign-in"
+"""The page's form in which a visitor gives a token."""
+
+
+class AuthFailureLimit:
+    """Answers 429 instead of 401 to an address that sent too many invalid tokens in a minute.
+
+    A valid token is accepted from that address, too.
+    """
+
+    def __init__(self, app: ASGIApp, clock: Callable[[], float] = time.monotonic) -> None:
+        self._app, self._clock = app, clock
+        self._failures: Counter[str] = Counter()
+        self._counted_since = clock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        # Clients of an OAuth issuer find it by a request without a token, which is no failure.
+        has_token = "authorization" in Headers(scope=scope) or scope["path"].startswith(SIGN_IN)
+        is_refused = False
+
+        async def limit(message: Message) -> None:
+            nonlocal is_refused
+            is_failure = message["type"] == "http.response.start" and message["status"] == 401
+            if has_token and is_failure and self._count(_network_of(scope)) > MOST_FAILURES:
+                is_refused = True
+                too_many = "Too many invalid tokens from this address: try again in a minute."
+                retry = {"Retry-After": f"{FAILURE_SECONDS:.0f}"}
+                await refusal(429, too_many, retry)(scope, receive, send)
+            if not is_refused:
+                await send(message)
+
+        await self._app(scope, receive, limit)
+
+    def _count(self, address: str) -> int:
+        if self._clock() > self._counted_since + FAILURE_SECONDS:
+            self._failures.clear()
+            self._counted_since = self._clock()
+        self._failures[address] += 1
+        return self._failures[address]
+
+
+def _network_of(scope: Scope) -> str:
+    """Return a client's IPv4 address, or the first 64 bits of its IPv6 address: it can choose the
+    others.
+    """
+    address = str((scope.get("client") or ("",))[0])
+    try:
+        read = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(read, IPv6Address):
+        return str(read.ipv4_mapped or ip_network(f"{read}/64", strict=False))
+    return address
+
+
+# ------------------------------------------------------------------ requests and streams
+
+CHECK_SECONDS = 15.0
+"""How often the token of an open stream is verified again."""
+
+_GRACE_SECONDS = 2.0
+"""The protocol ends a request this much earlier than its connection: its error says more."""
+
+_AFTER = {"Retry-After": "1"}
+
+StillKnown = Callable[[Scope], Awaitable[bool]]
+"""Tells whether the sender of a stream's request still has a valid token."""
+
+
+def still_taken(verifier: TokenVerifier | None) -> StillKnown | None:
+    """Return a check of a request's own token; None if no token is asked for."""
+    if verifier is None:
+        return None
+
+    async def check(scope: Scope) -> bool:
+        header = Headers(scope=scope).get("authorization", "")
+        token = await verifier.verify_token(header.partition(" ")[2])
+        return token is not None and (token.expires_at is None or token.expires_at >= time.time())
+
+    return check
+
+
+def is_stream_of_protocol(scope: Scope) -> bool:
+    """Tell whether the protocol answers a request by a stream."""
+    # The SDK refuses a request whose body is of another method than this header.
+    return (
+        scope["method"] == "GET" or Headers(scope=scope).get("mcp-method") == "subscriptions/listen"
+    )
+
+
+class RequestLimits:
+    """Limits the size of a request, its time, and the number of requests of a client at once.
+
+    Streams of changes have no time. They end when the server does, or their token.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: HttpSettings,
+        still_known: StillKnown | None = None,
+        check_seconds: float = CHECK_SECONDS,
+        is_stream: Callable[[Scope], bool] = is_stream_of_protocol,
+    ) -> None:
+        self._app = RequestBodyLimitMiddleware(app, settings.max_body_bytes)
+        self._most, self._seconds = settings.concurrent, settings.request_seconds
+        self._still_known, self._check_seconds = still_known, check_seconds
+        self._is_stream = is_stream
+        self._open: Counter[tuple[str, bool]] = Counter()  # by client, and whether it is a stream
+        self._streams: set[anyio.CancelScope] = set()
+        self._is_draining = False
+
+    @property
+    def streams(self) -> int:
+        """The number of open streams."""
+        return len(self._streams)
+
+    def drain(self) -> None:
+        """End the streams, and refuse new ones; requests that are under way go on."""
+        self._is_draining = True
+        for stream in self._streams:
+            stream.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        user, is_stream = scope.get("user"), self._is_stream(scope)
+        if isinstance(user, AuthenticatedUser):
+            client = str(authorization_context(user))
+        else:
+            client = _network_of(scope)
+        key = (client, is_stream)
+        if self._open[key] >= self._most:
+            too_many = f"{self._most} requests are being worked on: wait for one of them."
+            await refusal(429, too_many, _AFTER)(scope, receive, send)
+            return
+        if is_stream and self._is_draining:
+            await refusal(503, "The server is about to end: try again.", _AFTER)(
+                scope, receive, send
+            )
+            return
+        self._open[key] += 1
+        try:
+            await (self._stream if is_stream else self._request)(scope, receive, send)
+        finally:
+            self._open[key] -= 1
+            self._open += Counter()  # drops the zeros
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        deadline = anyio.current_time() + self._seconds + _GRACE_SECONDS
+        late = refusal(504, f"No answer within {self._seconds:g} s: ask for less.")
+        await self._answer(scope, receive, send, anyio.CancelScope(deadline=deadline), late)
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        stream = anyio.CancelScope()
+        self._streams.add(stream)
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._end_with_token, scope, stream)
+                ended = refusal(503, "The stream was ended: try again.", _AFTER)
+                await self._answer(scope, receive, send, stream, ended)
+                group.cancel_scope.cancel()
+        finally:
+            self._streams.discard(stream)
+
+    async def _end_with_token(self, scope: Scope, stream: anyio.CancelScope) -> None:
+        """End a stream when its token is not valid any longer."""
+        while self._still_known is not None:
+            await anyio.sleep(self._check_seconds)
+            if not await self._still_known(scope):
+                stream.cancel()
+
+    async def _answer(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        within: anyio.CancelScope,
+        instead: Response,
+    ) -> None:
+        """Answer within a cancel scope; if that is cancelled, end the response, or send another
+        one if none has begun.
+        """
+        has_begun = has_ended = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal has_begun, has_ended
+            has_begun = True
+            has_ended = message["type"] == "http.response.body" and not message.get("more_body")
+            await send(message)
+
+        with within:
+            await self._app(scope, receive, send_noted)
+        with anyio.move_on_after(_GRACE_SECONDS):  # a client may not read
+            if not has_begun:
+                await instead(scope, receive, send)
+            elif not has_ended:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,0 +1,175 @@
+"""Counts of a server over HTTP, in Prometheus' text format."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+import mcp_types as types
+import prometheus_client as prometheus
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from prometheus_client.metrics_core import (
+    GaugeMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from thumbindex.mcp.tools import TOOLS
+from thumbindex.model import DatabaseStatus, IndexState
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Seconds: a warm query takes some hundredths, `wait_fresh` up to 60."""
+
+_TOOL_NAMES = frozenset(tool["name"] for tool in TOOLS)
+
+
+class Metrics:
+    """Counts since the start of a server."""
+
+    def __init__(self) -> None:
+        # else each count has a second line, which says when it began
+        prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._registry = registry = prometheus.CollectorRegistry()
+        prometheus.ProcessCollector(registry=registry)
+        prometheus.Info("thumbindex", "The version that runs.", registry=registry).info(
+            {"version": version("thumbindex")}
+        )
+        self._calls = prometheus.Histogram(
+            "thumbindex_tool_seconds",
+            "Seconds of tool calls by tool and outcome.",
+            ["tool", "outcome"],
+            registry=registry,
+            buckets=BUCKETS,
+        )
+        self._responses = prometheus.Counter(
+            "thumbindex_http_responses", "Answers by HTTP status.", ["status"], registry=registry
+        )
+        self._streams = prometheus.Gauge(
+            "thumbindex_streams", "Streams of changes that are open.", registry=registry
+        )
+        self._indexes = {
+            part: prometheus.Gauge(
+                f"thumbindex_index_{part}",
+                f"{part.title()} of an index.",
+                ["folder"],
+                registry=registry,
+            )
+            for part in ("documents", "chunks", "vectors")
+        }
+        self._engine = EngineMetrics()
+        registry.register(self._engine)
+
+    def count_call(self, tool: str, outcome: str, seconds: float) -> None:
+        """Count a call of a tool."""
+        # A name that somebody made up is no label: there would be as many as anybody likes.
+        self._calls.labels(tool if tool in _TOOL_NAMES else "unknown", outcome).observe(seconds)
+
+    def count_response(self, status: int) -> None:
+        """Count an answer of HTTP."""
+        self._responses.labels(status).inc()
+
+    def text(
+        self,
+        folders: Mapping[str, IndexState],
+        streams: int,
+        database: DatabaseStatus | None = None,
+    ) -> bytes:
+        """Return all of it in Prometheus' text format, version 0.0.4."""
+        self._streams.set(streams)
+        self._engine.status = database
+        for part, gauge in self._indexes.items():
+            gauge.clear()
+            for name, state in sorted(folders.items()):
+                gauge.labels(name).set(getattr(state, part))
+        return prometheus.generate_latest(self._registry)
+
+
+class EngineMetrics(Collector):
+    """How the database is in which folders lie."""
+
+    status: DatabaseStatus | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each family."""
+        status, name = self.status, "thumbindex_engine"
+        if status is None:
+            return
+        gauges: list[tuple[str, str, float]] = [
+            ("up", "Whether a server of the database answers.", bool(status.server))
+        ]
+        if status.lag_seconds is not None:
+            gauges += [
+                ("standby", "Whether the one that answers is a standby.", status.standby),
+                ("lag_seconds", "How far it is behind the primary, at most.", status.lag_seconds),
+            ]
+        gauges += [("pool_waiting", "Questions that wait for a connection.", status.waiting)]
+        for part, about, value in gauges:
+            yield GaugeMetricFamily(f"{name}_{part}", about, value)
+        pool = GaugeMetricFamily(
+            f"{name}_pool_connections", "Connections to the database by state.", labels=["state"]
+        )
+        pool.add_metric(["used"], status.used)
+        pool.add_metric(["idle"], status.idle)
+        yield pool
+
+
+class Calls:
+    """The SDK's middleware that limits the time of a request, and counts calls of tools."""
+
+    def __init__(self, metrics: Metrics, seconds: float) -> None:
+        self._metrics, self._seconds = metrics, seconds
+
+    async def __call__(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        """Answer a request within its time, a stream of changes without one."""
+        if ctx.method == "subscriptions/listen":
+            return await call_next(ctx)
+        began, outcome = time.perf_counter(), "cancelled"
+        try:
+            with anyio.move_on_after(self._seconds):
+                result = await call_next(ctx)
+                is_error = (
+                    result.get("isError")
+                    if isinstance(result, Mapping)
+                    else getattr(result, "is_error", False)
+                )
+                outcome = "error" if is_error else "ok"
+                return result
+            outcome = "timeout"
+        except MCPError:
+            outcome = "refused"
+            raise
+        finally:
+            if ctx.method == "tools/call":
+                self._metrics.count_call(
+                    str((ctx.params or {}).get("name")), outcome, time.perf_counter() - began
+                )
+        raise MCPError(
+            types.INTERNAL_ERROR,
+            f"No answer within {self._seconds:g} s: ask for less, or again in a while.",
+        )
+
+
+class MetricsMiddleware:
+    """Counts responses by status."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+        async def count(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.count_response(message["status"])
+            await send(message)
+
+        await self._app(scope, receive, count)

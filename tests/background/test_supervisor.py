@@ -1,0 +1,84 @@
+"""Which server has a child that indexes, and for which folders."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from thumbindex.background.supervisor import Indexer
+from thumbindex.config import load_config
+from thumbindex.library import Folder, Library
+from waiting import until
+
+Start = Callable[[], tuple[Indexer, list[list[str]]]]
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Folder, ...]:
+    roots = [tmp_path / name for name in ("one", "two")]
+    for root in roots:
+        root.mkdir()
+    config = load_config(user_file=tmp_path / "none")
+    with Library.open(roots, index=tmp_path / "index", config=config) as library:
+        return library.opened
+
+
+@pytest.fixture
+def start(folders: tuple[Folder, ...]) -> Iterator[Start]:
+    """Start what a server starts; return it, and for which folders its children were started."""
+    started = list[Indexer]()
+
+    def start_one() -> tuple[Indexer, list[list[str]]]:
+        names = list[list[str]]()
+
+        def command(folders: Sequence[str]) -> list[str]:
+            names.append(list(folders))
+            return [sys.executable, "-c", "input()"]
+
+        started.append(Indexer(command, folders))
+        started[-1].start()
+        return started[-1], names
+
+    yield start_one
+    for indexer in started:
+        indexer.stop()
+
+
+def test_a_folder_that_becomes_free_is_tended_with_the_others(
+    start: Start, folders: tuple[Folder, ...]
+) -> None:
+    watch = folders[1].places.watch
+    watch.parent.mkdir(parents=True)
+    with FileLock(watch):
+        indexer, names = start()
+        assert names == [["one"]]
+    assert until(lambda: names == [["one"], ["one", "two"]])
+    assert until(lambda: indexer.is_running)
+
+
+def test_a_lock_that_was_deleted_with_the_index_is_taken_again(
+    start: Start, folders: tuple[Folder, ...]
+) -> None:
+    _, names = start()
+    folders[0].places.watch.unlink()
+    assert until(lambda: len(names) == 2)
+    assert names[1] == ["one", "two"]
+    with pytest.raises(TimeoutError):
+        FileLock(folders[0].places.watch).acquire(timeout=0)
+
+
+def test_an_index_folder_that_cannot_be_written_is_told(
+    start: Start, folders: tuple[Folder, ...]
+) -> None:
+    folder = folders[0].places.folder
+    folder.parent.mkdir(parents=True)
+    folder.touch()
+    indexer, names = start()
+    assert names == [["two"]]
+    (note,) = indexer.notes({"one"})
+    assert note.startswith(f"one: changes wait ({folder} cannot be written")
+    assert (indexer.unwritable({"one"}), indexer.notes({"two"})) == ((note,), ())

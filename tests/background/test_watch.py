@@ -1,0 +1,129 @@
+"""What a watch says about the real file system: that something changed, soon, once, and never too
+often.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver
+
+from thumbindex.background.watch import Quiet, Watch
+from thumbindex.settings import CorpusSettings, WatchSettings
+
+SETTINGS = WatchSettings(quiet_ms=20, longest_ms=200)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "vault" / "sub").mkdir(parents=True)
+    (tmp_path / "vault" / ".git").mkdir()
+    (tmp_path / "vault" / "sub" / "a.md").write_text("a")
+    (tmp_path / "index").mkdir()
+    return tmp_path / "vault"
+
+
+Start = Callable[..., tuple[Watch, threading.Event]]
+
+
+@pytest.fixture
+def start(root: Path) -> Iterator[Start]:
+    begun: list[Watch] = []
+
+    def start_it(make: Callable[[], BaseObserver] = Observer) -> tuple[Watch, threading.Event]:
+        woken = threading.Event()
+        watch = Watch(root, root.parent / "index", SETTINGS, CorpusSettings(), woken.set, make)
+        begun.append(watch)
+        watch.look()
+        settle(watch, woken)
+        return watch, woken
+
+    yield start_it
+    for watch in begun:
+        watch.close()
+
+
+def settle(watch: Watch, woken: threading.Event) -> None:
+    """Take in what happened so far."""
+    watch.quiet.clear()
+    woken.clear()
+
+
+# ------------------------------------------------------------------ when
+
+
+def test_changes_are_due_once_it_is_quiet():
+    quiet = Quiet(0.3, 2.0)
+    assert [quiet.note(10.0), quiet.note(10.1), quiet.due()] == [True, False, pytest.approx(10.4)]
+
+
+def test_changes_that_never_end_are_due_at_the_latest_moment():
+    quiet = Quiet(0.3, 2.0)
+    for tick in range(100):
+        quiet.note(10.0 + tick / 10)
+    assert quiet.due() == 12.0
+
+
+def test_nothing_is_due_after_a_firing_until_the_next_change():
+    quiet = Quiet(0.3, 2.0)
+    quiet.note(10.0)
+    quiet.clear()
+    assert (quiet.due(), quiet.note(20.0), quiet.due()) == (None, True, pytest.approx(20.3))
+
+
+# ------------------------------------------------------------------ what counts
+
+
+def test_reading_and_what_programs_do_in_hidden_folders_wakes_nobody(root: Path, start: Start):
+    watch, woken = start()
+    (root / "sub" / "a.md").read_text()
+    (root / ".git" / "index.lock").write_text("x")
+    (root / ".git" / ".gitignore").write_text("x")
+    (root / "sub" / ".a.md.swp").write_text("x")
+    # events come in order: after this one all of them are here
+    heard_last = (root / "sub" / "b.md").write_text
+    assert (watch.quiet.due(), woken.wait(0.2), heard_last("b"), woken.wait(15)) == (
+        None,
+        False,
+        1,
+        True,
+    )
+
+
+# ------------------------------------------------------------------ where it cannot be watched
+
+
+def test_events_that_the_system_dropped_count_as_a_change_and_the_watch_begins_again(
+    root: Path, start: Start
+):
+    watch, woken = start()
+    logging.getLogger("watchdog.observers.inotify_c").warning(
+        "Inotify queue overflowed; filesystem events were lost"
+    )
+    assert woken.is_set()
+    watch.look()
+    settle(watch, woken)
+    (root / "sub" / "a.md").write_text("b")
+    assert woken.wait(15)
+
+
+def test_a_root_that_went_and_came_back_is_watched_again(root: Path, start: Start):
+    watch, woken = start()
+    shutil.rmtree(root)
+    watch.look()
+    assert not watch.is_there
+    root.mkdir()
+    watch.look()
+    assert not watch.is_there  # a mount point without its drive
+    (root / "a.md").write_text("a")
+    watch.look()
+    assert watch.is_there
+    settle(watch, woken)
+    (root / "b.md").write_text("b")
+    assert woken.wait(15)

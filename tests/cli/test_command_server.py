@@ -1,0 +1,525 @@
+"""A command is answered by a server that has the same index open, in the same bytes; where anything
+differs, it opens the index itself.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import re
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Listener, answer_challenge, deliver_challenge
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+
+from notes import write
+from thumbindex.cli import command_client
+from thumbindex.cli.app import app
+from thumbindex.cli.command_client import COMMANDS, TAKEN, fingerprint
+from thumbindex.cli.command_server import LocalSocket, listen
+from thumbindex.errors import IndexDamagedError
+from thumbindex.library import Library
+from thumbindex.model import Answer
+from thumbindex.opening import Opening
+from thumbindex.process import environment
+from waiting import TRUSTED_SECONDS
+
+ASK = """
+import sys
+from thumbindex.cli import command_client
+command_client.TAKE_SECONDS = {seconds}
+command_client.ANSWER_SECONDS = max({seconds}, command_client.ANSWER_SECONDS)
+code = command_client.ask_servers(sys.argv[1:])
+sys.exit(99 if code is None else code)
+"""
+PATIENT, HASTY = ASK.format(seconds=10), ASK.format(seconds=command_client.TAKE_SECONDS)
+"""A client that waits on a busy machine, and one that waits as long as a command does."""
+
+NOBODY = 99
+"""What it ends with where no server answers."""
+
+TIMES = re.compile(rb'"seconds": [\d.e-]+')
+"""Of a trace: no two runs of one command have the same."""
+
+Open = Callable[[Opening], Library]
+
+
+class Printed(NamedTuple):
+    """What a command came to."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+
+def ask(folder: Path, *arguments: str, client: str = PATIENT, **around: str) -> Printed:
+    """Ask the servers there are from a process of its own, in a folder."""
+    ended = subprocess.run(
+        [sys.executable, "-c", client, *arguments],
+        cwd=folder,
+        env={**environment(), **around},
+        capture_output=True,
+        check=False,
+    )
+    return Printed(ended.returncode, TIMES.sub(b"", ended.stdout), ended.stderr)
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Make a runtime directory with a short path, as the addresses of sockets are, and let nothing
+    else be this user's.
+    """
+    with tempfile.TemporaryDirectory(prefix="ti") as made:
+        for name in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+            (Path(made) / name).mkdir()
+            monkeypatch.setenv(name, str(Path(made) / name))
+        yield Path(made) / "XDG_RUNTIME_DIR"
+
+
+@pytest.fixture
+def settled(library: Library) -> Library:
+    """Return the library of the vault where nothing is left to do."""
+    settle(library)
+    return library
+
+
+def settle(library: Library) -> None:
+    """Index until nothing is left to do."""
+    newest = max(each.stat().st_mtime for _, root in library.folders for each in root.rglob("*.md"))
+    time.sleep(max(0.0, newest + TRUSTED_SECONDS - time.time()))
+    for _ in range(2):
+        library.index()
+    assert library.up_to_date()
+
+
+@pytest.fixture
+def served(runtime: Path, settled: Library, open_fake: Open) -> Iterator[LocalSocket]:
+    """Listen for commands over the vault."""
+    local = LocalSocket(settled, open_fake)
+    yield local
+    local.close()
+
+
+@pytest.fixture
+def ask_here(served: LocalSocket, vault: Path, indexes: Path) -> Callable[..., Printed]:
+    """Ask the server that has the vault open."""
+
+    def ask_it(*arguments: str, client: str = PATIENT, **around: str) -> Printed:
+        place = (f"--folder={vault}", f"--index={indexes}")
+        return ask(vault, arguments[0], *place, *arguments[1:], client=client, **around)
+
+    return ask_it
+
+
+@pytest.fixture
+def alone(
+    open_fake: Open, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Callable[..., Printed]:
+    """Run a command in this process, in a folder, over an index that it opens itself."""
+
+    def run(folder: Path, *arguments: str) -> Printed:
+        monkeypatch.chdir(folder)
+        with pytest.raises(SystemExit) as ended:
+            typer.main.get_command(app).main(
+                arguments, "thumbindex", standalone_mode=False, obj=open_fake
+            )
+        stdout, stderr = capfdbinary.readouterr()
+        return Printed(ended.value.code, TIMES.sub(b"", stdout), stderr)
+
+    return run
+
+
+CASES = {
+    "query": ("query", "how do I begin syncing?"),
+    "query without an answer": ("query", "zzyzx quasar"),
+    "query as JSON": ("query", "green button", "--json"),
+    "query by a tag that no note has": ("query", "green button", "--tag", "guide/setpu"),
+    "query with a wrong date": ("query", "notes", "--since", "yesterday"),
+    "list": ("list",),
+    "read as cited": ("read", "sync.md (lines 5-7)", "--json"),
+    "outline": ("outline", "sync.md"),
+    "related": ("related", "sync"),
+    "why": ("why", "sync.md", "how do I begin syncing?"),
+    "why of a note that is not there": ("why", "nowhere.md", "which note wins?"),
+}
+
+
+def test_every_command_that_a_server_answers_is_asked_here():
+    assert {command for command, *_ in CASES.values()} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_server_answers_in_the_same_bytes_with_the_same_exit_code(
+    case: str,
+    served: LocalSocket,
+    vault: Path,
+    indexes: Path,
+    tmp_path: Path,
+    alone: Callable[..., Printed],
+):
+    arguments = (*CASES[case], "--folder", str(vault), "--index", str(indexes))
+    assert ask(tmp_path, *arguments) == alone(tmp_path, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("inside", "arguments"),
+    [
+        ("", ("query", "green button")),
+        ("..", ("query", "green button", "--folder", "vault")),
+        ("plugins", ("read", "./canvas.md", "--folder", "..")),
+        ("plugins", ("why", "canvas.md", "boxes and arrows", "--folder", "..")),
+    ],
+)
+def test_paths_are_seen_from_where_the_command_is_typed(
+    inside: str,
+    arguments: tuple[str, ...],
+    served: LocalSocket,
+    vault: Path,
+    indexes: Path,
+    alone: Callable[..., Printed],
+):
+    found = ask(vault / inside, *arguments, "--index", str(indexes))
+    assert found.code == 0
+    assert found == alone(vault / inside, *arguments, "--index", str(indexes))
+
+
+def test_a_server_whose_own_directory_is_gone_answers_all_the_same(
+    runtime: Path,
+    settled: Library,
+    open_fake: Open,
+    vault: Path,
+    indexes: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    (tmp_path / "gone").mkdir()
+    local = LocalSocket(settled, open_fake)
+    with monkeypatch.context() as there:
+        there.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+        found = ask(vault / "plugins", *CASES["query"], "--folder", "..", "--index", str(indexes))
+    local.close()
+    assert found.code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "around"),
+    [
+        (("--set", "query.limit=2"), {}),
+        (("--wait",), {}),
+        (("--wait-fresh=1",), {}),
+        (("--help",), {}),
+        (("--no-such-option",), {}),
+        (("--index", "/tmp/another"), {}),
+        (("--config", "config.toml"), {}),
+        (("--folder", "/usr"), {}),
+        ((), {"TZ": "Asia/Tokyo"}),
+        ((), {"HOME": "/tmp"}),
+        ((), {"PYTHONIOENCODING": "latin-1"}),
+        (("x" * 100_000, "x" * 100_000, "x" * 100_000), {}),
+    ],
+)
+def test_a_command_with_anything_of_its_own_opens_the_index_itself(
+    arguments: tuple[str, ...],
+    around: Mapping[str, str],
+    ask_here: Callable[..., Printed],
+):
+    assert ask_here("query", "green button", *arguments, **around) == (NOBODY, b"", b"")
+
+
+@pytest.mark.parametrize("command", ["index", "forget", "--version", ""])
+def test_no_server_is_asked_to_do_anything_but_read(command: str, ask_here: Callable[..., Printed]):
+    assert ask_here(command).code == NOBODY
+
+
+def test_a_note_that_is_saved_and_not_indexed_is_the_commands_own_to_take_in(
+    ask_here: Callable[..., Printed], settled: Library, vault: Path
+):
+    question = ("query", "green button")
+    write(vault / "new.md", "# New\n\nA green button, too.\n")
+    not_indexed = ask_here(*question)
+    settle(settled)
+    indexed = ask_here(*question)
+    (vault / "new.md").unlink()
+    gone = ask_here(*question)
+    settle(settled)
+    assert [not_indexed.code, indexed.code, gone.code] == [NOBODY, 0, NOBODY]
+    assert b"new.md" in indexed.stdout
+
+
+def test_a_note_that_has_just_become_private_is_in_no_answer(
+    ask_here: Callable[..., Printed], settled: Library, vault: Path
+):
+    note, text = vault / "diary.md", "# Diary\n\nThe lilac submarine.\n"
+    write(note, text)
+    settle(settled)
+    before = ask_here("query", "lilac submarine")
+    write(note, f"---\nprivate: true\n---\n{text}")
+    after = ask_here("query", "lilac submarine")
+    settle(settled)
+    indexed = ask_here("query", "lilac submarine")
+    note.unlink()
+    settle(settled)
+    assert b"diary.md" in before.stdout
+    assert b"diary.md" not in after.stdout + indexed.stdout
+
+
+def test_a_server_of_other_code_is_not_believed(
+    served: LocalSocket, ask_here: Callable[..., Printed]
+):
+    state(served, fingerprint=["before an upgrade"])
+    assert ask_here("query", "green button").code == NOBODY
+
+
+@pytest.mark.parametrize("stated", ["", "[]", '{"address": "a", "key": "00", "program": []}'])
+def test_what_another_version_states_is_passed_over(
+    stated: str, served: LocalSocket, ask_here: Callable[..., Printed]
+):
+    served.path.with_name("a.json").write_text(stated, encoding="utf-8")
+    assert ask_here("query", "green button").code == 0
+
+
+def test_two_folders_are_answered_together_and_each_alone(
+    runtime: Path, open_fake: Open, vault: Path, tmp_path: Path, alone: Callable[..., Printed]
+):
+    other = tmp_path / "other"
+    write(other / "tea.md", "# Tea\n\nA green button on the kettle.\n")
+    with open_fake(Opening((str(vault), str(other)), tmp_path / "indexes")) as library:
+        settle(library)
+        local = LocalSocket(library, open_fake)
+        for folders in ((vault, other), (other,), (vault,)):
+            named = [f"--folder={each}" for each in folders]
+            arguments = ("query", "green button", *named, f"--index={tmp_path / 'indexes'}")
+            found = ask(tmp_path, *arguments)
+            assert found.code == 0
+            assert found == alone(tmp_path, *arguments)
+        local.close()
+
+
+# ------------------------------------------------------------------ who may ask, and what breaks
+
+
+def endpoint(local: LocalSocket) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(local.path.read_text(encoding="utf-8"))
+    return read
+
+
+def address(local: LocalSocket) -> Path:
+    """Return where a server listens."""
+    return local.path.with_suffix(".sock")
+
+
+def state(local: LocalSocket, **other: Any) -> None:
+    """Have clients find something else in the place of what a server states."""
+    local.path.write_text(json.dumps({**endpoint(local), **other}), encoding="utf-8")
+
+
+def test_address_and_key_are_this_users_alone(served: LocalSocket) -> None:
+    folder, places = served.path.parent, [served.path, address(served)]
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (folder, *places)] == [
+        0o700,
+        0o600,
+        0o600,
+    ]
+
+
+def test_nobody_listens_and_nobody_asks_where_others_may_look(
+    served: LocalSocket, settled: Library, ask_here: Callable[..., Printed]
+) -> None:
+    served.path.parent.chmod(0o755)
+    assert (listen(settled), ask_here("query", "green button").code) == (None, NOBODY)
+
+
+def test_a_symlink_to_a_directory_is_not_trusted(
+    served: LocalSocket, ask_here: Callable[..., Printed]
+) -> None:
+    folder = served.path.parent
+    folder.rename(folder.with_name("elsewhere"))
+    folder.symlink_to(folder.with_name("elsewhere"))
+    assert ask_here("query", "green button").code == NOBODY
+
+
+def test_who_does_not_know_the_key_is_not_answered(served: LocalSocket) -> None:
+    with pytest.raises((AuthenticationError, EOFError)):
+        Client(str(address(served)), "AF_UNIX", authkey=b"guessed")
+    with Client(str(address(served)), "AF_UNIX") as stranger:
+        stranger.recv_bytes()  # the challenge
+        stranger.send_bytes(b"no answer to it")
+        assert stranger.recv_bytes() == b"#FAILURE#"
+        with pytest.raises((EOFError, OSError)):
+            stranger.recv_bytes()
+
+
+def test_a_server_that_does_not_know_the_key_is_not_believed(
+    served: LocalSocket, ask_here: Callable[..., Printed]
+) -> None:
+    state(served, key="00" * 32)
+    assert ask_here("query", "green button").code == NOBODY
+
+
+@pytest.mark.parametrize("sent", [b"", b"no JSON", b"{}", pickle.dumps({"arguments": ["list"]})])
+def test_a_request_that_is_none_is_declined_and_the_next_one_answered(
+    sent: bytes, served: LocalSocket, ask_here: Callable[..., Printed]
+) -> None:
+    key = bytes.fromhex(endpoint(served)["key"])
+    with Client(str(address(served)), "AF_UNIX", authkey=key) as client:
+        client.send_bytes(sent)
+        with pytest.raises((EOFError, OSError)):
+            client.recv_bytes()
+    assert ask_here("query", "green button").code == 0
+
+
+def test_nothing_that_is_sent_is_ever_unpickled() -> None:
+    for name in ("command_client.py", "command_server.py"):
+        source = (Path(command_client.__file__).parent / name).read_text(encoding="utf-8")
+        assert not re.search(r"\.(recv|send)\(|pickle", source)
+
+
+def test_a_client_that_says_nothing_holds_nobody_up(
+    served: LocalSocket, ask_here: Callable[..., Printed]
+) -> None:
+    with Client(str(address(served)), "AF_UNIX"):
+        assert ask_here("query", "green button").code == 0
+
+
+@pytest.mark.parametrize("said", [None, b"", TAKEN])
+def test_a_server_that_hangs_or_ends_costs_a_moment(
+    said: bytes | None,
+    served: LocalSocket,
+    ask_here: Callable[..., Printed],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """It says nothing, declines, or ends after it has taken the command."""
+    key = bytes.fromhex(endpoint(served)["key"])
+    stated = served.path.read_text(encoding="utf-8")
+    served.close()
+    served.path.write_text(stated, encoding="utf-8")
+    with Listener(str(address(served)), "AF_UNIX") as listener:
+
+        def serve() -> None:
+            with listener.accept() as connection:
+                if said is None:
+                    connection.poll(5)
+                    time.sleep(5)
+                    return
+                deliver_challenge(connection, key)
+                answer_challenge(connection, key)
+                connection.recv_bytes()
+                connection.send_bytes(said)
+
+        threading.Thread(target=serve, daemon=True).start()
+        began = time.monotonic()
+        assert ask_here("query", "green button", client=HASTY) == (NOBODY, b"", b"")
+        assert time.monotonic() - began < 3
+
+
+def test_an_answer_of_megabytes_comes_whole(
+    runtime: Path, open_fake: Open, tmp_path: Path, alone: Callable[..., Printed]
+) -> None:
+    folder = tmp_path / "large"
+    write(folder / "large.md", "# Large\n\n" + "A line of a long note.\n" * 60_000)
+    with open_fake(Opening((str(folder),), tmp_path / "indexes")) as library:
+        settle(library)
+        local = LocalSocket(library, open_fake)
+        arguments = ("read", "large.md", "--folder", str(folder), "--index")
+        arguments = (*arguments, str(tmp_path / "indexes"))
+        asked = ask(tmp_path, *arguments)
+        local.close()
+    assert asked == alone(tmp_path, *arguments)
+    assert len(asked.stdout) > 1_000_000
+
+
+def test_a_command_that_warns_runs_by_itself(
+    runtime: Path,
+    settled: Library,
+    open_fake: Open,
+    vault: Path,
+    indexes: Path,
+) -> None:
+    def open_loudly(opening: Opening) -> Library:
+        logging.lastResort.handle(  # type: ignore[union-attr]
+            logging.makeLogRecord({"levelno": logging.WARNING, "msg": "what the user has to know"})
+        )
+        return open_fake(opening)
+
+    local = LocalSocket(settled, open_loudly)
+    found = ask(vault, "list", f"--folder={vault}", f"--index={indexes}")
+    local.close()
+    assert found == (NOBODY, b"", b"")
+
+
+def test_what_a_killed_server_left_is_passed_over_and_goes(
+    runtime: Path, served: LocalSocket, ask_here: Callable[..., Printed]
+) -> None:
+    folder = runtime / "thumbindex" / "run"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(folder / "dead.sock"))
+    (folder / "dead.json").write_text(
+        json.dumps({"key": "00", "fingerprint": fingerprint()}), encoding="utf-8"
+    )
+    served.path.rename(served.path.with_name("later.json"))
+    address(served).rename(served.path.with_name("later.sock"))
+    assert ask_here("query", "green button").code == 0
+    assert {each.name for each in folder.iterdir()} == {"later.json", "later.sock"}
+
+
+def test_a_server_that_ends_leaves_nothing(
+    runtime: Path, settled: Library, open_fake: Open
+) -> None:
+    local = LocalSocket(settled, open_fake)
+    local.close()
+    assert list(local.path.parent.iterdir()) == []
+
+
+def test_words_without_vectors_are_the_commands_own_to_answer_from(
+    runtime: Path, open_fake: Open, tmp_path: Path
+) -> None:
+    write(tmp_path / "tea" / "tea.md", "# Tea\n\nA green button on the kettle.\n")
+    options = (f"--folder={tmp_path / 'tea'}", f"--index={tmp_path / 'indexes'}")
+    with open_fake(Opening((str(tmp_path / "tea"),), tmp_path / "indexes")) as library:
+        time.sleep(TRUSTED_SECONDS)
+        for _ in range(2):
+            library.index(words_only=True)
+        local = LocalSocket(library, open_fake)
+        without = ask(tmp_path, "query", "green button", *options)
+        settle(library)
+        with_them = ask(tmp_path, "query", "green button", *options)
+        local.close()
+    assert (without.code, with_them.code) == (NOBODY, 0)
+
+
+class Damaged(Library):
+    """A library that finds damage, and must not repair it."""
+
+    def query(self, *_: Any, **__: Any) -> Answer:
+        """Find damage."""
+        raise IndexDamagedError("damaged")
+
+    def repair(self, *_: Any, **__: Any) -> tuple[str, ...]:
+        """Fail the test."""
+        pytest.fail("a server repaired an index for a command")
+
+
+def test_a_server_repairs_nothing_for_a_command(
+    runtime: Path, settled: Library, open_fake: Open, vault: Path, indexes: Path
+) -> None:
+    damaged = copy(settled)
+    damaged.__class__ = Damaged
+    local = LocalSocket(damaged, open_fake)
+    place = (f"--folder={vault}", f"--index={indexes}")
+    codes = [ask(vault, *asked, *place).code for asked in (("list",), ("query", "green button"))]
+    local.close()
+    assert codes == [0, NOBODY]

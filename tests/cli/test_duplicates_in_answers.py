@@ -1,0 +1,181 @@
+"""What an answer says of copies and of texts that disagree, on every surface."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes import FakeEmbedder
+from folders import write_notes
+from notes import write
+from schemas import check
+from thumbindex.library import Library
+from thumbindex.mcp.replies import reply_query
+from thumbindex.model import Place
+from thumbindex.present.as_json import answer_payload
+from thumbindex.present.sentences import also_in
+
+TEXT = "Every night the server copies all files to the second disk and keeps them for {} days."
+NOTES = {
+    "a.md": (
+        "---\nstatus: approved\nowner: Ada\ncreated: 2024-01-01\ndate: 2024-01-01\n---\n"
+        f"# Backups\n\n{TEXT.format(30)}\n"
+    ),
+    "copy.md": (
+        f"---\nstatus: draft\nowner: Bo\ndate: 2025-01-01\n---\n# Backups\n\n{TEXT.format(30)}\n"
+    ),
+    "new.md": f"---\ndate: 2026-01-01\n---\n# Backups\n\n{TEXT.format(90)}\n",
+}
+DENIED = {
+    "English": (
+        "Every night the server copies all files to the disk, and the key is kept in the safe.",
+        "is kept",
+        "is not kept",
+        "not",
+    ),
+    "German, no": (
+        "Jede Nacht schreibt der Server eine Kopie auf die zweite Platte im Keller.",
+        "eine Kopie",
+        "keine Kopie",
+        "keine",
+    ),
+    "French, no": (
+        "Chaque nuit le serveur écrit une copie sur le second disque.",
+        "écrit une copie",
+        "n’écrit pas de copie",
+        "pas",
+    ),
+}
+"""By language: a text, what is denied in the other note, how, and the word that is to be named."""
+
+UNKNOWN = {
+    "Chinese": (
+        "服务器每天晚上把所有文件复制到第二块硬盘，钥匙保存在保险箱里。",
+        "钥匙保存",
+        "钥匙不保存",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def denied(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    root = tmp_path_factory.mktemp("denied")
+    for language, (text, said, otherwise, *_) in {**DENIED, **UNKNOWN}.items():
+        write(root / f"{language} office.md", f"# {language}\n\n{text}\n")
+        write(root / f"{language} branch.md", f"# {language}\n\n{text.replace(said, otherwise)}\n")
+    library = Library.open([root], index=tmp_path_factory.mktemp("index"), embedder=FakeEmbedder())
+    library.index()
+    return library
+
+
+@pytest.fixture(scope="module")
+def backups(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    root = write_notes(tmp_path_factory.mktemp("backups"), NOTES)
+    library = Library.open([root], index=tmp_path_factory.mktemp("index"), embedder=FakeEmbedder())
+    library.index()
+    return library
+
+
+def found(library: Library) -> dict[str, Any]:
+    payload = answer_payload(library.query("server copies all files every night"))
+    check(payload, "query")
+    return {each["path"]: each for each in payload["results"]}
+
+
+def test_a_merged_text_comes_once_with_the_careful_facts_of_all_places(backups: Library) -> None:
+    results = found(backups)
+    (kept,) = (each for path, each in results.items() if path != "new.md")
+    assert kept["dedup"] == {"is_duplicate": False, "cluster_size": 2}
+    assert (kept["created"], kept["status"], kept["owner"]) == ("2024-01-01", "draft", "Bo")
+    assert len(kept["also_in"]) == 1
+
+
+def test_two_texts_that_disagree_name_each_other_with_date_and_words(backups: Library) -> None:
+    results = found(backups)
+    (other,) = results["new.md"]["disagrees"]
+    assert (other["path"], other["differs"]) == (
+        next(path for path in results if path != "new.md"),
+        "`90 day` against `30 day`",
+    )
+    assert other["date"] in {"2024-01-01", "2025-01-01"}
+
+
+@pytest.mark.parametrize("language", {**DENIED, **UNKNOWN})
+def test_two_notes_that_differ_by_a_negation_are_never_one_text_in_any_language(
+    denied: Library, language: str
+) -> None:
+    text = {**DENIED, **UNKNOWN}[language][0]
+    passages = {each.path: each for each in denied.query(text, path=[f"{language} *.md"]).passages}
+    assert sorted(passages) == [f"{language} branch.md", f"{language} office.md"]
+    assert [(each.also_in, each.cluster_size) for each in passages.values()] == [((), 1), ((), 1)]
+    assert denied.duplicates().merged == 0
+
+
+@pytest.mark.parametrize("language", DENIED)
+def test_a_negation_is_told_as_a_contradiction(denied: Library, language: str) -> None:
+    text, *_, word = DENIED[language]
+    passages = {each.path: each for each in denied.query(text, path=[f"{language} *.md"]).passages}
+    (here,), (there,) = (
+        passages[f"{language} {place}.md"].disagrees for place in ("office", "branch")
+    )
+    assert (here.path, there.path) == (f"{language} branch.md", f"{language} office.md")
+    assert f"nothing against `{word}`" in here.differs
+    assert f"`{word}` against nothing" in there.differs
+
+
+def test_the_text_for_agents_names_the_places_of_copies_with_their_lines(
+    backups: Library,
+) -> None:
+    text = reply_query(backups, {"query": "server copies all files every night"}).text
+    assert "\n(also in: a.md (line 9))\n" in text
+    places = [Place("v", f"{n}.md", 1, 2) for n in range(12)]
+    assert also_in(places) == "0.md (lines 1-2), 1.md (lines 1-2), 2.md (lines 1-2) and 9 more"
+
+
+def test_the_text_for_agents_says_that_these_two_disagree(backups: Library) -> None:
+    reply = reply_query(backups, {"query": "server copies all files every night", "explain": True})
+    assert (
+        "these two disagree: `30 day` against `90 day` in new.md (line 6, 2026-01-01)" in reply.text
+    )
+    assert "\ndeduplication: 3 → 2 candidates (33% taken out as copies)\n" in reply.text
+    assert reply.structured["deduplication"] == {
+        "in": 3,
+        "out": 2,
+        "ratio": 0.3333,
+        "warning": False,
+    }
+
+
+def test_places_of_a_text_are_few_true_and_each_named_once(tmp_path: Path) -> None:
+    root, other = (
+        tmp_path / "notes",
+        "Trees grow in spring, when rain is warm and birds come back to the garden.",
+    )
+    root.mkdir()
+    for name in "abcdef":
+        write(root / f"{name}.md", f"# Note\n\n{TEXT.format(30)}\n")
+    write(
+        root / "twice.md",
+        f"# Note\n\n{TEXT.format(30)}\n\n{other}\n\n## Again\n\n{TEXT.format(30)}\n",
+    )
+    with Library.open([root], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+        library.index()
+        before = reply_query(library, {"query": "server copies all files", "limit": 1}).structured[
+            "results"
+        ][0]
+        write(root / "c.md", "# Note\n\nNothing of that any more.\n")
+        write(root / "d.md", f"---\nprivate: true\n---\n# Note\n\n{TEXT.format(30)}\n")
+        (root / "e.md").unlink()
+        os.utime(root / "b.md")
+        (passage,) = library.query("server copies all files", limit=1).passages
+    assert (len(before["also_in"]), before["also_in_more"], before["dedup"]["cluster_size"]) == (
+        3,
+        3,
+        7,
+    )
+    places = [each.path for each in (passage, *passage.also_in)]
+    assert sorted(places) == ["a.md", "b.md", "f.md", "twice.md"]
+    assert passage.cluster_size == 4

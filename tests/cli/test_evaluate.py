@@ -1,0 +1,101 @@
+"""`thumbindex eval`: which set is asked of which folder, what is written, and what is refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from notes import write
+from schemas import checked
+from thumbindex.cli.app import app
+from thumbindex.library import Library
+from thumbindex.opening import Opening
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(
+    open_fake: Callable[[Opening], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    """Run `eval` over two folders with one note each, in a folder with a query set for each and one
+    for both.
+    """
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    write(Path("cats/cats.md"), "# Cats\n\nA cat purrs on the sofa.\n")
+    write(Path("dogs/dogs.md"), "# Dogs\n\nA dog barks in the garden.\n")
+    label("cats.manual", "c1", "a cat that purrs", "cats.md")
+    label("dogs.manual", "d1", "a dog that barks", "dogs.md")
+    label("pets.manual", "p1", "a dog that barks", "dogs.md")
+
+    def run_it(*arguments: str) -> Result:
+        place = ["--folder", "cats", "--folder", "dogs", "--index", "index"]
+        return CliRunner().invoke(app, ["eval", *place, *arguments], obj=open_fake)
+
+    return run_it
+
+
+def label(name: str, id_: str, query: str, path: str, **more: object) -> None:
+    relevant = [{"path": path, "heading": None, "grade": 2}]
+    row = {"id": id_, "query": query, "kind": "question", "relevant": relevant, **more}
+    write(Path(f"{name}.jsonl"), json.dumps(row))
+
+
+def test_a_set_is_asked_of_the_folder_of_its_name_else_of_all_together(run: Run) -> None:
+    sets = ("cats.manual.jsonl", "dogs.manual.jsonl", "pets.manual.jsonl")
+    found = checked(run(*sets, "--json"), "eval")
+    folders = {
+        each["name"]: (each["folders"], each["index"]["documents"]) for each in found["sets"]
+    }
+    assert folders == {
+        "cats.manual": (["cats"], 1),
+        "dogs.manual": (["dogs"], 1),
+        "pets.manual": (["cats", "dogs"], 2),
+    }
+    assert (found["queries"], found["scores"]["ALL"]["nDCG@10"]) == (3, 1.0)
+    assert "cats.manual" in run(*sets).stdout
+
+
+def test_a_run_serves_as_a_baseline(run: Run) -> None:
+    write(Path("before.json"), run("cats.manual.jsonl", "--json").stdout)
+    baseline = ("--baseline", "before.json", "--set", "query.limit=1")
+    again = checked(run("cats.manual.jsonl", *baseline, "--json"), "eval")
+    assert [(each["name"], each["difference"]) for each in again["baseline"]] == [
+        ("cats.manual", 0.0)
+    ]
+    assert again["sets"][0]["settings"] == {"query.limit": 1}
+
+
+def test_rewordings_are_compared_with_the_same_queries_as_typed(run: Run) -> None:
+    given = {"also": ["a cat that purrs"], "passage": "A cat purrs when it is content."}
+    label("pets.client", "c1", "feline contentment", "cats.md", **given)
+    asked = ("pets.client.jsonl", "--run", "run.jsonl", "--json")
+    write(Path("typed.json"), run(*asked, "--as-typed").stdout)
+    found = checked(run(*asked, "--baseline", "typed.json"), "eval")
+    assert [(each["before"], each["after"]) for each in found["baseline"]] == [(0.0, 1.0)]
+    rows = [json.loads(line) for line in Path("run.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["id"], row["results"][0]["path"]) for row in rows] == [("c1", "cats.md")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("nowhere.jsonl",), "nowhere.jsonl: the queries cannot be read"),
+        (("cats.lost.jsonl",), "cats.lost: none of its 1 labeled paths is in cats"),
+        (
+            ("cats.manual.jsonl", "--baseline", "cats.manual.jsonl"),
+            "not a run of `thumbindex eval`",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence(
+    run: Run, arguments: tuple[str, ...], says: str
+) -> None:
+    label("cats.lost", "l1", "a dog", "dogs.md")
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr

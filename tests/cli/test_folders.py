@@ -1,0 +1,200 @@
+"""Folders by name: what `add`, `folders` and `remove` write, and which folder a command takes that
+names none.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from notes import write
+from schemas import checked
+from thumbindex.cli.app import app
+from thumbindex.config import load_config, resolve_folders
+from thumbindex.library import Library
+from thumbindex.mcp.instructions import instructions
+from thumbindex.opening import Opening
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a folder with two projects, each with its own `docs`."""
+    for project in ("one", "two"):
+        (tmp_path / project / "docs" / "guides").mkdir(parents=True)
+        write(
+            tmp_path / project / "docs" / f"{project}.md",
+            f"# {project}\n\nAll about project {project}.\n",
+        )
+    return tmp_path
+
+
+@pytest.fixture
+def config(home: Path) -> Path:
+    return home / "config.toml"
+
+
+@pytest.fixture
+def run(home: Path, config: Path, open_fake: Callable[[Opening], Library]) -> Run:
+    def run_it(command: str, *arguments: str) -> Result:
+        more = () if command in {"add", "remove"} else ("--index", str(home / "indexes"))
+        return CliRunner().invoke(
+            app, [command, *arguments, "--config", str(config), *more], obj=open_fake
+        )
+
+    return run_it
+
+
+def listed(result: Result) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = checked(result, "folders")["folders"]
+    return found
+
+
+def test_a_folder_that_is_added_is_listed_and_served_by_its_name(
+    run: Run, home: Path, config: Path
+) -> None:
+    write(config, "")
+    added = run(
+        "add", str(home / "one/docs"), "--name", "handbook", "--about", "How project one\nis built."
+    )
+    assert (added.exit_code, added.stdout.splitlines()[0]) == (
+        0,
+        f"handbook is {home / 'one/docs'}. It stands in {config}.",
+    )
+    (before,) = listed(run("folders", "--json"))
+    run("index", "--folder", "handbook")
+    (after,) = listed(run("folders", "--json"))
+    facts = {
+        "name": "handbook",
+        "path": str(home / "one/docs"),
+        "about": "How project one is built.",
+        "there": True,
+    }
+    assert ({name: after[name] for name in facts}, before["indexed"], after["documents"]) == (
+        facts,
+        False,
+        1,
+    )
+    found = load_config(config_file=config)
+    assert (
+        instructions(resolve_folders(found), about=found.about).splitlines()[-1]
+        == "- handbook: How project one is built. guides"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "[[folders]]  # the first\nname = 'other'\npath = '/elsewhere'\n\n# about queries\n"
+            "[query]\nlimit = 7\n"
+        ),
+        "[query]\r\nlimit = 7\r\n[folders.other]\r\npath = '/elsewhere'\r\ntokens = ['ada']\r\n",
+        "\ufeff[folders]\nother = '/elsewhere'\n",
+    ],
+)
+def test_all_else_in_the_file_stays_as_it_was(
+    run: Run, home: Path, config: Path, text: str
+) -> None:
+    config.write_bytes(text.encode())
+    assert run("add", str(home / "two/docs"), "--about", "Two.").exit_code == 0
+    kept = config.read_bytes().decode()
+    assert (kept.startswith(text), load_config(config_file=config).about) == (
+        True,
+        {"docs": "Two."},
+    )
+    assert (run("remove", "docs").exit_code, config.read_bytes().decode().rstrip()) == (
+        0,
+        text.rstrip(),
+    )
+    assert run("remove", "other").exit_code == 0
+    assert (load_config(config_file=config).folders, "#" in text) == (
+        {},
+        "#" in config.read_bytes().decode(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("add", "{home}/nowhere"), "there is no folder"),
+        (("add", "{home}/one/docs"), "has a name already: docs"),
+        (
+            ("add", "{home}/two/docs"),
+            "docs is the name of {home}/one/docs: give this one another name with --name.",
+        ),
+        (("add", "{home}/two/docs", "--name", "a: b"), "The name 'a: b' will not do"),
+        (("remove", "dosc"), "did you mean docs?"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_and_nothing_is_written(
+    run: Run, home: Path, config: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    write(config, f"[folders]\ndocs = '{home}/one/docs'\n")
+    before = config.read_bytes()
+    command, *rest = (each.replace("{home}", str(home)) for each in arguments)
+    result = run(command, *rest)
+    assert (
+        result.exit_code,
+        said.replace("{home}", str(home)) in result.stderr,
+        config.read_bytes() == before,
+    ) == (2, True, True)
+
+
+def test_a_file_that_is_no_toml_is_left_alone_and_its_line_is_named(
+    run: Run, home: Path, config: Path
+) -> None:
+    write(config, "[query\n")
+    result = run("add", str(home / "one/docs"))
+    assert (f"{config}:1" in result.stderr, config.read_text(encoding="utf-8")) == (
+        True,
+        "[query\n",
+    )
+
+
+def test_a_command_inside_an_indexed_folder_takes_that_one_and_says_so(
+    run: Run, home: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(config, "")
+    run("index", "--folder", str(home / "one/docs"))
+    monkeypatch.chdir(home / "one/docs/guides")
+    inside = run("query", "project one", "--json")
+    monkeypatch.chdir(home / "one/docs")
+    at = run("query", "project one", "--json")
+    assert [
+        [each["path"] for each in json.loads(found.stdout)["results"]] for found in (inside, at)
+    ] == [["one.md"], ["one.md"]]
+    assert f"Using the index of docs ({home / 'one/docs'})" in inside.stderr
+    assert "Using the index" not in at.stderr
+    assert [
+        each.name.partition("-")[0]
+        for each in (home / "indexes").iterdir()
+        if each.name != "vectors"
+    ] == ["docs"]
+
+
+def test_a_command_uses_the_configured_folder_it_runs_in_else_all(
+    run: Run, home: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(config, "")
+    for name in ("one", "two"):
+        run("add", str(home / name / "docs"), "--name", name)
+    run("index")
+    monkeypatch.chdir(home / "two/docs")
+    inside = run("query", "all about project", "--json")
+    monkeypatch.chdir(home)
+    outside = run("query", "all about project", "--json")
+    assert [
+        {each["folder"] for each in json.loads(found.stdout)["results"]}
+        for found in (inside, outside)
+    ] == [{"two"}, {"one", "two"}]
+
+
+def test_removing_a_folder_says_that_its_tokens_went(run: Run, home: Path, config: Path) -> None:
+    write(config, f"[folders.notes]\npath = '{home}/one/docs'\ntokens = ['alice']\n")
+    assert "The tokens that may see it went, too" in run("remove", "notes").stdout

@@ -1,0 +1,202 @@
+"""Whatever files, folders, titles, tags and links are called, what is printed of them is one line
+that shows what is there.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from mcp import Client
+from typer.testing import CliRunner
+
+from notes import write
+from thumbindex.background.host import Background
+from thumbindex.cli.app import app
+from thumbindex.library import Library
+from thumbindex.mcp.server import build_server
+from thumbindex.opening import Opening
+from thumbindex.web.app import ServerLog
+
+TURNS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What turns a line, breaks it, or moves a cursor."""
+
+UNSEEN = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u200b\u2028-\u202e\u2060-\u206f\U000e0000-\U000e007f]"
+)
+
+HOSTILE = "\u202e\u2066\u2028\u2029\x1b[31m\x9b\x85\r\t\u200b\u00ad\U000e0041\nFAKE"
+
+TEXT = "The walrus keeps a lantern in the cellar, for the long nights of the winter at sea.\n"
+
+ROOT = f"va{HOSTILE}ult"
+NOTE = f"walrus{HOSTILE} note.md"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("hostile")
+    root = place / ROOT
+    root.mkdir()
+    quoted = "".join(f"\\U{ord(each):08x}" for each in HOSTILE)
+    head = f'---\ntitle: "T{quoted}"\nstatus: "s{quoted}"\ntags: ["g{quoted}"]\n---\n'
+    for name, words in {
+        NOTE: "",
+        f"d{HOSTILE}/copy.md": "",
+        f"near{HOSTILE}.md": "Otters too. ",
+    }.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        links = f"[[nowhere]] [[walrus note]]\n\n{TEXT * 4}"
+        write(root / name, f"{head}# walrus\n\n{TEXT}{words}\n{links}")
+    write(root / "odd.md", "# a\u2028\u2066b\n\n## c\u2029\u2067d\n\n[[x\u2028\u2029\u2066y]]\n")
+    (root / f"out{HOSTILE}.md").symlink_to("/etc/hostname")
+    write(root / "thumbindex.toml", f'[query]\n"x{quoted}" = 1\n')
+    return place
+
+
+@pytest.fixture(scope="module")
+def library(place: Path, open_fake: Callable[[Opening], Library]) -> Iterator[Library]:
+    with open_fake(Opening((str(place / ROOT),), place / "index")) as library:
+        library.index()
+        yield library
+
+
+Say = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def say(
+    place: Path,
+    library: Library,
+    open_fake: Callable[[Opening], Library],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Say:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(place / ROOT)
+
+    def say(*command: str) -> tuple[int, str]:
+        where = ["--folder", str(place / ROOT), "--index", str(place / "index")]
+        own = [] if command[0] in {"add", "folders", "open", "remove"} else where
+        result = CliRunner().invoke(app, [*command, *own], obj=open_fake)
+        return result.exit_code, result.output
+
+    return say
+
+
+COMMANDS = [
+    ("index",),
+    ("query", "walrus lantern", "--limit=1", "--full"),
+    ("query", "walrus lantern", "--files"),
+    ("query", "walrus lantern", "--limit=1", "--explain"),
+    ("query", f"tag:g{HOSTILE}"),
+    ("query", f"xyzzyq{HOSTILE}"),
+    ("list",),
+    ("read", NOTE, f"nope{HOSTILE}"),
+    ("outline", NOTE),
+    ("related", NOTE),
+    ("broken",),
+    ("orphans",),
+    ("why", NOTE, "walrus lantern"),
+    ("verify", f"{NOTE} (line 3) says \"nobody wrote this\" and nope{HOSTILE}.md (line 9)"),
+    ("unlinked",),
+    ("status",),
+    ("doctor",),
+    ("duplicates", "--grey"),
+    ("open", "--print"),
+    ("folders",),
+    ("add", ".", "--name=n", f"--about=a{HOSTILE}"),
+    ("remove", f"x{HOSTILE}"),
+    (f"nope{HOSTILE}",),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(map(ascii, command)))
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_no_name_turns_or_breaks_a_line_that_a_command_prints(
+    say: Say, command: tuple[str, ...], form: tuple[str, ...]
+) -> None:
+    if form and "--files" in command:
+        pytest.skip("--files and --json exclude each other")
+    code, said = say(*command, *form)
+    is_exact = form or "--files" in command
+    wrong = (TURNS if is_exact else UNSEEN).findall(said)
+    assert (code in {0, 1, 2}, wrong, "Unexpected" in said) == (True, [], False), said
+    assert [line for line in said.splitlines() if line.lstrip().startswith("FAKE")] == []
+
+
+def test_what_json_shows_escaped_is_the_exact_name(say: Say) -> None:
+    assert NOTE in {each["path"] for each in json.loads(say("list", "--json")[1])["notes"]}
+
+
+def test_files_of_a_query_are_one_line_each_with_what_breaks_a_line_escaped(say: Say) -> None:
+    shown = say("query", "walrus lantern", "--files")[1].splitlines()
+    assert len(shown) == len({each.partition("\\u202e")[0] for each in shown}) > 1
+    assert all(r"\nFAKE" in each for each in shown if each != "odd.md")
+
+
+def strings(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+    match value:
+        case str():
+            yield name, value
+        case dict():
+            for key, each in value.items():
+                yield from strings(each, key)
+        case list():
+            for each in value:
+                yield from strings(each, name)
+
+
+@pytest.mark.anyio
+async def test_over_the_protocol_names_are_one_line_and_paths_can_be_given_back(
+    library: Library,
+) -> None:
+    server = build_server(
+        Background(Opening(), lambda opening: library, command=[]), library.folders
+    )
+    async with Client(server) as client:
+        answer = (await client.call_tool("query", {"query": "walrus lantern"})).model_dump()
+        listed = (await client.list_resources()).model_dump()
+        shown = [each["name"] for each in answer["content"] if each["type"] == "resource_link"]
+        shown += [name for key, name in strings(listed) if key in {"name", "title"}]
+        results = answer["structured_content"]["results"]
+        shown += [each["citation"] for each in results]
+        moved = results[0]["citation"].partition(" (line")[0]
+        draft = f'{moved} (line 900) says "The walrus keeps a lantern"'
+        checked = (await client.call_tool("verify", {"text": [draft]})).model_dump()
+        shown += [each["now"] for each in checked["structured_content"]["citations"]]
+        assert [each for each in shown if UNSEEN.search(each) or "\n" in each] == []
+        assert NOTE in {each["path"] for each in results}
+        for each in (name for result in results for name in (result["path"], result["citation"])):
+            assert not (await client.call_tool("read", {"path": [each]})).is_error, each
+
+
+def test_no_name_turns_or_breaks_a_line_of_the_log(
+    place: Path, library: Library, tmp_path: Path
+) -> None:
+    command = ["index", "--folder", str(place / ROOT), "--index", str(place / "index")]
+    done = subprocess.run(
+        [sys.executable, "-m", "thumbindex", *command, "--words-only"],
+        capture_output=True,
+        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
+        check=False,
+    )
+    said = done.stderr.decode()
+    assert (done.returncode, "is served without its own file" in said) == (0, True), said
+    assert UNSEEN.findall(said) == []
+    assert len(said.splitlines()) == 1, said
+
+
+def test_no_name_turns_or_breaks_a_line_of_the_log_of_a_server_for_many() -> None:
+    name = "thumbindex.library"
+    record = logging.LogRecord(name, logging.WARNING, "x.py", 1, f"The folder {HOSTILE}", (), None)
+    said = ServerLog(io.StringIO()).format(record)
+    assert (UNSEEN.findall(said), "\n" in said) == ([], False)

@@ -1,0 +1,249 @@
+"""The last answer: what is remembered of it, opening one of its results, and erasing it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from mcp import Client
+from typer.testing import CliRunner
+
+from notes import write
+from thumbindex.background.host import Background
+from thumbindex.cli.app import app
+from thumbindex.cli.last_answer import editor_command, read_answer
+from thumbindex.errors import UsageError
+from thumbindex.library import Library
+from thumbindex.mcp.server import build_server
+from thumbindex.opening import Opening
+
+Run = Callable[..., Result]
+
+TEA = "# Tea\n\nGreen or black.\n\n## Storage\n\nKeep tea leaves dry and dark.\n"
+GONE = (
+    "cannot be opened: its note is gone, private, or outside its folder now. Ask again with "
+    "`thumbindex query`."
+)
+
+
+@pytest.fixture
+def kitchen(tmp_path: Path) -> Path:
+    root = tmp_path / "my notes"
+    write(root / "tea & milk; (1).md", TEA)
+    write(root / "dark.md", "# Dark\n\nKeep dry leaves of tea in a dark wood.\n")
+    return root
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where the last answer is kept; no editor is set, and the configuration is nobody's."""
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state/thumbindex/last/answer.json"
+
+
+@pytest.fixture
+def run(state: Path, open_fake: Callable[[Opening], Library]) -> Run:
+    return lambda *arguments, opener=open_fake: CliRunner().invoke(app, list(arguments), obj=opener)
+
+
+@pytest.fixture
+def query(run: Run, kitchen: Path, tmp_path: Path) -> Run:
+    return lambda *arguments: run(
+        "query", "--folder", str(kitchen), "--index", str(tmp_path / "index"), *arguments
+    )
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Return what puts a program of a name on the path, which writes down what it is run with."""
+
+    def make(name: str, code: int = 0) -> Path:
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        program, ran = tmp_path / "bin" / name, tmp_path / f"{name}.ran"
+        write(
+            program,
+            f"#!{sys.executable}\nimport json, sys\njson.dump(sys.argv[1:], "
+            f"open({str(ran)!r}, 'w'))\nsys.exit({code})\n",
+        )
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+        return ran
+
+    return make
+
+
+def test_a_result_is_opened_in_the_editor_at_its_line(
+    query: Run,
+    run: Run,
+    kitchen: Path,
+    script: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran = script("vim")
+    monkeypatch.setenv("EDITOR", "vim -c 'set number'")
+    assert query("keep tea leaves dry").stdout.count("\n1. ") == 1
+    assert run("open").exit_code == 0
+    assert json.loads(ran.read_text()) == [
+        "-c",
+        "set number",
+        "+7",
+        str(kitchen / "tea & milk; (1).md"),
+    ]
+    monkeypatch.setenv("VISUAL", str(script("code").with_name("bin") / "code"))
+    assert run("open", "2").exit_code == 0
+    assert json.loads(ran.with_name("code.ran").read_text()) == [
+        "--goto",
+        f"{kitchen / 'dark.md'}:3",
+    ]
+
+
+def test_a_command_file_of_windows_gets_no_name_that_it_would_run(
+    script: Callable[[str], Path],
+) -> None:
+    script("code.cmd")
+    assert editor_command(["code.cmd"], Path("/a b.md"), 1)[1:] == ["--goto", "/a b.md:1"]
+    with pytest.raises(UsageError, match="Windows would take a part of its name for a command"):
+        editor_command(["code.cmd"], Path("/a&calc.md"), 1)
+
+
+def test_without_an_editor_a_vaults_note_opens_in_obsidian_and_any_other_with_the_systems_program(
+    query: Run,
+    run: Run,
+    kitchen: Path,
+    script: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opener = "open" if sys.platform == "darwin" else "xdg-open"
+    ran = script(opener)
+    query("keep tea leaves dry")
+    assert run("open").exit_code == 0
+    assert json.loads(ran.read_text()) == [str(kitchen / "tea & milk; (1).md")]
+    refused = run("open", "--with", "obsidian")
+    assert (refused.exit_code, "is in no Obsidian vault" in refused.stderr) == (2, True)
+    (kitchen / ".obsidian").mkdir()
+    assert run("open").exit_code == 0
+    assert json.loads(ran.read_text())[0].startswith("obsidian://open?path=%2F")
+    assert json.loads(ran.read_text())[0].endswith("my%20notes%2Ftea%20%26%20milk%3B%20%281%29.md")
+    monkeypatch.setenv("PATH", "")
+    assert f"There is no `{opener}` to open it with: set $EDITOR" in run("open").stderr
+
+
+def test_wrong_use_is_told_in_a_sentence(query: Run, run: Run) -> None:
+    assert "There is no last answer: ask with `thumbindex query` first." in run("open").stderr
+    query("keep tea leaves dry")
+    for number in ("9", "0"):
+        result = run("open", number)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert (
+            f"There is no result {number}: the last answer has 2 results. Give 1 to 2."
+            in result.stderr
+        )
+    query("xyzzyq plughw")
+    assert (
+        "The last answer has no results: ask with `thumbindex query` again." in run("open").stderr
+    )
+
+
+@pytest.mark.parametrize("change", ["gone", "private", "outside", "index gone"])
+def test_a_note_that_may_not_be_read_any_more_is_not_opened_nor_named(
+    query: Run, run: Run, kitchen: Path, tmp_path: Path, change: str
+) -> None:
+    query("keep tea leaves dry")
+    note = kitchen / "tea & milk; (1).md"
+    if change == "private":
+        write(note, f"---\nprivate: true\n---\n{TEA}")
+    elif change == "outside":
+        note.rename(tmp_path / "outside.md")
+        note.symlink_to(tmp_path / "outside.md")
+    elif change == "gone":
+        note.unlink()
+    else:
+        shutil.rmtree(tmp_path / "index")
+    for only in ((), ("--print",)):
+        result = run("open", "1", *only)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert f"Result 1 of the last answer {GONE}" in result.stderr
+        assert "tea" not in result.stderr
+
+
+def test_what_is_remembered_is_for_the_users_eyes_and_holds_no_text(
+    query: Run, state: Path, kitchen: Path, tmp_path: Path
+) -> None:
+    query("keep tea leaves dry")
+    kept = json.loads(state.read_text(encoding="utf-8"))
+    opening = [f"--folder={kitchen}", f"--index={tmp_path / 'index'}"]
+    assert kept == {
+        "format": 1,
+        "opening": opening,
+        "places": [[str(kitchen), "tea & milk; (1).md", 7], [str(kitchen), "dark.md", 3]],
+    }
+    assert [each.name for each in state.parent.iterdir()] == ["answer.json"]
+    if os.name != "nt":
+        assert (state.stat().st_mode & 0o777, state.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_an_answer_for_a_program_is_not_remembered(query: Run, state: Path) -> None:
+    query("keep tea leaves dry", "--json")
+    assert not state.exists()
+
+
+def test_where_nothing_can_be_written_a_question_is_answered_all_the_same(
+    query: Run, state: Path
+) -> None:
+    write(state.parents[2], "a file where the folder should be")
+    result = query("keep tea leaves dry")
+    assert (result.exit_code, result.stderr.count("state")) == (0, 0)
+
+
+def test_what_cannot_be_read_is_no_answer(query: Run, run: Run, state: Path) -> None:
+    query("keep tea leaves dry")
+    for text in ("", '{"format": 1, "opening": 5, "places": [1]}'):
+        write(state, text)
+        assert "There is no last answer" in run("open").stderr
+
+
+def test_forgetting_a_folder_erases_the_answer_that_came_from_it(
+    query: Run, run: Run, state: Path, kitchen: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    run("index", "--words-only", "--folder", str(other), "--index", str(tmp_path / "index"))
+    query("keep tea leaves dry", "--folder", str(other))
+    assert set(read_answer().opening.folder) == {str(kitchen), str(other)}  # type: ignore[union-attr]
+    run("forget", "--folder", str(tmp_path / "bin"), "--index", str(tmp_path / "index"))
+    assert state.exists()
+    run("forget", "--folder", str(other), "--index", str(tmp_path / "index"))
+    assert not state.exists()
+    query("keep tea leaves dry")
+    write(state, "damaged")
+    run("forget", "--folder", str(kitchen), "--index", str(tmp_path / "index"))
+    assert not state.exists()
+
+
+@pytest.mark.anyio
+async def test_a_question_of_a_client_is_not_remembered(library: Library, state: Path) -> None:
+    async with Client(
+        build_server(Background(Opening(), lambda opening: library, command=[]), library.folders)
+    ) as client:
+        assert not (await client.call_tool("query", {"query": "press the green button"})).is_error
+    assert not state.exists()
+
+
+def test_on_windows_the_system_opens_a_file_without_a_shell(
+    query: Run, run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query("keep tea leaves dry")
+    started: list[str] = []
+    monkeypatch.setattr(os, "startfile", started.append, raising=False)
+    monkeypatch.setattr(subprocess, "run", None)
+    monkeypatch.setattr("thumbindex.cli.last_answer.sys.platform", "win32")
+    assert run("open").exit_code == 0
+    assert started == [str(kitchen / "tea & milk; (1).md")]

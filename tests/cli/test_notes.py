@@ -1,0 +1,340 @@
+"""The commands over single notes and their links."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from folders import write_notes
+from notes import write
+from schemas import checked
+from thumbindex.library import Library
+from thumbindex.opening import Opening
+from thumbindex.text import text_digest
+
+NOTES = {
+    "tea.md": (
+        "# Tea\n\nGreen or black. See [[brewing#Water|how]] and [[milk]].\n\n## Storage\n\n"
+        "Dry and dark.\n\n## Other\n\nMore.\n"
+    ),
+    "how/brewing.md": (
+        "---\ntags: [kitchen]\n---\n# Brewing\n\n## Water\n\n"
+        "Back to [tea](../tea.md), not to ![[lemon]] or [cups](cups.md).\n"
+    ),
+    "how/index.md": "# How\n\nNothing links here but [itself](index.md).\n",
+    "why/index.md": (
+        "---\ntitle: Why that is so\naliases: [reasons]\n---\n\n#kitchen\n\nSee [[how/index]].\n"
+        "## The deeper *why*!\n"
+    ),
+}
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def kitchen(tmp_path: Path) -> Path:
+    return write_notes(tmp_path / "kitchen", NOTES)
+
+
+@pytest.fixture
+def run(kitchen: Path, run_in: Run) -> Run:
+    return lambda *arguments: run_in(kitchen, *arguments)
+
+
+def test_a_note_is_printed_whole_by_heading_or_by_lines(run: Run) -> None:
+    assert (
+        run("read", "how/index.md").stdout
+        == f"how/index.md (lines 1-3 of 3)\n\n{NOTES['how/index.md']}"
+    )
+    assert (
+        run("read", "tea.md", "--heading", "Storage").stdout
+        == "tea.md (lines 5-8 of 11)\n\n## Storage\n\nDry and dark.\n\n"
+    )
+    assert (
+        checked(run("read", "tea.md", "--lines", "5-7", "--json"), "read")["text"]
+        == "## Storage\n\nDry and dark."
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "path", "lines"),
+    [
+        ("tea", "tea.md", (1, 11)),
+        ("Brewing", "how/brewing.md", (1, 8)),
+        ("tea.md#Storage (line 7)", "tea.md", (7, 7)),
+        ("tea.md:5-7", "tea.md", (5, 7)),
+        ("## 1. kitchen: tea.md#Storage (lines 5-7)", "tea.md", (5, 7)),
+        ("`tea.md#Storage`", "tea.md", (5, 8)),
+        ("tea.md (0.83)", "tea.md", (1, 11)),
+        ("Tea > Storage", "tea.md", (5, 8)),
+        ("reasons", "why/index.md", (1, 9)),
+        ("Why that is so > the-deeper-why", "why/index.md", (9, 9)),
+        ("[[brewing#Water|how]]", "how/brewing.md", (6, 8)),
+    ],
+)
+def test_a_note_is_named_as_answers_name_it(
+    run: Run, written: str, path: str, lines: tuple[int, int]
+) -> None:
+    found = checked(run("read", written, "--json"), "read")
+    assert (found["path"], (found["start_line"], found["end_line"])) == (path, lines)
+    assert json.loads(run("outline", written, "--json").stdout)["entries"][0]["path"] == path
+    assert checked(run("related", written, "--json"), "related")["path"] == path
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["./brewing.md", "../how/brewing.md (lines 6-8)", "ABSOLUTE:6"],
+)
+def test_a_note_is_named_from_the_current_directory_and_by_its_whole_path(
+    run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    write(kitchen / "more/brewing.md", "# Another\n")
+    monkeypatch.chdir(kitchen / "how")
+    written = written.replace("ABSOLUTE", str(kitchen / "how/brewing.md"))
+    assert json.loads(run("read", written, "--json").stdout)["path"] == "how/brewing.md"
+    assert run("outline", ".").stdout == "how/brewing.md - Brewing\nhow/index.md - How\n"
+
+
+def test_the_path_in_the_folder_comes_before_that_from_the_current_directory(
+    run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(kitchen / "how/tea.md", "# Another tea\n")
+    monkeypatch.chdir(kitchen / "how")
+    assert json.loads(run("read", "tea.md", "--json").stdout)["path"] == "tea.md"
+    assert json.loads(run("read", "./tea.md", "--json").stdout)["path"] == "how/tea.md"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ("read", "index"),
+            (
+                "'index' is the name of several documents: how/index.md, why/index.md. Give the "
+                "path of one."
+            ),
+        ),
+        (("read", "why"), "'why' is a directory: `outline` lists the documents in it."),
+        (("read", "tae.md"), "No document 'tae.md' in the index. Nearest: tea.md."),
+        (("read", "tea.md#Strage"), "tea.md has no heading 'Strage'. Nearest: Storage."),
+        (
+            ("read", "tea.md", "--lines", "99"),
+            "tea.md has lines 1 to 11: 99 to 99 is no range of them.",
+        ),
+        (
+            ("read", "tea.md", "--lines", "1", "--heading", "Tea"),
+            "`heading` and `lines` exclude each other: give one of them.",
+        ),
+        (("read", "../secret.md"), "No document '../secret.md' in the index."),
+        (("outline", "how/*"), "for a glob: `thumbindex list --path 'how/*'`."),
+    ],
+)
+def test_wrong_use_is_told_in_a_sentence(
+    run: Run, kitchen: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    write(kitchen.parent / "secret.md", "# Secret\n")
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
+
+
+def test_an_id_leads_to_its_text_wherever_that_stands_now(run: Run, kitchen: Path) -> None:
+    shown = json.loads(run("query", "green or black", "--json").stdout)["results"][0]
+    own = text_digest(shown["text"])
+    for written in (own, f"id {own}", f"{own}:1-2", f"{own}:3-3~"):
+        found = checked(run("read", written, "--json"), "read")
+        assert (found["path"], found["text"]) == ("tea.md", shown["text"])
+    (kitchen / "tea.md").rename(kitchen / "cellar.md")
+    assert checked(run("related", own, "--json"), "related")["path"] == "cellar.md"
+    write(kitchen / "cellar.md", "---\nprivate: true\n---\n" + NOTES["tea.md"])
+    for never_there in (own, "0123abcd"):
+        assert (
+            run("read", never_there)
+            .stderr.splitlines()[-1]
+            .startswith(f"No passage has the id {never_there} now")
+        )
+
+
+def test_a_name_comes_before_an_id(run: Run, kitchen: Path) -> None:
+    write(kitchen / "20260131.md", "# A day\n")
+    assert json.loads(run("read", "20260131", "--json").stdout)["path"] == "20260131.md"
+
+
+def test_several_notes_are_printed_one_after_the_other_and_what_is_not_there_is_told(
+    run: Run,
+) -> None:
+    found = run("read", "tea.md#Storage", "brewing.md:6", "tae.md", "tea.md#Storage")
+    assert found.exit_code == 2
+    assert found.stdout == (
+        "tea.md (lines 5-8 of 11)\n\n## Storage\n\nDry and dark.\n\n\n"
+        "how/brewing.md (line 6 of 8)\n\n## Water\n"
+    )
+    assert (
+        found.stderr.splitlines()[-1]
+        == "tae.md: No document 'tae.md' in the index. Nearest: tea.md."
+    )
+    read = checked(run("read", "tea.md#Storage", "brewing.md:6", "tae.md", "--json"), "read")
+    assert ([each["path"] for each in read["notes"]], list(read["errors"])) == (
+        ["tea.md", "how/brewing.md"],
+        ["tae.md"],
+    )
+
+
+def test_two_folders_with_one_path_are_told_apart_by_their_names(run: Run, tmp_path: Path) -> None:
+    write(tmp_path / "bar/tea.md", "# Bar tea\n")
+    both = ("--folder", str(tmp_path / "bar"))
+    assert "several documents: bar: tea.md, kitchen: tea.md" in run("read", "tea.md", *both).stderr
+    assert json.loads(run("read", "bar: tea.md", "--json", *both).stdout)["folder"] == "bar"
+    assert "bar: tea.md - Bar tea\n" in run("outline", *both).stdout
+
+
+def test_an_outline_is_of_a_note_a_directory_or_everything(run: Run) -> None:
+    assert (
+        run("outline", "tea.md").stdout
+        == "tea.md - Tea\n- Tea (line 1)\n  - Storage (line 5)\n  - Other (line 9)\n"
+    )
+    assert (
+        run("outline", "how").stdout
+        == run("outline", "how/").stdout
+        == "how/brewing.md - Brewing\nhow/index.md - How\n"
+    )
+    assert [
+        each["path"] for each in checked(run("outline", "--json"), "outline")["entries"]
+    ] == sorted(NOTES)
+
+
+def test_related_lists_links_backlinks_and_what_is_alike(
+    run: Run, kitchen: Path, tmp_path: Path
+) -> None:
+    lines = [
+        "tea.md",
+        "Links to",
+        "  how/brewing.md",
+        "Linked from",
+        "  how/brewing.md",
+        "Links that lead nowhere",
+        "  milk",
+        "Most similar",
+    ]
+    again = f"thumbindex index --folder {kitchen} --index {tmp_path / 'index'}"
+    assert run("related", "tea.md").stdout.splitlines() == [
+        *lines,
+        f"  none yet: run `{again}` first",
+    ]
+    run("index")
+    similar = checked(run("related", "tea.md", "--json"), "related")["similar"]
+    assert {each["path"] for each in similar} == NOTES.keys() - {"tea.md"}
+
+
+def test_broken_links_are_listed_with_their_lines(
+    run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(kitchen)
+    result = run("broken")
+    links = [
+        "how/brewing.md:8  ![[lemon]]",
+        "how/brewing.md:8  [cups](cups.md)",
+        "tea.md:3  [[milk]]",
+    ]
+    assert (result.exit_code, result.stdout.splitlines()) == (
+        0,
+        [*links, "3 broken links in 2 notes"],
+    )
+    found = checked(run("broken", "--tag", "kitchen", "--path", "how/**", "--json"), "broken")[
+        "links"
+    ]
+    assert [(each["path"], each["line"], each["target"]) for each in found] == [
+        ("how/brewing.md", 8, "lemon"),
+        ("how/brewing.md", 8, "cups.md"),
+    ]
+
+
+def test_where_no_link_is_broken_the_exit_code_is_1(run: Run) -> None:
+    result = run("broken", "--path", "why/**")
+    assert (result.exit_code, result.stdout) == (1, "No broken links.\n")
+    none = run("broken", "--tag", "kichen")
+    assert (none.exit_code, none.stdout) == (
+        1,
+        "No note has the tag #kichen: nearest is #kitchen.\nNo broken links.\n",
+    )
+
+
+def test_pairs_that_are_near_and_not_linked_are_listed(
+    tmp_path: Path, run_in: Callable[..., Result]
+) -> None:
+    words = "water boil cup leaf kettle pour slowly"
+    for name in ("brew", "pour", "steep"):
+        write(tmp_path / "tea" / f"{name}.md", f"# {name}\n\n{words} {name}\n")
+    found = checked(run_in(tmp_path / "tea", "unlinked", "--limit", "2", "--json"), "unlinked")
+    assert (len(found["pairs"]), found["left_out"]) == (2, 1)
+    first, second = found["pairs"]
+    assert first["score"] >= second["score"]
+    assert run_in(tmp_path / "tea", "unlinked", "--limit", "1").stdout.splitlines() == [
+        f"{first['score']:.2f}  {first['path']} - {first['other']}",
+        "and 2 more pairs (--limit)",
+    ]
+
+
+def test_orphans_are_notes_that_no_other_note_links_to(run: Run) -> None:
+    found = run("orphans")
+    assert (found.exit_code, found.stdout) == (
+        0,
+        "no date     why/index.md - Why that is so #kitchen\n1 note that no other note links to\n",
+    )
+    assert [each["path"] for each in checked(run("orphans", "--json"), "list")["notes"]] == [
+        "why/index.md"
+    ]
+    none = run("orphans", "--path", "how/**")
+    assert (none.exit_code, none.stdout) == (1, "No orphans.\n")
+
+
+def test_a_private_note_is_no_source_no_target_and_no_name(run: Run, kitchen: Path) -> None:
+    write(
+        kitchen / "milk.md",
+        "---\naliases: [cow]\n---\n# The milk #private\n\nSee [[why/index]] and [[nowhere]].\n",
+    )
+    for written in (
+        "milk",
+        "milk.md",
+        "kitchen: milk.md",
+        "milk.md (line 1)",
+        "cow",
+        "The milk",
+        "cow > Far",
+        "## 1. milk.md",
+    ):
+        assert "No document" in run("read", written).stderr
+    assert "tea.md:3  [[milk]]" in run("broken").stdout
+    assert "nowhere" not in run("broken").stdout
+    assert "why/index.md" in run("orphans").stdout
+
+
+def test_a_note_that_has_just_become_private_links_to_nothing_and_is_linked_from_nowhere(
+    kitchen: Path, tmp_path: Path, open_fake: Callable[[Opening], Library]
+) -> None:
+    with open_fake(Opening((str(kitchen),), tmp_path / "index")) as library:
+        library.index(words_only=True)
+        write(
+            kitchen / "how/brewing.md",
+            "---\nprivate: true\n---\n# Brewing\n\n[tea](../tea.md) ![[lemon]]\n",
+        )
+        assert [each.written for each in library.broken().links] == [
+            "[[brewing#Water]]",
+            "[[milk]]",
+        ]
+        assert {each.path for each in library.orphans().notes} == {"tea.md", "why/index.md"}
+
+
+def test_a_note_that_is_new_on_the_disk_is_read_at_once(run: Run, kitchen: Path) -> None:
+    run("index")
+    write(kitchen / "milk.md", "# Milk\n")
+    assert run("read", "milk").stdout == "milk.md (line 1 of 1)\n\n# Milk\n"
+    assert "[[milk]]" not in run("broken").stdout
+
+
+def test_escape_sequences_in_notes_never_reach_the_terminal(run: Run, kitchen: Path) -> None:
+    write(kitchen / "evil.md", "# Evil\n\n\x1b]0;owned\x07 [[x\x1b[2J]]\n")
+    for command in (("read", "evil"), ("outline", "evil"), ("related", "evil"), ("broken",)):
+        assert "\x1b" not in run(*command).stdout

@@ -1,0 +1,200 @@
+"""Private notes as a client sees them: with one in the folder a real client is told, on every
+surface, what it was told without.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
+
+from notes import write
+from thumbindex.background.host import Background
+from thumbindex.library import Library
+from thumbindex.mcp.instructions import instructions
+from thumbindex.mcp.server import build_server
+from thumbindex.mcp.subscriptions import Subscribers
+from thumbindex.opening import Opening, names_allowed
+
+# resources/subscribe is what the clients of an earlier era have
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed"),
+]
+
+SECRET = "Zanzibarquetzal"
+"""A word of the private note alone."""
+
+HIDDEN = "journal/day.md"
+URI = f"thumbindex://vault/{HIDDEN}"
+TEMPLATE = types.ResourceTemplateReference(uri="thumbindex://{folder}/{+path}")
+
+BY_KEY = f"---\nprivate: true\n---\n# Day\n\n{SECRET} apples.\n"
+BY_TAG = f"# Day #private\n\n{SECRET} apples.\n"
+BY_GLOB = f"# Day\n\n{SECRET} apples.\n"
+
+PASSING = re.compile(r"'(?:seconds|updated|size_bytes|age_seconds|generation)': [^,}]+")
+"""What differs between any two answers, a note or none."""
+
+
+class Vault:
+    """A folder, its index, and a server for it whose writer is the test."""
+
+    def __init__(self, parent: Path, open_fake: Callable[[Opening], Library]) -> None:
+        self.root = parent / "vault"
+        self.opening = Opening(
+            (str(self.root),), parent / "index", overrides=("corpus.private.globs=diary/**",)
+        )
+        self._open = open_fake
+        self.write("apples.md", "# Apples\n\nApples keep in a cool cellar. See [[day]].\n")
+        self.background = Background(self.opening, open_fake, command=[])
+        self.folders = (("vault", self.root),)
+        self.server = self.serve()
+
+    def serve(self) -> Server[Subscribers]:
+        """Return a server, which names in its instructions what is there as it starts."""
+        return build_server(
+            self.background, self.folders, names_allowed(self.opening, self.folders)
+        )
+
+    def write(self, path: str, text: str) -> None:
+        """Write a note and index."""
+        write(self.root / path, text)
+        with self._open(self.opening) as writer:
+            writer.index()
+
+
+@pytest.fixture
+def vault(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator[Vault]:
+    vault = Vault(tmp_path, open_fake)
+    yield vault
+    vault.background.stop()
+
+
+async def told(vault: Vault, path: str) -> dict[str, str]:
+    """Ask for a note in every way that a client has; return what is said by the way of asking."""
+    uri, said = f"thumbindex://vault/{path}", {}
+    async with Client(vault.server, mode="legacy") as client:
+        ways: dict[str, Callable[[], Any]] = {
+            "query": lambda: client.call_tool("query", {"query": f"{SECRET} apples"}),
+            "query path": lambda: client.call_tool(
+                "query", {"query": f"{SECRET} apples", "path": [path]}
+            ),
+            "query why": lambda: client.call_tool("query", {"query": "apples", "why": path}),
+            "query wait_fresh": lambda: client.call_tool(
+                "query", {"query": SECRET, "wait_fresh": 0.01}
+            ),
+            "read": lambda: client.call_tool("read", {"path": path}),
+            "outline": lambda: client.call_tool("outline", {}),
+            "outline path": lambda: client.call_tool("outline", {"path": path}),
+            "related": lambda: client.call_tool("related", {"path": path}),
+            "related back": lambda: client.call_tool("related", {"path": "apples.md"}),
+            "verify": lambda: client.call_tool(
+                "verify", {"text": f'{path}#Day (line 3): "{SECRET} apples"'}
+            ),
+            "status": lambda: client.call_tool("status", {}),
+            "resources/list": client.list_resources,
+            "resources/read": lambda: client.read_resource(uri),
+            "resources/subscribe": lambda: client.subscribe_resource(uri),
+            "completion of a path": lambda: client.complete(
+                TEMPLATE, {"name": "path", "value": Path(path).parts[0][:3]}
+            ),
+            "completion of a folder": lambda: client.complete(
+                TEMPLATE, {"name": "folder", "value": ""}
+            ),
+        }
+        for name, way in ways.items():
+            try:
+                said[name] = PASSING.sub("", repr((await way()).model_dump()))
+            except MCPError as error:
+                said[name] = f"MCPError: {error}"
+    return said
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [(HIDDEN, BY_KEY), (HIDDEN, BY_TAG), ("diary/day.md", BY_GLOB)],
+    ids=["key", "tag", "glob"],
+)
+async def test_a_private_note_is_answered_like_a_missing_one(
+    vault: Vault, path: str, text: str
+) -> None:
+    before = await told(vault, path)
+    vault.write(path, text)
+    assert await told(vault, path) == before
+
+
+async def test_a_client_is_told_of_no_form_of_a_private_note(
+    vault: Vault, private_forms: dict[str, str]
+) -> None:
+    before = await told(vault, "journal/0.md")
+    for number, text in enumerate(private_forms.values()):
+        path = vault.root / f"journal/{number}.md"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{text}\n\n{SECRET} apples.\n", encoding="utf-8", newline="")
+    vault.write("apples.md", "# Apples\n\nApples keep in a cool cellar. See [[day]].\n")
+    assert await told(vault, "journal/0.md") == before
+
+
+async def test_a_client_is_told_of_an_open_note_on_every_surface_that_the_comparison_looks_at(
+    vault: Vault,
+) -> None:
+    before = await told(vault, HIDDEN)
+    vault.write(HIDDEN, BY_GLOB)
+    after = await told(vault, HIDDEN)
+    assert {name for name in before if before[name] == after[name]} == {
+        "resources/subscribe",
+        "completion of a folder",
+    }
+
+
+async def test_who_subscribed_to_a_private_note_or_to_the_list_hears_of_the_others_alone(
+    vault: Vault,
+) -> None:
+    heard: list[str] = []
+
+    async def hear(message: Any) -> None:
+        found = getattr(message, "params", None)
+        heard.append(
+            found.uri
+            if isinstance(found, types.ResourceUpdatedNotificationParams)
+            else message.method
+        )
+
+    vault.background.start()
+    async with Client(vault.server, mode="legacy", message_handler=hear) as client:
+        for uri in (URI, "thumbindex://vault/apples.md"):
+            await client.subscribe_resource(uri)
+        await anyio.sleep(0.6)  # the follower has looked once
+        vault.write(HIDDEN, BY_KEY)
+        await anyio.sleep(0.6)
+        vault.write("apples.md", "# Apples\n\nApples are red.\n")
+        with anyio.move_on_after(15):
+            while not heard:
+                await anyio.sleep(0.02)
+    assert heard == ["thumbindex://vault/apples.md"]
+
+
+async def test_the_instructions_name_no_directory_where_nobody_can_read_which_ones_are_private(
+    vault: Vault,
+) -> None:
+    vault.write("diary/day.md", BY_GLOB)
+    vault.write("thumbindex.toml", '[corpus.private\nglobs = ["diary/**"]\n')
+    said = instructions(vault.folders, names_allowed(vault.opening, vault.folders))
+    assert said.splitlines()[-1] == "- vault: documents without directories"
+
+
+async def test_the_instructions_name_no_directory_that_a_glob_makes_private(vault: Vault) -> None:
+    vault.write("diary/day.md", BY_GLOB)
+    vault.write("plans/week.md", "# Week\n")
+    async with Client(vault.serve(), mode="legacy") as client:
+        said = client.instructions or ""
+    assert said.splitlines()[-1] == "- vault: plans"

@@ -1,0 +1,84 @@
+"""Help and wrong use of the command line, and that the documentation names every command."""
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from thumbindex.cli.app import app
+
+ROOT: Any = get_command(app)
+
+PAGES = Path(__file__).parents[2]
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    """Yield the names that lead to each command, none for the program itself."""
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), ROOT)]
+    while waiting:
+        path, command = waiting.pop(0)
+        yield path
+        waiting += [
+            ((*path, name), each) for name, each in getattr(command, "commands", {}).items()
+        ]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments, prog_name="thumbindex")
+
+
+def read(arguments: list[str]) -> None:
+    """Read a command line as the program does, without running it."""
+    command, ctx = ROOT, ROOT.make_context("thumbindex", list(arguments))
+    while rest := [*ctx._protected_args, *ctx.args] if hasattr(command, "commands") else []:
+        command = command.commands[rest[0]]
+        ctx = command.make_context(rest[0], rest[1:], parent=ctx)
+
+
+@pytest.mark.parametrize("path", list(commands()), ids=" ".join)
+def test_every_help_ends_with_examples_that_can_be_typed(path: tuple[str, ...]) -> None:
+    shown = run(*path, "--help")
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    _, _, examples = shown.stdout.partition("\n  Examples:\n")
+    assert examples
+    for each in examples.splitlines():
+        words = shlex.split(each)
+        assert tuple(words[: 1 + len(path)]) == ("thumbindex", *path)
+        if "--help" not in words:
+            read(words[1:])
+
+
+@pytest.mark.parametrize("path", [path for path in commands() if path], ids=" ".join)
+def test_the_documentation_names_every_command(path: tuple[str, ...]) -> None:
+    pages = [PAGES / "README.md", *sorted((PAGES / "docs").glob("*.md"))]
+    written = " ".join(" ".join(each.read_text(encoding="utf-8").split()) for each in pages)
+    assert f"`{' '.join(path)}" in written or f"thumbindex {' '.join(path)}" in written
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("qurey tea", "No such command 'qurey'. Did you mean 'query'?"),
+        ("index --foldr x", "No such option: --foldr (Possible options: --folder)"),
+        ("serve --port x", "Invalid value for '--port'"),
+        ("query", "Missing argument 'QUERY'."),
+        ("query tea -sugar", "Try 'thumbindex query --help' for help."),
+    ],
+)
+def test_wrong_use_says_what_is_wrong_and_is_exit_code_2(given: str, says: str) -> None:
+    result = run(*given.split())
+    assert (result.exit_code, result.stdout, says in result.stderr) == (2, "", True)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_a_script_that_completes_commands(
+    monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    shown = run("--show-completion", shell)
+    assert (shown.exit_code, "_THUMBINDEX_COMPLETE" in shown.stdout) == (0, True)

@@ -1,0 +1,171 @@
+"""Citations are verified by a client's tool and on the command line, and link to their notes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from mcp import Client
+from mcp.server.lowlevel.server import Server
+
+from notes import write
+from schemas import checked
+from thumbindex.library import Library
+from thumbindex.mcp.replies import reply_query, reply_verify
+from thumbindex.opening import Opening
+from thumbindex.present.editor_links import obsidian_link
+
+NOTE = "# Plans\n\n## Budget\n\nThe team spends 4,000 euros a month on servers.\n"
+HOLDS = 'plans.md#Budget (line 5): "spends 4,000 euros a month"'
+CHANGED = 'plans.md#Budget (line 5): "spends 5,000 euros a month"'
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, run_in: Run) -> Run:
+    write(tmp_path / "notes/plans.md", NOTE)
+
+    return lambda *arguments, text=None: run_in(
+        tmp_path / "notes", "verify", *arguments, stdin=text
+    )
+
+
+async def call(server: Server, text: Any) -> tuple[str, dict[str, Any]]:
+    async with Client(server) as client:
+        result = await client.call_tool("verify", {"text": text})
+    assert not result.is_error, result.content
+    return result.content[0].text, result.structured_content
+
+
+# ------------------------------------------------------------------ the tool
+
+
+@pytest.mark.anyio
+async def test_a_client_verifies_a_draft_with_the_citation_and_the_text_that_it_was_given(
+    server: Server,
+) -> None:
+    async with Client(server) as client:
+        answer = (
+            await client.call_tool(
+                "query", {"query": "which note wins when two devices edit", "limit": 1}
+            )
+        ).structured_content
+    found = answer["results"][0]
+    wrong = "the older note wins"
+    draft = (
+        f'It is so: "the newer note wins" ({found["citation"]}). But “when two devices edit the '
+        f"same note, {wrong}” ({found['address']})."
+    )
+    text, verified = await call(server, draft)
+    assert [each["state"] for each in verified["citations"]] == ["there", "changed"]
+    assert verified["citations"][0] == {
+        "citation": found["citation"],
+        "state": "there",
+        "quotation": "the newer note wins",
+    }
+    assert "`older` against `newer`" in verified["citations"][1]["differs"]
+    assert text.startswith(f"2 citations: 1 there, 1 changed.\n1. there: {found['citation']} ")
+
+
+@pytest.mark.anyio
+async def test_a_draft_without_a_citation_and_one_that_is_no_answer_are_told_so(
+    server: Server,
+) -> None:
+    assert (await call(server, "Just words."))[0] == "No citation of a note was found."
+    async with Client(server) as client:
+        result = await client.call_tool("verify", {"text": "a" * 100_001})
+    assert (result.is_error, "100,001 characters" in result.content[0].text) == (True, True)
+
+
+def test_an_answer_stays_within_its_budget_and_counts_what_it_leaves_out(
+    tmp_path: Path, open_fake: Callable[[Opening], Library]
+) -> None:
+    write(tmp_path / "notes/plans.md", NOTE)
+    with open_fake(Opening((str(tmp_path / "notes"),), tmp_path / "index")) as library:
+        library.index()
+        reply = reply_verify(library, {"text": [f"{CHANGED}\n" * 150]})
+        most = library.config.serve.max_tokens
+        assert library.count_tokens(reply.text) <= most
+        assert (
+            library.count_tokens(
+                json.dumps(reply.structured, ensure_ascii=False, separators=(",", ":"))
+            )
+            <= most
+        )
+    assert len(reply.structured["citations"]) + reply.structured["left_out"] == 150
+    assert f"… {reply.structured['left_out']} citations left out" in reply.text
+
+
+# ------------------------------------------------------------------ the command
+
+
+def test_the_command_takes_a_text_a_file_or_standard_input(run: Run, tmp_path: Path) -> None:
+    write(tmp_path / "answer.md", HOLDS)
+    expected = (
+        '1 citation: 1 there.\nthere: plans.md#Budget (line 5) "spends 4,000 euros a month"\n'
+    )
+    for found in (
+        run(HOLDS),
+        run("--file", str(tmp_path / "answer.md")),
+        run(text=HOLDS),
+        run("-", text=HOLDS),
+    ):
+        assert (found.exit_code, found.stdout) == (0, expected)
+
+
+def test_the_command_fails_where_a_citation_does_not_hold_and_says_in_what(run: Run) -> None:
+    found = run(CHANGED)
+    assert found.exit_code == 1
+    assert found.stdout.endswith(
+        'changed: plans.md#Budget (line 5) "spends 5,000 euros a month" -> plans.md#Budget '
+        "(line 5) (`5,000` against `4,000`)\n"
+    )
+    assert run(HOLDS.replace("line 5", "line 1")).exit_code == 0  # it moved, and holds
+    assert run("no citation at all").exit_code == 1
+
+
+@pytest.mark.parametrize("text", [CHANGED, 'nowhere.md: "never said by anybody"'])
+def test_what_it_found_as_json_fits_its_schema(run: Run, text: str) -> None:
+    checked(run("--json", text), "verify")
+
+
+# ------------------------------------------------------------------ links
+
+
+@pytest.mark.parametrize(
+    ("form", "is_near", "link"),
+    [
+        ("none", True, None),
+        ("obsidian", True, "obsidian://open?vault=my%20vault&file=work%2Fthe%20plans%23Budget"),
+        ("file", True, "file://ROOT/my%20vault/work/the%20plans.md"),
+        ("file", False, None),
+    ],
+)
+def test_a_passage_links_to_its_note_as_it_is_configured_and_never_over_http(
+    tmp_path: Path,
+    open_fake: Callable[[Opening], Library],
+    form: str,
+    is_near: bool,
+    link: str | None,
+) -> None:
+    vault = tmp_path / "my vault"
+    (vault / ".obsidian").mkdir(parents=True)
+    write(vault / "work/the plans.md", NOTE)
+    with open_fake(
+        Opening((str(vault / "work"),), tmp_path / "index", overrides=(f"serve.links={form}",))
+    ) as library:
+        library.index()
+        asked = library if is_near else library.from_afar()
+        reply = reply_query(asked, {"query": "what does the team spend?"})
+    (found,) = reply.structured["results"]
+    expected = link and link.replace("ROOT", tmp_path.as_posix())
+    assert found.get("link") == expected
+    assert (expected or "://") in reply.text or not expected
+    assert str(tmp_path) not in reply.text or is_near
+
+
+def test_a_note_outside_of_a_vault_has_no_link_for_obsidian(tmp_path: Path) -> None:
+    assert obsidian_link(tmp_path / "x.md", "") == ""

@@ -1,0 +1,138 @@
+"""How a result came to its place, and why a note did not come to one, on every surface."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from schemas import checked
+from thumbindex.errors import UsageError
+from thumbindex.library import Library
+from thumbindex.mcp.replies import Reply, count_reply, reply_query
+from thumbindex.mcp.tools import TOOLS, check_arguments
+
+Run = Callable[..., Result]
+
+
+def asked(library: Library, **arguments: Any) -> Reply:
+    return reply_query(library, check_arguments("query", arguments))
+
+
+# ------------------------------------------------------------------ explain
+
+
+def test_an_explained_result_shows_its_retrievers_and_stages_in_a_terminal(run: Run) -> None:
+    lines = [
+        line.split()
+        for line in run(
+            "query", "press the green button", "--limit", "1", "--explain"
+        ).stdout.splitlines()
+    ]
+    assert ["retriever", "rank", "score", "weight"] in lines
+    assert ["search_keyword", "1", "of"] in [line[:3] for line in lines]
+    assert ["words:", "press", "(body),", "green", "(body),", "button", "(body)"] in lines
+
+
+def test_explanations_come_as_json_only_where_they_were_asked_for(run: Run) -> None:
+    plain, explained = (
+        checked(run("query", "green button", "--json", *given), "query")["results"][0]
+        for given in ((), ("--explain",))
+    )
+    assert "explanation" not in plain
+    assert explained["explanation"]["terms"] == {
+        "green": ["body", "code"],
+        "button": ["body", "code"],
+    }
+    assert {name: value for name, value in explained.items() if name != "explanation"} == plain
+
+
+def test_a_model_that_asks_gets_the_explanation_as_text_and_as_data(library: Library) -> None:
+    plain, explained = (
+        asked(library, query="green button", limit=1, **given) for given in ({}, {"explain": True})
+    )
+    assert "(words: green (body), button (body))" in explained.text
+    assert (
+        explained.structured["results"][0]["explanation"]["evidence"][0]["retriever"]
+        == "search_vector"
+    )
+    assert "explanation" not in json.dumps(plain.structured)
+
+
+# ------------------------------------------------------------------ why
+
+
+def test_why_a_note_is_no_answer_is_said_first_and_shown_stage_by_stage(run: Run) -> None:
+    result = run("why", "plugins/canvas.md", "press the green button", "--limit", "1")
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 0
+    assert lines[0].startswith("plugins/canvas.md was found, but ")
+    assert [line.split()[0] for line in lines[3:5]] == ["search_vector", "search_keyword"]
+    assert "missing: press, green, button" in result.stdout
+
+
+def test_why_as_json_fits_its_schema(run: Run) -> None:
+    found = checked(run("why", "sync.md#Set up", "press the green button", "--json"), "why")
+    assert (found["fate"], found["rank"], found["heading"]) == ("shown", 1, "Set up")
+    assert checked(run("why", "../secret.md", "secret", "--json"), "why")["fate"] == "not_indexed"
+
+
+def test_why_takes_the_filters_of_a_query(run: Run) -> None:
+    by_tag = run("why", "plugins/canvas.md", "whiteboard", "--tag", "guide")
+    by_path = run(
+        "why", "plugins/canvas.md", "whiteboard", "--path", "guides/*", "--since", "2000-01-01"
+    )
+    assert by_tag.stdout.startswith(
+        "plugins/canvas.md was not searched: the filter `tag` asks for guide; its tags: none\n"
+    )
+    assert by_path.stdout.startswith(
+        "plugins/canvas.md was not searched: "
+        "the filter `path` asks for guides/*; plugins/canvas.md\n"
+    )
+    assert run("why", "plugins/canvas.md", "whiteboard", "--since", "soon").exit_code == 2
+
+
+def test_a_note_that_is_nowhere_is_wrong_use_and_names_the_nearest(run: Run) -> None:
+    result = run("why", "plugins/canvass.md", "whiteboard")
+    assert result.exit_code == 2
+    assert "Nearest: plugins/canvas.md" in result.stderr
+
+
+def test_a_model_asks_why_as_an_argument_of_query(library: Library) -> None:
+    reply = asked(
+        library,
+        query="press the green button",
+        why="plugins/canvas.md",
+        path=["plugins/*"],
+        limit=1,
+    )
+    assert reply.text.startswith("plugins/canvas.md ")
+    jsonschema.validate(
+        reply.structured, next(tool["outputSchema"] for tool in TOOLS if tool["name"] == "query")
+    )
+    assert reply.structured["results"] == []
+    assert reply.structured["why"]["path"] == "plugins/canvas.md"
+    with pytest.raises(UsageError, match=r"No document 'nowhere\.md' in the index"):
+        asked(library, query="x", why="nowhere.md")
+
+
+@pytest.mark.parametrize("tokens", [500, 6000])
+def test_why_stays_within_its_budget_in_both_forms_and_says_what_is_left_out(
+    library: Library, tokens: int
+) -> None:
+    reply = asked(
+        library,
+        query=f"press the green button {' '.join(f'zebra{n}' for n in range(300))}",
+        why="plugins/canvas.md",
+        max_tokens=tokens,
+    )
+    assert count_reply(reply, library.count_tokens) <= tokens
+    assert reply.structured["why"]["fate"]
+    assert ("left_out" in reply.structured["why"]) is (tokens < 6000)
+    assert reply.text.endswith("(lines left out: 1; raise `max_tokens` to see them)") is (
+        tokens < 6000
+    )

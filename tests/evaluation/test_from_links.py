@@ -1,0 +1,81 @@
+"""Queries that notes hold: what is taken, what is left out, and that nothing gives its own answer
+away.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from folders import open_library, write_notes
+from thumbindex.errors import UsageError
+from thumbindex.evaluation.from_links import held_queries, queries_from_links, unseen
+from thumbindex.evaluation.queries import Label, LabeledQuery
+from thumbindex.library import Library, read_notes
+
+NOTES = {
+    "bread.md": (
+        "---\ndescription: how a loaf came to be what it is\n---\n# Bread\n\n"
+        "## Feeding the starter\n\nFlour and water, daily.\n"
+    ),
+    "oven.md": "# Oven\n\nFor a "
+    "[crisp crust](bread.md#feeding-the-starter) use steam. See [here](bread.md), [[bread]] and "
+    "[[oven|this very page]].\n",
+    "steam.md": (
+        "# Steam\n\nMakes a [[bread|crisp crust]], as [[oven|the hot box]] does.\n\n## Notes\n\n"
+        "None.\n"
+    ),
+    "tins.md": "---\ndescription: Tins hold the dough well.\n---\n# Tins\n\n"
+    "Tins hold the dough well.\n\n## Notes\n\n"
+    "[[oven|steam]] ![[bread|the loaf]]\n",
+}
+
+
+@pytest.fixture
+def library(tmp_path: Path):
+    with open_library(write_notes(tmp_path / "vault", NOTES)) as library:
+        library.index()
+        yield library
+
+
+def found(library: Library) -> dict[str, LabeledQuery]:
+    return {query.query: query for query in queries_from_links(read_notes(library.opened))}
+
+
+def test_what_a_link_is_called_asks_for_what_it_leads_to_and_ignores_all_who_link_so(
+    library: Library,
+) -> None:
+    query = found(library)["crisp crust"]
+    assert (query.kind, query.ignore) == ("link", ("oven.md", "steam.md"))
+    assert set(query.relevant) == {
+        Label("bread.md", "Feeding the starter", 2),
+        Label("bread.md", None, 2),
+    }
+
+
+def test_names_and_descriptions_are_kinds_of_their_own(library: Library) -> None:
+    kinds = {text: query.kind for text, query in found(library).items()}
+    assert kinds == {
+        "crisp crust": "link",
+        "the hot box": "link",
+        "how a loaf came to be what it is": "description",
+        "bread": "title",
+    }
+
+
+def test_notes_that_link_by_the_text_are_no_way_to_the_answer(library: Library) -> None:
+    query = LabeledQuery(
+        "q", "crisp crust", "link", (Label("bread.md", None, 2),), ("oven.md", "steam.md")
+    )
+    assert library.query("crisp crust").passages[0].path in query.ignore
+    blind, without = unseen(library, query)
+    answer = blind.query("crisp crust", without=without)
+    assert {each.path for each in answer.passages}.isdisjoint(query.ignore)
+
+
+def test_notes_that_ask_nothing_say_so(tmp_path: Path) -> None:
+    with open_library(write_notes(tmp_path / "vault", {})) as library:
+        library.index()
+        with pytest.raises(UsageError, match="hold no query"):
+            held_queries(library)

@@ -1,0 +1,76 @@
+"""A level keeps its meaning: how often `high` is said of what has no answer, and `low` of a right
+first passage, on a corpus with near misses.
+
+The rates of docs/evaluation.md, with the slack that one more or two fewer questions of so small a
+set need.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.ablate import Confidences, below, confidences, load_unanswerable
+from evaluation.corpora import SHARED, needs_corpora, unpack
+from thumbindex.config import load_config
+from thumbindex.evaluation.queries import load_queries
+from thumbindex.library import Library
+
+CORPUS = "obsidian-help"
+UNANSWERABLE = Path(__file__).with_name("off_topic.jsonl")
+
+pytestmark = [pytest.mark.long, needs_corpora]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    folder = tmp_path_factory.mktemp("rates")
+    config = load_config(
+        user_file=folder / "none",
+        overrides=["encode.embed.model=all-MiniLM-L6-v2"],
+    )
+    with Library.open([unpack(CORPUS, folder)], index=folder / "index", config=config) as library:
+        library.index(words_only=True)
+        yield library
+
+
+def measure(
+    library: Library, kind: str = "manual", unanswerable: Path = UNANSWERABLE
+) -> Confidences:
+    answerable = load_queries(SHARED / "queries" / "dev" / f"{CORPUS}.{kind}.jsonl")
+    return confidences(library, answerable, load_unanswerable(unanswerable, [CORPUS]))
+
+
+def rates(measured: Confidences, doubt: float) -> tuple[float, float, float]:
+    """Return the shares of near misses that are high, of off-topic questions (0 of none), and of
+    right first passages that are low.
+    """
+    near, off = (measured.unanswerable.get(kind, (0.0,)) for kind in ("near-miss", "off-topic"))
+    return 1 - below(near, doubt), 1 - below(off, doubt), below(measured.right, doubt)
+
+
+def test_words_alone_vouch_for_few_questions_without_an_answer_and_doubt_few_right_ones(
+    library: Library,
+) -> None:
+    near, off, low = rates(measure(library), library.config.query.confidence.doubt)
+    assert (near <= 0.08, off <= 0.04, low <= 0.35) == (True, True, True), (near, off, low)
+
+
+def test_high_is_said_of_few_questions_without_an_answer_and_low_of_few_right_ones(
+    library: Library,
+) -> None:
+    library.index()
+    near, off, low = rates(measure(library), library.config.query.confidence.doubt)
+    assert (near <= 0.1, off <= 0.04, low <= 0.27) == (True, True, True), (near, off, low)
+
+
+@pytest.mark.parametrize("name", ["near_misses.client.jsonl", "off_topic.client.jsonl"])
+def test_invented_passages_and_rewordings_make_few_questions_without_an_answer_high(
+    library: Library, name: str
+) -> None:
+    library.index()
+    near, off, low = rates(
+        measure(library, "client", Path(__file__).with_name(name)),
+        library.config.query.confidence.doubt,
+    )
+    assert (near <= 0.09, off <= 0.04, low <= 0.1) == (True, True, True), (near, off, low)

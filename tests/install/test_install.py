@@ -1,0 +1,249 @@
+"""`thumbindex install`, as a user runs it, in a home folder made up for it."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from notes import write
+from schemas import checked
+from thumbindex.cli.app import app
+
+Install = Callable[..., Result]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Be in a folder of notes in a home folder of one's own."""
+    notes = tmp_path / "home" / "notes"
+    notes.mkdir(parents=True)
+    monkeypatch.chdir(notes)
+    for name in (
+        "CLAUDE_CONFIG_DIR",
+        "CODEX_HOME",
+        "GEMINI_CLI_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(notes.parent))
+    return notes.parent
+
+
+@pytest.fixture
+def install(home: Path) -> Install:
+    return lambda *arguments: CliRunner().invoke(app, ["install", *arguments])
+
+
+def files(home: Path) -> set[str]:
+    return {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
+
+
+def entry(home: Path) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = json.loads((home / ".claude.json").read_text(encoding="utf-8"))[
+        "mcpServers"
+    ]["thumbindex"]
+    return found
+
+
+def test_a_client_is_told_of_each_folder_by_its_absolute_path(install: Install, home: Path) -> None:
+    (home / "docs").mkdir()
+    result = install(
+        "claude-code",
+        "--folder",
+        ".",
+        "--folder",
+        "../docs",
+        "--set",
+        "query.limit=3",
+        "--index",
+        "../elsewhere",
+    )
+    assert result.exit_code == 0
+    folders = ["--folder", str(home / "docs"), "--folder", str(home / "notes")]
+    assert entry(home)["args"] == [
+        "serve",
+        *folders,
+        "--set",
+        "query.limit=3",
+        "--index",
+        str(home / "notes" / ".." / "elsewhere"),
+    ]
+
+
+def test_the_command_that_was_written_starts_a_server_from_anywhere(
+    install: Install, home: Path
+) -> None:
+    install("claude-code")
+    command, *arguments = entry(home)["command"], *entry(home)["args"]
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+    hello["params"] = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }  # type: ignore[assignment]
+    bare = {"HOME": str(home), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    done = subprocess.run(
+        [command, *arguments],
+        input=json.dumps(hello) + "\n",
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env=bare,
+        timeout=60,
+    )
+    assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "thumbindex"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="it has no such permissions")
+def test_what_was_written_before_an_error_is_shown(install: Install, home: Path) -> None:
+    instructions = home / ".claude/CLAUDE.md"
+    instructions.parent.mkdir()
+    instructions.write_text("Mine.\n", encoding="utf-8")
+    instructions.chmod(0o444)
+    result = install("claude-code", "--folder", ".")
+    assert result.exit_code == 2
+    assert f"{home / '.claude.json'}" in result.stdout
+    assert '+    "thumbindex": {' in result.stdout
+    assert entry(home)["args"][0] == "serve"
+
+
+def test_without_a_folder_the_current_one_is_named(install: Install, home: Path) -> None:
+    install("claude-code")
+    assert entry(home)["args"] == ["serve", "--folder", str(home / "notes")]
+
+
+def test_without_a_folder_the_configured_ones_are_left_to_the_configuration(
+    install: Install, home: Path
+) -> None:
+    own = home / "own.toml"
+    write(own, f"[folders]\nwork = {json.dumps(str(home / 'notes'))}\n")
+    install("claude-code", "--config", str(own))
+    assert entry(home)["args"] == ["serve", "--config", str(own)]
+
+
+@pytest.mark.parametrize("place", ["home", "/"])
+def test_a_whole_home_or_disk_is_served_only_where_it_is_named(
+    install: Install, home: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home if place == "home" else place)
+    result = install("claude-code")
+    assert (result.exit_code, files(home)) == (2, set())
+    assert "name the folder with your notes with --folder" in result.stderr
+
+
+def test_a_folder_around_the_index_directory_is_refused(install: Install, home: Path) -> None:
+    for inside in (
+        install("claude-code", "--folder", str(home)),
+        install("claude-code", "--index", "elsewhere"),
+    ):
+        assert (inside.exit_code, files(home)) == (2, set())
+        assert "lies inside the folder" in inside.stderr
+    assert (
+        install(
+            "claude-code", "--folder", str(home), "--index", str(home.parent / "indexes")
+        ).exit_code
+        == 0
+    )
+
+
+def test_a_dry_run_shows_what_the_real_one_does_and_writes_nothing(
+    install: Install, home: Path
+) -> None:
+    shown = install("codex", "--dry-run").stdout
+    assert files(home) == set()
+    assert install("codex").stdout.splitlines()[:12] == shown.splitlines()[:12]
+    assert "+[mcp_servers.thumbindex]" in shown
+    assert "+Before answering anything that the user's notes and docs (notes) may cover" in shown
+    assert "Nothing was written" in shown
+
+
+def test_a_second_run_changes_nothing_and_says_so(install: Install, home: Path) -> None:
+    install("claude-code")
+    said = install("claude-code").stdout
+    assert said == "".join(
+        f"{home / name}: nothing to change\n" for name in (".claude.json", ".claude/CLAUDE.md")
+    )
+
+
+def test_what_was_installed_is_gone_without_a_trace(install: Install, home: Path) -> None:
+    write(home / ".claude" / "CLAUDE.md", "Be brief.")
+    install("claude-code")
+    assert files(home) == {
+        ".claude.json",
+        ".claude/CLAUDE.md",
+        ".claude/CLAUDE.md.thumbindex-backup",
+    }
+    assert "no longer starts thumbindex" in install("claude-code", "--uninstall").stdout
+    assert files(home) == {".claude/CLAUDE.md"}
+    assert (home / ".claude" / "CLAUDE.md").read_text(encoding="utf-8") == "Be brief."
+
+
+def test_another_folder_replaces_the_first_one_aloud_and_leaves_nothing_behind(
+    install: Install, home: Path
+) -> None:
+    (home / "docs").mkdir()
+    install("cursor")
+    second = install("cursor", "--folder", str(home / "docs"))
+    assert f"run this again with --folder {home / 'notes'} as well." in second.stdout
+    assert (
+        "serves no more"
+        not in install("cursor", "--folder", str(home / "docs"), "--folder", ".").stdout
+    )
+    assert (
+        "Cursor no longer starts thumbindex. If it is running, restart it.\n"
+        in install("cursor", "--uninstall").stdout
+    )
+    assert files(home) == set()
+
+
+def test_one_broken_file_keeps_the_other_from_being_written(install: Install, home: Path) -> None:
+    write(home / ".claude.json", "{")
+    result = install("claude-code")
+    assert (result.exit_code, files(home)) == (2, {".claude.json"})
+    assert (
+        ".claude.json:1:2: expecting property name enclosed in double quotes. Nothing was changed"
+    ) in result.stderr
+
+
+def test_what_it_did_as_json_fits_its_schema(install: Install, home: Path) -> None:
+    write(home / ".cursor" / "mcp.json", "{}")
+    payload = checked(install("Cursor", "--json"), "install")
+    assert payload["files"][0]["backup"] == str(home / ".cursor" / "mcp.json.thumbindex-backup")
+
+
+@pytest.mark.parametrize(
+    ("client", "file", "keys", "folder"),
+    [
+        ((), ".mcp.json", "mcpServers", "docs"),
+        (("cursor",), ".cursor/mcp.json", "mcpServers", "${workspaceFolder}/docs"),
+    ],
+)
+def test_a_projects_file_names_nothing_of_this_machine(
+    install: Install, home: Path, client: tuple[str, ...], file: str, keys: str, folder: str
+) -> None:
+    (home / "notes/docs").mkdir()
+    assert install(*client, "--project", "--folder", "docs").exit_code == 0
+    entry = json.loads((home / "notes" / file).read_text(encoding="utf-8"))[keys]["thumbindex"]
+    assert (entry["command"], entry["args"], files(home)) == (
+        "thumbindex",
+        ["serve", "--folder", folder],
+        {f"notes/{file}"},
+    )
+    assert (install(*client, "--project", "--uninstall").exit_code, files(home)) == (0, set())
+
+
+def test_a_project_takes_folders_of_its_own_only(install: Install, home: Path) -> None:
+    refused = [
+        install("--project", "--folder", ".."),
+        install("--project", "--index", "x"),
+        install("zed", "--project"),
+    ]
+    assert [(each.exit_code, files(home)) for each in refused] == 3 * [(2, set())]
+    assert "inside the project" in refused[0].stderr

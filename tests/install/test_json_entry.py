@@ -1,0 +1,221 @@
+"""One entry of a JSON file with comments: every other value and comment stays."""
+
+import json
+import re
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thumbindex.install.edit import (
+    Malformed,
+    put_object,
+    read_object,
+    take_object,
+)
+
+KEYS = ("mcpServers", "thumbindex")
+ENTRY = {"command": "/bin/thumbindex", "args": ["serve"]}
+
+FILES = {
+    "neighbors": '{\n  "mcpServers": {\n    "a": {"command": "x"}\n  },\n  "theme": "dark"\n}\n',
+    "comments": '// mine\n{\n  /* servers */ "mcpServers": { // all of them\n'
+    '    "a": {"command": "x"} // the first, no comma\n'
+    "    // nothing more\n  }\n}\n",
+    "trailing commas": (
+        '{\n\t"mcpServers": {\n\t\t"a": {\n\t\t\t"args": [1, 2,],\n\t\t}, // with a comma\n\t},\n}'
+    ),
+    "one line": '{"mcpServers": {"a": {"command": "x"}}, "b": [1, "}"]}',
+    "other keys only": '{\n    "theme": "dark", // so dark\n    "font": 12\n}\n',
+    "CRLF": '{\r\n  "mcpServers": {\r\n    "a": {}\r\n  }\r\n}\r\n',
+    "escapes": '{\n  "m\\u0063pServers": {\n    "a\\"}": "// no comment /* nor this"\n  }\n}\n',
+    "nothing after": '{\n  "mcpServers": {\n    "a": 1 /* one */\n  }\n}',
+    "big numbers": (
+        '{\n  "id": 12345678901234567890123,\n  "x": 1e400,\n  "mcpServers": {\n    "z": -0.10\n'
+        "  }\n}\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", FILES.values(), ids=FILES)
+def test_an_entry_comes_and_goes_and_all_else_stays(text: str) -> None:
+    put = put_object(text, KEYS, ENTRY)
+    taken = take_object(put, KEYS)
+    before = read_object(text, ())
+    servers = before.get("mcpServers", {})
+    assert read_object(put, ()) == before | {"mcpServers": servers | {"thumbindex": ENTRY}}
+    assert read_object(taken, ()) == before | {"mcpServers": servers}
+    assert [_remarks(each) for each in (put, taken)] == [_remarks(text)] * 2
+    assert ("\r\n" in put) == ("\r\n" in text)
+
+
+def test_an_entry_stands_first_below_the_remark_behind_the_brace() -> None:
+    put = put_object(FILES["comments"], KEYS, ENTRY)
+    assert '"mcpServers": { // all of them\n    "thumbindex": {' in put
+    assert take_object(put, KEYS) == FILES["comments"]
+
+
+def test_an_entry_is_indented_as_its_neighbors_are() -> None:
+    put = put_object(FILES["trailing commas"], KEYS, {"command": "x"})
+    assert '{\n\t\t"thumbindex": {\n\t\t\t"command": "x"\n\t\t},\n\t\t"a": {' in put
+
+
+@pytest.mark.parametrize("text", ["", "\n", "  ", "// only a remark\n", "// a remark"])
+def test_a_file_without_a_value_gets_one_behind_its_remarks(text: str) -> None:
+    put = put_object(text, KEYS, ENTRY)
+    assert put.startswith(text)
+    assert read_object(put, KEYS) == ENTRY
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}", "{ }", "{\n}", "{ // none\n}", '{"mcpServers": {}}', '{\n  "mcpServers": {\n  }\n}'],
+)
+def test_an_empty_object_is_filled_and_emptied(text: str) -> None:
+    put = put_object(text, KEYS, ENTRY)
+    assert read_object(put, KEYS) == ENTRY
+    assert read_object(take_object(put, KEYS), KEYS[:1]) == {}
+
+
+def test_an_entry_that_changed_keeps_what_its_user_added_to_it() -> None:
+    mine = (
+        '{"mcpServers": {/* off */ "thumbindex": {"command": "/old", // mine\n "env": {"A": "1"}, '
+        '"disabled": true}}}'
+    )
+    put = put_object(mine, KEYS, ENTRY)
+    assert read_object(put, KEYS) == {
+        "command": "/bin/thumbindex",
+        "env": {"A": "1"},
+        "disabled": True,
+        "args": ["serve"],
+    }
+    assert "/* off */" in put
+    assert "// mine\n" in put
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        (
+            '{"m": {\n  "a": 1,\n  "t": {},\n  "b": 2 // b\n}}',
+            '{"m": {\n  "a": 1,\n  "b": 2 // b\n}}',
+        ),
+        ('{"m": {\n  "a": 1, // a\n  "t": {}\n}}', '{"m": {\n  "a": 1 // a\n}}'),
+        ('{"m": {\n  "a": 1, // a\n  "t": {}, "b": 2\n}}', '{"m": {\n  "a": 1, // a\n "b": 2\n}}'),
+        ('{"m": {\n  "a": 1,\n  "t": {}, // ours\n}}', '{"m": {\n  "a": 1,\n // ours\n}}'),
+        ('{"m": {"t": 1}}', '{"m": {}}'),
+        ('{"m": {"a": 1, "t": 2}}', '{"m": {"a": 1}}'),
+    ],
+)
+def test_an_entry_is_taken_out_with_one_comma(text: str, taken: str) -> None:
+    assert take_object(text, ("m", "t")) == taken
+
+
+def test_the_later_of_two_equal_keys_counts_as_it_does_for_clients() -> None:
+    text = '{"mcpServers": {"old": 1}, "mcpServers": {"a": 1}}'
+    put = put_object(text, KEYS, {"x": 1})
+    assert read_object(put, ()) == {"mcpServers": {"thumbindex": {"x": 1}, "a": 1}}
+    assert put.startswith('{"mcpServers": {"old": 1}, ')
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('{"a": 1', "1:8"),
+        ('{"a": 1\n "b": 2}', "2:2"),
+        ("{a: 1}", "1:2"),
+        ('{"a": tru}', "1:7"),
+        ('{"a": "x\n"}', "1:9"),
+        ('{"a": 1} {', "1:10"),
+        ("/* no end", "1:1"),
+        ('{"a": }', "1:7"),
+        ('{"mcpServers": []}', "1:1"),
+        ('{"mcpServers": null}', "1:1"),
+        ("[]", "1:1"),
+        ("null", "1:1"),
+        ('{"a": ' + "[" * 100_000, "1:1"),
+    ],
+)
+def test_what_is_broken_is_named_with_its_place(text: str, place: str) -> None:
+    with pytest.raises(Malformed, match=f"^{place}: "):
+        put_object(text, KEYS, ENTRY)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "' + "\\\\" * 500_000,
+        "{" + "/**/" * 250_000,
+        "[" * 1_000_000,
+    ],
+)
+def test_a_megabyte_of_anything_is_read_in_a_moment(text: str) -> None:
+    begun = time.perf_counter()
+    with pytest.raises(Malformed):
+        put_object(text, KEYS, ENTRY)
+    assert time.perf_counter() - begun < 5
+
+
+@st.composite
+def _written(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    """Draw an object as somebody might have written it: blanks and remarks anywhere, commas at the
+    end.
+    """
+    blank = st.lists(
+        st.sampled_from(
+            ["", " ", "\t", "\n", "\r\n", "// one\n", "/* two */", "/* 3\n4 */", "//\r\n"]
+        ),
+        max_size=2,
+    ).map("".join)
+
+    def write(value: Any) -> str:
+        if not isinstance(value, dict):
+            return json.dumps(value)
+        members = [
+            draw(blank)
+            + json.dumps(key)
+            + draw(blank)
+            + ":"
+            + draw(blank)
+            + write(each)
+            + draw(blank)
+            for key, each in value.items()
+        ]
+        end = draw(st.sampled_from(["", "," + draw(blank)])) if members else draw(blank)
+        return "{" + ",".join(members) + end + "}"
+
+    names = st.sampled_from(["mcpServers", "a", "b", "//", "}"])
+    document = draw(
+        st.dictionaries(
+            names,
+            st.integers() | st.dictionaries(names, st.integers() | st.just("/*"), max_size=3),
+            max_size=3,
+        )
+    )
+    document["mcpServers"] = draw(st.dictionaries(names, st.integers(), max_size=2))
+    return draw(blank) + write(document) + draw(blank), document
+
+
+def _remarks(text: str) -> list[str]:
+    return [
+        each
+        for each in re.findall(r'(?:"(?:[^"\\]|\\.)*")|(//[^\r\n]*|/\*.*?\*/)', text, re.S)
+        if each
+    ]
+
+
+@settings(max_examples=50)
+@given(_written())
+def test_remarks_and_values_survive_wherever_they_stand(
+    written: tuple[str, dict[str, Any]],
+) -> None:
+    text, document = written
+    put = put_object(text, KEYS, ENTRY)
+    servers = document["mcpServers"]
+    assert read_object(put, ()) == {**document, "mcpServers": {"thumbindex": ENTRY, **servers}}
+    taken = take_object(put, KEYS)
+    assert read_object(taken, ()) == document
+    assert [_remarks(each) for each in (put, taken)] == [_remarks(text)] * 2
+    assert "".join(taken.split()) == "".join(text.split())

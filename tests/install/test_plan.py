@@ -1,0 +1,326 @@
+"""A client's files, in a home folder made up for it: for every client on every platform, and for
+files of every kind.
+"""
+
+import json
+import os
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from thumbindex.errors import UsageError
+from thumbindex.install.clients import CLIENTS, Client, Surroundings
+from thumbindex.install.edit import backup_of
+from thumbindex.install.install import (
+    entry_spot,
+    install_at,
+    instructions_spot,
+    uninstall_at,
+)
+
+COMMAND = ["/opt/thumbindex", "serve", "--folder", "/notes"]
+PLATFORMS = ("linux", "darwin", "win32")
+BY_NAME = {each.name: each for each in CLIENTS}
+
+PLACES = {
+    ("claude-desktop", "linux"): ".config/Claude/claude_desktop_config.json",
+    ("claude-desktop", "darwin"): "Library/Application Support/Claude/claude_desktop_config.json",
+    ("claude-desktop", "win32"): "AppData/Roaming/Claude/claude_desktop_config.json",
+    **{("claude-code", platform): ".claude.json" for platform in PLATFORMS},
+    **{("cursor", platform): ".cursor/mcp.json" for platform in PLATFORMS},
+    ("vscode", "linux"): ".config/Code/User/mcp.json",
+    ("vscode", "darwin"): "Library/Application Support/Code/User/mcp.json",
+    ("vscode", "win32"): "AppData/Roaming/Code/User/mcp.json",
+    **{("windsurf", platform): ".codeium/windsurf/mcp_config.json" for platform in PLATFORMS},
+    ("zed", "linux"): ".config/zed/settings.json",
+    ("zed", "darwin"): ".config/zed/settings.json",
+    ("zed", "win32"): "AppData/Roaming/Zed/settings.json",
+    **{("codex", platform): ".codex/config.toml" for platform in PLATFORMS},
+    **{("gemini-cli", platform): ".gemini/settings.json" for platform in PLATFORMS},
+    **{("opencode", platform): ".config/opencode/opencode.json" for platform in PLATFORMS},
+}
+
+INSTRUCTIONS = {
+    "claude-code": ".claude/CLAUDE.md",
+    "windsurf": ".codeium/windsurf/memories/global_rules.md",
+    "zed": ".config/zed/AGENTS.md",
+    "codex": ".codex/AGENTS.md",
+    "gemini-cli": ".gemini/GEMINI.md",
+    "opencode": ".config/opencode/AGENTS.md",
+}
+
+
+def at(home: Path, platform: str = "linux", **environment: str) -> Surroundings:
+    """Return surroundings of which nothing lies outside the home folder."""
+    return Surroundings(platform, home, environment)
+
+
+def install(client: Client, around: Surroundings) -> None:
+    install_at(entry_spot(client, around), client.entry(COMMAND)).write()
+
+
+def files(home: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(home)): path.read_bytes()
+        for path in sorted(home.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize(("name", "platform"), PLACES)
+def test_install_creates_a_missing_file_and_uninstall_removes_it(
+    name: str, platform: str, tmp_path: Path
+) -> None:
+    client, around = BY_NAME[name], at(tmp_path, platform)
+    install(client, around)
+    text = (tmp_path / PLACES[name, platform]).read_text(encoding="utf-8")
+    found = tomllib.loads(text) if client.is_toml else json.loads(text)
+    for key in (*client.keys, "thumbindex"):
+        found = found[key]
+    assert found.get("args", found["command"])[-3:] == COMMAND[1:]
+    uninstall_at(entry_spot(client, around)).write()
+    assert files(tmp_path) == {}
+
+
+@pytest.mark.parametrize(("name", "place"), INSTRUCTIONS.items())
+def test_lasting_instructions_go_where_the_client_reads_them_and_come_out_again(
+    name: str, place: str, tmp_path: Path
+) -> None:
+    path = tmp_path / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes("# Mine\r\n\r\nBe brief – always.".encode())
+    spot = instructions_spot(BY_NAME[name], at(tmp_path))
+    assert spot is not None
+    install_at(spot, "Ask `query`.").write()
+    assert b"\r\nAsk `query`.\r\n" in path.read_bytes()
+    uninstall_at(spot).write()
+    assert files(tmp_path) == {place: "# Mine\r\n\r\nBe brief – always.".encode()}
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "place"),
+    [
+        ("claude-code", "CLAUDE_CONFIG_DIR", ".claude.json"),
+        ("codex", "CODEX_HOME", "config.toml"),
+        ("gemini-cli", "GEMINI_CLI_HOME", ".gemini/settings.json"),
+        ("opencode", "XDG_CONFIG_HOME", "opencode/opencode.json"),
+        ("zed", "XDG_CONFIG_HOME", "zed/settings.json"),
+    ],
+)
+def test_a_place_that_the_environment_names_is_taken(
+    name: str, variable: str, place: str, tmp_path: Path
+) -> None:
+    around = at(tmp_path / "home", **{variable: str(tmp_path / "elsewhere")})
+    assert BY_NAME[name].file(around) == tmp_path / "elsewhere" / place
+
+
+def test_claude_desktop_from_the_store_reads_its_own_folder(tmp_path: Path) -> None:
+    around = at(tmp_path, "win32")
+    packaged = (
+        tmp_path
+        / "AppData/Local/Packages/Claude_pzs8sxrjxfjjc/LocalCache/Roaming"
+        / "Claude/claude_desktop_config.json"
+    )
+    packaged.parent.mkdir(parents=True)
+    assert BY_NAME["claude-desktop"].file(around) == tmp_path / PLACES["claude-desktop", "win32"]
+    packaged.write_text("{}", encoding="utf-8")
+    assert BY_NAME["claude-desktop"].file(around) == packaged
+
+
+OLD_ENTRY = ', "thumbindex": {"type": "local", "command": ["x"]}'
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("{}", ["mcp", "thumbindex"]),
+        ('{"mcp": {"a": {"type": "local", "command": ["x"]}}}', ["mcp", "thumbindex"]),
+        (
+            '{"mcp": {"servers": {"a": {"type": "local", "command": ["x"]}}}}',
+            ["mcp", "servers", "thumbindex"],
+        ),
+        (f'{{"mcp": {{"servers": {{}}{OLD_ENTRY}}}}}', ["mcp", "thumbindex"]),
+    ],
+)
+def test_opencode_is_written_to_in_the_form_of_its_file(
+    text: str, keys: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / ".config/opencode/opencode.jsonc"
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    install(BY_NAME["opencode"], at(tmp_path))
+    found = json.loads(path.read_text(encoding="utf-8"))
+    for key in keys:
+        found = found[key]
+    assert found == {"type": "local", "command": COMMAND}
+    uninstall_at(entry_spot(BY_NAME["opencode"], at(tmp_path))).write()
+    assert path.read_text(encoding="utf-8") == text.replace(OLD_ENTRY, "")
+
+
+KINDS = {
+    "empty": b"",
+    "no newline at the end": b'{"theme": "dark"}',
+    "with remarks": b'// mine\n{\n  // "thumbindex" is to come\n  "theme": "dark", /* so */\n}\n',
+    "CRLF": b'{\r\n  "mcpServers": {\r\n    "a": {"command": "x"}\r\n  }\r\n}\r\n',
+    "with a byte order mark": b'\xef\xbb\xbf{\n\t"mcpServers": {}\n}\n',
+    "in another language": '{\n  "thème": "foncé – 暗い"\n}\n'.encode(),
+}
+
+
+@pytest.mark.parametrize("content", KINDS.values(), ids=KINDS)
+def test_a_file_comes_back_to_the_byte_and_its_backup_goes(content: bytes, tmp_path: Path) -> None:
+    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
+    path.parent.mkdir()
+    path.write_bytes(content)
+    install(BY_NAME["cursor"], around)
+    assert backup_of(path).read_bytes() == content
+    assert path.read_bytes()[:3] == content[:3] or content[:3] != b"\xef\xbb\xbf"
+    uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
+    assert files(tmp_path) == {".cursor/mcp.json": content}
+
+
+@pytest.mark.parametrize(
+    "content", [b'model = "x"', b'\xef\xbb\xbfmodel = "x"\r\n', b"# only a remark\n", b""]
+)
+def test_a_toml_file_comes_back_to_the_byte(content: bytes, tmp_path: Path) -> None:
+    path, around = tmp_path / ".codex/config.toml", at(tmp_path)
+    path.parent.mkdir()
+    path.write_bytes(content)
+    install(BY_NAME["codex"], around)
+    assert b"[mcp_servers.thumbindex]" in path.read_bytes()
+    uninstall_at(entry_spot(BY_NAME["codex"], around)).write()
+    assert files(tmp_path) == {".codex/config.toml": content}
+
+
+def test_the_backup_holds_the_file_before_our_entry_came_last(tmp_path: Path) -> None:
+    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
+    path.parent.mkdir()
+    for content in ('{"a": 1}', '{"b": 2}'):
+        path.write_text(content, encoding="utf-8")
+        install(BY_NAME["cursor"], around)
+        entry = BY_NAME["cursor"].entry(["/other", "serve"])
+        install_at(entry_spot(BY_NAME["cursor"], around), entry).write()
+    assert files(tmp_path).keys() == {".cursor/mcp.json", ".cursor/mcp.json.thumbindex-backup"}
+    uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
+    assert files(tmp_path) == {".cursor/mcp.json": b'{"b": 2}'}
+
+
+def test_a_new_file_goes_even_if_an_old_backup_is_there(tmp_path: Path) -> None:
+    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
+    path.parent.mkdir()
+    backup_of(path).write_text('{"a": 1}', encoding="utf-8")
+    install(BY_NAME["cursor"], around)
+    uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
+    assert files(tmp_path) == {".cursor/mcp.json.thumbindex-backup": b'{"a": 1}'}
+
+
+def test_an_entry_that_somebody_wrote_by_hand_is_kept_in_a_backup(tmp_path: Path) -> None:
+    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
+    path.parent.mkdir()
+    by_hand = '{"mcpServers": {"thumbindex": {"command": "/mine", "disabled": true}}}'
+    path.write_text(by_hand, encoding="utf-8")
+    install(BY_NAME["cursor"], around)
+    assert backup_of(path).read_text(encoding="utf-8") == by_hand
+    uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
+    assert json.loads(path.read_text(encoding="utf-8")) == {"mcpServers": {}}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("cursor", b'\xef\xbb\xbf{"a": nope}', "mcp.json:1:7: expecting value"),
+        (
+            "cursor",
+            b'{"mcpServers": "none"}',
+            "mcp.json:1:1: `mcpServers.thumbindex` cannot be edited as it is written here: write "
+            '{"thumbindex": {"command": "/opt/thumbindex"',
+        ),
+        ("codex", b"a = 1\nb = = 2\n", "config.toml:2:5: invalid value"),
+        (
+            "codex",
+            b"mcp_servers = {}\n",
+            "config.toml:1:1: `mcp_servers.thumbindex` cannot be edited as it is written here: "
+            "write it by hand as a table of its own, a line each: [mcp_servers.thumbindex]; "
+            'command = "/opt/thumbindex"; args = ["serve", "--folder", "/notes"]',
+        ),
+        (
+            "cursor",
+            '{"a": 1}'.encode("utf-16"),
+            "mcp.json: not UTF-8 (byte 0): nothing was changed. Save it as UTF-8",
+        ),
+    ],
+)
+def test_a_broken_file_is_left_alone_and_its_place_named(
+    name: str, content: bytes, said: str, tmp_path: Path
+) -> None:
+    path = BY_NAME[name].file(at(tmp_path))
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(UsageError) as raised:
+        install(BY_NAME[name], at(tmp_path))
+    assert said in str(raised.value)
+    assert [each.read_bytes() for each in path.parent.iterdir()] == [content]
+
+
+def test_permissions_stay_for_the_file_and_its_backup(tmp_path: Path) -> None:
+    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
+    path.parent.mkdir()
+    path.write_text("{}", encoding="utf-8")
+    path.chmod(0o600)
+    install(BY_NAME["cursor"], around)
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (path, backup_of(path))]
+    assert modes == [0o600, 0o600]
+
+
+def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
+    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
+    path.parent.mkdir()
+    path.write_text("{}", encoding="utf-8")
+    path.chmod(0o444)
+    with pytest.raises(UsageError, match="is read-only, and was not changed"):
+        install(BY_NAME["cursor"], around)
+    assert files(tmp_path) == {".cursor/mcp.json": b"{}"}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="symlinks need a privilege on Windows")
+def test_a_symlinked_file_is_written_through(tmp_path: Path) -> None:
+    path, around, dotfiles = tmp_path / ".cursor/mcp.json", at(tmp_path), tmp_path / "dotfiles.json"
+    path.parent.mkdir()
+    dotfiles.write_text('{"a": 1}', encoding="utf-8")
+    path.symlink_to(dotfiles)
+    install(BY_NAME["cursor"], around)
+    assert (path.is_symlink(), "thumbindex" in dotfiles.read_text(encoding="utf-8")) == (True, True)
+    uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
+    assert (path.is_symlink(), dotfiles.read_text(encoding="utf-8")) == (True, '{"a": 1}')
+
+
+def test_what_another_program_wrote_meanwhile_is_not_lost(tmp_path: Path) -> None:
+    path, around = tmp_path / ".claude.json", at(tmp_path)
+    path.write_text('{"numStartups": 1}', encoding="utf-8")
+    change = install_at(
+        entry_spot(BY_NAME["claude-code"], around),
+        BY_NAME["claude-code"].entry(COMMAND),
+    )
+    path.write_text('{"numStartups": 2}', encoding="utf-8")
+    with pytest.raises(UsageError, match="another program has changed it meanwhile"):
+        change.write()
+    assert path.read_text(encoding="utf-8") == '{"numStartups": 2}'
+
+
+def test_the_difference_shows_what_changes_and_little_else(tmp_path: Path) -> None:
+    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
+    path.parent.mkdir()
+    path.write_text(
+        '{\n  "secret": "abc",\n  "mcpServers": {\n    "a": {}\n  }\n}\n', encoding="utf-8"
+    )
+    shown = install_at(entry_spot(BY_NAME["cursor"], around), {"command": "x"}).difference()
+    assert shown.splitlines()[3:] == [
+        '   "mcpServers": {',
+        '+    "thumbindex": {',
+        '+      "command": "x"',
+        "+    },",
+        '     "a": {}',
+    ]
+    assert "abc" not in shown

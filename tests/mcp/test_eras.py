@@ -1,0 +1,65 @@
+"""What only some versions of the protocol have: links to documents.
+
+Nothing of it is in the way of a client without.
+"""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from anyio.to_thread import run_sync
+from mcp import Client
+from mcp.server.lowlevel.server import Server
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from thumbindex.background.host import Background
+from thumbindex.library import Library
+from thumbindex.mcp.server import build_server
+from thumbindex.opening import Opening
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
+async def test_an_answer_links_to_its_documents_where_the_version_knows_links(
+    server: Server, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setattr("mcp.client.session.LATEST_HANDSHAKE_VERSION", version)
+    async with Client(server, mode="legacy") as client:
+        assert client.protocol_version == version
+        result = await client.call_tool(
+            "query", {"query": "which note wins when two devices edit", "limit": 1}
+        )
+    links = [each.uri for each in result.content if isinstance(each, types.ResourceLink)]
+    assert links == ([] if version < "2025-06-18" else ["thumbindex://vault/sync.md"])
+
+
+async def test_a_cancelled_query_stops_its_wait(
+    vault: Path, tmp_path: Path, open_fake: Callable[[Opening], Library]
+) -> None:
+    ended = threading.Event()
+
+    class Waits(Background):
+        def await_words(
+            self,
+            seconds: float = 20.0,
+            tell: Any = None,
+            interrupted: Callable[[], bool] = lambda: False,
+        ) -> None:
+            while not interrupted():
+                ended.wait(0.01)
+            ended.set()
+
+    with open_fake(Opening((str(vault),), tmp_path)) as library:
+        async with Client(
+            build_server(Waits(Opening(), lambda opening: library, command=[]), library.folders),
+            mode="legacy",
+        ) as client:
+            with anyio.move_on_after(0.3):
+                await client.call_tool("query", {"query": "x"})
+            assert await run_sync(ended.wait, 15)
+            assert (await client.call_tool("status", {})).is_error is False

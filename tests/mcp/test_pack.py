@@ -1,0 +1,129 @@
+"""Passages within a token budget."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from thumbindex.corpus.parse import parse_document
+from thumbindex.mcp.budget import Shown, dump, fit_passages, passage_id
+from thumbindex.model import Explanation, Passage
+from thumbindex.present.best_lines import matched_lines
+from thumbindex.settings import CorpusSettings
+
+
+def passage(
+    lines: int,
+    width: int = 30,
+    match: tuple[int, int] = (5, 6),
+    rank: int = 1,
+    path: str = "a.md",
+    title: str = "A",
+) -> Passage:
+    text = "\n".join(f"line {number} ".ljust(width, ".") for number in range(1, lines + 1))
+    return Passage(rank, "f", path, title, (title,), 1, lines, *match, 1.0, text)
+
+
+def parsed(text: str, match: str) -> Passage:
+    """Return a document's one section as a passage, with the chunk that holds `match` marked."""
+    parts = parse_document("a.md", text.encode(), CorpusSettings())
+    (section,), chunk = parts.sections, next(each for each in parts.chunks if match in each.text)
+    lines = (section.start_line, section.end_line, chunk.start_line, chunk.end_line)
+    return Passage(1, "f", "a.md", "A", ("A",), *lines, 1.0, section.text, match=chunk.text)
+
+
+def as_text(each: Shown) -> str:
+    return f"{each.passage.citation}\n{each.passage.text}"
+
+
+def as_payload(each: Shown) -> dict[str, Any]:
+    return {"citation": each.passage.citation, "id": each.id, "text": each.passage.text}
+
+
+def cost(each: Shown) -> int:
+    return 1 + max(len(as_text(each)), len(dump(as_payload(each))))
+
+
+def fit(passages: list[Passage], characters: int, held: Sequence[str] = ()) -> tuple[Shown, ...]:
+    """Fit passages, by characters: one is a token here."""
+    return fit_passages(passages, characters, cost, len, held)
+
+
+def cut(whole: Passage, characters: int) -> Passage:
+    """Return a passage with as much of its text as fits."""
+    (shown,) = fit_passages([whole], characters, lambda each: 0, len)
+    return shown.passage
+
+
+def test_a_section_that_fits_is_shown_whole_and_a_longer_one_as_its_match() -> None:
+    shown = fit(
+        [passage(100, match=(50, 51)), passage(10, match=(5, 6), rank=2, path="b.md")], 1000
+    )
+    assert [(each.passage.start_line, each.passage.end_line) for each in shown] == [
+        (50, 51),
+        (1, 10),
+    ]
+    assert [each.section for each in shown] == [(1, 100), (1, 10)]
+    assert shown[0].passage.text.startswith("line 50 ")
+
+
+def test_a_passage_without_room_for_its_explanation_is_shown_without_it() -> None:
+    explained = replace(passage(3), explanation=Explanation((), {}, None, (), (), (), None))
+
+    def long_explanations(each: Shown) -> int:
+        return 50 + (1000 if each.passage.explanation else 0)
+
+    (shown,) = fit_passages([explained], 500, long_explanations, len)
+    assert shown.passage == passage(3)
+    (shown,) = fit_passages([explained], 1500, long_explanations, len)
+    assert shown.passage == explained
+
+
+def test_an_id_follows_its_text_to_other_lines_and_does_not_outlive_a_change() -> None:
+    whole = passage(9)
+    assert passage_id(whole) == passage_id(
+        replace(whole, start_line=11, end_line=19, match_start=15, match_end=16)
+    )
+    assert passage_id(whole) == passage_id(replace(whole, folder="other", path="moved.md"))
+    assert passage_id(whole) != passage_id(replace(whole, text=f"{whole.text}!"))
+
+
+def test_of_a_match_that_does_not_fit_the_beginning_is_shown() -> None:
+    (shown,) = fit([passage(40, width=2000, match=(20, 20))], 400)
+    assert (shown.passage.start_line, shown.passage.end_line) == (20, 20)
+    assert shown.passage.text.startswith("line 20 ")
+    assert shown.passage.text.endswith(".…")
+    assert fit([passage(40, width=2000, match=(20, 20))], 400, [shown.id])[0].form == "text"
+
+
+PARAGRAPH = "Some words that fill a paragraph. " * 8
+COMMENTED = (
+    f"# A\n\n{PARAGRAPH}\n\n<!-- not\n\nto\nbe\nseen -->\n\n{PARAGRAPH}\n\n## B\n\n"
+    f"The needle lies here.\n\n## C\n\n{PARAGRAPH}"
+)
+
+
+def test_below_a_left_out_comment_the_match_is_found_by_its_text() -> None:
+    whole = parsed(COMMENTED, "needle")
+    shown = cut(whole, 200)
+    matched = matched_lines(whole)
+    assert whole.text.split("\n")[matched.start : matched.stop] == ["The needle lies here."]
+    assert "The needle lies here." in shown.text
+    assert len(shown.text) <= 200
+
+
+def test_lines_that_a_left_out_comment_makes_uncertain_are_not_claimed() -> None:
+    whole = parsed(COMMENTED, "needle")
+    shown = cut(whole, 200)
+    assert (shown.start_line, shown.end_line) == (whole.start_line, whole.end_line) == (1, 19)
+
+
+def test_only_a_line_feed_ends_a_line() -> None:
+    odd = "line\u2028with\x0cmany\x85ends " * 10
+    whole = parsed(
+        "# A\n\n" + "\n\n".join([odd] * 3) + "\n\n## B\n\nThe needle.\n\n## C\n\n" + odd, "needle"
+    )
+    shown = cut(whole, 40)
+    assert (shown.text.split("\n")[shown.match_start - shown.start_line], shown.match_start) == (
+        "The needle.",
+        11,
+    )

@@ -1,0 +1,431 @@
+"""The server as a client sees it, through the SDK's client in memory."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import mcp_types as types
+import pytest
+from anyio.to_thread import run_sync
+from mcp import Client
+from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
+
+from notes import write
+from thumbindex.background.host import Background
+from thumbindex.index.locks import at_work
+from thumbindex.library import Library
+from thumbindex.mcp.budget import dump
+from thumbindex.mcp.server import build_server
+from thumbindex.mcp.tools import TOOLS
+from thumbindex.model import Progress
+from thumbindex.opening import Opening
+
+pytestmark = pytest.mark.anyio
+
+OUTPUT = {tool["name"]: tool["outputSchema"] for tool in TOOLS}
+EVERYTHING = "press the green button, draw boxes and arrows, shows how notes link to each other"
+TEMPLATE = types.ResourceTemplateReference(uri="thumbindex://{folder}/{+path}")
+
+
+async def call(server: Server, tool: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    """Call a tool that must succeed; its structured content fits the schema that it promised."""
+    async with Client(server) as client:
+        result = await client.call_tool(tool, arguments)
+    assert isinstance(result.content[0], types.TextContent)
+    assert not result.is_error, result.content[0].text
+    jsonschema.validate(result.structured_content, OUTPUT[tool])
+    return result.content[0].text, result.structured_content
+
+
+async def refused(server: Server, tool: str, **arguments: Any) -> str:
+    """Call a tool that must refuse; return what it says."""
+    async with Client(server) as client:
+        result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    assert isinstance(result.content[0], types.TextContent)
+    return result.content[0].text
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_both_eras_of_the_protocol_see_six_small_read_only_tools(
+    server: Server, mode: str
+) -> None:
+    async with Client(server, mode=mode) as client:
+        tools = (await client.list_tools()).tools
+    assert [tool.name for tool in tools] == [
+        "query",
+        "read",
+        "outline",
+        "related",
+        "verify",
+        "status",
+    ]
+    assert all(
+        tool.annotations
+        and tool.annotations.read_only_hint
+        and tool.annotations.idempotent_hint
+        and tool.title
+        for tool in tools
+    )
+    as_sent = json.dumps(
+        [tool.model_dump(by_alias=True, exclude_none=True) for tool in tools],
+        separators=(",", ":"),
+        ensure_ascii=False,
+    )
+    assert len(as_sent.encode()) < 6000
+
+
+async def test_the_instructions_name_the_folders(server: Server) -> None:
+    async with Client(server, mode="legacy") as client:
+        assert "- vault: plugins" in (client.instructions or "")
+
+
+async def test_a_question_is_answered_with_citations(server: Server) -> None:
+    text, answer = await call(
+        server, "query", query="which note wins when two devices edit", limit=1
+    )
+    found = answer["results"][0]
+    assert "sync.md" in found["citation"]
+    assert f"## 1. {found['citation']}\n" in text
+    assert "the newer note wins" in found["text"]
+    assert "index: 3 documents; vectors: " in text
+
+
+async def test_the_address_of_a_passage_is_read_as_a_resource_and_taken_by_the_tools(
+    server: Server,
+) -> None:
+    _, answer = await call(server, "query", query="which note wins when two devices edit", limit=1)
+    found = answer["results"][0]
+    async with Client(server) as client:
+        (contents,) = (await client.read_resource(found["address"])).contents
+    assert isinstance(contents, types.TextResourceContents)
+    assert "the newer note wins" in contents.text
+    _, read = await call(server, "read", path=found["address"])
+    assert (read["path"], read["start_line"], read["text"]) == (
+        "sync.md",
+        found["start_line"],
+        contents.text,
+    )
+    assert (await call(server, "related", path=found["address"]))[1]["path"] == "sync.md"
+
+
+async def test_what_nobody_foresaw_comes_back_as_a_tool_error_that_says_where() -> None:
+    def fail() -> Library:
+        raise ZeroDivisionError("of nothing")
+
+    background = Background(Opening(), lambda _: fail(), command=[])
+    async with Client(build_server(background, (("vault", Path("/vault")),))) as client:
+        result = await client.call_tool("query", {"query": "x"})
+    assert result.is_error
+    assert re.search(
+        r"^Unexpected ZeroDivisionError: of nothing \(test_server\.py:\d+\)\. Please report",
+        result.content[0].text,
+    )
+
+
+async def test_nonsense_gets_an_honest_nothing_found(server: Server) -> None:
+    text, answer = await call(server, "query", query="xyzzyq plughw")
+    assert (answer["answerable"], answer["results"]) == (False, [])
+    assert text.startswith(
+        "Nothing found: no passage is close enough to this query. Say so, or try other words.\n"
+    )
+    assert "nearest" not in answer
+
+
+@pytest.mark.parametrize(
+    ("filters", "paths"),
+    [
+        ({"tag": ["guide"]}, {"sync.md"}),
+        ({"path": "sync.md"}, {"sync.md"}),
+        ({"since": "2026-01-01", "path": ["sync.md", "plugins/graph*"]}, {"sync.md"}),
+        ({"until": "2020-01-01", "folder": ["vault"]}, {"plugins/graph view.md"}),
+    ],
+)
+async def test_filters_narrow_a_query(
+    server: Server, filters: dict[str, Any], paths: set[str]
+) -> None:
+    _, answer = await call(server, "query", query=EVERYTHING, limit=10, **filters)
+    assert {each["path"] for each in answer["results"]} == paths
+
+
+async def test_filters_may_be_typed_in_a_query_and_an_unknown_one_names_the_nearest(
+    server: Server,
+) -> None:
+    text, answer = await call(server, "query", query="tag:guide -whiteboard", limit=10)
+    assert {each["path"] for each in answer["results"]} == {"sync.md"}
+    assert (answer["listed"], "Filters: tag:guide -whiteboard" in text) == (1, True)
+    text, answer = await call(server, "query", query="green button", tag=["giude"])
+    assert answer["unmet"] == [
+        {"field": "tag", "value": "giude", "nearest": ["guide"], "as_words": False}
+    ]
+    assert "No note has the tag #giude: nearest is #guide." in text
+
+
+async def test_outline_lists_notes_by_tag_date_and_glob_newest_first(server: Server) -> None:
+    text, dated = await call(server, "outline", until="2026-03-01")
+    assert [each["path"] for each in dated["entries"]] == ["sync.md", "plugins/graph view.md"]
+    assert text.splitlines()[0] == "2026-03-01  sync.md - Sync #guide/setup"
+    _, tagged = await call(server, "outline", tag="guide", path="*.md", folder="vault")
+    assert [(each["path"], each["tags"]) for each in tagged["entries"]] == [
+        ("sync.md", ["guide/setup"])
+    ]
+    text, none = await call(server, "outline", tag=["giude"])
+    assert (none["entries"], none["unmet"][0]["nearest"]) == ([], ["guide"])
+    assert "No note has the tag #giude: nearest is #guide." in text
+
+
+@pytest.mark.parametrize("tokens", [500, 700])
+@pytest.mark.parametrize("explain", [False, True])
+async def test_no_answer_is_longer_than_its_budget(
+    server: Server, library: Library, tokens: int, explain: bool
+) -> None:
+    text, answer = await call(server, "query", query=EVERYTHING, max_tokens=tokens, explain=explain)
+    assert library.count_tokens(text) <= tokens
+    assert library.count_tokens(json.dumps(answer, ensure_ascii=False)) <= tokens
+    assert len(answer["results"]) + answer.get("left_out", 0) == 3
+
+
+async def test_what_the_caller_has_seen_comes_as_a_pointer(server: Server) -> None:
+    question = {"query": "which note wins when two devices edit", "limit": 1}
+    first = (await call(server, "query", **question))[1]["results"][0]
+    text, again = await call(
+        server, "query", seen=[first["id"], "ffffffff", "nonsense"], **question
+    )
+    assert "text" not in again["results"][0]
+    assert (again["results"][0]["seen"], again["results"][0]["citation"]) == (
+        True,
+        first["citation"],
+    )
+    assert f"## 1. {first['citation']}\n(you hold it: {first['id']})" in text
+    assert (await call(server, "query", **question))[1]["results"][0] == first
+
+
+async def test_a_document_is_read_whole_by_heading_or_by_lines(server: Server) -> None:
+    whole, _ = await call(server, "read", path="sync.md")
+    _, by_heading = await call(server, "read", path="sync.md", heading="Conflicts")
+    _, by_lines = await call(server, "read", path="sync.md", lines="11-13", folder="vault")
+    assert whole.startswith("sync.md (lines 1-13 of 13)\n\n```note\n---\n")
+    assert by_heading["text"] == by_lines["text"]
+    assert by_lines["text"].startswith("## Conflicts")
+
+
+@pytest.fixture
+def crowded(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator[Server]:
+    """Serve one document of 402 headings, whose lines end in more than one way, with little room
+    for answers.
+    """
+    (tmp_path / "notes").mkdir()
+    text = "# Long\n\n" + "".join(
+        f"## Heading number {number}\n\nodd\u2028end\x0cof a line\n\n" for number in range(1, 402)
+    )
+    write(tmp_path / "notes" / "long.md", text)
+    opening = Opening(
+        (str(tmp_path / "notes"),), tmp_path / "index", overrides=("serve.read_tokens=1000",)
+    )
+    with open_fake(opening) as library:
+        library.index(words_only=True)
+        yield build_server(
+            Background(opening, lambda opening: library, command=[]), library.folders
+        )
+
+
+async def test_a_cut_reading_goes_on_at_the_next_line(crowded: Server) -> None:
+    text, part = await call(crowded, "read", path="long.md")
+    _, next_line = await call(crowded, "read", path="long.md", lines=str(part["end_line"] + 1))
+    assert f"go on with lines {part['end_line'] + 1}-" in text
+    whole = (await call(crowded, "read", path="long.md", lines=f"1-{part['end_line']}"))[1]["text"]
+    assert (part["text"], next_line["text"]) == (whole, next_line["text"])
+    assert len(part["text"].split("\n")) == part["end_line"]
+
+
+async def test_several_documents_are_read_in_order_until_the_budget_ends(
+    crowded: Server, library: Library
+) -> None:
+    parts = ["long.md:1-3", "nowhere.md", "long.md", "long.md#Heading number 7"]
+    text, read = await call(crowded, "read", path=parts)
+    first, second = read["notes"]
+    assert (first["start_line"], first["end_line"], "rest" in first) == (1, 3, False)
+    assert second["rest"] == {"start_line": second["end_line"] + 1, "end_line": 1606}
+    assert list(read["errors"]) == ["nowhere.md"]
+    assert read["left_out"] == ["long.md:27-30"]
+    assert "(left out: long.md:27-30; read them apart)" in text
+    assert max(map(library.count_tokens, (text, dump(read)))) <= 1000
+
+
+async def test_half_a_character_in_a_call_is_replaced(server: Server) -> None:
+    assert "green" in (await call(server, "query", query="press the green \udcff button"))[0]
+    assert "No document 'n\ufffd'" in await refused(server, "read", path="n\udcff")
+
+
+async def test_related_names_links_both_ways_and_the_most_similar(server: Server) -> None:
+    text, related = await call(server, "related", path="plugins/canvas.md")
+    assert (related["links"], related["backlinks"], related["dangling"]) == (
+        ["sync.md"],
+        ["sync.md"],
+        ["nowhere"],
+    )
+    assert len(related["similar"]) == 2
+    assert "Links that lead nowhere: nowhere" in text
+
+
+async def test_status_tells_how_far_the_index_is(server: Server) -> None:
+    text, status = await call(server, "status")
+    assert status["folders"][0]["index"]["documents"] == 3
+    assert "model fake" in text
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "says"),
+    [
+        ("query", {"query": "word " * 2001}, "10,000 characters"),
+        ("query", {"query": "x", "limt": 3}, "Unknown argument `limt`: did you mean `limit`?"),
+        ("query", {}, "`query` needs `query`"),
+        ("query", {"query": "x", "limit": 0}, "limit is 0: give a whole number from 1 to 100"),
+        ("query", {"query": "x", "limit": "3"}, "`limit` must be of type integer"),
+        ("query", {"query": "x", "tag": [1]}, "`tag` must be a list of strings"),
+        ("query", {"query": "x", "since": "soon"}, "since is 'soon': write a date as 2026-01-31"),
+        ("query", {"query": "x", "folder": ["valt"]}, "vault"),
+        ("read", {"path": "plugins/canvs.md"}, "plugins/canvas.md"),
+        ("read", {"path": "sync.md", "heading": "Conflict"}, "Conflicts"),
+        ("read", {"path": "sync.md", "lines": "9-3"}, "from a line to a later one"),
+        ("read", {"path": ["sync.md"] * 21}, "`path` has 21 values, more than 20"),
+        ("search", {"query": "x"}, "The tools are query, read, outline, related, verify, status"),
+    ],
+)
+async def test_a_wrong_call_is_told_what_to_do(
+    server: Server, tool: str, arguments: dict[str, Any], says: str
+) -> None:
+    assert says in await refused(server, tool, **arguments)
+
+
+async def test_every_document_is_a_resource(server: Server) -> None:
+    async with Client(server) as client:
+        listed = (await client.list_resources()).resources
+        templates = (await client.list_resource_templates()).resource_templates
+        read = (await client.read_resource("thumbindex://vault/plugins/graph%20view.md")).contents[
+            0
+        ]
+    assert [each.uri for each in listed] == [
+        f"thumbindex://vault/plugins/{name}.md" for name in ("canvas", "graph%20view")
+    ] + ["thumbindex://vault/sync.md"]
+    assert templates[0].uri_template == TEMPLATE.uri
+    assert isinstance(read, types.TextResourceContents)
+    assert read.text.endswith("dots and lines.")
+
+
+async def test_paths_are_completed_as_one_types(server: Server) -> None:
+    async with Client(server) as client:
+        by_name = await client.complete(TEMPLATE, {"name": "path", "value": "gra"})
+        by_beginning = await client.complete(
+            TEMPLATE, {"name": "path", "value": "plugins/"}, {"folder": "vault"}
+        )
+        folder = await client.complete(TEMPLATE, {"name": "folder", "value": "V"})
+    assert by_name.completion.values == ["plugins/graph view.md"]
+    assert by_beginning.completion.total == 2
+    assert folder.completion.values == ["vault"]
+
+
+async def test_the_prompt_carries_the_question(server: Server) -> None:
+    async with Client(server) as client:
+        assert [each.name for each in (await client.list_prompts()).prompts] == [
+            "answer_from_notes"
+        ]
+        prompt = await client.get_prompt("answer_from_notes", {"question": "Who wins?"})
+        with pytest.raises(MCPError, match="needs `question`"):
+            await client.get_prompt("answer_from_notes", {})
+    content = prompt.messages[0].content
+    assert isinstance(content, types.TextContent)
+    assert content.text.startswith("Answer this question from my notes: Who wins?")
+
+
+@pytest.fixture
+def edited(
+    tmp_path: Path, open_fake: Callable[[Opening], Library]
+) -> Iterator[tuple[Server, Library, Path]]:
+    """Serve a folder in which seven files were written since it was indexed, and hand out who could
+    index them.
+    """
+    root = tmp_path / "notes"
+    write(root / "old.md", "# Old\n\nKnown for long.\n")
+    opening = Opening((str(root),), tmp_path / "index")
+    with open_fake(opening) as library, open_fake(opening) as writer:
+        writer.index(words_only=True)
+        for number in range(7):
+            write(root / f"new {number}.md", f"# New {number}\n\nJust written.\n")
+        yield (
+            build_server(Background(opening, lambda opening: library, command=[]), library.folders),
+            writer,
+            root,
+        )
+
+
+async def test_an_answer_that_waited_in_vain_names_the_folder_that_is_behind(
+    edited: tuple[Server, Library, Path],
+) -> None:
+    text, answer = await call(edited[0], "query", query="known for long", wait_fresh=0.2)
+    assert "The last changes in notes may not be indexed yet." in text
+    assert (answer["index"]["fresh"], answer["index"]["behind"]) == (False, ["notes"])
+
+
+async def test_a_folder_that_is_gone_is_said_to_be(edited: tuple[Server, Library, Path]) -> None:
+    server, _, root = edited
+    root.rename(root.with_name("elsewhere"))
+    text, answer = await call(server, "query", query="known for long", wait_fresh=20)
+    assert "Not there now: notes; what the index holds of it is what was read last." in text
+    assert "Not there now: notes; " in (await call(server, "query", query="known for long"))[0]
+    assert (answer["index"]["fresh"], answer["index"]["gone"]) == (False, ["notes"])
+    text, answer = await call(server, "status")
+    assert (
+        text.splitlines()[-1:]
+        == answer["notes"]
+        == ["Not there now: notes; what the index holds of it is what was read last."]
+    )
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_wait_is_reported_as_progress_that_only_grows(
+    edited: tuple[Server, Library, Path], mode: str
+) -> None:
+    server, writer, _ = edited
+    told: list[tuple[float, float | None, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total, message))
+        if len(told) == 1:
+            await run_sync(writer.index)
+
+    with at_work(writer.opened[0].places.folder) as indexed:
+        indexed("words", 0, 7)
+        async with Client(server, mode=mode) as client:
+            result = await client.call_tool(
+                "query", {"query": "just written", "wait_fresh": 20}, progress_callback=hear
+            )
+    assert result.structured_content["index"]["fresh"] is True
+    assert told[0][1:] == (None, "indexed 0 of 7 files")
+    assert [each[0] for each in told] == sorted({each[0] for each in told})
+
+
+async def test_what_is_being_indexed_is_in_answers_and_in_the_status(
+    edited: tuple[Server, Library, Path],
+) -> None:
+    class AtWork(Background):
+        def progress(self) -> tuple[Progress, ...]:
+            return (Progress("notes", "words", 300, 1000),)
+
+    server, writer, root = edited
+    server = build_server(AtWork(Opening(), lambda opening: writer, command=[]), [("notes", root)])
+    text, answer = await call(server, "query", query="known for long")
+    assert text.endswith("; indexed 300 of 1,000 files so far")
+    assert answer["index"]["progress"] == [
+        {"folder": "notes", "phase": "words", "done": 300, "total": 1000}
+    ]
+    assert (await refused(server, "read", path="new.md")).endswith(
+        " It may come yet: indexed 300 of 1,000 files so far; ask again in a moment."
+    )
+    text, status = await call(server, "status")
+    assert "\nindexed 300 of 1,000 files so far" in text
+    assert status["progress"] == answer["index"]["progress"]

@@ -1,0 +1,108 @@
+"""Ask: an address says the whole question, the page and its twin the whole answer."""
+
+import json
+from pathlib import Path
+
+from thumbindex.opening import Opening
+from thumbindex.page.ask import command, read_question
+from thumbindex.page.visit import address, note_address
+
+
+def test_a_question_is_answered_with_the_words_marked_and_a_link_to_the_lines(browser, tags_of):
+    page = browser.get("/?q=green+button+syncing")
+    found = tags_of(page.text)
+    assert page.status_code == 200
+    assert ("mark", {}) in found.tags
+    assert "Press the green button" in found.text
+    assert any(link.startswith("/note/vault/sync.md?lines=") for link in found.links())
+
+
+def test_the_twin_is_what_the_command_prints(browser, library, run):
+    printed, served = (
+        json.loads(run("query", "green button", "--json").stdout),
+        browser.json("/ask.json?q=green+button"),
+    )
+    assert {**served, "index": None} == {**printed, "index": None}
+
+
+def test_filters_are_part_of_the_address_and_chips_take_them_out(browser, tags_of):
+    page = tags_of(browser.get("/?q=sync&tag=guide/setup&since=2026-01-01").text)
+    assert "/?q=sync&tag=guide%2Fsetup" in page.links()
+    assert "/?q=sync&since=2026-01-01" in page.links()
+    assert browser.json("/ask.json?q=sync&tag=nothing")["results"] == []
+
+
+def test_a_script_is_sent_the_answer_alone(browser, tags_of):
+    whole, part = (
+        browser.get("/?q=green+button"),
+        browser.get("/?q=green+button", Thumbindex_Part="answer"),
+    )
+    assert (
+        part.text.partition('<div id="answer">')[2].rstrip()
+        == whole.text.partition('<div id="answer">')[2].partition("</main>")[0].rstrip()
+    )
+    assert {tag for tag, facts in tags_of(part.text).tags} & {
+        "head",
+        "header",
+        "script",
+        "link",
+    } == set()
+    assert "<title>green button - thumbindex</title>" in part.text
+
+
+def test_a_question_without_an_answer_says_so_and_offers_why(browser):
+    page = browser.get("/?q=xylophone+quarterly+zebra").text
+    assert "No passage is close enough" in page
+    assert "/why?q=xylophone" in page
+
+
+def test_the_command_opens_what_the_page_was_opened_with_and_tells_nobody_from_afar_where_that_is(
+    library, visit_of, vault
+):
+    opening = Opening((str(vault),), Path("indexes"), None, ("query.limit=3",))
+    visits = [
+        visit_of(library, query, opening, is_near=is_near)
+        for query in ("q=tea", "q=tea&folder=vault")
+        for is_near in (True, False)
+    ]
+    near = (
+        f"thumbindex query tea --folder={vault} --set=query.limit=3 "
+        f"--index={Path('indexes').absolute()}"
+    )
+    commands = [command(visit, read_question(visit)) for visit in visits]
+    assert commands == [near, "thumbindex query tea", near, "thumbindex query tea --folder=vault"]
+
+
+def test_addresses_escape_what_paths_may_hold():
+    assert address("ask", q="a&b", tag=("x", "y"), limit=None) == "/?q=a%26b&tag=x&tag=y"
+    assert (
+        note_address("my notes", "a#b/c?d.md", (3, 9))
+        == "/note/my%20notes/a%23b/c%3Fd.md?lines=3-9#L3"
+    )
+    assert note_address("n", "caf\udce9.md") == "/note/n/caf%E9.md"
+
+
+def test_bad_values_are_told_and_nothing_breaks(browser):
+    assert browser.get("/?q=a&limit=-1").status_code == 400
+    assert browser.get("/?q=a&since=tomorrow").status_code == 400
+    assert browser.get(f"/?q={'a' * 20_000}").status_code == 400
+    assert browser.get("/?" + "tag=a&" * 600).status_code == 400
+    assert browser.get("/?q=a&folder=nobody").status_code == 404
+
+
+def test_each_line_of_a_passage_stands_once_and_in_order(vault_copy, browse, tags_of):
+    long = (
+        "# Long\n\n"
+        + "".join(f"Row {n} of words.\n" for n in range(20))
+        + "The zebra drinks.\n"
+        + "".join(f"Line {n} of words.\n" for n in range(20))
+    )
+    text = tags_of(browse(vault_copy({"long.md": long})).get("/?q=zebra+drinks").text).text
+    places = [
+        text.index(words)
+        for words in ("Row 0 of", "Row 19 of", "The zebra drinks", "Line 3 of", "Line 19 of")
+    ]
+    assert places == sorted(places)
+    assert text.count("Line 7 of words.") == 1
+    assert "lines before" in text
+    assert "lines after" in text

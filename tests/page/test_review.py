@@ -1,0 +1,87 @@
+"""Review: what differs is marked, decisions are made and undone; notes that became private
+are nowhere.
+"""
+
+import json
+import time
+
+import pytest
+
+from thumbindex.present.clusters import MOST_PIECES, differing_pieces, is_long
+
+LONG = (
+    "Copy the whole vault to another disk every evening, keep {} copies of it, and try once a "
+    "month whether the oldest can be read at all."
+)
+NOTES = {
+    "backup.md": f"---\ndate: 2025-05-01\nowner: Ada\n---\n# Backup\n\n{LONG.format(30)}\n",
+    "old.md": f"---\ndate: 2021-05-01\n---\n# Old\n\n{LONG.format(60)}\n",
+    "copy.md": f"# Copy\n\n{LONG.format(30)}\n",
+    "other.md": "# Other\n\nGrind the beans, boil water, pour slowly.\n",
+}
+
+
+@pytest.fixture
+def vault(vault_copy):
+    return vault_copy(NOTES)
+
+
+@pytest.fixture
+def page(vault, browse):
+    return browse(vault)
+
+
+def clusters(page) -> list:
+    return page.json("/review.json?show=all")["clusters"]
+
+
+def test_two_endless_texts_are_compared_as_far_as_time_allows():
+    text = "word " * (20 * MOST_PIECES)
+    began = time.process_time()
+    left, right = differing_pieces(text, text + "more")
+    assert time.process_time() - began < 10  # all of it would take hours
+    assert is_long(text)
+    assert ("".join(each for each, _ in left), "".join(each for each, _ in right)) == (
+        text,
+        text + "more",
+    )
+
+
+def test_what_is_to_be_decided_comes_first_side_by_side(page, tags_of):
+    found = tags_of(page.get("/review").text)
+    assert ("mark", {}) in found.tags
+    assert any(link.startswith("/note/vault0/backup.md?lines=") for link in found.links())
+    assert "Ada" in found.text
+
+
+def test_a_decision_goes_on_to_the_next_and_can_be_undone(page, vault):
+    first = next(each for each in clusters(page) if each["verdict"] is None)
+    done = page.post(
+        "/review/decide", {"id": first["id"], "verdict": "apart", "note": "two releases"}
+    )
+    assert (done.status_code, f"last={first['id']}" in done.headers["location"]) == (303, True)
+    assert "apart" in page.get(done.headers["location"]).text
+    kept = next(each for each in vault.duplicates(grey=True).clusters if each.id == first["id"])
+    assert (kept.verdict, kept.note) == ("apart", "two releases")
+    page.post("/review/undo", {"id": first["id"]})
+    assert (
+        next(
+            each for each in vault.duplicates(grey=True).clusters if each.id == first["id"]
+        ).verdict
+        is None
+    )
+
+
+def test_one_who_only_looks_is_told_who_decides(vault, visit_of, show):
+    _, html = show("review", visit_of(vault, may_write=False))
+    assert "serve.http.writers" in html
+    assert "/review/decide" not in html
+
+
+def test_a_note_that_became_private_is_in_no_cluster(page, vault):
+    root = vault.folders[0][1]
+    (root / "backup.md").write_text(
+        "---\nprivate: true\n---\n" + NOTES["backup.md"].partition("---\n# ")[2], encoding="utf-8"
+    )
+    assert "backup.md" not in json.dumps(clusters(page))
+    assert "backup.md" not in page.get("/review?show=all").text

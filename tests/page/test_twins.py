@@ -1,0 +1,86 @@
+"""Twins: each screen's JSON says what its screen says, and fits its schema in docs/schema/page."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+
+from thumbindex.page.site import SCREENS
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
+
+TWINS = {
+    "ask": ("/ask.json", "/ask.json?q=green+button", "/ask.json?q=xylophone"),
+    "names": ("/names.json", "/names.json?q=can"),
+    "note": ("/note/vault/sync.md.json", "/note/vault/sync.md.json?lines=6-9"),
+    "why": (
+        "/why.json",
+        "/why.json?q=green+button",
+        "/why.json?q=green+button&path=plugins/canvas.md",
+    ),
+    "links": tuple(f"/links.json?show={show}" for show in ("broken", "orphans", "unlinked")),
+    "review": ("/review.json", "/review.json?show=all", "/review.json?show=decided&page=3"),
+    "state": ("/state.json",),
+    "judge": ("/judge.json", "/judge.json?folder=vault"),
+}
+
+LONG = (
+    "Copy the whole vault to another disk every evening, keep {} copies of it, and try once a "
+    "month whether the oldest can be read at all."
+)
+
+
+@pytest.fixture(scope="module")
+def fits() -> Callable[[str, Any], None]:
+    """Raise where a twin does not fit its schema."""
+    read = {
+        path.as_uri(): json.loads(path.read_text(encoding="utf-8"))
+        for path in SCHEMAS.rglob("*.json")
+    }
+    registry: Registry[Any] = Registry().with_resources(
+        [(uri, Resource.from_contents(schema)) for uri, schema in read.items()]
+    )
+
+    def check(name: str, payload: Any) -> None:
+        Draft202012Validator(
+            {"$ref": (SCHEMAS / "page" / f"{name}.json").as_uri()}, registry=registry
+        ).validate(payload)
+
+    return check
+
+
+def test_every_screen_has_a_twin_and_a_schema_for_it():
+    assert set(TWINS) == set(SCREENS) == {path.stem for path in (SCHEMAS / "page").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [(name, address) for name, addresses in TWINS.items() for address in addresses],
+)
+def test_a_twin_fits_its_schema(browser, fits, name, address):
+    fits(name, browser.json(address))
+
+
+@pytest.fixture
+def copies(vault_copy, browse):
+    notes = {"a.md": LONG.format(30), "b.md": LONG.format(60), "c.md": LONG.format(30)}
+    return browse(vault_copy({path: f"# {path}\n\n{text}\n" for path, text in notes.items()}))
+
+
+def test_review_says_the_kind_and_the_cluster_that_are_asked_for(copies, fits):
+    every = copies.json("/review.json?show=all")
+    assert len(every["clusters"]) == every["kinds"]["all"] > 1
+    last = every["clusters"][-1]["id"]
+    shown = copies.json(f"/review.json?show=all&at={last}")
+    assert (shown["cluster"]["id"], shown["position"]) == (last, len(every["clusters"]))
+    merged = copies.json("/review.json?show=merged")
+    assert [each["zone"] for each in merged["clusters"]] == ["same"] * merged["kinds"]["merged"]
+    copies.post("/review/decide", {"id": last, "verdict": "apart"})
+    decided = copies.json("/review.json?show=decided")
+    assert [each["id"] for each in decided["clusters"]] == [last]
+    for each in (every, shown, merged, decided):
+        fits("review", each)

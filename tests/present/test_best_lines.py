@@ -1,0 +1,62 @@
+"""The lines of a passage that are shown, on a terminal, on the page and to a model."""
+
+import re
+from dataclasses import replace
+
+from thumbindex.model import Passage
+from thumbindex.present.best_lines import ShownLines, all_lines, best_lines
+
+
+def passage(text: str, *words: str) -> Passage:
+    """Return a passage from line 11 of a note, all of it matched, with some words marked."""
+    last = 11 + text.count("\n")
+    marks = tuple(sorted(match.span() for word in words for match in re.finditer(word, text, re.I)))
+    return Passage(1, "f", "a.md", "A", ("A",), 11, last, 11, last, 1.0, text, marks=marks)
+
+
+def within(characters: int, whole: Passage) -> ShownLines:
+    return best_lines(whole, lambda each: len(each.text) <= characters)
+
+
+ROWS = "\n".join(f"Row {number} of a long list." for number in range(1, 30))
+
+
+def test_a_match_that_fits_is_shown_whole() -> None:
+    whole = replace(passage(ROWS, "Row 17"), match_start=20, match_end=30)
+    shown = within(1000, whole)
+    assert (shown.first, shown.last, shown.start_line) == (9, 19, 20)
+
+
+def test_of_a_longer_match_the_lines_with_the_most_of_the_words_are_shown() -> None:
+    shown = within(60, passage(ROWS, "Row 17", "Row 18", "Row 29"))
+    assert (shown.start_line, shown.text) == (
+        27,
+        "Row 17 of a long list.\nRow 18 of a long list.",
+    )
+
+
+def test_a_line_that_is_too_long_is_cut_where_the_most_of_the_words_are() -> None:
+    line = f"Salt and more. {'Something else is said here. ' * 40}Salt with pepper. " + "x" * 500
+    shown = within(60, passage(f"# A\n{line}", "salt", "pepper"))
+    assert shown.is_broken
+    assert (shown.start_line, len(shown.text)) == (12, 60)
+    assert shown.text.startswith("…Salt with pepper. xxx")
+    assert shown.text.endswith("x…")
+
+
+def test_lines_are_numbered_as_in_the_note_and_the_words_are_apart() -> None:
+    first, second = all_lines(passage("One salt.\nTwo.", "salt")).lines
+    assert (first.number, first.pieces) == (
+        11,
+        (("One ", False), ("salt", True), (".", False)),
+    )
+    assert (second.number, second.pieces) == (12, (("Two.", False),))
+
+
+def test_lines_are_not_numbered_if_a_comment_was_left_out() -> None:
+    whole = replace(
+        passage("One.\nThe salt.\nTwo."), end_line=20, match="The salt.", match_start=15
+    )
+    shown = within(10, whole)
+    assert [each.number for each in shown.lines] == [None]
+    assert (shown.text, shown.start_line) == ("The salt.", 15)

@@ -1,0 +1,239 @@
+"""A server over real sockets, in a thread: two folders with rights of their own, indexed with the
+shipped fakes.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from fakes import FakeEmbedder
+from folders import write_notes
+from servers import META
+from sites import listening, with_http
+from small_vault import *  # noqa: F403
+from thumbindex.background.host import Background
+from thumbindex.config import load_config
+from thumbindex.library import Library
+from thumbindex.opening import Opening
+from thumbindex.settings import Config, HttpSettings
+from thumbindex.web.app import Listening, Site
+from thumbindex.web.limits import CHECK_SECONDS
+from thumbindex.web.token_file import add_token
+
+HANDBOOK = {
+    "leave.md": "# Leave\n\nEverybody takes thirty days of leave a year. See [[travel]].\n",
+    "travel.md": "# Travel\n\nBook trains early and keep the tickets.\n",
+}
+SALARIES = {
+    "bands.md": (
+        "# Bands\n\nThe zirconium band earns ninety thousand a year. See [[leave]]. #bands\n"
+    ),
+    "leave.md": "# Leave bonus\n\nUnused days of leave are paid at a zirconium rate.\n",
+}
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two folders and the tokens of alice, who sees both, bob and carol, who see one, eve, who sees
+    none, and prometheus.
+    """
+    place = tmp_path_factory.mktemp("team")
+    for folder, notes in (("handbook", HANDBOOK), ("salaries", SALARIES)):
+        write_notes(place / folder, notes)
+    rights = (
+        '[[folders]]\nname = "handbook"\npath = "handbook"\n'
+        'tokens = ["alice", "bob", "carol", "scope:notes"]\n'
+    )
+    rights += (
+        '[[folders]]\nname = "salaries"\npath = "salaries"\ntokens = ["alice", "group:finance"]\n'
+    )
+    (place / "config.toml").write_text(
+        rights + '[serve.http]\nmetrics = ["prometheus"]\n', encoding="utf-8"
+    )
+    for name in ("alice", "bob", "carol", "eve", "prometheus"):
+        (place / f"{name}.token").write_text(add_token(place / "tokens", name), encoding="utf-8")
+    return place
+
+
+@pytest.fixture(scope="session")
+def config(place: Path) -> Config:
+    found = load_config(user_file=place / "none", config_file=place / "config.toml")
+    return with_http(found, token_file=str(place / "tokens"), port=0)
+
+
+@pytest.fixture(scope="session")
+def open_indexed(place: Path, config: Config) -> Callable[..., Library]:
+    """Open folders by name, all of them without, as they were indexed once."""
+
+    def open_it(*names: str) -> Library:
+        return Library.open(
+            names,
+            index=place / "index",
+            config=config,
+            embedder=FakeEmbedder(),
+            wait_for_models=False,
+        )
+
+    with open_it() as library:
+        library.index()
+    return open_it
+
+
+@pytest.fixture(scope="session")
+def library(open_indexed: Callable[..., Library]) -> Iterator[Library]:
+    with open_indexed() as library:
+        yield library
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that listens, and the tokens of those who know it."""
+
+    url: str
+    site: Site
+    server: Listening
+    place: Path
+
+    def token(self, name: str) -> dict[str, str]:
+        """Return the header that shows somebody's token."""
+        return {
+            "Authorization": f"Bearer {(self.place / f'{name}.token').read_text(encoding='utf-8')}"
+        }
+
+    @property
+    def base(self) -> str:
+        return self.url.removesuffix("/mcp")
+
+    def ask(
+        self,
+        path: str = "/mcp",
+        method: str = "GET",
+        headers: dict[str, str] | None = None,
+        **more: Any,
+    ) -> httpx2.Response:
+        with httpx2.Client(timeout=20) as http:
+            return http.request(method, self.base + path, headers=headers, **more)
+
+    def call(
+        self, method: str, headers: dict[str, str] | None = None, **params: Any
+    ) -> httpx2.Response:
+        """Post one request of the latest protocol."""
+        return self.ask(method="POST", **self._message(method, headers or {}, params))
+
+    def greet(self, headers: dict[str, str], version: str = "2025-11-25") -> httpx2.Response:
+        """Open a session, as versions with a handshake do."""
+        hello = {
+            "protocolVersion": version,
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        }
+        return self.ask(
+            method="POST",
+            headers={"Accept": "application/json, text/event-stream", **headers},
+            json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        )
+
+    @contextmanager
+    def stream(self, name: str) -> Iterator[httpx2.Response]:
+        """Open a stream of changes with somebody's token."""
+        listen = {"notifications": {"resourcesListChanged": True}}
+        message = self._message("subscriptions/listen", self.token(name), listen)
+        with httpx2.stream("POST", self.url, timeout=20, **message) as response:
+            yield response
+
+    def _message(
+        self, method: str, headers: dict[str, str], params: dict[str, Any]
+    ) -> dict[str, Any]:
+        shown = {
+            "MCP-Protocol-Version": "2026-07-28",
+            "Mcp-Method": method,
+            "Accept": "application/json, text/event-stream",
+            **headers,
+        }
+        if "name" in params:
+            shown["Mcp-Name"] = params["name"]
+        params = {**params, "_meta": META}
+        return {
+            "headers": shown,
+            "json": {"jsonrpc": "2.0", "id": 1, "method": method, "params": params},
+        }
+
+    @asynccontextmanager
+    async def client(
+        self, name: str | None = None, mode: str = "auto", **more: Any
+    ) -> AsyncIterator[Client]:
+        """Connect the SDK's client with somebody's token."""
+        headers = self.token(name) if name else {}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=30) as http,
+            Client(streamable_http_client(self.url, http_client=http), mode=mode, **more) as client,
+        ):
+            yield client
+
+
+@contextmanager
+def running_site(
+    library: Library, config: Config, place: Path, check_seconds: float
+) -> Iterator[Running]:
+    """Serve a library's folders until this is left."""
+    background = Background(Opening(), lambda opening: library, command=[])
+    site = Site(background, library.folders, config, check_seconds=check_seconds)
+    with listening(site, config, background) as (url, server):
+        yield Running(url, site, server, place)
+
+
+@pytest.fixture(scope="session")
+def serve(library: Library, config: Config, place: Path) -> Callable[..., Any]:
+    """Serve with some settings of HTTP changed."""
+
+    def serve_it(
+        library: Library = library, check_seconds: float = CHECK_SECONDS, **given: Any
+    ) -> Any:
+        # as the command does for folders of a database
+        named = {**config.folders, **{name: str(root) for name, root in library.folders}}
+        changed = with_http(replace(config, folders=named), **given)
+        # what an issuer tells of a token's holder is named only where there is one
+        if not changed.serve.http.issuer:
+            granted = {
+                name: tuple(each for each in tokens if ":" not in each)
+                for name, tokens in config.granted.items()
+            }
+            changed = replace(changed, granted=granted)
+        return running_site(library, changed, place, check_seconds)
+
+    return serve_it
+
+
+@pytest.fixture(scope="module")
+def running(serve: Callable[..., Any]) -> Iterator[Running]:
+    with serve() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def serve_openly(library: Library, place: Path) -> Callable[..., Any]:
+    """Serve for whoever is on this machine, as it is without any configuration, with some settings
+    of HTTP changed.
+    """
+
+    def serve_it(check_seconds: float = CHECK_SECONDS, **given: Any) -> Any:
+        assert HttpSettings().token_file == ""
+        config = with_http(
+            replace(load_config(user_file=place / "none"), folders={}), port=0, **given
+        )
+        return running_site(library, config, place, check_seconds)
+
+    return serve_it
+
+
+@pytest.fixture(scope="module")
+def open_running(serve_openly: Callable[..., Any]) -> Iterator[Running]:
+    with serve_openly() as found:
+        yield found

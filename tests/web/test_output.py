@@ -1,0 +1,76 @@
+"""What a server over HTTP logs and prints, without a process."""
+
+import io
+import json
+import logging
+import re
+from typing import Any
+
+import pytest
+
+from thumbindex.errors import UsageError
+from thumbindex.settings import HttpSettings
+from thumbindex.web.app import Listening, ServerLog, how_to_connect
+
+SECRET = "zirconium"
+
+
+def log_of(clock: list[float]) -> tuple[logging.Logger, io.StringIO]:
+    """Return the log of a server, as another package writes to it, and what it has written."""
+    written, logger = io.StringIO(), logging.Logger("elsewhere")
+    logger.addHandler(ServerLog(written, lambda: clock[0]))
+    return logger, written
+
+
+def test_the_log_says_of_other_packages_where_and_of_which_kind_and_nothing_else() -> None:
+    logger, written = log_of([0.0])
+    try:
+        int(SECRET)
+    except ValueError as error:
+        logger.exception("failed with %s", SECRET)
+        logger.error("failed", exc_info=ExceptionGroup(SECRET, [error]))
+    logger.warning(f"dropped {SECRET}")
+    assert re.sub(r":\d+", "", written.getvalue()).splitlines() == [
+        "elsewhere: error at test_output.py: ValueError at test_output.py",
+        "elsewhere: error at test_output.py: ValueError at test_output.py",
+        "elsewhere: warning at test_output.py",
+    ]
+
+
+def test_the_log_says_a_line_once_in_a_while() -> None:
+    clock = [0.0]
+    logger, written = log_of(clock)
+    logger.name = "thumbindex.web"
+    for clock[0] in (0.0, 1.0, 59.0, 60.0, 119.0):
+        logger.warning("a folder\nis %s", "gone")
+        logger.warning("another")
+    assert written.getvalue() == "a folder is gone\nanother\n" * 2
+
+
+def test_a_port_that_is_taken_is_said_so_in_one_line(
+    open_running: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = HttpSettings(port=int(open_running.base.rpartition(":")[2]))
+    with pytest.raises(
+        UsageError,
+        match=(
+            rf"^Port {settings.port} is taken at 127.0.0.1: "
+            r"choose another one with --port \(0 takes a free one\)\.$"
+        ),
+    ):
+        Listening(open_running.site.app, settings, print, print).run()
+    assert caplog.text == ""
+    assert open_running.ask("/health").status_code == 200
+
+
+def test_what_a_client_is_given_names_a_token_and_the_page_where_there_are_any() -> None:
+    first, servers, last = how_to_connect("http://x:1/mcp", asks=False).splitlines()
+    assert json.loads(servers) == {"mcpServers": {"thumbindex": {"url": "http://x:1/mcp"}}}
+    asking = how_to_connect("http://x:1/mcp", asks=True, has_page=True).splitlines()
+    entry = json.loads(asking[1])["mcpServers"]["thumbindex"]
+    assert entry["headers"] == {"Authorization": "Bearer TOKEN"}
+    assert [asking[0], asking[-1]] == [first, last]
+    assert asking[2:-1] == [
+        "in which TOKEN is what `thumbindex token NAME` printed.",
+        "The page for browsers is http://x:1/.",
+    ]

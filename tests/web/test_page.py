@@ -1,0 +1,241 @@
+"""The page of a server for many: what a token sees is what a server with its folders alone shows,
+in HTML and JSON, byte for byte.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from fakes import FakeEmbedder
+from thumbindex.library import Library
+from thumbindex.page.site import FORMS, SCREENS
+from waiting import TRUSTED_SECONDS, until
+
+SECRETS = ("salaries", "zirconium", "bands", "ninety", "bonus")
+
+ADDRESSES = (
+    "/",
+    *(f"/?q={text}" for text in ("zirconium+band", "leave", "path:bandz.md", "Leave+bonus")),
+    "/?q=leave&folder=salaries",
+    "/?q=leave&path=**/band*&tag=bandz&since=2020-01-01",
+    "/names?q=ba",
+    "/note/handbook/leave.md",
+    "/note/salaries/bands.md",
+    "/note/handbook/bands.md",
+    "/why?q=leave&path=leave.md",
+    "/why?q=leave&path=salaries/bands.md",
+    "/why?q=zirconium+leave",
+    "/links?show=unlinked",
+    "/links?folder=salaries",
+    "/links?show=broken",
+    "/review?show=all",
+    "/review?folder=salaries",
+    "/state",
+    "/judge",
+    "/judge?folder=salaries",
+    "/salaries",
+)
+
+
+def twin(address: str) -> str:
+    path, mark, query = address.partition("?")
+    return f"{'/ask' if path == '/' else path}.json{mark}{query}"
+
+
+@pytest.fixture(scope="module")
+def both(serve: Callable[..., Any]) -> Any:
+    with serve(page=True, writers=("alice",)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def alone(serve: Callable[..., Any], open_indexed: Callable[..., Library]) -> Any:
+    with (
+        open_indexed("handbook") as library,
+        serve(library=library, page=True, writers=("alice",)) as found,
+    ):
+        yield found
+
+
+def comparable(text: str) -> str:
+    """Return a page without what no two share: times, how long ago something was, and which process
+    made it.
+    """
+    text = re.sub(
+        r'("(?:seconds|updated|made)": ?)(?:[\d.e-]+|"[^"]*")|(data-revision=")\d+', r"\1\2x", text
+    )
+    text = re.sub(
+        r"\d{4}-\d\d-\d\dT[\d:+.]+|(?:a moment|[\d,]+ (?:second|minute|hour|day)s?) ago",
+        "then",
+        text,
+    )
+    return re.sub(r'<td class="number-cell">\d+\.\d</td>|width="[\d.]+"', "ms", text)
+
+
+def test_every_screen_is_asked() -> None:
+    assert {address.partition("?")[0].split("/")[1] or "ask" for address in ADDRESSES} >= {*SCREENS}
+
+
+@pytest.mark.parametrize("address", [*ADDRESSES, *map(twin, ADDRESSES)])
+def test_a_screen_is_the_one_of_a_server_without_the_other_folder(
+    both: Any, alone: Any, address: str
+) -> None:
+    here, there = (each.ask(address, headers=each.token("bob")) for each in (both, alone))
+    assert (here.status_code, comparable(here.text)) == (there.status_code, comparable(there.text))
+    said = here.text.replace("zirconium", "") if "zirconium" in address else here.text
+    assert [word for word in SECRETS if word in said and word not in address] == []
+
+
+def test_state_does_not_tell_that_a_hidden_folder_grows(
+    serve: Callable[..., Any], config: Any, place: Path, tmp_path: Path
+) -> None:
+    new = [place / "salaries" / f"{number}.md" for number in range(150)]
+    with Library.open(index=tmp_path, config=config, embedder=FakeEmbedder()) as library:
+        library.index()
+        time.sleep(TRUSTED_SECONDS)  # files this young are read, and recorded, once more
+        library.index()
+        with serve(library=library, page=True) as running:
+
+            def states() -> list[str]:
+                paths = ("/state", "/state.json")
+                asked = (running.ask(path, headers=running.token("bob")) for path in paths)
+                return [comparable(each.text) for each in asked]
+
+            before = states()
+            try:
+                for path in new:
+                    path.write_text(f"# {path.stem}\n\nA bonus of {path.stem}.\n", encoding="utf-8")
+                library.index()
+            finally:
+                for path in new:
+                    path.unlink(missing_ok=True)
+            assert states() == before
+
+
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "kind", "body", "status"),
+    [
+        ("POST", "/sign-in", "application/json", "{}", 400),
+        ("POST", "/sign-in", FORM, "a=1&" * 501, 400),
+        ("POST", "/sign-in", FORM, "token=x&to=//[", 401),
+        ("GET", "/sign-in?to=http://[", "", "", 200),
+    ],
+)
+def test_a_stranger_is_never_answered_by_an_unexpected_error(
+    both: Any, method: str, path: str, kind: str, body: str, status: int
+) -> None:
+    headers = {"Origin": both.base, "Content-Type": kind}
+    assert both.ask(path, method, headers, content=body).status_code == status
+
+
+def test_private_foreign_and_missing_are_one_answer(both: Any) -> None:
+    answers = {
+        both.ask(path, headers=both.token("bob")).text
+        for path in ("/note/salaries/bands.md", "/note/handbook/nothing.md", "/note/x/y.md", "/x")
+    }
+    assert len(answers) == 1
+
+
+def test_who_sees_both_finds_both(both: Any) -> None:
+    found = both.ask("/ask.json?q=zirconium+band", headers=both.token("alice")).json()
+    assert found["results"][0]["folder"] == "salaries"
+    assert "Bands" in both.ask("/note/salaries/bands.md", headers=both.token("alice")).text
+
+
+def test_a_form_of_one_who_only_looks_changes_nothing(both: Any) -> None:
+    headers = {**both.token("bob"), "Sec-Fetch-Site": "same-origin"}
+    given = {"id": "1", "folder": "salaries", "query": "x", "path": "bands.md"}
+    for name, form in FORMS:
+        found = both.ask(f"/{name}/{form}", "POST", headers, data=given)
+        assert (found.status_code, "serve.http.writers" in found.text) == (403, True)
+
+
+def test_one_who_may_write_cannot_name_a_folder_that_he_does_not_see(
+    serve: Callable[..., Any],
+) -> None:
+    given = {
+        "id": "1",
+        "folder": "salaries",
+        "query": "zirconium?",
+        "path": "bands.md",
+        "grade": "2",
+        "decisions": "{}",
+    }
+    with serve(page=True, writers=("bob",)) as running:
+        headers = {
+            **running.token("bob"),
+            "Sec-Fetch-Site": "same-origin",
+            "Accept": "application/json",
+        }
+        for name, form in set(FORMS) - {("judge", "stop")}:
+            found = running.ask(f"/{name}/{form}", "POST", headers, data=given)
+            assert found.status_code in {400, 404}
+            said = [word for word in SECRETS if word in found.text and word not in given.values()]
+            assert said == []
+
+
+def test_a_token_without_a_folder_sees_no_screen(both: Any) -> None:
+    assert both.ask("/", headers=both.token("eve")).status_code == 403
+    assert both.ask("/changes", headers=both.token("eve")).status_code == 403
+
+
+def test_paths_of_the_disk_are_nobodys_from_afar(both: Any) -> None:
+    for address in ("/state", "/state.json", "/judge", "/?q=leave", "/note/handbook/leave.md"):
+        text = both.ask(address, headers=both.token("alice")).text
+        assert (str(both.place) in text, "vscode://" in text) == (False, False)
+
+
+def test_a_folder_without_an_index_is_told_of_without_its_place(
+    serve: Callable[..., Any], place: Any, config: Any
+) -> None:
+    given = {"id": "1", "folder": "handbook", "query": "x", "path": "leave.md", "grade": "2"}
+    with (
+        Library.open(index=place / "empty", config=config) as library,
+        serve(library=library, page=True, writers=("alice",)) as running,
+        ThreadPoolExecutor(16) as pool,  # each answer waits for words that never come
+    ):
+        headers = {**running.token("alice"), "Sec-Fetch-Site": "same-origin"}
+        sent = [
+            pool.submit(running.ask, f"/{name}/{form}", "POST", headers, data=given)
+            for name, form in FORMS
+        ]
+        asked = [
+            pool.submit(running.ask, address, headers=running.token("alice"))
+            for address in ("/?q=leave", "/note/handbook/leave.md", "/state", "/judge")
+        ]
+        assert [
+            each.result().url for each in (*sent, *asked) if str(place) in each.result().text
+        ] == []
+
+
+def test_a_stream_of_the_page_ends_when_its_token_is_revoked(
+    serve: Callable[..., Any], place: Path, tmp_path: Path
+) -> None:
+    tokens, lines = (
+        tmp_path / "tokens",
+        (place / "tokens").read_text(encoding="utf-8").splitlines(keepends=True),
+    )
+    tokens.write_text("".join(lines), encoding="utf-8")
+    with (
+        serve(page=True, token_file=str(tokens), check_seconds=0.05) as running,
+        httpx2.Client(timeout=20) as http,
+    ):
+        assert running.ask("/changes").status_code == 401
+        with http.stream(
+            "GET", f"{running.base}/changes", headers=running.token("alice")
+        ) as stream:
+            assert (stream.status_code, running.site.streams) == (200, 1)
+            tokens.write_text(
+                "".join(each for each in lines if not each.startswith("alice")), encoding="utf-8"
+            )
+            assert sum(1 for _ in stream.iter_bytes()) < 5  # without the end it would never be over
+        assert until(lambda: running.site.streams == 0)

@@ -1,0 +1,425 @@
+"""A token sees its folders and nothing else: to its holder the server is one that holds these
+alone.
+"""
+
+import json
+import re
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from fakes import FakeEmbedder
+from thumbindex.background.host import Background
+from thumbindex.background.supervisor import Note
+from thumbindex.config import load_config, resolve_folders
+from thumbindex.errors import ConfigError, UnknownFolderError
+from thumbindex.index.locks import at_work
+from thumbindex.library import Library
+from thumbindex.opening import Opening
+from thumbindex.postgres.folders import publish_folders
+from thumbindex.settings import Config
+from thumbindex.web.access import Rights, admission, checked_rights, nested
+from thumbindex.web.app import Site
+from thumbindex.web.token_file import add_token
+from waiting import until
+
+FOLDERS = [("handbook", Path("/h")), ("salaries", Path("/s"))]
+
+SECRETS = ("salaries", "zirconium", "bands", "ninety", "bonus")
+
+CALLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "query": ("query", {"query": "zirconium band"}),
+    "query for a name": ("query", {"query": "Leave bonus"}),
+    "query explained": ("query", {"query": "zirconium leave", "explain": True}),
+    "query in the folder": ("query", {"query": "leave", "folder": ["salaries"]}),
+    "query fresh": ("query", {"query": "leave", "wait_fresh": 0.2}),
+    "query by a glob": ("query", {"query": "leave", "path": ["**/bands*"]}),
+    "query by a tag": ("query", {"query": "path:bandz.md", "tag": ["bandz"]}),
+    "query since": ("query", {"query": "leave", "since": "2020-01-01"}),
+    "why": ("query", {"query": "leave", "why": "bands.md"}),
+    "why outside": ("query", {"query": "leave", "why": "../salaries/bands.md"}),
+    "read": ("read", {"path": "bands.md"}),
+    "read a namesake": ("read", {"path": "leave.md"}),
+    "read with its folder": ("read", {"path": "salaries/bands.md"}),
+    "read in the folder": ("read", {"path": "bands.md", "folder": "salaries"}),
+    "outline": ("outline", {}),
+    "outline of": ("outline", {"path": "bands.md"}),
+    "outline in the folder": ("outline", {"folder": "salaries"}),
+    "outline by a tag": ("outline", {"tag": ["bandz"]}),
+    "related": ("related", {"path": "leave.md"}),
+    "related to": ("related", {"path": "bands.md"}),
+    "verify": ("verify", {"text": ["salaries: bands.md#Bands (line 3)", "[[bands]]"]}),
+    "verify a quote": ("verify", {"text": 'nothing.md: "ninety thousand a year"'}),
+    "status": ("status", {}),
+    "an unknown tool": ("bands", {}),
+}
+
+RESOURCE = {"type": "ref/resource", "uri": "thumbindex://{folder}/{+path}"}
+
+
+def completion(argument: str, value: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    given = {"ref": RESOURCE, "argument": {"name": argument, "value": value}}
+    return "completion/complete", {**given, **more}
+
+
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{
+        name: ("tools/call", {"name": tool, "arguments": arguments})
+        for name, (tool, arguments) in CALLS.items()
+    },
+    "resources": ("resources/list", {}),
+    "resources from": ("resources/list", {"cursor": "thumbindex://salaries/bands.md"}),
+    "resource": ("resources/read", {"uri": "thumbindex://salaries/bands.md"}),
+    "passage": ("resources/read", {"uri": "thumbindex://salaries/bands.md?is=1a2b3c4d#Bands"}),
+    "complete a folder": completion("folder", "sal"),
+    "complete a path": completion("path", ""),
+    "complete in the folder": completion("path", "", context={"arguments": {"folder": "salaries"}}),
+    "discover": ("server/discover", {}),
+    "tools": ("tools/list", {}),
+}
+
+OF_A_DATABASE = ("query", "query by a glob", "why", "read", "outline", "related", "status")
+
+
+@pytest.fixture(scope="module")
+def alone(
+    serve: Callable[..., Any], open_indexed: Callable[..., Library], config: Config, place: Path
+) -> Any:
+    """A server that holds the handbook and knows of no other folder."""
+    with open_indexed("handbook") as library, serve(library=library) as found:
+        yield found
+
+
+def comparable(text: str) -> Any:
+    """Return an answer without what no two answers share: times."""
+    return re.sub(r'("(?:seconds|updated)": ?)(?:[\d.e-]+|"[^"]*")', r"\1x", text)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_answer_is_the_one_of_a_server_without_the_other_folder(
+    running: Any, alone: Any, name: str
+) -> None:
+    assert_alike(running, alone, name)
+
+
+def test_answers_from_a_database_are_those_of_a_server_without_the_other_folder(
+    serve: Callable[..., Any],
+    library: Library,
+    config: Config,
+    place: Path,
+    postgres: Any,
+    database: str,
+) -> None:
+    url = postgres.address(database)
+    publish_folders(library.opened, url)
+
+    def published(*names: str) -> Library:
+        return Library.open(
+            names,
+            index=place / "nowhere",
+            config=config,
+            embedder=FakeEmbedder(),
+            wait_for_models=False,
+            engine=url,
+        )
+
+    with (
+        published() as both,
+        published("handbook") as one,
+        serve(library=both) as running,
+        serve(library=one) as alone,
+    ):
+        assert (
+            "zirconium"
+            in running.call("tools/call", running.token("alice"), **METHODS["query"][1]).text
+        )
+        for name in (*OF_A_DATABASE, "resources", "complete a path"):
+            assert_alike(running, alone, name)
+
+
+def assert_alike(running: Any, alone: Any, name: str) -> None:
+    """Ask both servers as somebody who may see one folder."""
+    method, params = METHODS[name]
+    if "uri" in params:
+        params = {**params, "name": params["uri"]}
+    headers = {"Mcp-Name": params["uri"]} if "uri" in params else {}
+    params = {
+        key: value for key, value in params.items() if not ("uri" in params and key == "name")
+    }
+    here = running.call(method, {**running.token("bob"), **headers}, **params)
+    there = alone.call(method, {**alone.token("bob"), **headers}, **params)
+    assert (here.status_code, comparable(here.text)) == (there.status_code, comparable(there.text))
+    asked = json.dumps(params)
+    assert [word for word in SECRETS if word in here.text and word not in asked] == []
+
+
+def test_who_sees_both_is_answered_from_both(running: Any) -> None:
+    answer = running.call(
+        "tools/call", running.token("alice"), name="query", arguments={"query": "zirconium band"}
+    ).json()
+    assert answer["result"]["structuredContent"]["results"][0]["folder"] == "salaries"
+
+
+def test_who_sees_nothing_is_told_so(running: Any) -> None:
+    refused = running.call("tools/list", running.token("eve"))
+    assert (refused.status_code, "sees no folder" in refused.json()["error"]["message"]) == (
+        403,
+        True,
+    )
+
+
+def test_a_name_that_is_not_seen_takes_as_long_as_one_that_is_not_there(library: Library) -> None:
+    """Who asks for a folder, or a note, that is hidden learns nothing from the time it takes: the
+    same way is gone.
+    """
+    background = Background(Opening(), lambda opening: library, command=[])
+    sight = background.only({"handbook"}).library()
+
+    def seconds(name: str) -> float:
+        began = time.perf_counter()
+        with pytest.raises(UnknownFolderError):
+            sight.query("leave", folder=[name])
+        return time.perf_counter() - began
+
+    hidden, nowhere = zip(
+        *((seconds("salaries"), seconds("salariez")) for _ in range(200)), strict=True
+    )
+    assert 0.5 < statistics.median(hidden) / statistics.median(nowhere) < 2
+    assert [reader.folder.name for reader in sight._readers] == ["handbook"]
+
+
+def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(
+    library: Library, place: Path
+) -> None:
+    import sys
+
+    said = Note("salaries", "folder", "Zirconium is away.").line()
+    said += Note("handbook", "folder", "A book is away.").line()
+    script = f"import sys; sys.stderr.write({said!r}); sys.stderr.flush(); input()"
+    background = Background(
+        Opening(), lambda opening: library, command=[sys.executable, "-c", script]
+    )
+    sight = background.only({"handbook"})
+    sight.start()
+    assert until(lambda: set(background.notes()) == {"Zirconium is away.", "A book is away."})
+    assert sight.notes() == ("A book is away.",)
+    with ExitStack() as runs:
+        for folder in library.opened:
+            runs.enter_context(at_work(folder.places.folder))("words", 1, 9)
+        assert len(background.progress()) > 1
+        assert [each.folder for each in sight.progress()] == ["handbook"]
+    background.stop()
+    assert not [note for note in sight.notes() if "irconium" in note]
+
+
+def test_what_is_wrong_with_a_folders_own_file_is_told_to_those_who_see_the_folder(
+    tmp_path: Path,
+) -> None:
+    for name in ("handbook", "salaries"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "salaries" / "thumbindex.toml").write_text(f"x = {'1' * 5_000}\n", encoding="utf-8")
+
+    def open_both(opening: Opening) -> Library:
+        return Library.open(
+            [tmp_path / "handbook", tmp_path / "salaries"],
+            index=tmp_path / "index",
+            config=Config(),
+        )
+
+    background = Background(Opening(), open_both, command=[])
+    assert background.library().opened
+    assert [("salaries" in note, "thumbindex.toml" in note) for note in background.notes()[:1]] == [
+        (True, True)
+    ]
+    assert background.only({"handbook"}).notes() == ()
+    background.stop()
+
+
+def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it() -> None:
+    def fail(opening: Opening) -> Library:
+        raise ConfigError("/secret/salaries/thumbindex.toml: unknown key.")
+
+    sight = Background(Opening(), fail, command=[]).only({"handbook"})
+    with pytest.raises(Exception, match="cannot be opened just now") as caught:
+        sight.library()
+    assert "salaries" not in str(caught.value)
+
+
+# ------------------------------------------------------------------ oversights
+
+
+@pytest.mark.parametrize(
+    ("granted", "known", "asks", "issuer", "says"),
+    [
+        ({"finance": ["alice"]}, {"alice"}, True, False, "'handbook' names no `tokens`"),
+        (
+            {"handbook": ["bob"], "salaries": ["bob"]},
+            {"bob"},
+            False,
+            False,
+            "no token is asked for",
+        ),
+        (
+            {"handbook": ["bob"], "salaries": ["bbo"]},
+            {"bob"},
+            True,
+            False,
+            "'bbo', which is not in the token file",
+        ),
+        (
+            {"handbook": ["bob"], "salaries": ["group:x"]},
+            {"bob"},
+            True,
+            False,
+            "'group:x', which is not",
+        ),
+        ({"handbook": ["bob"], "salaries": ["grp:x"]}, {"bob"}, True, True, "write sub:NAME"),
+    ],
+)
+def test_an_oversight_is_refused(
+    granted: dict[str, list[str]], known: set[str], asks: bool, issuer: bool, says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        checked_rights(FOLDERS, granted, known, asks=asks, has_issuer=issuer)
+
+
+def test_a_part_of_a_folder_that_has_rights_is_not_served_without_them(tmp_path: Path) -> None:
+    (tmp_path / "fin" / "2024").mkdir(parents=True)
+    for name in ("alice", "bob"):
+        add_token(tmp_path / "tokens", name)
+    text = (
+        '[[folders]]\nname = "finance"\npath = "fin"\ntokens = ["alice"]\n[serve.http]\n'
+        'token_file = "tokens"\n'
+    )
+    (tmp_path / "c.toml").write_text(text, encoding="utf-8")
+    config = load_config(user_file=tmp_path / "none", config_file=tmp_path / "c.toml")
+    with pytest.raises(ConfigError, match="'2024' names no `tokens`"):
+        admission(config, resolve_folders(config, [tmp_path / "fin" / "2024"]))
+    assert admission(config, resolve_folders(config)).rights.seen_by(["bob"]) == frozenset()
+
+
+def test_a_folder_that_is_called_as_another_one_has_not_its_rights() -> None:
+    rights = {"handbook": ["*"], "salaries": ["alice"]}
+    with pytest.raises(ConfigError, match="'salaries' names no `tokens`"):
+        checked_rights(
+            FOLDERS,
+            rights,
+            {"alice"},
+            asks=True,
+            has_issuer=False,
+            configured={"handbook": Path("/h"), "salaries": Path("/old")},
+        )
+
+
+def test_rights_are_what_is_written() -> None:
+    rights = checked_rights(
+        FOLDERS,
+        {"handbook": ["*"], "salaries": ["alice", "group:finance"]},
+        {"alice", "bob"},
+        asks=True,
+        has_issuer=True,
+    )
+    seen = {
+        name: set(rights.seen_by([name]))
+        for name in ("alice", "bob", "group:finance", "sub:alice", "finance")
+    }
+    both, one = {"handbook", "salaries"}, {"handbook"}
+    assert seen == {
+        "alice": both,
+        "bob": one,
+        "group:finance": both,
+        "sub:alice": one,
+        "finance": one,
+    }
+    assert Rights(("a", "b"), {}).seen_by([]) == {"a", "b"}
+
+
+def test_a_folder_inside_another_one_is_warned_of() -> None:
+    folders = [("all", Path("/notes")), ("secret", Path("/notes/hr"))]
+    warned = nested(folders, Rights(("all", "secret"), {"all": ("bob",), "secret": ("alice",)}))
+    assert [line.split(":")[0] for line in warned] == ["The folder 'secret' lies in 'all'"]
+    assert (
+        nested(folders, Rights(("all", "secret"), {"all": ("bob",), "secret": ("bob", "alice")}))
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"host": "0.0.0.0"}, "Others can reach 0.0.0.0, and no token"),
+        ({"host": "::"}, "thumbindex token NAME"),
+        ({"hosts": ("notes.example.org",)}, "`serve.http.hosts` lets others in"),
+        ({"proxies": ("127.0.0.1",)}, "`serve.http.proxies` lets others in"),
+        (
+            {"issuer": "http://login.example.org", "url": "https://n.example.org/mcp"},
+            "must begin with https",
+        ),
+        ({"issuer": "https://login.example.org"}, "needs `serve.http.url`"),
+        ({"token_file": "/nowhere/tokens"}, "cannot be read"),
+    ],
+)
+def test_a_server_that_would_be_open_does_not_start(given: dict[str, Any], says: str) -> None:
+    config = Config()
+    config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
+    with pytest.raises(ConfigError, match=says):
+        Site(Background(Opening(), command=[]), FOLDERS, config)
+
+
+def test_this_machine_alone_needs_no_token() -> None:
+    for host in ("127.0.0.1", "localhost", "::1", "127.9.9.9"):
+        http = replace(Config().serve.http, host=host)
+        config = replace(Config(), serve=replace(Config().serve, http=http))
+        assert Site(Background(Opening(), command=[]), FOLDERS, config).warnings() == []
+
+
+# ------------------------------------------------------------------ subscriptions
+
+
+@pytest.mark.anyio
+# from the version after the ones that have it
+@pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
+async def test_a_note_that_is_not_seen_cannot_be_subscribed_to(running: Any) -> None:
+    said = {}
+    async with running.client("bob", "legacy") as client:
+        for folder in ("salaries", "nowhere"):
+            with pytest.raises(MCPError) as caught:
+                await client.subscribe_resource(f"thumbindex://{folder}/bands.md")
+            said[folder] = str(caught.value).replace(folder, "x")
+    assert (
+        said["salaries"]
+        == said["nowhere"]
+        == "thumbindex://x/bands.md: no folder 'x' here: there is handbook."
+    )
+
+
+@pytest.mark.anyio
+async def test_a_stream_promises_nothing_of_a_note_that_is_not_seen(running: Any) -> None:
+    asked = [f"thumbindex://{folder}/leave.md" for folder in ("salaries", "handbook", "nowhere")]
+    async with (
+        running.client("bob") as client,
+        client.listen(resource_subscriptions=asked) as stream,
+    ):
+        assert stream.honored.resource_subscriptions == ["thumbindex://handbook/leave.md"]
+
+
+def test_one_folder_of_several_is_asked_as_it_is_alone(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "note.md").write_text("# Note\n", encoding="utf-8")
+    (tmp_path / "a" / "thumbindex.toml").write_text("[query]\nlimit = 1\n", encoding="utf-8")
+    with Library.open(
+        [tmp_path / "a", tmp_path / "b"], index=tmp_path / "index", config=Config()
+    ) as both:
+        limits = [
+            both.config.query.limit,
+            *(both.only(names).config.query.limit for names in ({"a"}, {"b"}, {"a", "b"})),
+        ]
+        assert (limits, both.only({"a"}).folders) == ([5, 1, 5, 5], (("a", tmp_path / "a"),))

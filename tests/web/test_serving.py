@@ -1,0 +1,385 @@
+"""`thumbindex serve --http` and `thumbindex page` as processes: what they print, how they begin,
+and how they end.
+"""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from typer.testing import CliRunner
+
+from servers import META
+from thumbindex.cli.app import app
+from thumbindex.web.app import PAGE_PORT
+from thumbindex.web.token_file import add_token, default_token_file
+from waiting import until
+
+pytestmark = pytest.mark.slow
+
+JSON = {
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": "2026-07-28",
+    "Mcp-Method": "tools/call",
+    "Mcp-Name": "query",
+}
+SERVE = ("serve", "--http", "--port", "0")
+PAGE = ("page", "--port", "0", "--no-browser")
+
+
+@contextmanager
+def process(
+    tmp_path: Path,
+    *arguments: str,
+    command: tuple[str, ...] = SERVE,
+    new_session: bool = False,
+    stderr: int = subprocess.PIPE,
+    browser: str = "",
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a server on a note of its own."""
+    (tmp_path / "notes").mkdir(exist_ok=True)
+    (tmp_path / "notes" / "apples.md").write_text(
+        "# Apples\n\nKeep apples in a cool cellar.\n", encoding="utf-8"
+    )
+    here = ("--folder", str(tmp_path / "notes"), "--index", str(tmp_path / "ix"))
+    environment = {
+        **os.environ,
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "BROWSER": browser,
+    }
+    whole = [sys.executable, "-m", "thumbindex", *command, *here, *arguments]
+    running = subprocess.Popen(
+        whole,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        env=environment,
+        start_new_session=new_session,
+    )
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.communicate()
+
+
+def ask(url: str, arguments: dict[str, Any], **headers: str) -> httpx2.Response:
+    params = {"name": "query", "arguments": arguments, "_meta": META}
+    return httpx2.post(
+        url,
+        headers={**JSON, **headers},
+        json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params},
+        timeout=60,
+    )
+
+
+def wait_until_ready(url: str) -> None:
+    until(lambda: httpx2.get(url.replace("/mcp", "/ready")).status_code == 200, 60)
+
+
+def test_the_first_question_waits_for_words_and_an_edit_is_seen(tmp_path: Path) -> None:
+    with process(tmp_path) as running:
+        assert running.stdout is not None
+        url = running.stdout.readline().strip()
+        first = ask(url, {"query": "keep apples"}).json()["result"]["structuredContent"]
+        (tmp_path / "notes" / "pears.md").write_text(
+            "# Pears\n\nPears ripen off the tree.\n", encoding="utf-8"
+        )
+        edited = ask(url, {"query": "pears ripen off the tree", "wait_fresh": 30}).json()["result"][
+            "structuredContent"
+        ]
+        wait_until_ready(url)
+        assert httpx2.get(url.replace("/mcp", "/ready")).json() == {"status": "ready"}
+    assert [each["results"][0]["path"] for each in (first, edited)] == ["apples.md", "pears.md"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_a_signal_ends_it_gently(tmp_path: Path) -> None:
+    """A request that is under way is answered, a stream ends at once, and nothing more is
+    printed.
+    """
+    with process(tmp_path, "--json", "--set", "serve.watch.enabled=false") as running:
+        assert running.stdout is not None
+        url = json.loads(running.stdout.readline())["url"]
+        wait_until_ready(url)
+        (tmp_path / "notes" / "pears.md").write_text("# Pears\n\nPears ripen.\n", encoding="utf-8")
+        answers: list[Any] = []
+        asking = threading.Thread(
+            target=lambda: answers.append(ask(url, {"query": "apples", "wait_fresh": 60}))
+        )
+        asking.start()
+        with httpx2.stream(
+            "POST",
+            url,
+            headers={**JSON, "Mcp-Method": "subscriptions/listen"},
+            json=LISTEN,
+            timeout=30,
+        ) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            time.sleep(0.3)
+            began = time.monotonic()
+            running.send_signal(signal.SIGTERM)
+            list(lines)
+            stream_ended = time.monotonic() - began
+        asking.join()
+        out, _ = running.communicate(timeout=60)
+    assert (running.returncode, out, stream_ended < 10) == (0, "", True)
+    assert answers[0].json()["result"]["structuredContent"]["results"][0]["path"] == "apples.md"
+
+
+LISTEN = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "subscriptions/listen",
+    "params": {"notifications": {"resourcesListChanged": True}, "_meta": META},
+}
+
+
+def test_other_addresses_need_a_token(tmp_path: Path) -> None:
+    with process(tmp_path, "--host", "0.0.0.0") as refused:
+        out, err = refused.communicate(timeout=60)
+    assert (refused.returncode, out) == (2, "")
+    assert err.startswith(
+        "Others can reach 0.0.0.0, and no token is asked for: make one with `thumbindex token NAME`"
+    )
+
+
+SECRET = "zirconium"
+
+PING, NONSENSE = {"method": "ping"}, {"method": SECRET, "params": {SECRET: 1}}
+
+HOSTILE: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
+    *((f"{SECRET}.example.org{'x' * 20_000}", (), PING) for _ in range(30)),
+    ("localhost", (f"Origin: https://{SECRET}.example.org",), PING),
+    ("localhost", (f"Mcp-Session-Id: {SECRET}",), PING),
+    ("localhost", (SECRET,), PING),
+    ("localhost", (f"X\0: {SECRET}",), PING),
+    ("localhost", ("Connection: upgrade", f"Upgrade: {SECRET}"), PING),
+    ("localhost", (f"MCP-Protocol-Version: {SECRET}",), PING),
+    ("localhost", ("MCP-Protocol-Version: 2026-07-28", f"Mcp-Method: {SECRET}"), NONSENSE),
+    ("localhost", ("Mcp-Session-Id: SESSION",), NONSENSE),
+    (
+        "localhost",
+        ("Mcp-Session-Id: SESSION",),
+        {"method": "notifications/cancelled", "params": {"requestId": {SECRET: 1}}},
+    ),
+    ("localhost", ("Mcp-Session-Id: SESSION",), {"id": {SECRET: 1}, "method": "ping"}),
+    ("localhost", ("Mcp-Session-Id: SESSION", "Authorization: Bearer BOB"), PING),
+    ("localhost", (f"Authorization: Bearer {SECRET}",), PING),
+)
+"""The name in the header Host, more headers, and what is not the same in every message.
+
+Session and token are alice's where no others are.
+"""
+
+
+def test_nothing_that_a_client_sends_is_logged(tmp_path: Path) -> None:
+    """The log holds a short line of what was refused, however often that was, and no word of it."""
+    alice, bob = (add_token(tmp_path / "tokens", name) for name in ("alice", "bob"))
+    hello = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": SECRET, "version": "1"},
+    }
+    with process(tmp_path, "--token-file", str(tmp_path / "tokens")) as running:
+        assert running.stdout is not None
+        port = int(running.stdout.readline().strip().removesuffix("/mcp").rpartition(":")[2])
+        greeted = send(
+            port,
+            "localhost",
+            [f"Authorization: Bearer {alice}"],
+            {"method": "initialize", "params": hello},
+        )
+        session = greeted.partition("mcp-session-id: ")[2].split()[0]
+        statuses = set[str]()
+        for host, headers, message in HOSTILE:
+            shown = [each.replace("SESSION", session).replace("BOB", bob) for each in headers]
+            if not any("Bearer" in each for each in shown):
+                shown.insert(0, f"Authorization: Bearer {alice}")
+            statuses.add(send(port, host, shown, message).split()[1])
+        running.terminate()
+        _, log = running.communicate(timeout=60)
+    lines = log.splitlines()
+    assert {"200", "202", "400", "401", "403", "404", "421"} == statuses
+    assert [each for each in (SECRET, session, alice, bob) if each in log] == []
+    assert [
+        len([line for line in lines if key in line])
+        for key in ("`serve.http.hosts`", "`serve.http.origins`")
+    ] == [1, 1]
+    assert (len(lines) < 10, max(map(len, lines)) < 200) == (True, True), log
+
+
+def send(port: int, host: str, headers: list[str], message: dict[str, Any]) -> str:
+    """Send a message as it is, with an id if it is a request without one; return what comes
+    back.
+    """
+    number = {} if message["method"].startswith("notifications/") else {"id": SECRET}
+    body = json.dumps({"jsonrpc": "2.0", **number, **message})
+    fixed = (
+        "Accept: */*",
+        "Content-Type: application/json",
+        "Connection: close",
+        f"Content-Length: {len(body)}",
+    )
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+        client.sendall(
+            "\r\n".join(
+                ["POST /mcp HTTP/1.1", f"Host: {host}", *headers, *fixed, "", body]
+            ).encode()
+        )
+        return b"".join(iter(lambda: client.recv(4096), b"")).decode()
+
+
+def ended(running: subprocess.Popen[str]) -> str:
+    """End a process gently; return what it had yet to print."""
+    running.send_signal(signal.SIGTERM)
+    out, err = running.communicate(timeout=60)
+    assert os.name == "nt" or running.returncode == 0
+    return (out or "") + (err or "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
+def test_in_a_terminal_it_says_what_the_address_is_for(tmp_path: Path) -> None:
+    seen, terminal = os.openpty()
+    with (
+        process(tmp_path, command=(*SERVE, "--page"), stderr=terminal) as running,
+        os.fdopen(seen, "rb", buffering=0) as screen,
+    ):
+        os.close(terminal)
+        assert running.stdout is not None
+        address = running.stdout.readline().strip()
+        said = ""
+        while not re.search(r"Ctrl-C ends .*\n", said):
+            said += screen.read(4096).decode().replace("\r\n", "\n")
+    assert f"The page for browsers is {address.removesuffix('mcp')}.\nCtrl-C ends" in said
+
+
+# ------------------------------------------------------------------ the page alone
+
+
+def test_the_page_is_opened_once_and_the_next_address_is_told_to_the_terminal(
+    tmp_path: Path,
+) -> None:
+    with process(tmp_path, "--json", command=PAGE) as running, httpx2.Client(timeout=60) as browser:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        once = json.loads(running.stdout.readline())["url"]
+        base = once.partition("/sign-in")[0]
+        assert browser.get(once).status_code == 303
+        # a screen does not wait long for words
+        assert until(
+            lambda: "cool cellar" in browser.get(base + "/", params={"q": "keep apples"}).text, 60
+        )
+        assert httpx2.get(once).status_code == 401
+        said, _, again = running.stderr.readline().strip().rpartition(" ")
+        assert (said, again.startswith(f"{base}/sign-in/"), again == once) == (
+            "For another browser:",
+            True,
+            False,
+        )
+        assert httpx2.get(again).status_code == 303
+        assert running.stderr.readline().startswith("For another browser: ")
+        assert browser.get(base + "/mcp").status_code == 404
+        assert ended(running) == ""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the program is a script of a shell")
+def test_the_browser_is_given_a_file_that_only_its_user_can_read_instead_of_the_key(
+    tmp_path: Path,
+) -> None:
+    program, opened = tmp_path / "browser", tmp_path / "opened"
+    write = f'printf %s "$1" > "{opened}.part" && mv "{opened}.part" "{opened}"'
+    program.write_text(f"#!/bin/sh\n{write}\n", encoding="utf-8")
+    program.chmod(0o755)
+    folder = tmp_path / "state" / "thumbindex" / "page"
+    folder.mkdir(parents=True)
+    (folder / "left.html").touch()
+    os.utime(folder / "left.html", (1, 1))  # by a page that was killed
+    from_file = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    with (
+        process(tmp_path, command=("page", "--port", "0"), browser=str(program)) as running,
+        httpx2.Client() as browser,
+    ):
+        assert running.stdout is not None
+        address = running.stdout.readline().strip()
+        assert until(opened.exists, 30)
+        given = opened.read_text(encoding="utf-8")
+        file = Path(given.removeprefix("file://"))
+        assert address.rpartition("/")[2] not in given
+        assert f'content="0; url={address}"' in file.read_text(encoding="utf-8")
+        assert (file.stat().st_mode & 0o777, folder.stat().st_mode & 0o777) == (0o600, 0o700)
+        assert list(folder.iterdir()) == [file]
+        led = browser.get(address, headers=from_file)
+        # A redirect would be the file's own request: without the cookie, which is SameSite=Strict.
+        assert (led.status_code, led.headers["refresh"]) == (200, "0; url=/")
+        base = address.partition("/sign-in")[0]
+        assert browser.get(base, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
+        assert httpx2.get(address, headers=from_file).status_code == 401
+        assert not file.exists()
+        ended(running)
+    assert list(folder.iterdir()) == []
+
+
+def test_the_page_has_a_port_of_its_own_and_takes_a_free_one_where_that_is_taken(
+    tmp_path: Path,
+) -> None:
+    ports = list[int]()
+    with (
+        process(tmp_path, command=("page", "--no-browser")) as first,
+        process(tmp_path, command=("page", "--no-browser")) as second,
+    ):
+        for each in (first, second):
+            assert each.stdout is not None
+            ports.append(int(each.stdout.readline().partition("/sign-in")[0].rpartition(":")[2]))
+    assert len(set(ports)) == 2
+    assert PAGE_PORT in ports or is_taken(PAGE_PORT)
+
+
+def is_taken(port: int) -> bool:
+    """Tell whether another program of this machine listens there."""
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_ctrl_c_ends_it_without_a_word_about_indexing(tmp_path: Path) -> None:
+    """A terminal sends it to every process of the group: the server's child, which may still be
+    importing, too.
+    """
+    with process(tmp_path, new_session=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.readline()
+        os.killpg(running.pid, signal.SIGINT)
+        assert (running.stderr.read(), running.wait(60)) == ("", 0)
+
+
+def test_a_token_that_was_made_without_naming_a_file_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    made = CliRunner().invoke(app, ["token", "alice"])
+    file = default_token_file()
+    assert (file.is_relative_to(tmp_path), "From its next start on" in made.stderr) == (True, True)
+    assert os.name == "nt" or file.stat().st_mode & 0o777 == 0o600
+    with process(tmp_path) as running:
+        assert running.stdout is not None
+        url = running.stdout.readline().strip()
+        with_token = {"Authorization": f"Bearer {made.stdout.strip()}"}
+        assert [
+            ask(url, {"query": "apples"}).status_code,
+            ask(url, {"query": "apples"}, **with_token).status_code,
+        ] == [401, 200]

@@ -1,0 +1,182 @@
+"""Tokens are shown once, kept as hashes, and refused from the moment at which their line is
+gone.
+"""
+
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from typer.testing import CliRunner
+
+from thumbindex.cli.app import app
+from thumbindex.errors import ConfigError, UsageError
+from thumbindex.web.access import TokenFile
+from thumbindex.web.token_file import PREFIX, add_token, read_hashes
+
+
+def verified(file: TokenFile, token: str) -> str | None:
+    found = anyio.run(file.verify_token, token)
+    return found.client_id if found else None
+
+
+def test_a_token_is_in_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "secrets" / "tokens"
+    token = add_token(path, "alice")
+    assert token.startswith(PREFIX)
+    assert token.removeprefix(PREFIX) not in path.read_text(encoding="utf-8")
+    assert read_hashes(path) == {"alice": hashlib.sha256(token.encode()).digest()}
+    assert sorted(each.name for each in path.parent.iterdir()) == [".tokens.lock", "tokens"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such limit")
+@pytest.mark.parametrize("before", [None, "# ours"])
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, before: str | None) -> None:
+    path = tmp_path / "tokens"
+    if before is not None:
+        path.write_text(before, encoding="utf-8")
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20))"
+    add = f"from thumbindex.cli.app import app; app(['token', 'x', '--token-file', {str(path)!r}])"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{limited}\n{add}"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "cannot be written" in done.stderr) == (2, True)
+    assert (path.read_text(encoding="utf-8") if path.exists() else None) == before
+    assert {each.name for each in tmp_path.iterdir()} <= {"tokens", ".tokens.lock"}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
+    add_token(tmp_path / "tokens", "alice")
+    assert stat.S_IMODE((tmp_path / "tokens").stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+def test_a_file_that_is_there_keeps_its_rights_and_a_symlink_its_place(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "etc" / "tokens"
+    link.parent.mkdir()
+    real.write_text("# ours", encoding="utf-8")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    before = real.stat()
+    add_token(link, "alice")
+    after = real.stat()
+    assert (
+        link.is_symlink(),
+        stat.S_IMODE(after.st_mode),
+        after.st_ino,
+        list(read_hashes(real)),
+    ) == (True, 0o640, before.st_ino, ["alice"])
+    assert real.read_text(encoding="utf-8").startswith("# ours\nalice sha256:")
+
+
+def test_no_token_is_lost_when_several_are_made_at_once(tmp_path: Path) -> None:
+    names = [f"user{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        tokens = dict(
+            zip(
+                names,
+                pool.map(lambda name: add_token(tmp_path / "tokens", name), names),
+                strict=True,
+            )
+        )
+    file = TokenFile(tmp_path / "tokens")
+    assert {name: verified(file, token) for name, token in tokens.items()} == {
+        name: name for name in names
+    }
+
+
+def test_each_token_is_its_holders(tmp_path: Path) -> None:
+    tokens = {name: add_token(tmp_path / "tokens", name) for name in ("alice", "bob", "carol")}
+    file = TokenFile(tmp_path / "tokens")
+    assert {name: verified(file, token) for name, token in tokens.items()} == {
+        name: name for name in tokens
+    }
+    wrong = [
+        "",
+        " ",
+        tokens["bob"][:-1],
+        tokens["bob"] + "x",
+        tokens["bob"].lower(),
+        "\x00",
+        "\ud800",
+        hashlib.sha256(tokens["bob"].encode()).hexdigest(),
+    ]
+    assert [verified(file, token) for token in wrong] == [None] * len(wrong)
+
+
+def test_a_line_that_is_deleted_revokes_its_token_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    tokens = [add_token(path, name) for name in ("alice", "bob")]
+    file = TokenFile(path)
+    kept = [
+        line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("bob")
+    ]
+    path.write_text("\n".join(kept), encoding="utf-8")
+    assert [verified(file, token) for token in tokens] == ["alice", None]
+
+
+@pytest.mark.parametrize("text", [None, "alice plain-text-token\n", "alice sha256:abc\n"])
+def test_a_file_that_cannot_be_read_lets_nobody_in_and_the_log_says_so(
+    tmp_path: Path, text: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "tokens"
+    token = add_token(path, "alice")
+    kept = path.read_text(encoding="utf-8")
+    file = TokenFile(path)
+    path.unlink() if text is None else path.write_text(text, encoding="utf-8")
+    assert verified(file, token) is None
+    assert [
+        f"{path}:" in each and each.endswith(". Until then no token is taken.")
+        for each in caplog.messages
+    ] == [True]
+    path.write_text(kept, encoding="utf-8")
+    assert verified(file, token) == "alice"
+
+
+def test_a_token_in_the_file_itself_is_refused_and_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("# mine\nalice hunter2\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"tokens:2: not `NAME sha256:HASH`") as caught:
+        TokenFile(tmp_path / "tokens")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "group:finance", "*", "a" * 65, "a\nb"])
+def test_a_name_is_a_plain_word(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="no name of a token"):
+        add_token(tmp_path / "tokens", name)
+
+
+def test_the_command_prints_the_token_and_nothing_else(tmp_path: Path) -> None:
+    made = CliRunner().invoke(app, ["token", "alice", "--token-file", str(tmp_path / "tokens")])
+    as_json = CliRunner().invoke(
+        app, ["token", "bob", "--token-file", str(tmp_path / "tokens"), "--json"]
+    )
+    again = CliRunner().invoke(app, ["token", "bob", "--token-file", str(tmp_path / "tokens")])
+    file = TokenFile(tmp_path / "tokens")
+    assert verified(file, made.stdout.strip()) == "alice"
+    assert verified(file, json.loads(as_json.stdout)["token"]) == "bob"
+    assert (again.exit_code, "has a token 'bob' already" in again.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    ["", "Bearer", "Basic YTpi", "Bearer ti_" + "x" * 43, "Bearer " + "x.y.z"],
+)
+def test_without_a_token_there_is_nothing_but_health(running: Any, shown: str) -> None:
+    headers = {"Authorization": shown} if shown else {}
+    paths = {"/mcp": 401, "/metrics": 401, "/health": 200, "/ready": 200}
+    assert {path: running.ask(path, headers=headers).status_code for path in paths} == paths
+    refused = running.call("tools/list", headers)
+    assert (
+        refused.status_code,
+        refused.json()["error"],
+        "Bearer" in refused.headers["www-authenticate"],
+    ) == (401, "invalid_token", True)
