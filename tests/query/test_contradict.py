@@ -2,7 +2,7 @@ import pytest
 
 from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.model import Query
-from thumbindex.query.copies import contradict
+from thumbindex.query.reorder import contradict
 from thumbindex.query.stage import Search, Tools
 
 TEXT = "Every night the server copies all files to the second disk and keeps them for {} days."

@@ -1,8 +1,8 @@
 from fakes import document, memory_snapshot
 from thumbindex.model import Filters, Query
+from thumbindex.query.copies import dedup_known
 from thumbindex.query.pipeline import begin
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.versions import dedup_known
 
 NOTES = [
     document(f"{name}.md", f"# N\n\ntext {name}", date=date)

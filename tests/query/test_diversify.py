@@ -1,5 +1,5 @@
 from fakes import document, memory_snapshot
-from thumbindex.query.diversify import by_discount, in_order
+from thumbindex.query.reorder import by_discount, in_order
 
 
 def test_each_further_chunk_of_a_document_counts_for_less_and_another_document_comes_up(

@@ -1,6 +1,6 @@
 import pytest
 
-from thumbindex.query.versions import version_of, versionless
+from thumbindex.query.copies import version_of, versionless
 
 
 @pytest.mark.parametrize(

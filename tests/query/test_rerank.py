@@ -2,7 +2,7 @@ import pytest
 
 from fakes import FakeReranker, document, memory_snapshot
 from thumbindex.model import Query
-from thumbindex.query.diversify import blend, rerank
+from thumbindex.query.reorder import blend, rerank
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 

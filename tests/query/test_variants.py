@@ -3,8 +3,8 @@ import pytest
 from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.index.union import unite
 from thumbindex.model import Query
+from thumbindex.query.copies import is_named, variants
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.versions import is_named, variants
 
 PAGE = (
     "# Install\n\nDownload the archive from the release page and keep it for {} days before you "

@@ -27,8 +27,8 @@ from thumbindex.model import (
     day_of,
     iso_day,
 )
-from thumbindex.query.copies import are_of_a_series
 from thumbindex.query.parents import owner_of
+from thumbindex.query.reorder import are_of_a_series
 from thumbindex.text import text_key
 
 ID_DIGITS = 8

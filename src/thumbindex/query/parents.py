@@ -24,7 +24,7 @@ from thumbindex.model import (
     iso_day,
 )
 from thumbindex.ports import Catalog
-from thumbindex.query.copies import with_partners
+from thumbindex.query.reorder import with_partners
 from thumbindex.query.stage import Search, Tools
 
 _DRAFTS = frozenset("draft wip unfinished stub todo outdated deprecated obsolete rejected".split())

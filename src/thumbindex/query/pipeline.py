@@ -10,8 +10,14 @@ from dataclasses import replace
 from thumbindex.model import ChunkId, Passage, Query, QueryKind, Section, Step
 from thumbindex.ports import Selection, Snapshot
 from thumbindex.query.confidence import confidence
-from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_semantic, deduplicate
-from thumbindex.query.diversify import diversify, rerank
+from thumbindex.query.copies import (
+    dedup_hash,
+    dedup_known,
+    dedup_ngram,
+    dedup_semantic,
+    deduplicate,
+    variants,
+)
 from thumbindex.query.filters import (
     both,
     listed,
@@ -30,6 +36,7 @@ from thumbindex.query.parents import (
     rank_families,
 )
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
+from thumbindex.query.reorder import contradict, diversify, rerank
 from thumbindex.query.retrieve import (
     aggregate,
     chunks_of,
@@ -48,7 +55,6 @@ from thumbindex.query.understand import (
     expand,
     read_terms,
 )
-from thumbindex.query.versions import dedup_known, variants
 from thumbindex.text import words
 
 STAGES: tuple[tuple[str, Stage], ...] = (

@@ -1,0 +1,216 @@
+"""The stages that reorder distinct candidates: put contradictions side by side, let other documents
+come up, and rerank the best.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from itertools import accumulate
+from typing import TypeVar
+
+import numpy as np
+
+from thumbindex.compare.differences import contradiction, leans
+from thumbindex.model import Candidate, DocumentId
+from thumbindex.ports import Documents, Matrix, inner_products
+from thumbindex.query.copies import near_copies
+from thumbindex.query.names import split_named
+from thumbindex.query.rank import best_first
+from thumbindex.query.stage import Search, Tools
+from thumbindex.text import embedded_text
+
+_Item = TypeVar("_Item")
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+SERIES = 4
+"""Texts that disagree with so many others are a series, as release notes are, and no
+contradiction.
+"""
+
+
+def contradict(search: Search, tools: Tools) -> Search:
+    """Put near copies that disagree next to each other, each naming the other and the words; the
+    pair has the better one's score.
+    """
+    candidates, documents = search.candidates, tools.snapshot.catalog.documents
+    found: dict[int, dict[int, str]] = defaultdict(dict)
+    for a, b in near_copies(candidates, tools):
+        first, second = candidates[a], candidates[b]
+        if _may_disagree(first, second, documents):
+            for mine, other in ((a, b), (b, a)):
+                differs = contradiction(candidates[mine].chunk.text, candidates[other].chunk.text)
+                if differs:
+                    found[mine][other] = differs
+    series = {at for at, others in found.items() if len(others) >= SERIES}
+    if not found.keys() - series:
+        return search
+    named = []
+    for at, each in enumerate(candidates):
+        others = () if at in series else sorted(found.get(at, {}).items())
+        disagrees = tuple((candidates[n].id, differs) for n, differs in others if n not in series)
+        named.append(replace(each, disagrees=disagrees))
+    return replace(search, candidates=in_pairs(named))
+
+
+def _may_disagree(first: Candidate, second: Candidate, documents: Documents) -> bool:
+    """Tell whether two chunks speak of one thing.
+
+    Passages of one document under headings of their own do not, nor do notes of a series. Short
+    lines ("Desk: 12") lean on their note: in notes of two titles they speak of two
+    things.
+    """
+    mine, other = documents[first.document], documents[second.document]
+    if mine is other:
+        return first.chunk.heading_path == second.chunk.heading_path
+    if are_of_a_series(mine.path, other.path):
+        return False
+    return mine.title == other.title or not (leans(first.chunk.text) or leans(second.chunk.text))
+
+
+_NUMBER = re.compile(r"\d+")
+
+
+def are_of_a_series(path: str, other: str) -> bool:
+    """Tell by their paths whether two notes are of a series, as days, releases and chapters are,
+    and differ by nature: their names have numbers, and their paths not the same ones.
+    """
+    names = (each.rpartition("/")[2].rpartition(".")[0] for each in (path, other))
+    return all(map(_NUMBER.search, names)) and _NUMBER.findall(path) != _NUMBER.findall(other)
+
+
+def in_pairs(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Return candidates with each partner right behind the first of a pair, with the first one's
+    score; the others keep their order.
+    """
+    if not any(each.disagrees for each in candidates):
+        return tuple(candidates)
+    ordered = with_partners(
+        candidates, lambda each: each.id, lambda each: {n for n, _ in each.disagrees}
+    )
+    raised: list[Candidate] = []
+    for each in ordered:
+        least = each.score
+        if raised and any(n == raised[-1].id for n, _ in each.disagrees):
+            least = max(least, raised[-1].score)
+        raised.append(each.scored(least))
+    return tuple(raised)
+
+
+def with_partners(
+    items: Sequence[_Item],
+    key: Callable[[_Item], _Key],
+    partners: Callable[[_Item], AbstractSet[_Key]],
+) -> list[_Item]:
+    """Return the items in order, but each followed directly by those of its partners that have not
+    come yet.
+    """
+    by_key = {key(item): item for item in items}
+    ordered: dict[_Key, _Item] = {}
+    for own, item in by_key.items():
+        if own not in ordered:
+            wanted = partners(item)
+            ordered[own] = item
+            ordered |= {
+                other: each
+                for other, each in by_key.items()
+                if other in wanted and other not in ordered
+            }
+    return list(ordered.values())
+
+
+def diversify(search: Search, tools: Tools) -> Search:
+    """Let other documents come up: discount a document's further chunks, or weigh relevance against
+    novelty.
+    """
+    settings = tools.settings.diversify
+    named, others = split_named(search.candidates)
+    if settings.method == "mmr":
+        vectors = tools.snapshot.vector.vectors([each.id for each in others])
+        order = marginal_relevance([each.score for each in others], vectors, settings.relevance)
+    else:
+        order = by_discount(others, settings.discount, Counter(each.document for each in named))
+    return replace(search, candidates=(*named, *in_pairs(in_order(others, order))))
+
+
+def by_discount(
+    candidates: Sequence[Candidate], discount: float, shown: Mapping[DocumentId, int]
+) -> list[int]:
+    """Return positions by score · discount^n, where n chunks of the document came before, those
+    `shown` already included; ties keep their order.
+    """
+    before, worth = Counter(shown), list[float]()
+    for each in candidates:
+        worth.append(each.score * discount ** before[each.document])
+        before[each.document] += 1
+    return sorted(range(len(worth)), key=lambda at: -worth[at])
+
+
+def marginal_relevance(relevance: Sequence[float], vectors: Matrix, weight: float) -> list[int]:
+    """Return positions by MMR: weight · relevance − (1 − weight) · the highest cosine to one taken
+    already.
+
+    Carbonell & Goldstein, SIGIR 1998. `vectors` has shape (items, dimensions); an item without one
+    (NaN) is like no other.
+    """
+    scores = np.array(relevance, dtype=np.float64)
+    cosines = np.nan_to_num(inner_products(vectors, vectors), nan=0.0)
+    nearest = np.zeros(len(scores))
+    left = np.ones(len(scores), dtype=np.bool_)
+    order: list[int] = []
+    for _ in scores:
+        gain = np.where(left, weight * scores - (1 - weight) * nearest, -np.inf)
+        best = int(np.argmax(gain))
+        order.append(best)
+        left[best] = False
+        nearest = np.maximum(nearest, cosines[best])
+    return order
+
+
+def in_order(candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Candidate, ...]:
+    """Return candidates in a new order, none with a higher score than the one before it: later
+    stages go by scores.
+    """
+    moved = [candidates[at] for at in order]
+    scores = accumulate((each.score for each in moved), min)
+    return tuple(each.scored(score) for each, score in zip(moved, scores, strict=True))
+
+
+def rerank(search: Search, tools: Tools) -> Search:
+    """Score the first candidates again, in one call; without a reranker, leave them as they are."""
+    settings = tools.settings.rerank
+    named, others = split_named(search.candidates)
+    top, rest = others[: settings.top], others[settings.top :]
+    if tools.reranker is None or not top:
+        return search
+    scores = tools.reranker.score(
+        search.text, [embedded_text(each.chunk.heading_path, each.chunk.text) for each in top]
+    )
+    return replace(
+        search, candidates=(*named, *in_pairs(blend(top, scores, rest, settings.weight)))
+    )
+
+
+def blend(
+    top: Sequence[Candidate], scores: Sequence[float], rest: Sequence[Candidate], weight: float
+) -> tuple[Candidate, ...]:
+    """Order the top by (1 − weight) · score + weight · the reranker's score; the rest keeps its
+    order below it.
+
+    Both scores are in 0 to 1 and taken as they are: stretching them to the range in the top would
+    make a winner of nonsense.
+    """
+    blended = best_first(
+        replace(
+            each,
+            score=(1 - weight) * each.score + weight * min(max(score, 0.0), 1.0),
+            reranked=score,
+        )
+        for each, score in zip(top, scores, strict=True)
+    )
+    lowest = blended[-1].score
+    return (*blended, *(each.scored(min(each.score, lowest)) for each in rest))
