@@ -14,7 +14,7 @@ import pytest
 import thumbindex
 from folders import open_library, write
 from thumbindex.mcp.replies import reply_query, reply_read
-from thumbindex.present.sentences import quoted
+from thumbindex.present.sentences import fenced
 from thumbindex.text import one_line
 
 SOURCE = Path(thumbindex.__file__).parent
@@ -149,7 +149,7 @@ def test_our_own_sockets_lead_nowhere_else() -> None:
     ],
 )
 def test_a_note_cannot_close_the_fence_around_it(text: str) -> None:
-    first, *inside, last = quoted(text).split("\n")
+    first, *inside, last = fenced(text).split("\n")
     fence = first.removesuffix("note")
     assert (set(fence), last, "\n".join(inside)) == ({"`"}, fence, text)
     assert not any(line.strip().startswith(fence) for line in inside)

@@ -16,7 +16,7 @@ from thumbindex.library import Library
 from thumbindex.mcp.replies import reply_query
 from thumbindex.model import Place
 from thumbindex.present.as_json import answer_payload
-from thumbindex.present.sentences import also_in
+from thumbindex.present.sentences import places_sentence
 
 TEXT = "Every night the server copies all files to the second disk and keeps them for {} days."
 NOTES = {
@@ -132,7 +132,9 @@ def test_the_text_for_agents_names_the_places_of_copies_with_their_lines(
     text = reply_query(backups, {"query": "server copies all files every night"}).text
     assert "\n(also in: a.md (line 9))\n" in text
     places = [Place("v", f"{n}.md", 1, 2) for n in range(12)]
-    assert also_in(places) == "0.md (lines 1-2), 1.md (lines 1-2), 2.md (lines 1-2) and 9 more"
+    assert (
+        places_sentence(places) == "0.md (lines 1-2), 1.md (lines 1-2), 2.md (lines 1-2) and 9 more"
+    )
 
 
 def test_the_text_for_agents_says_that_these_two_disagree(backups: Library) -> None:

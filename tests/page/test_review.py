@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from thumbindex.present.clusters import MOST_PIECES, differing_pieces, is_long
+from thumbindex.present.clusters import MOST_DIFF_TOKENS, diff_texts, exceeds_diff_limit
 
 LONG = (
     "Copy the whole vault to another disk every evening, keep {} copies of it, and try once a "
@@ -36,11 +36,11 @@ def clusters(page) -> list:
 
 
 def test_two_endless_texts_are_compared_as_far_as_time_allows():
-    text = "word " * (20 * MOST_PIECES)
+    text = "word " * (20 * MOST_DIFF_TOKENS)
     began = time.process_time()
-    left, right = differing_pieces(text, text + "more")
+    left, right = diff_texts(text, text + "more")
     assert time.process_time() - began < 10  # all of it would take hours
-    assert is_long(text)
+    assert exceeds_diff_limit(text)
     assert ("".join(each for each, _ in left), "".join(each for each, _ in right)) == (
         text,
         text + "more",

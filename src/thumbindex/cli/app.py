@@ -71,7 +71,7 @@ from thumbindex.present.as_json import (
     status_payload,
 )
 from thumbindex.present.as_json import as_json as to_json
-from thumbindex.present.sentences import CHECK_GLOB, unmatched_glob
+from thumbindex.present.sentences import CHECK_GLOB, unmatched_glob_warning
 from thumbindex.process import caller
 from thumbindex.web.token_file import add_token, default_token_file
 
@@ -260,7 +260,7 @@ def index(
 
 def _warn_of_globs(unmatched: tuple[str, ...]) -> None:
     for glob in unmatched:
-        say_error(f"{unmatched_glob(glob)}. {CHECK_GLOB}", color="yellow")
+        say_error(f"{unmatched_glob_warning(glob)}. {CHECK_GLOB}", color="yellow")
 
 
 @app.command(

@@ -27,7 +27,7 @@ from thumbindex.errors import ModelError, UsageError
 from thumbindex.model import Cluster, DuplicatesFound, Verdict
 from thumbindex.opening import FOUND, NOT_FOUND, Opening, reported, say_error
 from thumbindex.present.as_json import as_json, duplicates_payload
-from thumbindex.present.clusters import differing_pieces
+from thumbindex.present.clusters import diff_texts
 from thumbindex.text import plural
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def differing_words(first: str, second: str, *, color: bool) -> tuple[Text, Text
     where there is none.
     """
     texts = (Text(), Text())
-    for text, pieces in zip(texts, differing_pieces(first, second), strict=True):
+    for text, pieces in zip(texts, diff_texts(first, second), strict=True):
         for piece, is_different in pieces:
             if not is_different:
                 text.append(piece)

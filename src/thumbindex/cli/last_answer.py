@@ -30,7 +30,7 @@ from thumbindex.errors import StorageError, UnknownFolderError, UnknownPathError
 from thumbindex.model import Answer
 from thumbindex.opening import FAILURE, FOUND, Opening, is_here, reported, say_error
 from thumbindex.owner_file import write_owner_file
-from thumbindex.present.editor_links import vault_of, vscode_link
+from thumbindex.present.editor_links import obsidian_vault, vscode_link
 from thumbindex.process import environment
 from thumbindex.text import plural
 
@@ -138,12 +138,12 @@ def open_result(
     path, line = _open_place(ctx, number)
     set_editor = _editor(environment())
     if program is None:
-        program = With.OBSIDIAN if not set_editor and vault_of(path) else With.EDITOR
+        program = With.OBSIDIAN if not set_editor and obsidian_vault(path) else With.EDITOR
     if program is With.EDITOR and (only_print or set_editor):
         return _print(f"{path}:{line}") if only_print else _edit(set_editor, path, line)
     address = str(path)
     if program is With.OBSIDIAN:
-        if not vault_of(path):
+        if not obsidian_vault(path):
             raise UsageError(
                 f"{path} is in no Obsidian vault: no folder above it has a `.obsidian`. Leave "
                 "--with out, or choose another program."

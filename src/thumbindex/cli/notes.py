@@ -48,13 +48,13 @@ from thumbindex.present.as_json import (
     unlinked_payload,
 )
 from thumbindex.present.sentences import (
-    SIMILAR,
-    check_line,
+    SIMILAR_TITLE,
+    citation_check_line,
     filter_lines,
-    flagged,
+    flag_lines,
     outline_lines,
     related_groups,
-    verification_head,
+    verification_sentence,
 )
 from thumbindex.process import caller
 from thumbindex.text import line_range, plural, replace_surrogates, split_citation
@@ -143,7 +143,7 @@ def _print_excerpt(excerpt: Excerpt, several: bool = False) -> None:
         f"{excerpt.total_lines})",
         "bold",
     )
-    for warning in flagged(excerpt.flags, (excerpt.start_line, excerpt.end_line)):
+    for warning in flag_lines(excerpt.flags, (excerpt.start_line, excerpt.end_line)):
         print_line(warning, "yellow")
     print_line("")
     print_text(excerpt.text)
@@ -206,7 +206,7 @@ def related(
         return FOUND
     print_line(found.path, "bold")
     for title, names in related_groups(found, limit):
-        unknown = title == SIMILAR and not has_vectors
+        unknown = title == SIMILAR_TITLE and not has_vectors
         print_line(title)
         for name in names or [
             f"none yet: run `{opening.command('index')}` first" if unknown else "none"
@@ -246,9 +246,9 @@ def verify(
     if as_json:
         print_json(to_json(found))
     else:
-        print_line(verification_head(found), "bold")
+        print_line(verification_sentence(found), "bold")
         for check in found.citations:
-            print_line(check_line(check, several), WARNING if check.state in _LOST else "")
+            print_line(citation_check_line(check, several), WARNING if check.state in _LOST else "")
         if found.left_out:
             print_line(
                 f"{plural(found.left_out, 'citation')} left out: verify a part of the text at "

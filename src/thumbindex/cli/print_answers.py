@@ -32,24 +32,24 @@ from thumbindex.present.best_lines import (
     all_lines,
     best_line,
     best_lines,
-    is_idle,
+    is_decoration,
     lines_between,
 )
 from thumbindex.present.sentences import (
     NO_MARKDOWN,
     ModelState,
-    beside,
-    confidence_words,
-    copies_words,
-    deduplication,
-    disagreement_words,
-    explanation_rest,
+    answer_footer,
+    confidence_sentence,
+    copy_lines,
+    dedup_sentence,
+    disagreement_lines,
+    explanation_details,
     filter_lines,
-    foot,
-    passage_flags,
-    up_to_date,
-    without_model,
-    without_vectors,
+    freshness_sentence,
+    missing_model_sentence,
+    missing_vectors_sentence,
+    passage_context_lines,
+    passage_flag_lines,
 )
 from thumbindex.text import bare_name, escape_breaks, line_range
 
@@ -142,7 +142,7 @@ def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
             Text(escape_breaks(path_here(roots[each.folder] / each.path))), soft_wrap=True
         )
     if answer.confidence_level == "low" or not answer.answerable:
-        say_error(confidence_words(answer))
+        say_error(confidence_sentence(answer))
 
 
 # ------------------------------------------------------------------ around the passages
@@ -152,7 +152,7 @@ def _print_head(answer: Answer, narrowed: Sequence[str]) -> None:
     if answer.corrected:
         print_line(f"Searched for: {answer.corrected}", "italic")
     print_line(
-        confidence_words(answer, narrowed), SURE if answer.confidence_level == "high" else DOUBT
+        confidence_sentence(answer, narrowed), SURE if answer.confidence_level == "high" else DOUBT
     )
     for line in filter_lines(answer.filters, answer.unmet, answer.undated):
         print_line(line, WARNING if answer.unmet or answer.undated else "")
@@ -168,12 +168,12 @@ def _print_foot(answer: Answer, has_model: bool, whole: bool, indexing: str) -> 
             "A score compares the passages of one answer with each other; how far to trust "
             "them is what confidence says."
         )
-    if lacking := up_to_date(answer.freshness):
+    if lacking := freshness_sentence(answer.freshness):
         print_line(lacking, WARNING)
     model: ModelState = "loaded" if has_model else "none"
-    if whole or answer.freshness or without_model(answer, model):
-        print_line(foot(answer, model=model), "dim")
-    if lacking := without_vectors(answer.index, indexing):
+    if whole or answer.freshness or missing_model_sentence(answer, model):
+        print_line(answer_footer(answer, model=model), "dim")
+    if lacking := missing_vectors_sentence(answer.index, indexing):
         print_line(lacking, WARNING)
 
 
@@ -187,9 +187,9 @@ def _lead(
     where else it stands, and what is wrong with it.
     """
     day = passage.updated or passage.created
-    warnings = [*passage_flags(passage)[:1], *disagreement_words(passage)]
+    warnings = [*passage_flag_lines(passage)[:1], *disagreement_lines(passage)]
     said = [
-        *((each, "") for each in copies_words(passage)),
+        *((each, "") for each in copy_lines(passage)),
         *((each, WARNING) for each in warnings),
     ]
     below = [
@@ -248,7 +248,10 @@ def _rows(shown: ShownLines, console: Console, width: int) -> list[Text]:
         is_code ^= is_fence
         before = line.plain
     rows = [
-        row for block in blocks if not is_idle(block.plain) for row in block.wrap(console, width)
+        row
+        for block in blocks
+        if not is_decoration(block.plain)
+        for row in block.wrap(console, width)
     ]
     for row in rows:
         row.rstrip()
@@ -288,10 +291,10 @@ def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], 
         f"({line_range(passage.start_line, passage.end_line)}, score {passage.score:.2f})",
     ):
         console.print(head, soft_wrap=True)
-    warnings = (*passage_flags(passage), *disagreement_words(passage))
+    warnings = (*passage_flag_lines(passage), *disagreement_lines(passage))
     said = [
         Text(plain_line(each), style=WARNING if each in warnings else "")
-        for each in (*passage_flags(passage), *beside(passage))
+        for each in (*passage_flag_lines(passage), *passage_context_lines(passage))
     ]
     for indent, line in (
         *(("", _line_text(each)) for each in all_lines(passage).lines),
@@ -342,7 +345,7 @@ def print_trace(trace: Sequence[Step]) -> None:
                 "with --explain lists all)",
                 "dim",
             )
-    print_line(f"{deduplication(trace)}\n")
+    print_line(f"{dedup_sentence(trace)}\n")
 
 
 def _print_explanation(found: Explanation | None) -> None:
@@ -364,6 +367,6 @@ def _print_explanation(found: Explanation | None) -> None:
     for each in found.effects:
         stages.add_row(f"  {each.stage}", rank_of(each), number(each.score))
     output().print(stages)
-    for line in explanation_rest(found):
+    for line in explanation_details(found):
         print_line(f"  {line}", "dim")
     print_line("")

@@ -43,16 +43,16 @@ from thumbindex.model import (
 from thumbindex.opening import is_here
 from thumbindex.present.sentences import (
     NO_MARKDOWN,
-    condition_of,
-    database_in_words,
-    doing,
-    fate,
+    database_sentence,
     filter_lines,
-    how_far,
+    folder_state_sentence,
+    folder_warning_lines,
     list_lines,
+    outcome_sentence,
+    phase_words,
     problem_lines,
-    warnings_of,
-    why_rest,
+    progress_sentence,
+    why_details,
 )
 from thumbindex.process import caller, current_folder
 from thumbindex.text import escape_breaks, one_line
@@ -120,7 +120,7 @@ class ProgressDisplay:
                 self._bars.start()
             if name not in self._tasks:
                 self._tasks[name] = self._bars.add_task(
-                    f"{folder}: {doing(progress.phase)}", total=progress.total
+                    f"{folder}: {phase_words(progress.phase)}", total=progress.total
                 )
             self._bars.update(self._tasks[name], completed=progress.done, total=progress.total)
         elif progress.total:
@@ -130,7 +130,7 @@ class ProgressDisplay:
                 or now - self._printed.get(name, now - _EVERY_SECONDS) >= _EVERY_SECONDS
             ):
                 self._printed[name] = now
-                self._console.print(f"{folder}: {how_far(progress)}", markup=False)
+                self._console.print(f"{folder}: {progress_sentence(progress)}", markup=False)
 
 
 _PIPED_WIDTH = 160
@@ -212,16 +212,16 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
             f"{state.vectors:,}",
             state.model or "-",
             size,
-            condition_of(each),
+            folder_state_sentence(each),
         )
     output().print(rows)
     for each in folders:
         print_line(f"{each.folder}: notes in {each.root}, index in {each.location}", "dim")
         _print_ingestion(each.ingestion)
-        for warning in warnings_of(each):
+        for warning in folder_warning_lines(each):
             print_line(f"  {warning}", WARNING)
     for said in dict.fromkeys(
-        database_in_words(each.database) for each in folders if each.database
+        database_sentence(each.database) for each in folders if each.database
     ):
         print_line(said, "dim")
 
@@ -279,7 +279,7 @@ def print_json(payload: Mapping[str, Any]) -> None:
 
 def print_why(found: Why, several: bool = False) -> None:
     """Print what became of a note, and where it stood after each stage."""
-    print_line(fate(found, several), "bold")
+    print_line(outcome_sentence(found, several), "bold")
     if found.stages:
         print_line("")
         rows = table("stage", "rank", "score", "line")
@@ -288,7 +288,7 @@ def print_why(found: Why, several: bool = False) -> None:
             rows.add_row(each.stage, rank_of(each), number(each.score), line)
         output().print(rows)
         print_line("")
-    for line in why_rest(found):
+    for line in why_details(found):
         print_line(line)
 
 

@@ -32,7 +32,12 @@ from thumbindex.install.install import (
 )
 from thumbindex.model import FolderStatus
 from thumbindex.opening import FOUND, NOT_FOUND, Opening, reported
-from thumbindex.present.sentences import CHECK_GLOB, condition_of, unmatched_glob, warnings_of
+from thumbindex.present.sentences import (
+    CHECK_GLOB,
+    folder_state_sentence,
+    folder_warning_lines,
+    unmatched_glob_warning,
+)
 from thumbindex.process import environment, offline
 from thumbindex.settings import Config
 from thumbindex.text import one_line, plural, without_password
@@ -92,14 +97,14 @@ def check_folder(status: FolderStatus, whole: Callable[[], bool]) -> Check:
             failure = "" if whole() else "damaged"
         except StorageError as error:
             failure = str(error)
-    state, places = status.index, tuple(warnings_of(status))
+    state, places = status.index, tuple(folder_warning_lines(status))
     if failure:
         todo = f"Run `{again}`: it repairs, vectors are kept."
         if failure == "of a later version":
             todo = "Use the version that wrote it, or another --index."
         doubt: State = "warn" if failure == "busy" else "fail"
         return Check(subject, doubt, f"{status.location}: {failure}", todo, places)
-    found = f"{status.root}: {condition_of(status)}"
+    found = f"{status.root}: {folder_state_sentence(status)}"
     if not status.away and not os.access(status.root, os.R_OK | os.X_OK):
         return Check(subject, "warn", f"{found}, but it may not be read", "Allow it to be read.")
     well: State = "warn" if places else "ok"
@@ -323,7 +328,7 @@ def _examine_folders(
             "configuration.",
         )
     yield from (
-        Check("private globs", "warn", unmatched_glob(glob), CHECK_GLOB)
+        Check("private globs", "warn", unmatched_glob_warning(glob), CHECK_GLOB)
         for glob in sorted(unmatched)
     )
     # An index keeps the model that it was made with: `auto` is only for those to come.

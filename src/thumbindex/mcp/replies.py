@@ -44,31 +44,31 @@ from thumbindex.present.as_json import (
     related_payload,
     status_payload,
 )
-from thumbindex.present.editor_links import link_to
+from thumbindex.present.editor_links import passage_link
 from thumbindex.present.sentences import (
     COPIES_SHOWN,
-    PASSAGE_FACTS,
+    PASSAGE_METADATA,
     ModelState,
-    beside,
-    check_line,
-    confidence_words,
-    deduplication,
-    disagreement_words,
+    answer_footer,
+    citation_check_line,
+    confidence_sentence,
+    dedup_sentence,
+    disagreement_lines,
     explanation_lines,
+    fenced,
     filter_lines,
-    foot,
-    hold_hidden,
-    indexing,
+    freshness_sentence,
+    hidden_text_sentence,
+    index_sentence,
+    indexing_sentence,
     list_lines,
-    not_there,
+    missing_folders_sentence,
     outline_lines,
-    passage_flags,
-    quoted,
+    passage_context_lines,
+    passage_flag_lines,
     related_groups,
-    short_quotation,
-    stood_on,
-    up_to_date,
-    verification_head,
+    shortened_quotation,
+    verification_sentence,
     why_lines,
 )
 from thumbindex.text import (
@@ -211,8 +211,8 @@ class PassageForm:
         first, last = shown.section
         if shown.form == "citation":
             said = [
-                *passage_flags(passage),
-                *disagreement_words(passage),
+                *passage_flag_lines(passage),
+                *disagreement_lines(passage),
                 f"no room for its text, {plural(shown.left_out, 'token')}: `read` it",
             ]
             return "\n".join([head, *(f"({one_line(line)})" for line in said)])
@@ -226,8 +226,8 @@ class PassageForm:
             f"id {shown.id}; {cut}the whole note: about {self._note_tokens(passage):,} tokens{link}"
         )
         explained = explanation_lines(passage.explanation) if passage.explanation else []
-        lines = (*passage_flags(passage), *beside(passage), *explained, cost)
-        return "\n".join([head, quoted(passage.text), *(f"({one_line(line)})" for line in lines)])
+        lines = (*passage_flag_lines(passage), *passage_context_lines(passage), *explained, cost)
+        return "\n".join([head, fenced(passage.text), *(f"({one_line(line)})" for line in lines)])
 
     def as_payload(self, shown: Shown) -> dict[str, Any]:
         """Return the same as structured content."""
@@ -263,14 +263,14 @@ class PassageForm:
             if more := len(passage.also_in) - len(found["also_in"]):
                 found["also_in_more"] = more
         if passage.also_in or passage.disagrees:
-            found |= {name: value for name in PASSAGE_FACTS if (value := getattr(passage, name))}
+            found |= {name: value for name in PASSAGE_METADATA if (value := getattr(passage, name))}
         elif day := passage.updated or passage.created:
             found["date"] = day
         return found
 
     def _warnings(self, passage: Passage) -> dict[str, Any]:
         warnings = {
-            "flagged": passage_flags(passage),
+            "flagged": passage_flag_lines(passage),
             "disagrees": as_json(passage.disagrees),
         }
         return {name: value for name, value in warnings.items() if value}
@@ -316,7 +316,7 @@ class Frame:
         corrected = f"Searched for: {answer.corrected}. " if answer.corrected else ""
         advice = "" if answer.answerable else " Say so, or try other words."
         filters = filter_lines(answer.filters, answer.unmet, answer.undated)
-        sure = f"{corrected}{confidence_words(answer, self.narrowed)}{advice}"
+        sure = f"{corrected}{confidence_sentence(answer, self.narrowed)}{advice}"
         return [sure, *filter(None, [self.lacking]), *filters]
 
     def _foot(self) -> list[str]:
@@ -324,9 +324,9 @@ class Frame:
         steps = [
             f"{each.stage}: {each.size_in} -> {each.size_out}, {each.moved} moved" for each in trace
         ]
-        explained = ["\n".join([*steps, deduplication(trace)])] if self.explain else []
+        explained = ["\n".join([*steps, dedup_sentence(trace)])] if self.explain else []
         model: ModelState = "loaded" if self.has_model else "loading"
-        return [*explained, foot(self.answer, self.progress, model)]
+        return [*explained, answer_footer(self.answer, self.progress, model)]
 
     def _structured(self, room: int, size: Size) -> dict[str, Any]:
         """Return what is said beside the results, the most important first."""
@@ -393,14 +393,18 @@ def reply_query(
     )
     several = len(library.folders) > 1
     narrowed = [f"`{name}`" for name in dict(asked.filters.given()) if name != "folder"]
-    lacking = up_to_date(answer.freshness) if answer.freshness else not_there(library.away())
+    lacking = (
+        freshness_sentence(answer.freshness)
+        if answer.freshness
+        else missing_folders_sentence(library.away())
+    )
     lacking = " ".join(filter(None, (lacking, *unmade)))
     roots, links = dict(library.folders), library.config.serve.links if library.is_near else "none"
     form = PassageForm(
         several,
         explain,
         library.note_tokens(answer.passages),
-        lambda each: link_to(each, roots[each.folder], links),
+        lambda each: passage_link(each, roots[each.folder], links),
     )
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (
         _EXPLAINED if explain else 1
@@ -589,7 +593,7 @@ def _excerpt_text(excerpt: Excerpt, shown: Excerpt, several: bool = False) -> st
         if shown.end_line < excerpt.end_line
         else ""
     )
-    return f"{one_line(head)}{warned}\n\n{quoted(shown.text)}{rest}"
+    return f"{one_line(head)}{warned}\n\n{fenced(shown.text)}{rest}"
 
 
 def _excerpt_cut(excerpt: Excerpt, shown: Excerpt) -> dict[str, Any]:
@@ -699,9 +703,9 @@ def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """Say what became of the citations in a text; of those that hold no more than that."""
     found = library.verify(arguments["text"])
     several, size = len(library.folders) > 1, library.count_tokens
-    head = verification_head(found)
+    head = verification_sentence(found)
     rows = [
-        (f"{number}. {check_line(check, several)}", _check_payload(check))
+        (f"{number}. {citation_check_line(check, several)}", _check_payload(check))
         for number, check in enumerate(found.citations, 1)
     ]
     room = library.config.serve.max_tokens - size(head) - _VERIFIED_AROUND
@@ -728,7 +732,7 @@ def _check_payload(check: CitationCheck) -> dict[str, Any]:
         if value and (check.state != "there" or name in {"citation", "state"})
     }
     if check.quotation:
-        payload["quotation"] = short_quotation(check)
+        payload["quotation"] = shortened_quotation(check)
     return payload
 
 
@@ -737,7 +741,7 @@ def reply_status(
 ) -> Reply:
     """Tell how far the index is, with what the background has to say."""
     folders = library.status()
-    notes = [*notes, *filter(None, [not_there(library.away())])]
+    notes = [*notes, *filter(None, [missing_folders_sentence(library.away())])]
     structured = {**status_payload(folders), "notes": notes, "progress": as_json(tuple(progress))}
     for each in structured["folders"]:
         each["skipped"] = each["skipped"][:_PROBLEMS_LISTED]
@@ -745,7 +749,7 @@ def reply_status(
         each.pop("database", None)  # that is for who runs the server: counts are of all who ask it
     lines = [
         one_line(
-            f"{each.folder} ({each.root}): {stood_on(each.index)}; model "
+            f"{each.folder} ({each.root}): {index_sentence(each.index)}; model "
             f"{each.index.model or 'none yet'}"
         )
         for each in folders
@@ -757,11 +761,11 @@ def reply_status(
     ]
     for status in folders:
         if status.flagged_count:
-            lines.append(one_line(f"{status.folder}: {hold_hidden(status.flagged_count)}"))
+            lines.append(one_line(f"{status.folder}: {hidden_text_sentence(status.flagged_count)}"))
         lines += [
             one_line(f"{flag.path}:{flag.line}: {flag.reason}")
             for flag in status.flagged[:_PROBLEMS_LISTED]
         ]
     now = progress or [each.progress for each in folders if each.progress and each.progress.total]
-    lines += [indexing(now)] if now else []
+    lines += [indexing_sentence(now)] if now else []
     return Reply("\n".join([*lines, *map(one_line, notes)]), structured)

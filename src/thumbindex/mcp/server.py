@@ -39,7 +39,7 @@ from thumbindex.mcp.subscriptions import Subscribers, follow_for_clients
 from thumbindex.mcp.tools import TOOLS, check_arguments
 from thumbindex.model import Progress
 from thumbindex.opening import MayName, unforeseen
-from thumbindex.present.sentences import how_far, indexing
+from thumbindex.present.sentences import indexing_sentence, progress_sentence
 from thumbindex.settings import LONGEST_QUERY
 from thumbindex.text import address_of, one_line
 
@@ -97,8 +97,8 @@ async def in_thread(work: Callable[[Waiting], _Result], session: ServerSession) 
         while True:
             await anyio.sleep(_REPORT_SECONDS)
             latest = waiting.latest
-            if latest and latest.total and how_far(latest) != said:
-                said = how_far(latest)
+            if latest and latest.total and progress_sentence(latest) != said:
+                said = progress_sentence(latest)
                 # a number that only grows, as the protocol wants it: seconds, through all phases
                 await session.report_progress(anyio.current_time() - began, message=said)
 
@@ -388,7 +388,7 @@ class _Requests:
             try:
                 return reply(self._library, arguments)
             except UnknownPathError as error:
-                if not (doing := indexing(self._background.progress())):
+                if not (doing := indexing_sentence(self._background.progress())):
                     raise
                 raise UnknownPathError(
                     f"{error} It may come yet: {doing}; ask again in a moment."

@@ -28,15 +28,15 @@ from thumbindex.model import (
 from thumbindex.page.visit import NOT_FROM_AFAR, Screen, Visit, address, note_address
 from thumbindex.present.as_json import answer_payload, as_json
 from thumbindex.present.best_lines import all_lines, best_lines
-from thumbindex.present.editor_links import programs
+from thumbindex.present.editor_links import available_links
 from thumbindex.present.sentences import (
-    confidence_words,
-    facts,
+    answer_footer,
+    confidence_sentence,
     filter_lines,
-    foot,
-    indexing,
-    passage_flags,
-    without_vectors,
+    indexing_sentence,
+    missing_vectors_sentence,
+    passage_flag_lines,
+    passage_metadata,
 )
 from thumbindex.settings import LONGEST_QUERY
 from thumbindex.text import line_range
@@ -135,7 +135,7 @@ def show(visit: Visit) -> Screen:
         "folders": [name for name, _ in library.folders],
         "several": len(library.folders) > 1,
         "command": command(visit, asked),
-        "indexing": indexing(visit.background.progress()),
+        "indexing": indexing_sentence(visit.background.progress()),
         "problems": visit.warnings(),
     }
     if not asked.text:
@@ -153,7 +153,7 @@ def show(visit: Visit) -> Screen:
     judged, damage = judged_of(visit, asked.text)
     places = grades_of(judged)
     lines = [*filter_lines(answer.filters, answer.unmet, answer.undated)]
-    if not busy and (without := without_vectors(answer.index)):
+    if not busy and (without := missing_vectors_sentence(answer.index)):
         lines.append(without)
     said = {
         "problems": [*visit.warnings(), *damage],
@@ -161,14 +161,14 @@ def show(visit: Visit) -> Screen:
         "recent": (),
         "notes": answer.index.documents,
         "names": () if visit.part == "answer" else names_like(library, asked.text),
-        "sure": confidence_words(
+        "sure": confidence_sentence(
             answer, [f"{name} {value}" for name, value in asked.filters.given()]
         ),
         "lines": lines,
         "chips": _chips(asked),
         "cards": [_card(each, visit, places) for each in answer.passages],
         "here": address("ask", **address_values(asked)),
-        "foot": foot(answer, busy),
+        "foot": answer_footer(answer, busy),
         # The screen Why calls a note `path`, and what narrows a question by paths `glob`.
         "why": address("why", **address_values(asked) | {"path": "", "glob": asked.filters.path}),
     }
@@ -269,12 +269,14 @@ def _card(
         "lines": shown.lines,
         "after": lines[shown.last + 1 :],
         "range": line_range(*span),
-        "flags": passage_flags(passage),
-        "facts": facts(passage),
+        "flags": passage_flag_lines(passage),
+        "facts": passage_metadata(passage),
         "copies": copies,
         "copies_left": max(0, len(passage.also_in) - _COPIES_LINKED),
         "disagrees": [_disagreement(each) for each in passage.disagrees],
-        "opens": programs(file, passage.heading, passage.match_start) if visit.is_near else (),
+        "opens": available_links(file, passage.heading, passage.match_start)
+        if visit.is_near
+        else (),
         "heading": passage.heading,
         "grade": str(grades.get((passage.folder, passage.path, passage.heading), "")),
     }

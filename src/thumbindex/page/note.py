@@ -13,8 +13,8 @@ from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import BrokenLink, NotePage, day_of, iso_day
 from thumbindex.page.visit import NotThereError, Screen, Visit, address, note_address
 from thumbindex.present.as_json import as_json, excerpt_payload, related_payload
-from thumbindex.present.editor_links import programs
-from thumbindex.present.sentences import flagged
+from thumbindex.present.editor_links import available_links
+from thumbindex.present.sentences import flag_lines
 from thumbindex.text import line_range
 
 _LISTED = 100
@@ -70,7 +70,7 @@ def show(visit: Visit) -> Screen:
         "several": len(visit.library.folders) > 1,
         "day": iso_day(day_of(document)),
         "tags": [(name, address("ask", q=f"tag:{name}")) for name in document.tags],
-        "flags": flagged(document.flags, (1, found.rendered.total_lines)),
+        "flags": flag_lines(document.flags, (1, found.rendered.total_lines)),
         "outline": found.rendered.headings[:_LONGEST_OUTLINE],
         "cited": cited,
         "citation": f"{found.path} ({line_range(*cited)})" if cited else found.path,
@@ -99,7 +99,7 @@ def show(visit: Visit) -> Screen:
         ],
         "has_vectors": state is not None and state.vectors > 0,
         "map": _local_map(found, names),
-        "opens": programs(root / found.path, heading, first) if visit.is_near else (),
+        "opens": available_links(root / found.path, heading, first) if visit.is_near else (),
         "command": shlex.join(command),
     }
 

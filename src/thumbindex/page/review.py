@@ -19,7 +19,7 @@ from thumbindex.page.visit import (
     note_address,
 )
 from thumbindex.present.as_json import as_json, duplicates_payload
-from thumbindex.present.clusters import differing_pieces, in_order, is_long, is_open
+from thumbindex.present.clusters import by_priority, diff_texts, exceeds_diff_limit, needs_decision
 from thumbindex.text import line_range
 
 KINDS = ("open", "contradictions", "grey", "merged", "decided", "all")
@@ -38,7 +38,7 @@ def show(visit: Visit) -> Screen:
     """Show one cluster with what differs, and how many are left."""
     kind, wanted, folder = visit.choice("show", KINDS), visit.text("at"), visit.texts("folder")
     found = _found(visit, folder)
-    every = in_order(found.clusters)
+    every = by_priority(found.clusters)
     listed = [each for each in every if _is_of(each, kind)]
     at = next((n for n, each in enumerate(listed) if each.id == wanted), 0)
     cluster = next((each for each in every if each.id == wanted), listed[at] if listed else None)
@@ -114,7 +114,7 @@ def _found(visit: Visit, folder: Sequence[str]) -> DuplicatesFound:
 
 def _is_of(cluster: Cluster, kind: str) -> bool:
     if kind == "open":
-        return is_open(cluster)
+        return needs_decision(cluster)
     if kind == "contradictions":
         return bool(cluster.differs)
     if kind == "decided":
@@ -129,7 +129,7 @@ def _sides(cluster: Cluster, texts: Sequence[Standing], against: int) -> list[di
     chosen = [texts[0], texts[against - 1]] if len(texts) > 1 else [texts[0]]
     shown = [each.text.strip("\n")[:_LONGEST_TEXT] for each in chosen]
     days = [max(one.date for one in cluster.texts if one.digest == each.digest) for each in chosen]
-    pieces = differing_pieces(*shown) if len(shown) > 1 else ([(shown[0], False)],)
+    pieces = diff_texts(*shown) if len(shown) > 1 else ([(shown[0], False)],)
     sides = []
     for n, each in enumerate(chosen):
         places = [_place(one) for one in cluster.texts if one.digest == each.digest]
@@ -137,7 +137,7 @@ def _sides(cluster: Cluster, texts: Sequence[Standing], against: int) -> list[di
             "number": 1 if n == 0 else against,
             "pieces": pieces[n],
             "is_cut": len(each.text) > _LONGEST_TEXT,
-            "is_marked_in_part": len(shown) > 1 and is_long(shown[n]),
+            "is_marked_in_part": len(shown) > 1 and exceeds_diff_limit(shown[n]),
             "places": places[:_PLACES],
             "is_newest": n == 0 and len(days) > 1 and all(days) and days[0] > max(days[1:]),
         }

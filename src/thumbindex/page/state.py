@@ -11,7 +11,7 @@ from typing import Any
 from thumbindex.model import FolderStatus, Problem
 from thumbindex.page.visit import Screen, Visit, note_address
 from thumbindex.present.as_json import status_payload
-from thumbindex.present.sentences import condition_of, how_far
+from thumbindex.present.sentences import folder_state_sentence, progress_sentence
 
 _LISTED = 50
 """Problems and flags of one folder that are listed: how many more there are is said."""
@@ -64,7 +64,7 @@ def _folder(status: FolderStatus, visit: Visit) -> Mapping[str, Any]:
         "status": status,
         "condition": condition,
         "words": words,
-        "progress": [(each, how_far(each)) for each in progress if each.total],
+        "progress": [(each, progress_sentence(each)) for each in progress if each.total],
         "size": f"{status.size_bytes / 1e6:,.1f} MB",
         "vectors_share": state.vectors / state.chunks if state.chunks else 0.0,
         "problems": [_problem(each) for each in status.skipped[:_LISTED]],
@@ -76,7 +76,7 @@ def _folder(status: FolderStatus, visit: Visit) -> Mapping[str, Any]:
 
 def _condition(status: FolderStatus, visit: Visit) -> tuple[str, str]:
     """Return how a folder is, as a word for its mark, and in words."""
-    words = condition_of(status)
+    words = folder_state_sentence(status)
     if status.failure or status.away:
         return "bad", words
     if words == "ready" and not visit.library.only([status.folder]).watched():

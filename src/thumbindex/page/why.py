@@ -26,11 +26,11 @@ from thumbindex.page.ask import (
 from thumbindex.page.visit import NotThereError, Screen, Visit, address, note_address
 from thumbindex.present.as_json import answer_payload, as_json
 from thumbindex.present.sentences import (
-    confidence_words,
-    explanation_rest,
-    fate,
-    links,
-    why_rest,
+    confidence_sentence,
+    explanation_details,
+    linked_from_sentence,
+    outcome_sentence,
+    why_details,
 )
 from thumbindex.text import fold_line
 
@@ -112,12 +112,12 @@ def show(visit: Visit) -> Screen:
     if found:
         about_note = {
             "grade": str(grades.get((found.folder, found.path, found.heading), "")),
-            "fate": fate(found, len(library.folders) > 1),
-            "rest": why_rest(found),
+            "fate": outcome_sentence(found, len(library.folders) > 1),
+            "rest": why_details(found),
         }
     values |= about_note | {
         "answer": answer,
-        "sure": confidence_words(
+        "sure": confidence_sentence(
             answer, [f"{name} {value}" for name, value in asked.filters.given()]
         ),
         "found": found,
@@ -125,8 +125,8 @@ def show(visit: Visit) -> Screen:
         "missing": _LIKE_NOTHING.format(fold_line(named)[:_LONGEST_NAME]) if is_missing else "",
         "nearest": _nearest(library, asked, named) if is_missing else (),
         "explained": shown,
-        "said": explanation_rest(explanation) if explanation else (),
-        "edges": links(explanation.edges) if explanation else "",
+        "said": explanation_details(explanation) if explanation else (),
+        "edges": linked_from_sentence(explanation.edges) if explanation else "",
         "stages": stages,
         "courses": courses,
         "picture": _picture(courses, stages),

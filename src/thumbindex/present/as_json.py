@@ -24,11 +24,11 @@ from thumbindex.model import (
     UnlinkedPair,
 )
 from thumbindex.present.sentences import (
+    dedup_counts,
     dedup_share,
-    deduplicated,
-    flagged,
-    is_much,
-    passage_flags,
+    flag_lines,
+    is_dedup_share_high,
+    passage_flag_lines,
 )
 
 _NAMES: Mapping[type, Mapping[str, str]] = {Step: {"size_in": "in", "size_out": "out"}}
@@ -48,9 +48,7 @@ _DIGITS = 4
 
 
 def as_json(value: Any) -> Any:
-    """Return a record of `model` as JSON has it, with all that is in it: tuples as lists, numbers
-    rounded.
-    """
+    """Return a record of `model` as JSON: tuples as lists, numbers rounded."""
     if is_dataclass(value):
         names, left_out = _NAMES.get(type(value), {}), _LEFT_OUT.get(type(value), ())
         shown = [each.name for each in fields(value) if each.name not in left_out]
@@ -92,7 +90,7 @@ def list_payload(found: NoteList, limit: int | None) -> dict[str, Any]:
 def excerpt_payload(excerpt: Excerpt) -> dict[str, Any]:
     """Return what `read --json` prints, and the tool `read` answers."""
     place = ("folder", "path", "start_line", "end_line", "total_lines", "text")
-    warnings = flagged(excerpt.flags, (excerpt.start_line, excerpt.end_line))
+    warnings = flag_lines(excerpt.flags, (excerpt.start_line, excerpt.end_line))
     return {
         **{name: getattr(excerpt, name) for name in place},
         **({"flagged": warnings} if warnings else {}),
@@ -115,7 +113,7 @@ def passage_payload(passage: Passage) -> dict[str, Any]:
     payload = {
         **as_json(passage),
         "address": passage.address,
-        "flagged": passage_flags(passage),
+        "flagged": passage_flag_lines(passage),
         "dedup": dedup_payload(passage),
     }
     if not passage.explanation:
@@ -128,25 +126,23 @@ def _fields(record: object, names: Sequence[str]) -> dict[str, Any]:
 
 
 def dedup_payload(passage: Passage) -> dict[str, Any]:
-    """Return what a result stands for: a survivor is never a duplicate itself."""
+    """Return the cluster size of a result, which is never a duplicate itself."""
     return {"is_duplicate": False, "cluster_size": passage.cluster_size}
 
 
 def deduplication_payload(trace: Sequence[Step]) -> dict[str, Any]:
-    """Return how many candidates came to deduplication and were left, and whether it took out too
-    many.
-    """
-    came, left = deduplicated(trace)
+    """Return how many candidates deduplication got and left, and if it removed too many."""
+    came, left = dedup_counts(trace)
     return {
         "in": came,
         "out": left,
         "ratio": round(dedup_share(trace), _DIGITS),
-        "warning": is_much(trace),
+        "warning": is_dedup_share_high(trace),
     }
 
 
 def freshness_payload(found: Freshness | None) -> dict[str, Any]:
-    """Return whether an answer knows what is on disk; nothing if that was not asked."""
+    """Return whether an answer is up to date; nothing if that was not asked."""
     if found is None:
         return {}
     payload = {"fresh": found.fresh, **as_json(found)}

@@ -10,29 +10,28 @@ from itertools import chain, cycle, pairwise
 
 from thumbindex.model import Passage
 
-Piece = tuple[str, bool]
-"""A part of a line, and whether it is a word of the query."""
+MarkedText = tuple[str, bool]
+"""A part of a text, and whether it is marked."""
 
 ELLIPSIS = "…"
 
 _LEAD = 80
-"""Characters before a query's word in which the beginning of its sentence is looked for."""
+"""Maximum characters between the start of a sentence and the match."""
 
-_PLACES_TRIED = 100
-"""Places of words in an overlong line from whose sentences the shown part may begin."""
+_SENTENCES_TRIED = 100
+"""Maximum matches in an overlong line whose sentences are tried as the start."""
 
 _SENTENCE_END = re.compile(r".*[.!?;:|]\s+")
 
-_IDLE = re.compile(r"[\s|:\-=*_>]*|\s*(?:`{3}|~{3}).*")
-"""An empty line, a rule, or the fence of a block."""
+_DECORATION = re.compile(r"[\s|:\-=*_>]*|\s*(?:`{3}|~{3}).*")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a passage, in pieces."""
+    """A line of a passage; the query's words are marked."""
 
     number: int | None  # in the note; None if comments were left out of the passage
-    pieces: tuple[Piece, ...]
+    pieces: tuple[MarkedText, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class ShownLines:
     @property
     def lines(self) -> tuple[Line, ...]:
         """The lines in pieces, with an ellipsis where a line is cut."""
-        lines = list(_pieces(self.passage, self.start, self.stop))
+        lines = list(_marked_lines(self.passage, self.start, self.stop))
         if self._begins_inside:
             lines[0] = ((ELLIPSIS, False), *lines[0])
         if self._ends_inside:
@@ -114,9 +113,13 @@ def best_lines(passage: Passage, fits: Fits) -> ShownLines:
     matched, best = matched_lines(passage), best_line(passage)
     if not fits(lines_between(passage, best, best)):
         return _part_of_line(passage, best, fits)
-    below = _most(matched[-1] - best, lambda n: fits(lines_between(passage, best, best + n)))
+    below = _largest_fitting(
+        matched[-1] - best, lambda n: fits(lines_between(passage, best, best + n))
+    )
     last = best + below
-    above = _most(best - matched[0], lambda n: fits(lines_between(passage, best - n, last)))
+    above = _largest_fitting(
+        best - matched[0], lambda n: fits(lines_between(passage, best - n, last))
+    )
     return lines_between(passage, best - above, last)
 
 
@@ -143,9 +146,9 @@ def is_complete(passage: Passage) -> bool:
     return passage.end_line - passage.start_line == passage.text.count("\n")
 
 
-def is_idle(line: str) -> bool:
-    """Return True if a line says nothing."""
-    return _IDLE.fullmatch(line) is not None
+def is_decoration(line: str) -> bool:
+    """Return whether a line is empty, a rule, or the fence of a block."""
+    return _DECORATION.fullmatch(line) is not None
 
 
 def matched_lines(passage: Passage) -> range:
@@ -169,7 +172,7 @@ def best_line(passage: Passage) -> int:
     for start, stop in passage.marks:
         words[bisect_left(ends, start)].add(passage.text[start:stop].casefold())
     return max(
-        (n for n in matched if not is_idle(lines[n])),
+        (n for n in matched if not is_decoration(lines[n])),
         key=lambda n: len(words[n]),
         default=matched.start,
     )
@@ -187,11 +190,13 @@ def _part_of_line(passage: Passage, number: int, fits: Fits) -> ShownLines:
     line = lines_between(passage, number, number)
 
     def part(start: int) -> ShownLines:
-        length = _most(line.stop - start, lambda n: fits(ShownLines(passage, start, start + n)))
+        length = _largest_fitting(
+            line.stop - start, lambda n: fits(ShownLines(passage, start, start + n))
+        )
         return ShownLines(passage, start, start + max(1, length))
 
     marks = [start for start, _ in passage.marks if line.start <= start < line.stop]
-    starts = [_sentence_start(passage.text, line.start, at) for at in marks[:_PLACES_TRIED]]
+    starts = [_sentence_start(passage.text, line.start, at) for at in marks[:_SENTENCES_TRIED]]
     match = _match_start(passage)
     first = part(match if line.start <= match < line.stop else line.start)
     length = first.stop - first.start
@@ -199,7 +204,7 @@ def _part_of_line(passage: Passage, number: int, fits: Fits) -> ShownLines:
     return part(max(parts, key=lambda each: len(each.words)).start)
 
 
-def _most(most: int, fits: Callable[[int], bool]) -> int:
+def _largest_fitting(most: int, fits: Callable[[int], bool]) -> int:
     """Return the largest number up to `most` that fits, or 0, without trying much larger ones."""
     tried = 1
     while tried < most and fits(tried):
@@ -216,9 +221,9 @@ def _sentence_start(text: str, line_start: int, at: int) -> int:
     return start if start == line_start else text.find(" ", start, at) + 1 or start
 
 
-def _pieces(passage: Passage, start: int, stop: int) -> Sequence[tuple[Piece, ...]]:
-    """Return the lines of a part of a passage, the query's words apart."""
-    lines: list[list[Piece]] = [[]]
+def _marked_lines(passage: Passage, start: int, stop: int) -> Sequence[tuple[MarkedText, ...]]:
+    """Return the lines of a part of a passage, with the query's words marked."""
+    lines: list[list[MarkedText]] = [[]]
     marks = [each for each in passage.marks if start <= each[0] and each[1] <= stop]
     ends = (start, *chain.from_iterable(marks), stop)
     for (begin, end), is_mark in zip(pairwise(ends), cycle((False, True)), strict=False):

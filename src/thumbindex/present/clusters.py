@@ -1,6 +1,4 @@
-"""Clusters of texts that say the same, for whoever decides of them: their order, and the words in
-which two texts differ.
-"""
+"""Clusters of duplicates for review: their order, and the words in which two texts differ."""
 
 from __future__ import annotations
 
@@ -9,52 +7,48 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from thumbindex.model import Cluster
+from thumbindex.present.best_lines import MarkedText
 
-_PIECES = re.compile(r"\s+|\w+|[^\w\s]+")
+_TOKENS = re.compile(r"\s+|\w+|[^\w\s]+")
 
-MOST_PIECES = 3_000
-"""Words and spaces of a text that are compared: what that takes grows with their square.
-
-The rest stays unmarked.
-"""
-
-Piece = tuple[str, bool]
-"""A part of a text, and whether the other text has it not."""
+MOST_DIFF_TOKENS = 3_000
+"""Words and spaces of a text that are compared: the time grows with their square."""
 
 
-def differing_pieces(first: str, second: str) -> tuple[list[Piece], list[Piece]]:
-    """Return two texts in pieces, with the words marked that the other one has not; white space is
-    never marked, and all of it is one.
+def diff_texts(first: str, second: str) -> tuple[list[MarkedText], list[MarkedText]]:
+    """Return two texts in pieces; words that the other text lacks are marked.
+
+    White space is never marked, and all of it is equal.
     """
-    left, right = _PIECES.findall(first), _PIECES.findall(second)
+    left, right = _TOKENS.findall(first), _TOKENS.findall(second)
     mine, other = (
-        [" " if each.isspace() else each for each in pieces[:MOST_PIECES]]
+        [" " if each.isspace() else each for each in pieces[:MOST_DIFF_TOKENS]]
         for pieces in (left, right)
     )
-    found: tuple[list[Piece], list[Piece]] = ([], [])
+    found: tuple[list[MarkedText], list[MarkedText]] = ([], [])
     for operation, a, b, c, d in SequenceMatcher(None, mine, other, autojunk=False).get_opcodes():
         for pieces, part in zip(found, ("".join(left[a:b]), "".join(right[c:d])), strict=True):
             if part:
                 pieces.append((part, operation != "equal" and bool(part.strip())))
     for pieces, all_of in zip(found, (left, right), strict=True):
-        if rest := "".join(all_of[MOST_PIECES:]):
+        if rest := "".join(all_of[MOST_DIFF_TOKENS:]):
             pieces.append((rest, False))
     return found
 
 
-def is_long(text: str) -> bool:
-    """Tell whether a text has more words than are compared."""
-    return len(_PIECES.findall(text)) > MOST_PIECES
+def exceeds_diff_limit(text: str) -> bool:
+    """Return whether a text is too long to be compared to its end."""
+    return len(_TOKENS.findall(text)) > MOST_DIFF_TOKENS
 
 
-def is_open(cluster: Cluster) -> bool:
-    """Tell whether the owner has to decide of a cluster, and has not."""
+def needs_decision(cluster: Cluster) -> bool:
+    """Return whether a cluster waits for its owner's decision."""
     return cluster.verdict is None and (cluster.zone == "grey" or bool(cluster.differs))
 
 
-def in_order(clusters: Sequence[Cluster]) -> list[Cluster]:
-    """Return clusters as they are best decided: contradictions first, then the grey ones, the
-    largest and most alike first, then what is merged.
+def by_priority(clusters: Sequence[Cluster]) -> list[Cluster]:
+    """Return clusters in the order of review: contradictions, the grey zone, then merged ones; the
+    largest and most similar first.
     """
     return sorted(
         clusters,

@@ -10,21 +10,19 @@ from thumbindex.model import Passage
 from thumbindex.opening import is_here
 
 
-def vault_of(path: Path) -> Path | None:
-    """Return the Obsidian vault that a note lies in; None where it lies in none."""
+def obsidian_vault(path: Path) -> Path | None:
+    """Return the Obsidian vault that contains a note, or None."""
     return next((each for each in path.parents if (each / ".obsidian").is_dir()), None)
 
 
 def vscode_link(path: Path, line: int) -> str:
-    """Return what opens a file at a line in VS Code."""
+    """Return the link that opens a file at a line in VS Code."""
     return f"vscode://file/{quote(os.fsencode(path.as_posix().lstrip('/')), safe='/:')}:{line}"
 
 
 def obsidian_link(path: Path, heading: str) -> str:
-    """Return what opens a note at a heading in Obsidian, by the name of its vault; empty where it
-    lies in none.
-    """
-    vault = vault_of(path)
+    """Return the link that opens a note at a heading in Obsidian; empty outside of vaults."""
+    vault = obsidian_vault(path)
     if vault is None:
         return ""
     file = path.relative_to(vault).as_posix().removesuffix(".md") + (
@@ -34,15 +32,15 @@ def obsidian_link(path: Path, heading: str) -> str:
     return f"obsidian://open?vault={named}&file={quote(os.fsencode(file), safe='')}"
 
 
-def programs(path: Path, heading: str, line: int) -> list[tuple[str, str]]:
-    """Return the programs that may open a note at a heading or line, each with its link."""
+def available_links(path: Path, heading: str, line: int) -> list[tuple[str, str]]:
+    """Return the programs that can open a note, each with its link."""
     found = (("Obsidian", obsidian_link(path, heading)), ("VS Code", vscode_link(path, line)))
     return [(name, link) for name, link in found if link]
 
 
-def link_to(passage: Passage, root: Path, form: str) -> str:
-    """Return the link to a passage in the form that `serve.links` names; empty for none, and where
-    the note is in a database.
+def passage_link(passage: Passage, root: Path, form: str) -> str:
+    """Return the link to a passage in the form of `serve.links`; empty for "none", and for notes in
+    a database.
     """
     if form == "none" or not is_here(path := root / passage.path):
         return ""

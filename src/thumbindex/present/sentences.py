@@ -1,6 +1,4 @@
-"""Say it in words: how sure an answer is, what it stood on, and how a passage came to its place;
-quoting notes safely.
-"""
+"""The record in words: sentences and lines about answers, passages, folders and citations."""
 
 from __future__ import annotations
 
@@ -36,32 +34,32 @@ from thumbindex.model import (
 )
 from thumbindex.text import line_range, one_line, plural
 
-_TICKS = re.compile(r"`{3,}")
+_BACKTICKS = re.compile(r"`{3,}")
 
 
-def quoted(text: str) -> str:
+def fenced(text: str) -> str:
     """Return a note's text between two fences, longer than any run of backticks in it."""
-    fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
+    fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
     return f"{fence}note\n{text}\n{fence}"
 
 
 CHECK_GLOB = "Check its spelling in `corpus.private.globs`; it is relative to the folder."
 
 
-def unmatched_glob(glob: str) -> str:
-    """Return a warning of a private glob that matches nothing."""
+def unmatched_glob_warning(glob: str) -> str:
+    """Return a warning that a private glob matches nothing."""
     return f"The private glob {glob!r} matches no note"
 
 
 _PROBLEMS_SHOWN = 20
 
-SIMILAR = "Most similar"
-"""What stands above the notes that are near by meaning."""
+SIMILAR_TITLE = "Most similar"
+"""Heading of the list of notes with a similar meaning."""
 
 COPIES_SHOWN = 3
-"""Places of copies that an answer names; the rest is counted."""
+"""Maximum places of copies that an answer names; the rest is counted."""
 
-DEDUPLICATING = (
+DEDUP_STAGES = (
     "variants",
     "dedup_known",
     "dedup_hash",
@@ -69,20 +67,20 @@ DEDUPLICATING = (
     "dedup_ngram",
     "dedup_semantic",
 )
-"""The stages that take out what says the same as another candidate."""
+"""The stages that remove candidates that repeat another one."""
 
-PASSAGE_FACTS = ("created", "updated", "file_time", "status", "owner")
-"""What is said of a passage that stands in several places, or is disagreed with."""
+PASSAGE_METADATA = ("created", "updated", "file_time", "status", "owner")
+"""Fields that are shown for a passage with copies or contradictions."""
 
-HIGH_RATIO = 0.30
-"""The share of candidates above which deduplication is warned of; 5 to 20 % is healthy
-(spec/dedup.md, section 3).
+HIGH_DEDUP_SHARE = 0.30
+"""Share of removed candidates above which a warning is shown; 5 to 20 % is healthy (spec/dedup.md,
+section 3).
 """
 
-FEWEST_CANDIDATES = 10
-"""Of fewer than these, a share that was taken out is not warned of."""
+LEAST_CANDIDATES = 10
+"""Minimum candidates for a warning about the share of removed ones."""
 
-_DOING = {
+_PHASES = {
     "words": ("indexed", "files"),
     "vectors": ("embedded", "texts"),
     "publishing texts": ("published", "notes"),
@@ -91,11 +89,11 @@ _DOING = {
 }
 
 
-def confidence_words(answer: Answer, narrowed: Sequence[str] = ()) -> str:
-    """Say how many passages there are and how sure the answer is; where there are none, by which
-    filters the search was `narrowed`.
+def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
+    """Return how many passages there are and how sure the answer is, or that nothing was found.
+    `narrowed` are the filters that were given.
     """
-    narrowed = (*narrowed, *(f"`{typed(each)}`" for each in answer.filters))
+    narrowed = (*narrowed, *(f"`{filter_as_typed(each)}`" for each in answer.filters))
     if answer.listed:
         match = "matches" if answer.listed == 1 else "match"
         shown = f", the newest first; shown: {len(answer.passages)}" if answer.listed > 1 else ""
@@ -120,18 +118,18 @@ def confidence_words(answer: Answer, narrowed: Sequence[str] = ()) -> str:
     doubt = " - the passages may not answer this" if answer.confidence_level == "low" else ""
     return (
         f"{plural(len(answer.passages), 'passage')}, confidence {answer.confidence_level} "
-        f"({_floored(answer.confidence):.2f}){doubt}"
+        f"({_rounded_down(answer.confidence):.2f}){doubt}"
     )
 
 
-def _floored(share: float) -> float:
-    """Return a share with two digits, none of them rounded up: what is below a threshold looks
-    so.
+def _rounded_down(share: float) -> float:
+    """Return a share with two digits, rounded down, so that it never reaches a threshold by
+    rounding.
     """
     return math.floor(round(100 * share, 6)) / 100
 
 
-def typed(condition: Condition) -> str:
+def filter_as_typed(condition: Condition) -> str:
     """Return a filter as it is typed in a query."""
     mark = "" if condition.field == "words" else f"{condition.field}:"
     is_quoted = " " in condition.value or (condition.field == "words" and not condition.excludes)
@@ -150,10 +148,10 @@ _UNMET = {
 
 
 def filter_lines(filters: Sequence[Condition], unmet: Sequence[Unmet], undated: int) -> list[str]:
-    """Say which filters were read in a query, which of all no note meets and what comes near, and
-    what a date leaves out.
+    """Return the filters read from a query, those that no note meets with similar names, and the
+    number of notes without a date.
     """
-    lines = [f"Filters: {' '.join(map(typed, filters))}"] if filters else []
+    lines = [f"Filters: {' '.join(map(filter_as_typed, filters))}"] if filters else []
     for each in unmet:
         mark = "#" if each.field == "tag" else ""
         nearest = ", ".join(f"{mark}{name}" for name in each.nearest)
@@ -171,9 +169,7 @@ def filter_lines(filters: Sequence[Condition], unmet: Sequence[Unmet], undated: 
 
 
 def list_lines(notes: Sequence[ListedNote], several: bool = False) -> list[str]:
-    """Return a line a note: its day, path, title and tags; that there is none where there is
-    none.
-    """
+    """Return one line per note: its day, path, title and tags."""
     lines = []
     for each in notes:
         path = f"{each.folder}: {each.path}" if several else each.path
@@ -183,9 +179,7 @@ def list_lines(notes: Sequence[ListedNote], several: bool = False) -> list[str]:
 
 
 def outline_lines(entries: Sequence[OutlineEntry], several: bool = False) -> list[str]:
-    """Return a line a heading, indented by its level, or a line a document, with its folder where
-    there are several.
-    """
+    """Return one line per heading, indented by its level, or one line per document."""
     lines = []
     for each in entries:
         if each.level == 0:
@@ -198,14 +192,14 @@ def outline_lines(entries: Sequence[OutlineEntry], several: bool = False) -> lis
 
 
 def related_groups(related: Related, limit: int) -> list[tuple[str, list[str]]]:
-    """Return what stands near a document, by how: the first `limit` of each, and how many more
+    """Return the neighbors of a document by kind: the first `limit` of them, and how many more
     there are.
     """
     groups: tuple[tuple[str, Sequence[str]], ...] = (
         ("Links to", related.links),
         ("Linked from", related.backlinks),
         ("Links that lead nowhere", related.dangling),
-        (SIMILAR, [f"{each.path} ({each.score:.2f})" for each in related.similar]),
+        (SIMILAR_TITLE, [f"{each.path} ({each.score:.2f})" for each in related.similar]),
     )
     more = {
         title: [f"… and {len(names) - limit:,} more"] if len(names) > limit else []
@@ -214,8 +208,8 @@ def related_groups(related: Related, limit: int) -> list[tuple[str, list[str]]]:
     return [(title, [*map(one_line, names[:limit]), *more[title]]) for title, names in groups]
 
 
-def stood_on(state: IndexState) -> str:
-    """Say how much of the index an answer stood on."""
+def index_sentence(state: IndexState) -> str:
+    """Return how much of the index was searched."""
     if not state.documents:
         return "index: empty so far"
     vectors = f"{state.vectors:,} of {plural(state.chunks, 'chunk')}"
@@ -233,8 +227,8 @@ NO_MARKDOWN = (
 )
 
 
-def without_vectors(state: IndexState, command: str = "thumbindex index") -> str:
-    """Say, where no server is asked, which command makes vectors; empty where none is missing."""
+def missing_vectors_sentence(state: IndexState, command: str = "thumbindex index") -> str:
+    """Return the command that makes the missing vectors; empty if none is missing."""
     missing = (
         f"{state.pending:,} of {plural(state.chunks, 'chunk')}" if state.vectors else "these notes"
     )
@@ -242,36 +236,36 @@ def without_vectors(state: IndexState, command: str = "thumbindex index") -> str
 
 
 ModelState = Literal["loading", "none", "loaded"]
-"""Whether there is a model to ask vectors with."""
+"""Whether the model that embeds queries is loaded."""
 
-_WITHOUT_MODEL: Mapping[ModelState, str] = {
+_MISSING_MODEL: Mapping[ModelState, str] = {
     "loading": "; keywords only this time: the model is not loaded (yet)",
     "none": "; keywords only: the model could not be loaded",
     "loaded": "",  # a filter lets nothing through that has a vector
 }
 
 
-def foot(answer: Answer, progress: Sequence[Progress] = (), model: ModelState = "loading") -> str:
-    """Say what an answer stood on, whether that is all that is on disk, and what is being indexed;
-    one `loading` may come with the next answer.
-    """
+def answer_footer(
+    answer: Answer, progress: Sequence[Progress] = (), model: ModelState = "loading"
+) -> str:
+    """Return how much was searched, whether the index is up to date, and what is being indexed."""
     fresh = (
         "; all that was on disk is indexed" if answer.freshness and answer.freshness.fresh else ""
     )
-    doing = f"; {indexing(progress)}" if progress else ""
-    return f"{stood_on(answer.index)}{without_model(answer, model)}{fresh}{doing}"
+    doing = f"; {indexing_sentence(progress)}" if progress else ""
+    return f"{index_sentence(answer.index)}{missing_model_sentence(answer, model)}{fresh}{doing}"
 
 
-def without_model(answer: Answer, model: ModelState = "loading") -> str:
-    """Say that there are vectors which nobody could ask; empty where they were asked."""
+def missing_model_sentence(answer: Answer, model: ModelState = "loading") -> str:
+    """Return that vectors were not searched for lack of a model; empty if they were."""
     unasked = answer.index.vectors and any(
         step.stage == "search_vector" and not step.size_out for step in answer.trace
     )
-    return _WITHOUT_MODEL[model] if unasked else ""
+    return _MISSING_MODEL[model] if unasked else ""
 
 
-def also_in(places: Sequence[Place]) -> str:
-    """Name the places of copies."""
+def places_sentence(places: Sequence[Place]) -> str:
+    """Return the first places of copies and how many more there are."""
     more = f" and {len(places) - COPIES_SHOWN:,} more" if len(places) > COPIES_SHOWN else ""
     return (
         ", ".join(
@@ -282,8 +276,8 @@ def also_in(places: Sequence[Place]) -> str:
     )
 
 
-def flagged(flags: Sequence[str], lines: tuple[int, int]) -> list[str]:
-    """Warn of what is flagged in some lines of a note, from the first to the last."""
+def flag_lines(flags: Sequence[str], lines: tuple[int, int]) -> list[str]:
+    """Return a warning for each flag in a range of lines."""
     parts = (flag.partition(": ") for flag in flags)
     return [
         f"flagged, line {line}: {reason}"
@@ -292,28 +286,28 @@ def flagged(flags: Sequence[str], lines: tuple[int, int]) -> list[str]:
     ]
 
 
-def passage_flags(passage: Passage) -> list[str]:
-    """Warn of what is flagged in a passage's lines."""
-    return flagged(passage.flags, (passage.start_line, passage.end_line))
+def passage_flag_lines(passage: Passage) -> list[str]:
+    """Return a warning for each flag in a passage's lines."""
+    return flag_lines(passage.flags, (passage.start_line, passage.end_line))
 
 
-def hold_hidden(notes: int) -> str:
-    """Say how many notes hold what nobody sees, or what speaks to a model."""
+def hidden_text_sentence(notes: int) -> str:
+    """Return how many notes hold hidden text or instructions to a model."""
     return (
         f"{'1 note holds' if notes == 1 else f'{notes:,} notes hold'} text that is hidden or "
         "speaks to a model"
     )
 
 
-def condition_of(status: FolderStatus) -> str:
-    """Say in a few words how the index of a folder is."""
+def folder_state_sentence(status: FolderStatus) -> str:
+    """Return the state of a folder's index in a few words."""
     pending = (
         f"{plural(status.index.pending, 'chunk')} without vectors" if status.index.pending else ""
     )
     if status.progress:
         return (
             f"process {status.progress.pid} is "
-            f"indexing{f': {how_far(status.progress)}' if status.progress.total else ''}"
+            f"indexing{f': {progress_sentence(status.progress)}' if status.progress.total else ''}"
         )
     if status.writing:
         return f"indexing{f', {pending}' if pending else ''}"
@@ -324,8 +318,8 @@ def condition_of(status: FolderStatus) -> str:
     return status.failure or ("files missing" if status.unfinished else pending) or "ready"
 
 
-def warnings_of(status: FolderStatus) -> list[str]:
-    """Say what is wrong with a folder and its notes, a line each."""
+def folder_warning_lines(status: FolderStatus) -> list[str]:
+    """Return one line for each problem of a folder and its notes."""
     lines, root = list[str](), shlex.quote(status.root)
     if status.away:
         lines.append(
@@ -339,13 +333,15 @@ def warnings_of(status: FolderStatus) -> list[str]:
         )
     lines += problem_lines(status.skipped)
     if status.flagged_count:
-        lines.append(f"{hold_hidden(status.flagged_count)}: look there before a model does")
+        lines.append(
+            f"{hidden_text_sentence(status.flagged_count)}: look there before a model does"
+        )
         lines += problem_lines(status.flagged)
     return lines
 
 
 def problem_lines(problems: Sequence[Problem]) -> list[str]:
-    """Return a line for each problem, and one for those that are not listed."""
+    """Return one line for each of the first problems, and how many more there are."""
     lines = list[str]()
     for each in problems[:_PROBLEMS_SHOWN]:
         where = f"{each.path}:{each.line}" if each.line else each.path
@@ -357,21 +353,17 @@ def problem_lines(problems: Sequence[Problem]) -> list[str]:
     return lines
 
 
-def beside(passage: Passage) -> list[str]:
-    """Say of a passage that stands in several places, or is disagreed with, where and in which
-    words, a line each; of any other one its day.
-    """
-    said = facts(passage)
-    return [*copies_words(passage), *([said] if said else []), *disagreement_words(passage)]
+def passage_context_lines(passage: Passage) -> list[str]:
+    """Return a passage's copies, metadata and contradictions, one line each."""
+    said = passage_metadata(passage)
+    return [*copy_lines(passage), *([said] if said else []), *disagreement_lines(passage)]
 
 
-def facts(passage: Passage) -> str:
-    """Return the day of a passage; if it stands in several places or is disagreed with, all that
-    is known of it.
-    """
+def passage_metadata(passage: Passage) -> str:
+    """Return the date of a passage, or all its metadata if it has copies or contradictions."""
     known = ", ".join(
         f"{name.replace('_', ' ')} {value}"
-        for name in PASSAGE_FACTS
+        for name in PASSAGE_METADATA
         if (value := getattr(passage, name))
     )
     if known and (passage.also_in or passage.disagrees):
@@ -380,13 +372,13 @@ def facts(passage: Passage) -> str:
     return f"dated {day}" if day else ""
 
 
-def copies_words(passage: Passage) -> list[str]:
-    """Say where else a passage stands."""
-    return [f"also in: {also_in(passage.also_in)}"] if passage.also_in else []
+def copy_lines(passage: Passage) -> list[str]:
+    """Return the other places of a passage's text."""
+    return [f"also in: {places_sentence(passage.also_in)}"] if passage.also_in else []
 
 
-def disagreement_words(passage: Passage) -> list[str]:
-    """Say what disagrees with a passage, a line each."""
+def disagreement_lines(passage: Passage) -> list[str]:
+    """Return one line for each passage that contradicts this one."""
     sentences = []
     for other in passage.disagrees:
         where = line_range(other.start_line, other.end_line)
@@ -396,31 +388,29 @@ def disagreement_words(passage: Passage) -> list[str]:
     return sentences
 
 
-def deduplicated(trace: Sequence[Step]) -> tuple[int, int]:
-    """Return how many candidates came to deduplication, and how many of them it left."""
-    steps = [step for step in trace if step.stage in DEDUPLICATING]
+def dedup_counts(trace: Sequence[Step]) -> tuple[int, int]:
+    """Return the numbers of candidates before and after deduplication."""
+    steps = [step for step in trace if step.stage in DEDUP_STAGES]
     return (steps[0].size_in, steps[-1].size_out) if steps else (0, 0)
 
 
 def dedup_share(trace: Sequence[Step]) -> float:
-    """Return the share of candidates that deduplication took out, 0 to 1."""
-    came, left = deduplicated(trace)
+    """Return the share of candidates that deduplication removed, 0 to 1."""
+    came, left = dedup_counts(trace)
     return (came - left) / came if came else 0.0
 
 
-def is_much(trace: Sequence[Step]) -> bool:
-    """Tell whether deduplication took out so much that the notes repeat themselves; a share of a
-    few candidates says nothing.
-    """
-    return dedup_share(trace) > HIGH_RATIO and deduplicated(trace)[0] >= FEWEST_CANDIDATES
+def is_dedup_share_high(trace: Sequence[Step]) -> bool:
+    """Return whether deduplication removed too many of the candidates."""
+    return dedup_share(trace) > HIGH_DEDUP_SHARE and dedup_counts(trace)[0] >= LEAST_CANDIDATES
 
 
-def deduplication(trace: Sequence[Step]) -> str:
-    """Say what deduplication took out, and warn where that is much."""
-    came, left = deduplicated(trace)
+def dedup_sentence(trace: Sequence[Step]) -> str:
+    """Return what deduplication removed, with a warning if that is much."""
+    came, left = dedup_counts(trace)
     much = (
         " - more than 30 %: the same texts stand in many places, `thumbindex duplicates` lists them"
-        if is_much(trace)
+        if is_dedup_share_high(trace)
         else ""
     )
     return (
@@ -429,30 +419,31 @@ def deduplication(trace: Sequence[Step]) -> str:
     )
 
 
-def doing(phase: str) -> str:
-    """Name what a run of indexing counts in a phase."""
-    return " ".join(_DOING.get(phase, (phase, "steps"))).strip()
+def phase_words(phase: str) -> str:
+    """Return the name of an indexing phase."""
+    return " ".join(_PHASES.get(phase, (phase, "steps"))).strip()
 
 
-def how_far(progress: Progress) -> str:
-    """Say how far a run of indexing is."""
-    done, what = _DOING.get(progress.phase, (progress.phase, "steps"))
+def progress_sentence(progress: Progress) -> str:
+    """Return how far an indexing run is."""
+    done, what = _PHASES.get(progress.phase, (progress.phase, "steps"))
     return (
         f"{done} {progress.done:,} of {progress.total:,} "
         f"{what.removesuffix('s') if progress.total == 1 else what}"
     )
 
 
-def indexing(progress: Sequence[Progress]) -> str:
-    """Say what is being indexed; empty where nothing is."""
+def indexing_sentence(progress: Sequence[Progress]) -> str:
+    """Return what is being indexed; empty if nothing is."""
     several = len({each.folder for each in progress}) > 1
     return "; ".join(
-        f"{f'{each.folder}: ' if several else ''}{how_far(each)} so far" for each in progress
+        f"{f'{each.folder}: ' if several else ''}{progress_sentence(each)} so far"
+        for each in progress
     )
 
 
-def up_to_date(found: Freshness | None) -> str:
-    """Say what an answer may lack of what is on disk; empty if nothing, or if nobody asked."""
+def freshness_sentence(found: Freshness | None) -> str:
+    """Return which changes an answer may lack; empty if none, or if that was not asked."""
     if found is None:
         return ""
     sentences = []
@@ -463,12 +454,12 @@ def up_to_date(found: Freshness | None) -> str:
             f"No process keeps {', '.join(found.untended)} up to date: `thumbindex index` does it "
             "once, a server as long as it runs."
         )
-    sentences += [lagging(found.lag_seconds), not_there(found.gone)]
+    sentences += [lag_sentence(found.lag_seconds), missing_folders_sentence(found.gone)]
     return " ".join(each for each in sentences if each)
 
 
-def lagging(seconds: float) -> str:
-    """Say how far the server of a database is behind that answers; empty where that is little."""
+def lag_sentence(seconds: float) -> str:
+    """Return how far a standby is behind its primary server; empty if it is not."""
     if not seconds:
         return ""
     return (
@@ -476,10 +467,8 @@ def lagging(seconds: float) -> str:
     )
 
 
-def database_in_words(status: DatabaseStatus) -> str:
-    """Say which server of a database answers, how far it is behind, and how busy it is with this
-    process.
-    """
+def database_sentence(status: DatabaseStatus) -> str:
+    """Return which server of a database answers, how far it is behind, and its connections."""
     who = "the primary server"
     if status.standby:
         lag = status.lag_seconds or 0.0
@@ -492,21 +481,21 @@ def database_in_words(status: DatabaseStatus) -> str:
     return f"database {status.place}: {status.server} answers, {who}; {busy}"
 
 
-def not_there(folders: Sequence[str]) -> str:
-    """Say which folders are away, and what answers stand on; empty where none is."""
+def missing_folders_sentence(folders: Sequence[str]) -> str:
+    """Return which folders cannot be reached now; empty if all can."""
     if not folders:
         return ""
     return f"Not there now: {', '.join(folders)}; what the index holds of it is what was read last."
 
 
-def as_written(value: object) -> str:
+def setting_as_written(value: object) -> str:
     """Return a setting's value as a configuration file has it."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(list(value) if isinstance(value, tuple) else value)
 
 
-_FATES = {
+_OUTCOMES = {
     "shown": "is in the answer",
     "copy": "is named beside a copy",
     "dropped": "was found, but is not in the answer",
@@ -516,22 +505,22 @@ _FATES = {
 }
 
 _EDGES_SHOWN = 3
-"""Of the links that led to a document: the first are of those that were found best."""
+"""Maximum linking documents that are named, the best ranked first."""
 
 
 def explanation_lines(found: Explanation) -> list[str]:
-    """Say in a few lines how a passage came to its place."""
+    """Return evidence, ranks and details of a passage's position."""
     stages = " → ".join(f"{each.stage} {each.rank}" for each in found.effects)
     evidence = "; ".join(
         f"{each.retriever} rank {each.rank} ({each.score:.2f})" for each in found.evidence
     )
-    sentences = (evidence, f"rank after {stages}" if stages else "", *explanation_rest(found))
+    sentences = (evidence, f"rank after {stages}" if stages else "", *explanation_details(found))
     return [each for each in sentences if each]
 
 
-def explanation_rest(found: Explanation) -> list[str]:
-    """Say what is no table: the name that the query is, words, cosine, the reranker's score, links,
-    and what was taken out as a copy.
+def explanation_details(found: Explanation) -> list[str]:
+    """Return what fits no table: the matched name, terms, cosine, reranker score, links, and
+    removed copies.
     """
     named = f"the query is its {found.name_kind}: it comes first" if found.name_kind else ""
     cosine = f"cosine {found.cosine:.2f}" if found.cosine is not None else ""
@@ -542,17 +531,17 @@ def explanation_rest(found: Explanation) -> list[str]:
     near = "; ".join(each for each in (cosine, reranked) if each)
     sentences = [
         named,
-        terms(found.terms),
+        matched_terms_sentence(found.terms),
         near,
-        links(found.edges),
+        linked_from_sentence(found.edges),
         *copies,
     ]
     return [each for each in sentences if each]
 
 
-def terms(found: Mapping[str, Sequence[str]]) -> str:
-    """Say in which fields the query's words stand, and which are missing; of `code`, words as they
-    are written, only where it is alone.
+def matched_terms_sentence(found: Mapping[str, Sequence[str]]) -> str:
+    """Return the fields that hold the query's terms, and the missing terms. The field `code` is
+    named only if it is the only one.
     """
     present, missing = [], []
     for term, fields in found.items():
@@ -569,23 +558,23 @@ def terms(found: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(parts)
 
 
-def links(edges: Sequence[Edge]) -> str:
-    """Say which documents' links led to a document; empty where none did."""
+def linked_from_sentence(edges: Sequence[Edge]) -> str:
+    """Return the documents whose links led to a document; empty if none did."""
     named = [f"linked from {each.path} (found as {each.rank})" for each in edges[:_EDGES_SHOWN]]
     more = f" and {len(edges) - _EDGES_SHOWN} more" if len(edges) > _EDGES_SHOWN else ""
     return ", ".join(named) + more
 
 
-def fate(found: Why, several: bool = False) -> str:
-    """Say what became of a note, and why."""
+def outcome_sentence(found: Why, several: bool = False) -> str:
+    """Return what became of a note, and why."""
     heading = f"#{found.heading}" if found.heading else ""
     folder = f"{found.folder}: " if several and found.folder else ""
     by = f" (stage `{found.stage}`)" if found.fate == "dropped" else ""
-    return f"{folder}{found.path}{heading} {_FATES[found.fate]}: {found.reason}{by}"
+    return f"{folder}{found.path}{heading} {_OUTCOMES[found.fate]}: {found.reason}{by}"
 
 
-def why_rest(found: Why) -> list[str]:
-    """Say what is no table: a note's words, its cosine, its vectors, and how it is on disk."""
+def why_details(found: Why) -> list[str]:
+    """Return what fits no table: a note's terms, cosine, missing vectors and state on disk."""
     lacking = (
         f"without a vector yet, found by words alone: {found.without_vector:,} of "
         f"{plural(found.chunks, 'chunk')}"
@@ -593,7 +582,7 @@ def why_rest(found: Why) -> list[str]:
     cosine = f"best cosine {found.cosine:.2f}" if found.cosine is not None else ""
     sentences = [
         f"searched for: {found.corrected}" if found.corrected else "",
-        "; ".join(each for each in (terms(found.terms), cosine) if each),
+        "; ".join(each for each in (matched_terms_sentence(found.terms), cosine) if each),
         lacking if found.without_vector else "",
         *found.notes,
     ]
@@ -601,25 +590,25 @@ def why_rest(found: Why) -> list[str]:
 
 
 def why_lines(found: Why, several: bool = False) -> list[str]:
-    """Say in a few lines what became of a note."""
+    """Return what became of a note, its ranks and its details."""
     stages = " → ".join(
         f"{each.stage} {each.rank if each.rank is not None else '-'}" for each in found.stages
     )
     ranks = [f"rank after {stages}"] if stages else []
-    return [fate(found, several), *ranks, *why_rest(found)]
+    return [outcome_sentence(found, several), *ranks, *why_details(found)]
 
 
 # ------------------------------------------------------------------ whether citations hold
 
 _QUOTATION_SHOWN = 60
-"""Characters of a quotation that say which one is meant."""
+"""Maximum characters of a quotation."""
 
 
-def verification_head(found: Verification) -> str:
-    """Count what became of the citations of a text."""
+def verification_sentence(found: Verification) -> str:
+    """Return how many citations have which state."""
     counts = Counter(each.state for each in found.citations)
     states = ", ".join(
-        f"{counts[state]} {state_words(state)}"
+        f"{counts[state]} {citation_state_words(state)}"
         for state in get_args(CitationState)
         if counts[state]
     )
@@ -629,22 +618,22 @@ def verification_head(found: Verification) -> str:
     return f"No citation of a note was found.{uncited}"
 
 
-def state_words(state: CitationState) -> str:
-    """Name what became of a citation."""
+def citation_state_words(state: CitationState) -> str:
+    """Return the state of a citation as words."""
     return state.replace("_", " ")
 
 
-def short_quotation(check: CitationCheck) -> str:
-    """Return the beginning of what a citation is given for."""
+def shortened_quotation(check: CitationCheck) -> str:
+    """Return the beginning of the text that a citation is given for."""
     quotation = " ".join(check.quotation.split())
     return quotation if len(quotation) <= _QUOTATION_SHOWN else f"{quotation[:_QUOTATION_SHOWN]}…"
 
 
-def check_line(check: CitationCheck, several: bool) -> str:
-    """Say in a line what became of a citation; of one that holds, no more than that."""
-    short = short_quotation(check)
+def citation_check_line(check: CitationCheck, several: bool) -> str:
+    """Return the state of a citation, and the details unless it holds."""
+    short = shortened_quotation(check)
     said = f' "{short}"' if short else ""
-    line = f"{state_words(check.state)}: {check.citation}{said}"
+    line = f"{citation_state_words(check.state)}: {check.citation}{said}"
     if check.state in {"moved", "changed"}:
         line += f" -> {f'{check.folder}: ' if several else ''}{check.now}"
     more = "; ".join(filter(None, (check.differs, check.reason)))

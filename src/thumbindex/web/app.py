@@ -55,7 +55,7 @@ from thumbindex.opening import (
     say_error,
     served_folders,
 )
-from thumbindex.present.sentences import lagging
+from thumbindex.present.sentences import lag_sentence
 from thumbindex.process import (
     compute_on_one_thread,
     give_memory_back,
@@ -410,7 +410,7 @@ class Site:
         is_ready = self._background.is_ready
         library = self._background.library_if_open()
         database = library.database if library is not None and is_ready else None
-        said = lagging(database.lag()) if database else ""
+        said = lag_sentence(database.lag()) if database else ""
         return JSONResponse(
             {"status": "ready" if is_ready else "starting", **({"note": said} if said else {})},
             status_code=200 if is_ready else 503,
