@@ -17,7 +17,7 @@ from pathspec import GitIgnoreSpec
 
 from thumbindex.index.filters import by_form, nearest, newest_first
 from thumbindex.index.names import names_of
-from thumbindex.language import SUFFIXED
+from thumbindex.language import INFLECTED_LANGUAGES
 from thumbindex.model import (
     Abbreviation,
     BlockKind,
@@ -50,16 +50,16 @@ from thumbindex.ports import (
 )
 from thumbindex.text import (
     STOP_WORDS,
-    bare_name,
     embedded_text,
     fold,
     fold_line,
     form_key,
     has_cjk,
     identifiers,
-    placed_words,
-    visible,
+    name_key,
+    strip_markup,
     words,
+    words_with_positions,
 )
 
 
@@ -264,7 +264,7 @@ class MemoryCatalog:
             n
             for n, each in self.every_document()
             if any(
-                bare_name(name) == letters and (not name.isascii() or len(name) <= longest)
+                name_key(name) == letters and (not name.isascii() or len(name) <= longest)
                 for name in names_of(each)
             )
         ]
@@ -349,7 +349,9 @@ class MemoryKeywordIndex:
 
     def __init__(self, catalog: MemoryCatalog) -> None:
         self._catalog = catalog
-        self.languages = frozenset({each.document.language for each in catalog.parsed} & SUFFIXED)
+        self.languages = frozenset(
+            {each.document.language for each in catalog.parsed} & INFLECTED_LANGUAGES
+        )
         self._chunks = [
             _fields(each.document, (chunk,)) for each in catalog.parsed for chunk in each.chunks
         ]
@@ -561,14 +563,14 @@ def _fields(document: Document, chunks: Sequence[Chunk]) -> dict[str, list[str]]
         "aliases": "\n".join(document.aliases),
         "author": f"{document.author}\n{document.category}\n{document.type}",
         "path": document.path.rpartition(".")[0],
-        "body": "\n".join(visible(chunk.text) for chunk in chunks),
+        "body": "\n".join(strip_markup(chunk.text) for chunk in chunks),
     }
     names = [name for chunk in chunks for name in identifiers(chunk.text)]
     code = [each for whole, parts in names for each in (whole, *parts) if each not in STOP_WORDS]
     # The characters that are words inside pairs stand behind the words, where no phrase runs into
     # them.
     characters = {
-        name: [word for word in placed_words(text)[0] if len(word) == 1 and has_cjk(word)]
+        name: [word for word in words_with_positions(text)[0] if len(word) == 1 and has_cjk(word)]
         for name, text in texts.items()
     }
     return {

@@ -17,7 +17,7 @@ from thumbindex.compare.quotations import find_quotation, note_words, quotation_
 from thumbindex.errors import UnknownPathError
 from thumbindex.library import Library
 from thumbindex.model import CitationCheck
-from thumbindex.text import Address, address_of, read_address
+from thumbindex.text import PassageAddress, format_address, parse_address
 
 BUDGET = (
     "## Budget\n\nThe team spends 4,000 euros a month on servers.\n"
@@ -68,8 +68,8 @@ def budget(library: Library) -> str:
 def test_an_address_gives_back_what_it_was_made_of(
     folder: str, path: str, heading: str, digest: str
 ) -> None:
-    written = address_of(folder, path, heading, digest)
-    assert read_address(written) == Address(folder, path, heading, digest)
+    written = format_address(folder, path, heading, digest)
+    assert parse_address(written) == PassageAddress(folder, path, heading, digest)
     assert not any(each.isspace() or each in "\"'()[]<>" for each in written)
 
 

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec
 
-from thumbindex.globs import meets, read_rules
+from thumbindex.globs import matches_glob, read_rules
 
 SIGNS = [*"ab**?(+.^$é{|", "[ab]", "[!a]", ".md", "\\*"]
 NAMES = st.just("**") | st.lists(st.sampled_from(SIGNS), min_size=1, max_size=5).map("".join)
@@ -32,7 +32,7 @@ def test_rules_and_globs_mean_what_they_mean_to_git(glob: str, path: str) -> Non
     in_git = GitIgnoreSpec.from_lines([glob])
     from_the_root = GitIgnoreSpec.from_lines([glob if glob.startswith(("/", "*")) else f"/{glob}"])
     assert read_rules([glob]).match_file(path) == in_git.match_file(path)
-    assert meets(glob, path) == from_the_root.match_file(path)
+    assert matches_glob(glob, path) == from_the_root.match_file(path)
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_rules_and_globs_mean_what_they_mean_to_git(glob: str, path: str) -> Non
 def test_no_glob_takes_long_whatever_its_stars(glob: str) -> None:
     path = "a" * 250 + "/" + "a/" * 1_000 + "a" * 250
     began = time.process_time()
-    assert not meets(glob, path)
+    assert not matches_glob(glob, path)
     assert not read_rules([glob]).match_file(path)
     assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize("glob", ["docs\\a.md", "/docs/a.md", "docs/", "docs", "*.md", "docs/*.md"])
 def test_a_glob_is_met_from_the_root_and_a_backslash_may_stand_between_folders(glob: str) -> None:
-    assert [meets(glob, path) for path in ("docs/a.md", "x/docs/b.txt")] == [True, False]
+    assert [matches_glob(glob, path) for path in ("docs/a.md", "x/docs/b.txt")] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_a_glob_is_met_from_the_root_and_a_backslash_may_stand_between_folders(g
     [("a[!b]c", "axc", True), ("a[!b]c", "a/c", False), ("x[!]a]y", "xby", True)],
 )
 def test_a_set_of_other_letters_meets_no_slash(glob: str, path: str, is_met: bool) -> None:
-    assert meets(glob, path) == is_met
+    assert matches_glob(glob, path) == is_met

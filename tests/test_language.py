@@ -8,12 +8,12 @@ import pytest
 
 from thumbindex.index.analysis import stems
 from thumbindex.language import (
-    SUFFIXED,
-    function_words,
+    INFLECTED_LANGUAGES,
+    blank_function_words,
+    function_word_weights,
     language_of,
-    prose_language,
-    subjects,
-    telling_words,
+    language_of_prose,
+    probe_words,
 )
 from thumbindex.query.understand import lookup_terms, stops_of
 
@@ -43,7 +43,7 @@ ENGLISH = "Switch the device on and connect it to the network, then it is in the
     ],
 )
 def test_the_language_of_prose_is_told_only_where_it_is_sure(text: str, expected: str) -> None:
-    assert prose_language((text,)) == expected
+    assert language_of_prose((text,)) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_forms_of_a_word_without_their_accents_have_one_stem(language: str, form
 def test_function_words_are_those_of_the_language_that_is_asked_in(
     query: str, languages: list[str], expected: dict[str, float]
 ) -> None:
-    assert function_words(query, languages) == expected
+    assert function_word_weights(query, languages) == expected
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_function_words_are_those_of_the_language_that_is_asked_in(
 def test_the_subjects_of_chinese_and_japanese_are_what_is_neither_function_word_nor_ending(
     query: str, subject: str
 ) -> None:
-    assert subjects(query).split() == subject.split()
+    assert blank_function_words(query).split() == subject.split()
 
 
 def test_pairs_with_an_ending_or_a_function_word_weigh_less_unless_nothing_else_is_asked() -> None:
-    assert function_words("怎么开启", []) == {"怎么": 0.25, "么开": 0.25}
-    assert function_words("有効にする", []) == {"効に": 0.5, "にす": 0.5, "する": 0.5}
-    assert function_words("する", []) == {}
+    assert function_word_weights("怎么开启", []) == {"怎么": 0.25, "么开": 0.25}
+    assert function_word_weights("有効にする", []) == {"効に": 0.5, "にす": 0.5, "する": 0.5}
+    assert function_word_weights("する", []) == {}
 
 
 def test_pairs_no_text_holds_beside_one_some_hold_join_two_words_and_are_not_asked_for() -> None:
@@ -114,8 +114,8 @@ def test_pairs_no_text_holds_beside_one_some_hold_join_two_words_and_are_not_ask
 
 
 def test_every_language_of_known_endings_has_words_that_tell_a_model_from_an_english_one() -> None:
-    told = {language: telling_words(language) for language in SUFFIXED}
+    told = {language: probe_words(language) for language in INFLECTED_LANGUAGES}
     assert all(len(listed) >= 4 for listed in told.values())
     assert {language: language_of(" ".join(listed)) for language, listed in told.items()} == {
-        language: language for language in SUFFIXED
+        language: language for language in INFLECTED_LANGUAGES
     }

@@ -5,14 +5,14 @@ import time
 import pytest
 
 from thumbindex.text import (
+    _shorten_heading,
     embedded_text,
     fold,
     identifiers,
-    placed_words,
-    shortened,
     split_identifier,
-    visible,
+    strip_markup,
     words,
+    words_with_positions,
 )
 
 
@@ -41,8 +41,8 @@ def test_words_are_folded_and_scripts_without_spaces_come_in_pairs(text, expecte
 
 
 def test_a_pair_stands_with_its_characters_at_one_place():
-    assert placed_words("黒猫 x 字") == (["黒猫", "黒", "猫", "x", "字"], [0, 0, 0, 1, 2])
-    assert placed_words("日本語") == (["日本", "日", "本語", "本", "語"], [0, 0, 1, 1, 1])
+    assert words_with_positions("黒猫 x 字") == (["黒猫", "黒", "猫", "x", "字"], [0, 0, 0, 1, 2])
+    assert words_with_positions("日本語") == (["日本", "日", "本語", "本", "語"], [0, 0, 1, 1, 1])
 
 
 def test_an_identifier_beside_characters_without_a_space_keeps_its_parts():
@@ -105,7 +105,7 @@ def test_words_of_other_scripts_are_whole_in_code_too():
     ],
 )
 def test_visible_text_is_what_a_reader_sees(markdown, seen):
-    assert visible(markdown) == seen
+    assert strip_markup(markdown) == seen
 
 
 def test_what_is_embedded_is_the_heading_path_and_the_text_and_nothing_else():
@@ -114,14 +114,14 @@ def test_what_is_embedded_is_the_heading_path_and_the_text_and_nothing_else():
 
 @pytest.mark.parametrize("character", ["語", "a", "7"])
 def test_a_long_heading_path_never_takes_more_than_a_third_of_the_window(character):
-    path = shortened(character * 5000)
+    path = _shorten_heading(character * 5000)
     cost = sum(0.25 if c.isascii() and c.isalpha() else 1 for c in path)
     assert (cost <= 85, path.startswith(character), path.endswith(character)) == (True, True, True)
 
 
 def seconds(text):
     began = time.process_time()
-    visible(text), words(text), identifiers(text)
+    strip_markup(text), words(text), identifiers(text)
     return time.process_time() - began
 
 

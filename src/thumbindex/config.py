@@ -21,7 +21,7 @@ from platformdirs import user_config_path
 from thumbindex.errors import ConfigError, UnknownFolderError, UsageError
 from thumbindex.process import current_folder
 from thumbindex.settings import Config
-from thumbindex.text import one_line, without_password
+from thumbindex.text import one_line, redact_passwords
 
 FOLDER_FILE = "thumbindex.toml"
 """The only file of a vault that is read as configuration; a `config.toml` there belongs to someone
@@ -423,7 +423,7 @@ def _taken(key: str, value: Any, place: str, root: str = "") -> Any:
 
 def _read_override(override: str) -> dict[str, Any]:
     key, equals, written = (part.strip() for part in override.partition("="))
-    where = f"--set {_shortened(one_line(without_password(override)), 2 * _LONGEST_SHOWN)}"
+    where = f"--set {_shortened(one_line(redact_passwords(override)), 2 * _LONGEST_SHOWN)}"
     if not equals:
         raise ConfigError(f"{where}: write it as TABLE.KEY=VALUE, for example query.limit=10.")
     kind = settings()[key].kind if key in settings() else None

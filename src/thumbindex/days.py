@@ -32,7 +32,7 @@ DATE = re.compile(
 )
 
 _WORDS_TOO = "may|march|mar|mars|mai|dec|sept|abril"
-MONTH = re.compile(
+_MONTH_AND_YEAR = re.compile(
     r"(?<![\w./-])(?:"
     r"(?P<y1>\d{4})[-_](?P<m1>0[1-9]|1[0-2])(?![\w/-])"
     rf"|{_MONTH},?\s+(?:of\s+|de\s+|del\s+)?(?P<y2>\d{{4}})(?![\w/-])"
@@ -50,19 +50,17 @@ _PAIRED = re.compile(
 """A day without its month before a date that is written out: `between 5 and 7 January 2026`."""
 
 
-def days_in(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[str], date]]:
-    """Yield the dates in a folded text, with the days that they are; of a name not those that begin
-    with the year, which may be a release.
+def find_dates(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[str], date]]:
+    """Yield the dates in a folded text, with their matches; in a name none that begins with the
+    year, which may be a release.
     """
     for found in DATE.finditer(text):
-        if (day := day_of_match(found)) and not (is_name and (found["y1"] or found["y2"])):
+        if (day := date_of_match(found)) and not (is_name and (found["y1"] or found["y2"])):
             yield found, day
 
 
-def day_of_match(found: re.Match[str]) -> date | None:
-    """Return the day of a match; None where there is no such day, or it may be another one
-    (03/04/2026).
-    """
+def date_of_match(found: re.Match[str]) -> date | None:
+    """Return the date of a match; None if there is no such day, or it is ambiguous (03/04/2026)."""
     parts = found.groupdict()
     if not parts:
         year, month, day, *_ = (int(each) for each in found.groups() if each and each.isdigit())
@@ -88,11 +86,9 @@ def day_of_match(found: re.Match[str]) -> date | None:
         return None
 
 
-def months_in(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the months in a folded text that are written with their years and without a day, as
-    year and month.
-    """
-    for found in MONTH.finditer(DATE.sub(" | ", text)):
+def find_months(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the months with a year and without a day in a folded text, as year and month."""
+    for found in _MONTH_AND_YEAR.finditer(DATE.sub(" | ", text)):
         year = int(found["y1"] or found["y2"] or found["y3"])
         if 1970 <= year <= 2100:
             yield (
@@ -101,36 +97,36 @@ def months_in(text: str) -> Iterator[tuple[int, int]]:
             )
 
 
-def only_day(text: str) -> tuple[date, str] | None:
-    """Return the one day of which a folded text speaks, and how it is written there; None where it
-    speaks of several, or of months, too.
+def single_day(text: str) -> tuple[date, str] | None:
+    """Return the only date in a folded text, and how it is written there; None if there are several
+    dates, or months.
     """
-    found = list(days_in(text))
+    found = list(find_dates(text))
     if (
         len({day for _, day in found}) != 1
-        or any(months_in(text))
+        or any(find_months(text))
         or any(_PAIRED.search(text[: match.start()]) for match, _ in found)
     ):
         return None
     return found[0][1], found[0][0][0]
 
 
-def only_month(text: str) -> tuple[int, int] | None:
-    """Return the one month, as year and month, of which a folded text speaks; None where it speaks
-    of several, or of days.
+def single_month(text: str) -> tuple[int, int] | None:
+    """Return the only month in a folded text, as year and month; None if there are several months,
+    or days.
     """
-    months = set(months_in(text))
-    return months.pop() if len(months) == 1 and not any(days_in(text)) else None
+    months = set(find_months(text))
+    return months.pop() if len(months) == 1 and not any(find_dates(text)) else None
 
 
-def without_time(text: str) -> str:
+def without_dates(text: str) -> str:
     """Return a folded text without its dates and months."""
-    return MONTH.sub(" ", DATE.sub(" | ", text))
+    return _MONTH_AND_YEAR.sub(" ", DATE.sub(" | ", text))
 
 
-def names_of_month(year: int, month: int) -> Iterator[str]:
-    """Yield how a month may be called in a name: `2026-01`, `202601`, `January 2026`, `2026 Jan`,
-    in the languages that are known here.
+def month_spellings(year: int, month: int) -> Iterator[str]:
+    """Yield the spellings of a month in a name, in all languages known here: `2026-01`, `202601`,
+    `January 2026`, `2026 Jan`.
     """
     yield from (f"{year}{sign}{month:02}" for sign in ("-", "_", ".", ""))
     for name in (name for name, number in _MONTHS.items() if number == month):

@@ -13,8 +13,8 @@ from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
-Rules = GitIgnoreSpec
-"""Git's rules in order, the last of which that matches decides."""
+GlobRules = GitIgnoreSpec
+"""Git's rules in order; the last one that matches decides."""
 
 _SEPARATOR = re.compile(r"\\(?![*?!\[\]\\])")
 """A backslash that takes no meaning from the character behind it: it stands between folders, as on
@@ -29,15 +29,13 @@ name.
 """
 
 
-def read_rules(lines: Iterable[str]) -> Rules:
+def read_rules(lines: Iterable[str]) -> GlobRules:
     """Return git's rules, a line each; a line that git does not take says nothing."""
-    return Rules.from_lines(map(composed, lines), _Rule)
+    return GlobRules.from_lines(map(compose_accents, lines), _Rule)
 
 
-def composed(text: str) -> str:
-    """Return a text with letters and accents together: rules are written so, and macOS may keep
-    them apart in names.
-    """
+def compose_accents(text: str) -> str:
+    """Return a text in NFC: rules are written so, and macOS may return names in NFD."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
@@ -80,18 +78,18 @@ def _without_retries(pattern: str) -> str:
     return f"{first}{taken}(?:[^/]+/)*{last}" if rest else first
 
 
-def meets(glob: str, path: str) -> bool:
-    """Return whether a glob meets a path, or a folder that it is in.
+def matches_glob(glob: str, path: str) -> bool:
+    """Return whether a glob matches a path, or a folder that contains it.
 
-    A glob that begins with a star and has no slash is met at any depth, any other one from the
+    A glob that begins with a star and has no slash matches at any depth, any other one from the
     folder's root.
     """
-    return _one_rule(glob).match_file(composed(path)) is not None
+    return _one_rule(glob).match_file(compose_accents(path)) is not None
 
 
 @lru_cache(maxsize=256)
 def _one_rule(glob: str) -> _Rule:
-    glob = _SEPARATOR.sub("/", composed(glob))
+    glob = _SEPARATOR.sub("/", compose_accents(glob))
     if not glob.startswith("*") or "/" in glob.rstrip("/"):
         glob = f"/{glob.lstrip('/')}"
     return _Rule(glob)

@@ -1,6 +1,4 @@
-"""The natural language of a text, told by its script and its function words: no model is asked, and
-the same text always gives the same answer.
-"""
+"""Detect the natural language of a text by its script and its function words, without a model."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from thumbindex.text import STOP_WORDS, composed, has_cjk, words
+from thumbindex.text import STOP_WORDS, has_cjk, normalize_letters, words
 
 ENGLISH = "en"
 
@@ -66,7 +64,7 @@ _FUNCTION_WORDS = {
     }.items()
 }
 
-_ASKING = {
+_QUESTION_WORDS = {
     language: frozenset(listed.split())
     for language, listed in {
         "de": "wie was wo wann warum wieso weshalb wer wen wem welche welcher welches welchen "
@@ -97,22 +95,22 @@ _ASKING = {
         ),
     }.items()
 }
-"""What questions are asked with, and what else says nothing alone: notes hold little of it, so that
-its rarity says nothing either.
+"""Question words and other function words of questions: rare in notes, so that their low document
+frequency means nothing.
 """
 
-FUNCTION_WORDS = STOP_WORDS.union(*_FUNCTION_WORDS.values(), *_ASKING.values())
-"""What carries no subject in any of these languages."""
+FUNCTION_WORDS = STOP_WORDS.union(*_FUNCTION_WORDS.values(), *_QUESTION_WORDS.values())
+"""The function words of all these languages."""
 
-SUFFIXED = frozenset(_ASKING)
-"""The languages beside English in which words have endings that are known here."""
+INFLECTED_LANGUAGES = frozenset(_QUESTION_WORDS)
+"""The languages other than English that have a stemmer and question words here."""
 
-UNSURE = 0.25
+UNCERTAIN_WEIGHT = 0.25
 """Weight of a word that is one of another language's function words, where nothing else in the
 query is.
 """
 
-BESIDE_ENDING = 0.5
+PARTICLE_WEIGHT = 0.5
 """Weight of a pair of characters of which one belongs to a particle or ending of Japanese: it tells
 one wording from another.
 """
@@ -162,23 +160,17 @@ _SPAN = re.compile(r"`[^`\n]*`")
 _READ = 2000
 """The characters of a text that are read for its language."""
 
-_TELLING = 4
-"""The fewest letters of function words by which a model's language is told: an English vocabulary
-holds shorter ones as parts of words.
-"""
+_PROBE_LETTERS = 4
+"""Minimum letters of a probe word: an English vocabulary holds shorter ones as parts of words."""
 
-_TELLING_CHARACTERS = {
+_PROBE_CHARACTERS = {
     "zh": "这说对还没经过时样给问让为个设开关么请该应们",
     "ja": "使設表選択必要変更動作説確認次直際",
 }
-"""Common characters by which the same is seen for scripts without spaces: an English vocabulary
-holds others, those of names and of old texts.
-"""
+"""Probe words of scripts without spaces: common characters that an English vocabulary lacks."""
 
-_READS = 0.75
-"""The least share of them that a model's vocabulary holds whole; of an English one it is half at
-most.
-"""
+_MIN_PROBE_SHARE = 0.75
+"""Minimum share of the probe words in a vocabulary; an English one holds half of them at most."""
 
 
 _LANGUAGES_OF: dict[str, list[str]] = {}
@@ -200,9 +192,9 @@ def language_of(text: str) -> str:
     return _told_by(words(text))[0]
 
 
-def prose_language(texts: Iterable[str]) -> str:
-    """Return the language of a text of some prose, code in it left out: as `language_of`, but
-    surer: by several words of two letters or more.
+def language_of_prose(texts: Iterable[str]) -> str:
+    """Return the language of prose without its code spans; stricter than `language_of`: it needs
+    several different words of two letters or more.
     """
     text = _SPAN.sub(" ", "\n".join(_beginning(texts)))
     if not text.isascii() and (language := language_of(text)) not in _FUNCTION_WORDS:
@@ -239,9 +231,9 @@ def _told_by(found: Sequence[str]) -> tuple[str, int]:
     return ("", 0)
 
 
-def subjects(text: str) -> str:
-    """Return a text with spaces for what carries no subject in Chinese and Japanese: function
-    words, particles, endings of verbs.
+def blank_function_words(text: str) -> str:
+    """Return a text with its Chinese and Japanese function words, particles and verb endings
+    replaced by spaces.
     """
     if not has_cjk(text):
         return text
@@ -251,20 +243,20 @@ def subjects(text: str) -> str:
         lambda match: (
             " " if len(match[0]) <= _OKURIGANA or _JAPANESE_ENDING.fullmatch(match[0]) else match[0]
         ),
-        composed(text),
+        normalize_letters(text),
     )
 
 
-def function_words(text: str, languages: Collection[str]) -> Mapping[str, float]:
-    """Return which of a query's words carry no subject, with what they weigh: English's nothing,
-    those of a language in which it is asked little.
+def function_word_weights(text: str, languages: Collection[str]) -> Mapping[str, float]:
+    """Return the weights of a query's function words: 0 for English ones, little for those of the
+    query's language.
 
-    It is asked in that of some languages of which it holds more such words than of English; one
-    such word alone may be another thing (MIT). Pairs of characters weigh little of which one
-    belongs to a function word of Chinese or an ending of Japanese, unless there are no others.
+    The query's language is the one of `languages` with most function words in it, if it has more
+    than English; a single one may be another word (MIT). A pair of characters weighs little if one
+    of them belongs to a Chinese function word or a Japanese ending, unless there are only such.
     """
     found = dict.fromkeys(words(text))
-    kept = frozenset(words(subjects(text))) if has_cjk(text) else frozenset[str]()
+    kept = frozenset(words(blank_function_words(text))) if has_cjk(text) else frozenset[str]()
     pairs = (
         [word for word in found if has_cjk(word) and word not in kept]
         if any(map(has_cjk, kept))
@@ -275,29 +267,34 @@ def function_words(text: str, languages: Collection[str]) -> Mapping[str, float]
         ((sum(word in _stops(each) for word in found), each) for each in languages), default=(0, "")
     )
     own = _stops(language).intersection(found) if most > english else frozenset[str]()
-    beside = BESIDE_ENDING if _SCRIPTS[0][1].search(text) else UNSURE
-    weights = {**dict.fromkeys(pairs, beside), **dict.fromkeys(own, 0.0 if most > 1 else UNSURE)}
+    beside = PARTICLE_WEIGHT if _SCRIPTS[0][1].search(text) else UNCERTAIN_WEIGHT
+    weights = {
+        **dict.fromkeys(pairs, beside),
+        **dict.fromkeys(own, 0.0 if most > 1 else UNCERTAIN_WEIGHT),
+    }
     return {**weights, **dict.fromkeys(STOP_WORDS.intersection(found), 0.0)}
 
 
 def _stops(language: str) -> frozenset[str]:
-    return _FUNCTION_WORDS[language] | _ASKING[language] if language in SUFFIXED else frozenset()
+    return (
+        _FUNCTION_WORDS[language] | _QUESTION_WORDS[language]
+        if language in INFLECTED_LANGUAGES
+        else frozenset()
+    )
 
 
-def telling_words(language: str) -> tuple[str, ...]:
-    """Return the function words by which it is seen whether a vocabulary is one of a language; none
-    for one that is not known here.
+def probe_words(language: str) -> tuple[str, ...]:
+    """Return the function words that a model's vocabulary must hold to support a language; none for
+    an unknown language.
     """
     return tuple(
         sorted(
-            _TELLING_CHARACTERS.get(language)
-            or (word for word in _FUNCTION_WORDS.get(language, ()) if len(word) >= _TELLING)
+            _PROBE_CHARACTERS.get(language)
+            or (word for word in _FUNCTION_WORDS.get(language, ()) if len(word) >= _PROBE_LETTERS)
         )
     )
 
 
-def is_read(known: int, asked: int) -> bool:
-    """Tell by how many of a language's telling words a vocabulary holds whether its model reads it;
-    where none were asked for, it may.
-    """
-    return known >= _READS * asked
+def covers_language(known: int, asked: int) -> bool:
+    """Return whether a vocabulary with `known` of `asked` probe words supports their language."""
+    return known >= _MIN_PROBE_SHARE * asked

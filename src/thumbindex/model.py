@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, NewType, TypedDict, Unpack
 
 from thumbindex.errors import UsageError
 from thumbindex.settings import LONGEST_PHRASING, LONGEST_QUERY, MOST_REWORDINGS
-from thumbindex.text import address_of, line_range, one_line, replace_surrogates, text_digest
+from thumbindex.text import format_address, line_range, one_line, replace_surrogates, text_digest
 
 DocumentId = NewType("DocumentId", int)
 """A document's position in one snapshot (documents sorted by folder, then path): valid in that
@@ -622,7 +622,7 @@ class Passage:
         """Name the place with a digest of the text, by which it is found again after edits and
         moves.
         """
-        return address_of(self.folder, self.path, self.heading, text_digest(self.text))
+        return format_address(self.folder, self.path, self.heading, text_digest(self.text))
 
 
 @dataclass(frozen=True, slots=True)

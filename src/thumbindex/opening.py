@@ -29,7 +29,7 @@ from thumbindex.config import (
 from thumbindex.errors import ThumbindexError, UnknownFolderError, UsageError
 from thumbindex.process import caller
 from thumbindex.settings import Config
-from thumbindex.text import one_line, without_password
+from thumbindex.text import one_line, redact_passwords
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -296,7 +296,7 @@ def say_error(message: str, color: str | None = "red") -> None:
 
     asked = caller()
     typer.secho(
-        without_password(one_line(message)), asked.stderr if asked else None, fg=color, err=True
+        redact_passwords(one_line(message)), asked.stderr if asked else None, fg=color, err=True
     )
 
 

@@ -306,7 +306,7 @@ class Catalog(Protocol):
 
     def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         """Return the documents with a file name (without suffix), a title or an alias of these
-        letters (`text.bare_name`), ascending.
+        letters (`text.name_key`), ascending.
 
         A name in ASCII has no more than `longest` characters.
         """

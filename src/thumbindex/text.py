@@ -23,11 +23,9 @@ STOP_WORDS = frozenset(
 there.
 """
 
-WORDS_REMEMBERED = 1 << 14
-"""Words whose forms each function keeps that makes them: most of a text are among the last so many.
-
-Of a server that runs for long, each of six such functions would come to hold four times as many
-marks and numbers that stand nowhere any more, 90 MB in all.
+WORD_CACHE_SIZE = 1 << 14
+"""Words whose forms each of six functions keeps; four times as many would take 90 MB in a server
+that runs for long.
 """
 
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
@@ -99,9 +97,9 @@ _RULE = re.compile(r"^[ \t]*+(?:\|[ \t]*+)?:?-{2,}+:?[ \t|:-]*+$", re.M)
 _SPACE = re.compile(r"[ \t]+")
 
 
-def visible(markdown: str) -> str:
-    """Return what a reader sees: links as their text, no list, emphasis, quote or table markers,
-    white space folded.
+def strip_markup(markdown: str) -> str:
+    """Return a text without its Markdown markup: links as their text, no list, emphasis, quote or
+    table markers, white space folded.
     """
     text = markdown
     if "```" in text or "~~~" in text:
@@ -145,7 +143,7 @@ def fold_line(text: str) -> str:
     )
 
 
-@lru_cache(maxsize=WORDS_REMEMBERED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def fold(word: str) -> str:
     """Return a word as it is matched, as `fold_line` does; words come again and again, so the last
     ones are kept.
@@ -159,17 +157,15 @@ _NO_LETTERS = {code: None for code in range(128) if not chr(code).isalnum() and 
 _SIGNS = re.compile(r"[^\w\n]+")
 
 
-def bare_name(name: str) -> str:
-    """Return the letters and digits of a name: case, accents, spaces and punctuation are no
-    difference; marks that make another letter are.
+def name_key(name: str) -> str:
+    """Return the key by which names are compared: their folded letters and digits, without spaces
+    and punctuation.
     """
-    return bare_names([name])[0]
+    return name_keys([name])[0]
 
 
-def bare_names(names: Sequence[str]) -> list[str]:
-    """Return the letters and digits of each of several names: of many at once in a tenth of the
-    time.
-    """
+def name_keys(names: Sequence[str]) -> list[str]:
+    """Return the keys of several names, ten times as fast as one by one."""
     if not names:
         return []
     lines = "\n".join(name.replace("\n", " ") for name in names)
@@ -187,10 +183,8 @@ def _marks_of(signs: re.Match[str]) -> str:
     return "".join(c for c in signs[0] if unicodedata.category(c) in ("Mn", "Mc"))
 
 
-def composed(text: str) -> str:
-    """Return a text in which each letter is one character, of its usual width: macOS takes é, が
-    and 한 apart, and a pair is two characters.
-    """
+def normalize_letters(text: str) -> str:
+    """Return a text in NFC, with half- and full-width characters in their usual width."""
     if text.isascii():
         return text
     return unicodedata.normalize(
@@ -202,7 +196,7 @@ def words(text: str) -> list[str]:
     """Return the folded words in order; Chinese, Japanese and Korean runs as overlapping pairs of
     characters.
     """
-    text = composed(text)
+    text = normalize_letters(text)
     if has_cjk(text):
         return [part for word in _WORD.findall(text) for part in _pairs(word)]
     if text.isascii():
@@ -213,7 +207,7 @@ def words(text: str) -> list[str]:
     return [fold(word) for word in found]
 
 
-@lru_cache(maxsize=WORDS_REMEMBERED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def form_key(text: str) -> str:
     """Return by what spellings of a name are compared: its words folded, joined by one space, the
     last one without a plural's ending.
@@ -224,9 +218,9 @@ def form_key(text: str) -> str:
     return " ".join(found)
 
 
-def placed_words(text: str) -> tuple[list[str], Sequence[int]]:
-    """Return what a text is found by, and the place of each: its words, and at a pair's place its
-    characters, for a word of one character.
+def words_with_positions(text: str) -> tuple[list[str], Sequence[int]]:
+    """Return the indexed words of a text and their positions; a pair of CJK characters has its
+    single characters at its position.
     """
     found = words(text)
     if text.isascii() or not any(map(has_cjk, found)):
@@ -250,7 +244,7 @@ def word_spans(text: str) -> Iterator[tuple[str, int, int]]:
             yield (word, start + at, start + at + len(word)) if apart else (word, start, end)
 
 
-@lru_cache(maxsize=WORDS_REMEMBERED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def _written_words(written: str) -> tuple[tuple[str, ...], bool]:
     """Return the words of what stands without a space, and whether each is a part of it by its
     place; the same comes again and again.
@@ -273,11 +267,9 @@ def has_cjk(text: str) -> bool:
     return not text.isascii() and _HAS_CJK.search(text) is not None
 
 
-def spaced(text: str) -> str:
-    """Return a text with spaces around its runs of Chinese, Japanese and Korean, in which
-    identifiers stand without one.
-    """
-    text = composed(text)
+def space_cjk(text: str) -> str:
+    """Return a text with spaces around its runs of Chinese, Japanese and Korean characters."""
+    text = normalize_letters(text)
     return _CJK_RUN.sub(r" \g<0> ", text) if has_cjk(text) else text
 
 
@@ -312,18 +304,18 @@ def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return each code-like token in order, folded, with its parts; a plain word comes without
     parts, and as `words` gives it.
     """
-    return [found for token in code_tokens(text) for found in read_token(token)]
+    return [found for token in code_tokens(text) for found in token_parts(token)]
 
 
 def code_tokens(text: str) -> list[str]:
     """Return each code-like token in order, as it is written."""
-    found: list[str] = _CODE.findall(spaced(text))
+    found: list[str] = _CODE.findall(space_cjk(text))
     return found
 
 
-@lru_cache(maxsize=WORDS_REMEMBERED)
-def read_token(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return what is searched of a token: mostly one name, folded, with its parts."""
+@lru_cache(maxsize=WORD_CACHE_SIZE)
+def token_parts(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the folded names in a token, mostly one, with their parts."""
     if not token.isascii():
         return tuple((word, ()) for word in words(token))
     if _VERSION.match(token):
@@ -339,15 +331,15 @@ def read_token(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return ((fold(token), ()),)
 
 
-HEADING_TOKENS = 85
-"""Estimated tokens of a heading path that are embedded: a third of the smallest window (256)."""
+_MAX_HEADING_TOKENS = 85
+"""Maximum estimated tokens of a heading path when embedded: a third of the smallest window."""
 
 
 def embedded_text(heading_path: tuple[str, ...], text: str) -> str:
     """Return exactly what is embedded for a chunk: `Title > H2 > H3`, a blank line, its visible
     text; no ids, no paths.
     """
-    return f"{shortened(' > '.join(heading_path))}\n\n{visible(text)}".strip()
+    return f"{_shorten_heading(' > '.join(heading_path))}\n\n{strip_markup(text)}".strip()
 
 
 def text_key(text: str) -> bytes:
@@ -357,13 +349,11 @@ def text_key(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def shortened(path: str) -> str:
-    """Return a heading path, cut in the middle where it would take more than its share of a model's
-    window.
-    """
+def _shorten_heading(path: str) -> str:
+    """Return a heading path, cut in the middle if it takes more than its share of the window."""
     # word pieces of English; a token a character otherwise
     costs = [0.25 if c.isascii() and (c.isalpha() or c == " ") else 1.0 for c in path]
-    if sum(costs) <= HEADING_TOKENS:
+    if sum(costs) <= _MAX_HEADING_TOKENS:
         return path
     return f"{path[: _reach(costs)]} … {path[len(path) - _reach(costs[::-1]) :]}"
 
@@ -373,7 +363,7 @@ def _reach(costs: list[float]) -> int:
     spent = 0.0
     for count, cost in enumerate(costs):
         spent += cost
-        if spent > (HEADING_TOKENS - 3) / 2:
+        if spent > (_MAX_HEADING_TOKENS - 3) / 2:
             return count
     return len(costs)
 
@@ -465,10 +455,8 @@ def escape_breaks(text: str) -> str:
     return _BREAKS.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
-def without_password(text: str) -> str:
-    """Return a message without who asks a database, and with which password, in the addresses that
-    it quotes.
-    """
+def redact_passwords(text: str) -> str:
+    """Return a message without the users and passwords in the database addresses that it quotes."""
     for pattern in _PASSWORDS:
         text = pattern.sub(r"\1…", text)
     return text
@@ -488,9 +476,9 @@ _CITATION = re.compile(r"(.+?) \(lines? ([1-9]\d{0,8})(?:[-–]([1-9]\d{0,8}))?\
 _PLACE = re.compile(r"(.+\.\w+):([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?", re.S)
 
 
-def split_citation(written: str) -> tuple[str, tuple[int, int] | None]:
-    """Return what a citation (`x.md#Heading (lines 11-14)`) or a place (`x.md:11`, `x.md:11-14`)
-    names, and its lines; None where it has none.
+def parse_citation(written: str) -> tuple[str, tuple[int, int] | None]:
+    """Return the name and the lines in a citation (`x.md#Heading (lines 11-14)`, `x.md:11`); None
+    for lines that it lacks.
     """
     found = _CITATION.fullmatch(written) or _PLACE.fullmatch(written)
     if found is None or int(found[3] or found[2]) < int(found[2]):
@@ -515,10 +503,8 @@ brackets, which end an address in prose.
 """
 
 
-class Address(NamedTuple):
-    """What an address names: a note, or a passage of it by its heading and the digest of its
-    text.
-    """
+class PassageAddress(NamedTuple):
+    """The address of a note, or of a passage by its heading and the digest of its text."""
 
     folder: str
     path: str
@@ -538,7 +524,7 @@ def query_id(query: str) -> str:
     return text_digest(" ".join(query.casefold().split()))
 
 
-def address_of(folder: str, path: str, heading: str = "", digest: str = "") -> str:
+def format_address(folder: str, path: str, heading: str = "", digest: str = "") -> str:
     """Return an address, as `thumbindex://notes/plans.md?is=1a2b3c4d#Budget`: the folder as one
     part, the path with its slashes.
     """
@@ -548,12 +534,12 @@ def address_of(folder: str, path: str, heading: str = "", digest: str = "") -> s
     return f"{where}{told}{below}"
 
 
-def read_address(written: str) -> Address | None:
-    """Read an address; None for what is none."""
+def parse_address(written: str) -> PassageAddress | None:
+    """Parse an address; return None if it is none."""
     rest, _, heading = written.removeprefix(SCHEME).partition("#")
     place, _, asked = rest.partition("?")
     folder, _, path = place.partition("/")
     if not written.startswith(SCHEME) or not folder or not path:
         return None
     digest = next((each.removeprefix(_IS) for each in asked.split("&") if each.startswith(_IS)), "")
-    return Address(unquote(folder), unquote(path), unquote(heading), digest)
+    return PassageAddress(unquote(folder), unquote(path), unquote(heading), digest)

@@ -46,7 +46,7 @@ from thumbindex.evaluation.queries import load_queries
 from thumbindex.index.files import size_of
 from thumbindex.library import Library
 from thumbindex.opening import Opening, open_library
-from thumbindex.text import visible
+from thumbindex.text import strip_markup
 from waiting import until
 
 MADE, CHARACTERS = 100, 5000
@@ -299,7 +299,7 @@ def draw_questions(library: Library, wanted: int) -> list[str]:
     entries = library.outline()
     for _ in range(20 * wanted):
         excerpt = library.read(chance.choice(entries).path, exact=True)
-        lines = [line for line in visible(excerpt.text).splitlines() if len(line.split()) > 2]
+        lines = [line for line in strip_markup(excerpt.text).splitlines() if len(line.split()) > 2]
         if not lines:
             continue
         words = chance.choice(lines).strip("#-* ").split()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fakes import FakeEmbedder
-from thumbindex.language import telling_words
+from thumbindex.language import probe_words
 
 TEXTS = [
     "How to share a vault",
@@ -82,7 +82,7 @@ def test_a_word_is_known_where_it_is_one_token_and_a_misspelt_one_is_not(embedde
 
 def test_an_english_vocabulary_lacks_most_of_what_tells_other_languages(embedder):
     shares = [
-        sum(map(embedder.knows, telling_words(language))) / len(telling_words(language))
+        sum(map(embedder.knows, probe_words(language))) / len(probe_words(language))
         for language in ("de", "fr", "es", "ja", "zh")
     ]
     assert max(shares) < 0.75

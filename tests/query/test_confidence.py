@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fakes import FakeEmbedder, document, memory_snapshot
-from thumbindex.language import telling_words
+from thumbindex.language import probe_words
 from thumbindex.model import Query
 from thumbindex.ports import Mask, Vector
 from thumbindex.query.confidence import (
@@ -142,7 +142,7 @@ def test_a_note_of_the_last_seconds_counts_by_its_words(ask):
 
 
 def test_a_page_in_a_language_that_the_model_does_not_read_counts_by_its_words(ask):
-    english = FakeEmbedder(512, known=tuple(telling_words("en")))
+    english = FakeEmbedder(512, known=tuple(probe_words("en")))
     note = replace(PLUMS, document=replace(PLUMS.document, language="de"))
     read, _ = ask([*RECIPES, PLUMS], "cinnamon plums", embedder=english)
     unread, _ = ask([*RECIPES, note], "cinnamon plums", embedder=english)

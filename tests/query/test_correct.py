@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fakes import FakeEmbedder, MemoryKeywordIndex, document, memory_snapshot
-from thumbindex.language import telling_words
+from thumbindex.language import probe_words
 from thumbindex.model import Query
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
@@ -145,7 +145,7 @@ def test_a_word_that_the_model_knows_is_spelled_right_though_no_text_holds_it() 
 
 
 def test_a_model_that_does_not_read_the_notes_says_nothing_about_their_spelling() -> None:
-    english = FakeEmbedder(known=[*telling_words("en"), "walk"])
+    english = FakeEmbedder(known=[*probe_words("en"), "walk"])
     notes = [document("a.md", "Wo ist der Wald", language=language) for language in ("de", "en")]
     found = [
         correct(

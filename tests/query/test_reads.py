@@ -3,12 +3,12 @@
 import pytest
 
 from fakes import FakeEmbedder
-from thumbindex.language import telling_words
+from thumbindex.language import probe_words
 from thumbindex.query.rank import reads
 
-ENGLISH = FakeEmbedder(known=telling_words("en"))
+ENGLISH = FakeEmbedder(known=probe_words("en"))
 EVERYTHING = FakeEmbedder(
-    known=[word for language in ("en", "de", "ja", "zh") for word in telling_words(language)]
+    known=[word for language in ("en", "de", "ja", "zh") for word in probe_words(language)]
 )
 
 

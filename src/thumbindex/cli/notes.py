@@ -57,7 +57,7 @@ from thumbindex.present.sentences import (
     verification_sentence,
 )
 from thumbindex.process import caller
-from thumbindex.text import line_range, plural, replace_surrogates, split_citation
+from thumbindex.text import line_range, parse_citation, plural, replace_surrogates
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -384,7 +384,7 @@ def named_here(given: str, library: Library) -> str:
     """Return the absolute path, with what stands behind it, of a note that is named from the
     current directory; else what was given.
     """
-    written, _ = split_citation(given)
+    written, _ = parse_citation(given)
     file = written.partition("#")[0]
     here = Path(os.path.abspath(absolute(file)))  # noqa: PTH100 - `..` is taken away
     roots = [root for _, root in library.folders]

@@ -51,7 +51,7 @@ from thumbindex.present.sentences import (
     passage_context_lines,
     passage_flag_lines,
 )
-from thumbindex.text import bare_name, escape_breaks, line_range
+from thumbindex.text import escape_breaks, line_range, name_key
 
 MARK, SURE, DOUBT = "bold red", "bold green", "bold red"
 """The color of `grep` for a match, and those of an answer's confidence: each is read on a light and
@@ -317,7 +317,7 @@ def _place(passage: Passage, roots: Mapping[str, Path], line: int) -> Text:
 def _headings(passage: Passage) -> list[str]:
     """Return the headings above a passage; of a note's own title nothing where its path says it."""
     title, *headings = passage.heading_path or ("",)
-    is_told = bare_name(title) == bare_name(Path(passage.path).stem)
+    is_told = name_key(title) == name_key(Path(passage.path).stem)
     return [plain_line(each) for each in headings or ([] if is_told else [title]) if each]
 
 

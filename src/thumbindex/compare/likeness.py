@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.text import visible
+from thumbindex.text import strip_markup
 
 Grams = npt.NDArray[np.int64]
 """Shape (grams,): three characters as one number, ascending, each once."""
@@ -75,7 +75,7 @@ def gram_set(markdown: str) -> Grams:
     """Return the character 3-grams of a text's visible words: case, line breaks and markup do not
     count.
     """
-    text = " ".join(visible(markdown).casefold().split())
+    text = " ".join(strip_markup(markdown).casefold().split())
     # a text of one or two characters is one gram by itself
     padded = text.ljust(3 if text else 0, "\0").encode("utf-32-le", "surrogatepass")
     points = np.frombuffer(padded, dtype=np.uint32).astype(np.int64)

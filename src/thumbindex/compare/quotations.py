@@ -13,7 +13,7 @@ from itertools import accumulate, islice
 from typing import NamedTuple
 from unicodedata import normalize
 
-from thumbindex.text import CJK, visible
+from thumbindex.text import CJK, strip_markup
 
 _WRITTEN = {"'": "‘’‚‛′", "-": "‐‑‒–−", "": "\u00ad\u200b\u200c\u200d\u2060\ufeff"}
 _SIGNS = {ord(sign): plain for plain, signs in _WRITTEN.items() for sign in signs}
@@ -206,7 +206,7 @@ def _told(words: Sequence[str]) -> str:
 
 
 def _visible(markdown: str) -> str:
-    return normalize("NFC", visible(markdown).translate(_SIGNS))
+    return normalize("NFC", strip_markup(markdown).translate(_SIGNS))
 
 
 def _words_of_lines(text: str) -> Iterator[tuple[str, int]]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from html import unescape
 
-from thumbindex.days import days_in
+from thumbindex.days import find_dates
 from thumbindex.language import FUNCTION_WORDS
-from thumbindex.text import STOP_WORDS, fold, looks_like_code, visible
+from thumbindex.text import STOP_WORDS, fold, looks_like_code, strip_markup
 
 _DENYING = {
     "en": (
@@ -250,7 +250,7 @@ def _shown(text: str) -> str:
     text = "\n".join(lines)
     for pattern, replacement in _MARKUP:
         text = pattern.sub(replacement, text)
-    return _in_digits(_ESCAPE.sub("", " ".join(visible(text).split())))
+    return _in_digits(_ESCAPE.sub("", " ".join(strip_markup(text).split())))
 
 
 def _in_digits(text: str) -> str:
@@ -259,7 +259,7 @@ def _in_digits(text: str) -> str:
         return text
     lowered = text.lower()
     if len(lowered) == len(text):  # else dates stand elsewhere in it
-        for match, day in reversed(list(days_in(lowered))):
+        for match, day in reversed(list(find_dates(lowered))):
             text = f"{text[: match.start()]}{day.isoformat()}{text[match.end() :]}"
     return _THOUSANDS.sub(lambda match: match[0].replace(",", ""), text)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from thumbindex.corpus.markdown import Block, Outline, Shape, Source
 from thumbindex.model import Abbreviation, BlockKind
-from thumbindex.text import STOP_WORDS, visible, words
+from thumbindex.text import STOP_WORDS, strip_markup, words
 
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)[^`]*\1(?!`)")
 _PARENTHESES = re.compile(r"(?<=\S )\(([^()\n]{2,100})\)")
@@ -56,9 +56,9 @@ def defined_in(markdown: str) -> Iterator[tuple[str, str]]:
         return
     text = " ".join(_SPAN.sub(" ` ", markdown).split())
     for match in _PARENTHESES.finditer(text):
-        before = visible(text[max(0, match.start() - _BEFORE) : match.start()])
+        before = strip_markup(text[max(0, match.start() - _BEFORE) : match.start()])
         outer = _words(_ENDS_PHRASE.split(before)[-1])
-        inner = _words(re.split("[,;]", visible(match[1]))[0])
+        inner = _words(re.split("[,;]", strip_markup(match[1]))[0])
         if len(inner) == 1 and (long := long_form(inner[0], outer)):
             yield _PLURAL.sub("", inner[0]), " ".join(long)
         elif outer and inner and long_form(outer[-1], inner) == inner:

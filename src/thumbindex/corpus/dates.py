@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import date
 
 from thumbindex.corpus.front_matter import FrontMatter
-from thumbindex.days import DATE, day_of_match, days_in
+from thumbindex.days import DATE, date_of_match, find_dates
 from thumbindex.text import fold_line
 
 _UPDATED = (
@@ -85,9 +85,11 @@ def _first_day(text: str) -> date | None:
     """
     text = fold_line(text).strip("[]\"' ")
     found = (
-        DATE.match(text) or _IN_NAME.match(text) or next((each for each, _ in days_in(text)), None)
+        DATE.match(text)
+        or _IN_NAME.match(text)
+        or next((each for each, _ in find_dates(text)), None)
     )
-    return day_of_match(found) if found else None
+    return date_of_match(found) if found else None
 
 
 def day_of_path(path: str) -> date | None:
@@ -97,12 +99,12 @@ def day_of_path(path: str) -> date | None:
     stem, dot, _ = path.rpartition(".")
     stem = stem if dot else path
     for part in reversed(stem.split("/")):
-        found = next(filter(None, map(day_of_match, _IN_NAME.finditer(part))), None) or next(
-            (day for _, day in days_in(fold_line(part), is_name=True)), None
+        found = next(filter(None, map(date_of_match, _IN_NAME.finditer(part))), None) or next(
+            (day for _, day in find_dates(fold_line(part), is_name=True)), None
         )
         if found:
             return found
-    return next(filter(None, map(day_of_match, _FOLDERS.finditer(stem))), None)
+    return next(filter(None, map(date_of_match, _FOLDERS.finditer(stem))), None)
 
 
 def days_of_lines(body: str) -> tuple[date | None, date | None]:
@@ -134,13 +136,13 @@ def _days_of_line(line: str, *, is_bare: bool, is_title: bool) -> tuple[date | N
     text = " ".join(_MARKUP.sub("", _MARKUP.sub("", fold_line(line))).split()).rstrip(" #")
     updated = written = None
     for part in _PARTS.split(text):
-        for found, day in days_in(part):
+        for found, day in find_dates(part):
             before, after = (
                 _BEFORE.fullmatch(part[: found.start()]),
                 _AFTER.fullmatch(part[found.end() :]),
             )
             label = " ".join((before["label"] or "").split()) if before else None
-            is_alone = is_title and len(list(days_in(text))) == 1
+            is_alone = is_title and len(list(find_dates(text))) == 1
             begins_or_ends = (label == "" and part == text) or found.end() == len(text)
             if label in _SAYS_UPDATED and after:
                 updated = updated or day

@@ -27,7 +27,7 @@ from thumbindex.corpus.markdown import (
     without_anchor,
 )
 from thumbindex.model import Link, LinkKind, RenderedNote
-from thumbindex.text import bare_name, strip_invisible
+from thumbindex.text import name_key, strip_invisible
 
 MOST_LINES = 4_000
 """Of a note that are rendered at once: a longer one is shown around the lines that are asked
@@ -82,7 +82,7 @@ def render_note(
     headings = tuple(_headings(md, tokens, first - 1, env))
     begins = headings[0][:2] == (1, " ".join(title.split())) if headings and title else False
     _prepare(md, tokens, env, 0 if begins else 2 - min((each[0] for each in headings), default=2))
-    anchors = {bare_name(name): line for _, name, line in reversed(headings)}
+    anchors = {name_key(name): line for _, name, line in reversed(headings)}
     cited = range(lines[0], lines[1] + 1) if lines else range(0)
     renderer = _NoteRenderer(link_address, tag_address, first - 1, cited, anchors)
     html = renderer.render(tokens, md.options, env)
@@ -283,7 +283,7 @@ class _NoteRenderer(RendererHTML):
         return f'<span class="{kind}" title="{escape(target[:_LONGEST_ADDRESS])}">', "</span>"
 
     def _inner(self, link: Link) -> tuple[str, str]:
-        if not link.target and (line := self._anchors.get(bare_name(link.fragment))):
+        if not link.target and (line := self._anchors.get(name_key(link.fragment))):
             return f'<a href="#L{line}">', "</a>"
         if link.target and (address := self._link_address(link)):
             return f'<a href="{escape(address)}">', "</a>"

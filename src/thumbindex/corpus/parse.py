@@ -27,10 +27,10 @@ from thumbindex.corpus.markdown import (
 )
 from thumbindex.corpus.private import says_private
 from thumbindex.corpus.read import decode, is_text
-from thumbindex.language import prose_language
+from thumbindex.language import language_of_prose
 from thumbindex.model import BlockKind, Document, Link, LinkKind, ParsedDocument, Problem
 from thumbindex.settings import CorpusSettings
-from thumbindex.text import strip_invisible, visible
+from thumbindex.text import strip_invisible, strip_markup
 
 MOST_TAGS = 10_000
 """Tags of a note, as many as links by default: all of a note's tags are read with each answer that
@@ -89,8 +89,8 @@ def parse_document(
         modified=modified,
         abbreviations=find_abbreviations(title, source, outline),
         flags=tuple(f"{line}: {reason}" for line, reason in flags),
-        language=prose_language(
-            visible(chunk.text) for chunk in chunks if chunk.kind is not BlockKind.CODE
+        language=language_of_prose(
+            strip_markup(chunk.text) for chunk in chunks if chunk.kind is not BlockKind.CODE
         ),
     )
     limited = (Problem(path, line, reason) for line, reason in outline.limits)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from thumbindex.corpus.read import Entry, decode, inside, list_folder, read_inside, too_large
 from thumbindex.errors import UnknownFolderError
-from thumbindex.globs import Rules, composed, read_rules
+from thumbindex.globs import GlobRules, compose_accents, read_rules
 from thumbindex.model import Changes, FileState, Problem
 from thumbindex.settings import CorpusSettings
 
@@ -127,7 +127,7 @@ def _named_targets(root: str, link: str) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _private_rules(globs: tuple[str, ...]) -> Rules:
+def _private_rules(globs: tuple[str, ...]) -> GlobRules:
     """Return the rules of globs that keep notes private; a backslash in them may stand between
     folders too, and a bracket for itself.
     """
@@ -140,7 +140,7 @@ def _private_rules(globs: tuple[str, ...]) -> Rules:
 
 
 def _folded(text: str) -> str:
-    return composed(text).casefold()
+    return compose_accents(text).casefold()
 
 
 # ------------------------------------------------------------------ whether anything changed
@@ -223,7 +223,7 @@ class _Ignore:
     """The ignore rules of one folder; its patterns are the lines, in order."""
 
     prefix: str  # the folder's path and a slash, empty at the root
-    spec: Rules
+    spec: GlobRules
     lines: tuple[tuple[str, int, str], ...]  # ignore file, line from 1, and what stands there
 
 
@@ -265,8 +265,8 @@ class _State:
     asked: frozenset[str] | None = None
     names: Names = field(default_factory=dict)  # of the paths that were looked at
     reasons: dict[str, str] = field(default_factory=dict)  # why one that was asked for is left out
-    include: Rules = field(init=False)
-    exclude: Rules = field(init=False)
+    include: GlobRules = field(init=False)
+    exclude: GlobRules = field(init=False)
 
     def __post_init__(self) -> None:
         self.include, self.exclude = (
@@ -516,14 +516,18 @@ def _reason(state: _State, path: str, rules: _InForce) -> str | None:
         return "is hidden, as its name begins with a dot (corpus.hidden reads such)"
     if is_private_place(state.root, path, state.settings, state.names):
         return "is not there"  # nobody is told of it: who asks is answered before
-    written, include, exclude = composed(path), state.settings.include, state.settings.exclude
+    written, include, exclude = (
+        compose_accents(path),
+        state.settings.include,
+        state.settings.exclude,
+    )
     if include and not path.endswith("/") and not state.include.match_file(written):
         return f"matches no glob of corpus.include: {', '.join(include)}"
     found = state.exclude.check_file(written)
     if found.include:
         return f"is left out by corpus.exclude: {exclude[found.index or 0]}"
     for rule in reversed(rules):  # the innermost rule that matches decides, as in git
-        found = rule.spec.check_file(composed(path[len(rule.prefix) :]))
+        found = rule.spec.check_file(compose_accents(path[len(rule.prefix) :]))
         if found.include is not None:
             file, number, line = rule.lines[found.index or 0]
             return f"is ignored by {file}, line {number}: {line}" if found.include else None

@@ -19,7 +19,7 @@ from thumbindex.errors import UsageError
 from thumbindex.evaluation.measures import write_rows
 from thumbindex.evaluation.queries import Label, LabeledQuery
 from thumbindex.model import Link, LinkKind
-from thumbindex.text import STOP_WORDS, fold, visible, words
+from thumbindex.text import STOP_WORDS, fold, strip_markup, words
 
 if TYPE_CHECKING:
     from thumbindex.library import Library, Note
@@ -143,7 +143,7 @@ def _links(notes: Sequence[Note]) -> Iterator[_Mention]:
 def _called(link: Link) -> str:
     """Return what a link's reader sees, without marks."""
     text = link.text.replace(" > ", " ") if link.kind is LinkKind.WIKILINK else link.text
-    return " ".join(visible(text).split())
+    return " ".join(strip_markup(text).split())
 
 
 def _is_named(text: str, target: Note, heading: str | None) -> bool:
@@ -179,10 +179,10 @@ def _descriptions(notes: Sequence[Note]) -> Iterator[_Mention]:
     word.
     """
     for note in notes:
-        text = " ".join(visible(note.document.description).split())
+        text = " ".join(strip_markup(note.document.description).split())
         if len(words(text)) < _SHORTEST_DESCRIPTION:
             continue
-        if fold_text(text) not in fold_text(visible("\n".join(note.texts))):
+        if fold_text(text) not in fold_text(strip_markup("\n".join(note.texts))):
             yield _Mention("description", text, note.document.path)
 
 

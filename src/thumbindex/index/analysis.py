@@ -20,18 +20,18 @@ from whoosh.lang.snowball.russian import RussianStemmer
 from whoosh.lang.snowball.spanish import SpanishStemmer
 from whoosh.lang.snowball.swedish import SwedishStemmer
 
-from thumbindex.language import SUFFIXED, prose_language
+from thumbindex.language import INFLECTED_LANGUAGES, language_of_prose
 from thumbindex.model import BlockKind, Chunk, Document, Term
 from thumbindex.text import (
     STOP_WORDS,
-    WORDS_REMEMBERED,
+    WORD_CACHE_SIZE,
     code_tokens,
     fold,
-    placed_words,
-    read_token,
-    visible,
+    strip_markup,
+    token_parts,
     word_spans,
     words,
+    words_with_positions,
 )
 
 CHUNK_FIELDS = ("body", "headings", "code")
@@ -79,7 +79,7 @@ _UNFOLDED = {
 }
 
 
-@lru_cache(maxsize=WORDS_REMEMBERED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def stem(word: str) -> str:
     """Return a word's stem: Russian's for Cyrillic, which nothing else is written in that has
     another stemmer here, else English's.
@@ -87,7 +87,7 @@ def stem(word: str) -> str:
     return str(_russian.stem(word) if "а" <= word[0] <= "я" else porter2(word))
 
 
-@lru_cache(maxsize=WORDS_REMEMBERED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def marked_stem(word: str, language: str) -> str:
     """Return a folded word's stem in one of the languages of `SUFFIXED`, marked with it: an English
     word's may be spelled as another's.
@@ -126,8 +126,8 @@ def chunk_words(chunk: Chunk, language: str = "") -> RowWords:
     """Return what a chunk is found by, nothing of a field that is empty; `language` is its
     document's.
     """
-    body = visible(chunk.text)
-    own = "" if chunk.kind is BlockKind.CODE else prose_language((body[:_TELLS],))
+    body = strip_markup(chunk.text)
+    own = "" if chunk.kind is BlockKind.CODE else language_of_prose((body[:_TELLS],))
     found = _stemmed({"body": body, "headings": "\n".join(chunk.heading_path[1:])}, own or language)
     code = code_words("\n".join((*chunk.heading_path, chunk.text)))
     if code:
@@ -158,11 +158,11 @@ def code_words(value: str) -> list[str]:
     return list(chain.from_iterable(map(_forms, code_tokens(value))))
 
 
-@lru_cache(maxsize=WORDS_REMEMBERED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def _forms(token: str) -> tuple[str, ...]:
     return tuple(
         form
-        for whole, parts in read_token(token)
+        for whole, parts in token_parts(token)
         for form in (() if whole in STOP_WORDS else (whole,)) + parts
     )
 
@@ -173,11 +173,11 @@ def _stemmed(texts: Mapping[str, str], language: str) -> RowWords:
     English's stems stay in a text of another language: such texts are full of English names, and a
     language told wrongly loses nothing.
     """
-    languages = (language,) if language in SUFFIXED else ()
+    languages = (language,) if language in INFLECTED_LANGUAGES else ()
     found: dict[str, tuple[Sequence[str], Sequence[int]]] = {}
     lengths = {}
     for name, text in texts.items():
-        terms, places = placed_words(text)
+        terms, places = words_with_positions(text)
         if terms:
             lengths[name] = places[-1] + 1
             found[name] = list(map(stem, terms)), places

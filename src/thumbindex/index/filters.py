@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from thumbindex.globs import meets
+from thumbindex.globs import matches_glob
 from thumbindex.model import Condition, Document, DocumentId, FilterField, Filters, day_of
 from thumbindex.ports import Documents, Mask
 from thumbindex.text import fold, fold_line, words
@@ -178,7 +178,7 @@ def passes(document: Document, filters: Filters) -> bool:
     """
     if document.path in filters.without:
         return False
-    if filters.path and not any(meets(glob, document.path) for glob in filters.path):
+    if filters.path and not any(matches_glob(glob, document.path) for glob in filters.path):
         return False
     tags = {fold(tag) for tag in document.tags} if filters.tag else ()
     for wanted in (fold(tag.lstrip("#")) for tag in filters.tag):

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from thumbindex.model import Document, DocumentId
-from thumbindex.text import bare_names
+from thumbindex.text import name_keys
 
 
 class DocumentNames:
@@ -19,7 +19,7 @@ class DocumentNames:
         every = [(n, name) for n, document in enumerate(documents) for name in names_of(document)]
         for is_ascii in (True, False):  # in ASCII many are read in a tenth of the time
             own = [(n, name) for n, name in every if name.isascii() is is_ascii]
-            letters = bare_names([name for _, name in own])
+            letters = name_keys([name for _, name in own])
             for key, (n, name) in zip(letters, own, strict=True):
                 self._called.setdefault(key, []).append((n, len(name) if is_ascii else 0))
 

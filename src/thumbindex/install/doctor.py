@@ -40,7 +40,7 @@ from thumbindex.present.sentences import (
 )
 from thumbindex.process import environment, offline
 from thumbindex.settings import Config
-from thumbindex.text import one_line, plural, without_password
+from thumbindex.text import one_line, plural, redact_passwords
 
 if TYPE_CHECKING:
     from thumbindex.library.status import ModelHealth
@@ -219,7 +219,7 @@ def doctor(
     for found in examine(opening, surroundings(), lambda one: open_for(ctx, one)):
         # a client's entry may name a database with its password
         each = replace(
-            found, found=without_password(found.found), remedy=without_password(found.remedy)
+            found, found=redact_passwords(found.found), remedy=redact_passwords(found.remedy)
         )
         checks.append(each)
         if as_json:

@@ -38,11 +38,11 @@ from thumbindex.model import CitationCheck, CitationState, NameKind, Section, Ve
 from thumbindex.settings import LONGEST_DRAFT
 from thumbindex.text import (
     SCHEME,
-    address_of,
-    bare_name,
+    format_address,
     line_range,
+    name_key,
     one_line,
-    read_address,
+    parse_address,
     text_digest,
 )
 
@@ -249,7 +249,7 @@ def _linked(start: int, link: str, end: int | None = None) -> Cited | None:
     """Read an address of ours, or what opens a note in a program."""
     end = start + len(link) if end is None else end
     if link.startswith(SCHEME):
-        address = read_address(link)
+        address = parse_address(link)
         if not address:
             return None
         return Cited(
@@ -465,8 +465,8 @@ class _Note:
         """
         first = cited.lines[0] if cited.lines else 0
         found = lines_under(cited.heading, self.headings, self.total)
-        title = bare_name(self.document.title)
-        if not found and title and title == bare_name(cited.heading):
+        title = name_key(self.document.title)
+        if not found and title and title == name_key(cited.heading):
             return (1, self.total)
         return min(
             found, key=lambda lines: max(lines[0] - first, first - lines[1], 0), default=None
@@ -477,8 +477,8 @@ class _Note:
         longest one that there is, else one word.
         """
         words = cited.heading.split()[:_HEADING_WORDS]
-        known = {bare_name(name) for name in (self.document.title, *(h[1] for h in self.headings))}
-        counts = [n for n in range(len(words), 0, -1) if bare_name(" ".join(words[:n])) in known]
+        known = {name_key(name) for name in (self.document.title, *(h[1] for h in self.headings))}
+        counts = [n for n in range(len(words), 0, -1) if name_key(" ".join(words[:n])) in known]
         heading = " ".join(words[: counts[0] if counts else 1]).rstrip(".,;:!?")
         return replace(
             cited,
@@ -506,7 +506,7 @@ class _Note:
         if state != "there":
             within = self.section(lines[0])
             digest = text_digest(within.text) if within else ""
-            address = address_of(document.folder, document.path, heading, digest)
+            address = format_address(document.folder, document.path, heading, digest)
         cited = f"{document.path}#{heading}" if heading else document.path
         now = one_line(f"{cited} ({line_range(*lines)})")
         place = document.folder, document.path, *lines

@@ -26,12 +26,12 @@ from thumbindex.model import Document, DocumentId, NameKind, Problem, Section, d
 from thumbindex.ports import Snapshot
 from thumbindex.query.names import documents_named
 from thumbindex.text import (
-    Address,
-    bare_name,
+    PassageAddress,
     fold_line,
+    name_key,
     one_line,
-    read_address,
-    split_citation,
+    parse_address,
+    parse_citation,
     text_digest,
 )
 
@@ -97,7 +97,7 @@ class Notes:
 
         Raises UnknownPathError for no note, UsageError for several.
         """
-        if address := read_address(written.strip(f"{_QUOTES} \t\n")):
+        if address := parse_address(written.strip(f"{_QUOTES} \t\n")):
             return self._at_address(address)
         if found := self.find_path(written):
             return found
@@ -222,7 +222,7 @@ class Notes:
             found, key=lambda each: (day_of(each.document) or date.min, each.document.edited)
         )
 
-    def _at_address(self, address: Address) -> Found:
+    def _at_address(self, address: PassageAddress) -> Found:
         """Return what an address names: its passage where that stands now, in its note or another
         one, else its note.
         """
@@ -273,7 +273,7 @@ class Notes:
             return UnknownPathError(
                 f"{written!r} is a directory: `outline` lists the documents in it."
             )
-        file = split_citation(_unadorned(written))[0].partition("#")[0] or written
+        file = parse_citation(_unadorned(written))[0].partition("#")[0] or written
         if left_out := next(self._left_out(file), None):
             return UnknownPathError(
                 one_line(f"{left_out.path} is not in the index: {left_out.reason}.")
@@ -323,7 +323,7 @@ def not_in_index(written: str, nearest: Sequence[str] = ()) -> UnknownPathError:
 def _readings(written: str) -> Iterator[tuple[str, str | None, tuple[int, int] | None]]:
     """Yield the name, heading and lines that a text may be made of, the likeliest first."""
     for text in dict.fromkeys((written, _unadorned(written))):
-        cited, lines = split_citation(text)
+        cited, lines = parse_citation(text)
         yield cited, None, lines
         for file, heading in split_headings(cited):
             yield file, heading, lines
@@ -402,7 +402,7 @@ def meant_headings(written: str, chains: Sequence[Sequence[str]]) -> list[int]:
     anchor writes it, without its signs (`set-up`).
     """
     wanted = one_line(written).lstrip("#").strip()
-    for form in (str.casefold, bare_name):
+    for form in (str.casefold, name_key):
         folded = [[form(one_line(name)) for name in chain] for chain in chains]
         for parts in ([wanted], *(wanted.split(mark) for mark in (BELOW, "#") if mark in wanted)):
             *higher, own = (form(part.strip()) for part in parts)

@@ -34,7 +34,7 @@ from thumbindex.library.repeats import (
 from thumbindex.model import BlockKind, Chunk, IngestionCounts
 from thumbindex.ports import Vector
 from thumbindex.settings import IndexSettings
-from thumbindex.text import text_key, visible, words
+from thumbindex.text import strip_markup, text_key, words
 
 _LOG = logging.getLogger(__name__)
 
@@ -338,5 +338,5 @@ def _plain_digest(chunk: Chunk) -> bytes:
     """Return a digest of a chunk's kind, language and words, by which a copy is found that stands
     under another heading; none without words.
     """
-    found = chunk.text.split() if chunk.kind is BlockKind.CODE else words(visible(chunk.text))
+    found = chunk.text.split() if chunk.kind is BlockKind.CODE else words(strip_markup(chunk.text))
     return text_key("\0".join((chunk.kind, chunk.language, *found))) if found else b""

@@ -73,12 +73,12 @@ from thumbindex.present.sentences import (
 )
 from thumbindex.text import (
     SCHEME,
-    address_of,
+    format_address,
     line_range,
     one_line,
+    parse_address,
+    parse_citation,
     plural,
-    read_address,
-    split_citation,
 )
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def parse_uri(uri: str) -> tuple[str, str]:
             f"An address of {len(uri):,} characters is not a resource of this server: the "
             f"longest has {LONGEST_URI:,}."
         )
-    address = read_address(uri)
+    address = parse_address(uri)
     if address is None:
         raise UsageError(
             f"{uri} is not a resource of this server: their addresses read {TEMPLATE}."
@@ -120,7 +120,7 @@ def _resource_link(folder: str, path: str) -> dict[str, Any]:
     """Return a link to a document, as the protocol writes it."""
     return {
         "type": "resource_link",
-        "uri": address_of(folder, path),
+        "uri": format_address(folder, path),
         "name": one_line(path),
         "mimeType": MIME,
     }
@@ -136,7 +136,7 @@ def list_page(library: Library, cursor: str | None) -> tuple[tuple[OutlineEntry,
         lambda every: (each for each in every if (each.folder, each.path) > after), PAGE + 1
     )
     more = len(page) > PAGE
-    return page[:PAGE], address_of(page[PAGE - 1].folder, page[PAGE - 1].path) if more else None
+    return page[:PAGE], format_address(page[PAGE - 1].folder, page[PAGE - 1].path) if more else None
 
 
 def complete(
@@ -235,7 +235,7 @@ class PassageForm:
         place: dict[str, Any] = {
             "citation": passage.citation,
             "id": shown.id,
-            "address": address_of(passage.folder, passage.path, passage.heading, shown.digest),
+            "address": format_address(passage.folder, passage.path, passage.heading, shown.digest),
             "folder": passage.folder,
             "path": passage.path,
         }
@@ -606,7 +606,7 @@ def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     where those are too many.
     """
     path = arguments.get("path", "")
-    is_glob = "*" in path and not split_citation(path)[1]  # a heading may have a star in it
+    is_glob = "*" in path and not parse_citation(path)[1]  # a heading may have a star in it
     if any(name in arguments for name in ("tag", "since", "until")) or is_glob:
         return _reply_list(library, arguments)
     directory = (arguments.get("path") or "").strip("/").removeprefix("./")

@@ -41,7 +41,7 @@ from thumbindex.model import Progress
 from thumbindex.opening import MayName, unforeseen
 from thumbindex.present.sentences import indexing_sentence, progress_sentence
 from thumbindex.settings import LONGEST_QUERY
-from thumbindex.text import address_of, one_line
+from thumbindex.text import format_address, one_line
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -266,7 +266,7 @@ class _Requests:
         )
         resources = [
             types.Resource(
-                uri=address_of(each.folder, each.path),
+                uri=format_address(each.folder, each.path),
                 name=one_line(each.path),
                 title=one_line(each.heading),
                 mime_type=MIME,
@@ -293,7 +293,7 @@ class _Requests:
         def read() -> str:
             folder, path = parse_uri(uri)
             library = self._library
-            if uri != address_of(folder, path):
+            if uri != format_address(folder, path):
                 return library.read(uri).text
             return library.read(path, folder=folder, exact=True).text
 

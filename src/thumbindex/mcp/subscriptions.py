@@ -23,7 +23,7 @@ from thumbindex.background.host import Listener
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.mcp.replies import parse_uri
 from thumbindex.model import Changes
-from thumbindex.text import address_of
+from thumbindex.text import format_address
 
 Address = tuple[str, str]
 """Folder and path."""
@@ -120,7 +120,7 @@ class Subscribers:
         uris: dict[str, None] = {}
         for uri in asked.resource_subscriptions or ():
             with suppress(UsageError):
-                uris[address_of(*self.address(uri))] = None
+                uris[format_address(*self.address(uri))] = None
         honored = types.SubscriptionFilter(
             resources_list_changed=asked.resources_list_changed,
             resource_subscriptions=list(uris)[:MOST_SUBSCRIBED],
@@ -143,7 +143,7 @@ class Subscribers:
         if listed:
             await self._bus.publish(ResourcesListChanged())
         for address in changed:
-            await self._bus.publish(ResourceUpdated(address_of(*address)))
+            await self._bus.publish(ResourceUpdated(format_address(*address)))
 
     def address(self, uri: str) -> Address:
         """Return folder and path of an address. Raises UsageError for what is none of this

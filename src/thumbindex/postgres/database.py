@@ -26,7 +26,7 @@ from thumbindex.errors import (
     install_with,
 )
 from thumbindex.model import DatabaseStatus
-from thumbindex.text import without_password
+from thumbindex.text import redact_passwords
 
 try:
     import psycopg
@@ -394,7 +394,7 @@ def translated(where: str) -> Iterator[None]:
 def translation(error: psycopg.Error, where: str) -> StorageError:
     """Return the sentence for an error: what happened, where, and what to do."""
     # without the details: they have values in them
-    said = without_password(" ".join((error.diag.message_primary or str(error)).split()))
+    said = redact_passwords(" ".join((error.diag.message_primary or str(error)).split()))
     if isinstance(error, pg.QueryCanceled):
         return EngineError(
             f"{where} took more than {QUESTION_SECONDS} s for one step: ask for less, or see "

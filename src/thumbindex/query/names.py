@@ -15,13 +15,13 @@ from itertools import islice
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from thumbindex.days import names_of_month, only_day, only_month, without_time
+from thumbindex.days import month_spellings, single_day, single_month, without_dates
 from thumbindex.model import Candidate, ChunkId, Condition, Document, DocumentId, NameKind
 from thumbindex.ports import Catalog, Selection
 from thumbindex.query.retrieve import KEYWORD_FIELDS, chunks_of
 from thumbindex.query.stage import Claim, Search, Tools
 from thumbindex.query.understand import stops_of
-from thumbindex.text import bare_name, fold_line, words
+from thumbindex.text import fold_line, name_key, words
 
 MOST_NOTES = 3
 """Notes that have one heading: of a commoner one nobody says which is meant."""
@@ -130,7 +130,7 @@ def _asks_of_time(search: Search, tools: Tools) -> bool:
     """
     keyword = tools.snapshot.keyword
     stops = stops_of(search.text, keyword.languages)
-    other_words = dict.fromkeys(words(without_time(fold_line(search.text))))
+    other_words = dict.fromkeys(words(without_dates(fold_line(search.text))))
     asked = [word for word in other_words if stops.get(word, 1.0)]
     holding = [keyword.holding(word, KEYWORD_FIELDS) for word in asked[:MOST_ASKED]]
 
@@ -186,7 +186,7 @@ def documents_called(name: str, catalog: Catalog) -> dict[DocumentId, Claim]:
     parts = [part for part in _ABOVE.sub("", name.replace("\\", "/")).split("/") if part]
     last = parts[-1] if parts else ""
     forms = {name, last, last.rpartition(".")[0] or last}
-    letters = {form: bare_name(form) for form in forms}
+    letters = {form: name_key(form) for form in forms}
     found = sorted(
         {
             n
@@ -242,10 +242,10 @@ def spelled(typed: str, name: str) -> int | None:
     """
     if _written(typed) == _written(name):
         return 0
-    key = bare_name(typed)
-    if not key or key != bare_name(name) or _SIGN.findall(typed) != _SIGN.findall(name):
+    key = name_key(typed)
+    if not key or key != name_key(name) or _SIGN.findall(typed) != _SIGN.findall(name):
         return None
-    mine, yours = (" ".join(map(bare_name, _BETWEEN_DIGITS.split(each))) for each in (typed, name))
+    mine, yours = (" ".join(map(name_key, _BETWEEN_DIGITS.split(each))) for each in (typed, name))
     return 1 if mine == yours or " " not in mine or " " not in yours else None
 
 
@@ -299,7 +299,7 @@ def notes_of_time(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
     Of a day those, too, whose file names begin with it (`2026-01-31 Team meeting.md`).
     """
     folded = fold_line(text)
-    if (day := only_day(folded)) is not None:
+    if (day := single_day(folded)) is not None:
         iso = day[0].isoformat()
         claims = _called(
             [iso, *(iso.replace("-", sign) for sign in ("_", ".", "")), day[1]], catalog
@@ -311,8 +311,8 @@ def notes_of_time(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
             if not catalog.documents[n].path.rpartition("/")[2][len(iso) :][:1].isdigit():
                 claims.setdefault(n, Claim(PREFIX, _ORDER[NameKind.FILE], 0, NameKind.FILE))
         return claims
-    month = only_month(folded)
-    return _called(names_of_month(*month), catalog) if month else {}
+    month = single_month(folded)
+    return _called(month_spellings(*month), catalog) if month else {}
 
 
 def _called(names: Iterable[str], catalog: Catalog) -> dict[DocumentId, Claim]:
@@ -348,13 +348,12 @@ def _headings(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
             if ways := [meant[each] for each in above if each in meant]:
                 under[min(ways)].setdefault(catalog.document_of(n), []).append(n)
     if not (under[0] or under[1]):
-        letters = set(map(bare_name, asked))
+        letters = set(map(name_key, asked))
         for each in search.candidates:
             body = each.chunk.text
             lines = _LINE.findall(body) if "# " in body or "#\t" in body else ()
             if any(
-                bare_name(line) in letters
-                and any(spelled(text, line) is not None for text in asked)
+                name_key(line) in letters and any(spelled(text, line) is not None for text in asked)
                 for line in lines
             ):
                 under[1].setdefault(each.document, []).append(each.id)

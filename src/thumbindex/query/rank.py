@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from thumbindex.compare.tokens import without_ending
-from thumbindex.language import ENGLISH, function_words, is_read, telling_words
+from thumbindex.language import ENGLISH, covers_language, function_word_weights, probe_words
 from thumbindex.model import Candidate, ChunkId, DocumentId, Hit, RankedList
 from thumbindex.ports import Embedder
 from thumbindex.query.stage import Search, Tools
@@ -115,8 +115,8 @@ def reads_notes(tools: Tools) -> bool:
 
 
 def _holds_words(embedder: Embedder, language: str) -> bool:
-    asked = telling_words(language)
-    return is_read(sum(map(embedder.knows, asked)), len(asked))
+    asked = probe_words(language)
+    return covers_language(sum(map(embedder.knows, asked)), len(asked))
 
 
 def first_of_each(
@@ -259,7 +259,7 @@ def headings(search: Search, tools: Tools) -> Search:
     """Raise chunks by the share of the query's words in the headings above them; each document's
     best chunk takes what its best one had.
     """
-    stops = function_words(search.text, tools.snapshot.keyword.languages)
+    stops = function_word_weights(search.text, tools.snapshot.keyword.languages)
     asked = frozenset(without_ending(word) for word in words(search.text) if stops.get(word, 1.0))
     if not asked:
         return search

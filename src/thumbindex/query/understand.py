@@ -12,7 +12,7 @@ from itertools import islice
 
 import numpy as np
 
-from thumbindex.language import function_words, subjects
+from thumbindex.language import blank_function_words, function_word_weights
 from thumbindex.model import Abbreviation, Passage, QueryKind, Term
 from thumbindex.ports import Embedder, KeywordIndex, Matrix, inner_products
 from thumbindex.query.rank import reads_notes
@@ -21,13 +21,13 @@ from thumbindex.query.stage import Equal, Search, Tools
 from thumbindex.settings import ExpandSettings
 from thumbindex.text import (
     STOP_WORDS,
-    composed,
     fold,
     form_key,
     has_cjk,
     identifiers,
-    spaced,
-    visible,
+    normalize_letters,
+    space_cjk,
+    strip_markup,
     words,
 )
 
@@ -80,15 +80,19 @@ def stops_of(
     join two words; any other word weighs 1.
     """
     plain = QUOTED.sub(" ", text)
-    joints = joining_pairs(subjects(plain), frequency) if frequency and has_cjk(plain) else ()
-    return {**function_words(plain, languages), **dict.fromkeys(joints, 0.0)}
+    joints = (
+        joining_pairs(blank_function_words(plain), frequency)
+        if frequency and has_cjk(plain)
+        else ()
+    )
+    return {**function_word_weights(plain, languages), **dict.fromkeys(joints, 0.0)}
 
 
 def joining_pairs(text: str, frequency: Frequency) -> Iterator[str]:
     """Yield the pairs of characters that no text holds beside one that some do: Chinese and
     Japanese write their words without a space.
     """
-    for run in map(words, filter(has_cjk, spaced(text).split())):
+    for run in map(words, filter(has_cjk, space_cjk(text).split())):
         held = [frequency(pair) > 0 for pair in run]
         yield from (
             pair
@@ -108,7 +112,7 @@ def lookup_terms(text: str, stops: Mapping[str, float] = ENGLISH_STOPS) -> tuple
     )
     plain = dict.fromkeys(words(QUOTED.sub(" ", text)))
     kept = [word for word in plain if stops.get(word, 1.0)] or ([] if phrases else list(plain))
-    nouns = dict.fromkeys(_PARTICLE.findall(composed(QUOTED.sub(" ", text))))
+    nouns = dict.fromkeys(_PARTICLE.findall(normalize_letters(QUOTED.sub(" ", text))))
     bare = (Term(noun, BARE_NOUN) for noun in nouns if noun not in kept)
     return (
         *(Term(word, stops.get(word) or 1.0) for word in kept),
@@ -144,7 +148,7 @@ def tokens(text: str) -> list[str]:
     around it taken off; an empty call `()` stays.
     """
     found = []
-    for token in spaced(text).split():
+    for token in space_cjk(text).split():
         around = _PUNCTUATION if token.startswith(".") else _PUNCTUATION + "."
         bare = token.strip(around)
         found.append(f"{bare}()" if bare and f"{bare}()" in token else bare)
@@ -535,7 +539,9 @@ def as_searched(search: Search, passages: Sequence[Passage] | None = None) -> st
 
 def _brought(each: Equal, passage: Passage) -> bool:
     """Tell whether a passage has the other form and not the one that was asked for."""
-    text = " ".join(words(visible("\n".join((passage.title, *passage.heading_path, passage.text)))))
+    text = " ".join(
+        words(strip_markup("\n".join((passage.title, *passage.heading_path, passage.text))))
+    )
     return f" {each.other}" in f" {text}" and f" {each.asked}" not in f" {text}"
 
 
