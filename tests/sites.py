@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.settings import Config
 from thumbindex.web.app import Listening, Site
 from waiting import until
@@ -21,7 +21,7 @@ def with_http(config: Config, **given: Any) -> Config:
 
 @contextmanager
 def listening(
-    site: Site, config: Config, background: Background
+    site: Site, config: Config, background: LibraryHost
 ) -> Iterator[tuple[str, Listening]]:
     """Listen at a free port until this is left; yield the address and the server."""
     urls: list[str] = []

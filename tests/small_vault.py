@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from fakes import FakeEmbedder, FakeReranker
 from folders import write_notes
 from notes import write
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.cli.app import app
 from thumbindex.library import Library
 from thumbindex.mcp.server import build_server
@@ -74,7 +74,9 @@ def library(
 
 @pytest.fixture
 def server(library: Library) -> Server:
-    return build_server(Background(Opening(), lambda opening: library, command=[]), library.folders)
+    return build_server(
+        LibraryHost(Opening(), lambda opening: library, command=[]), library.folders
+    )
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ ROOMS = {
     "postgres": {"corpus", "index", "library"},
     "evaluation": {"library"},
     "present": set(),
-    "background": {"library"},
+    "background": {"library", "present"},
     "install": {"library", "present"},
     "mcp": {"library", "background", "present"},
     "page": {"library", "background", "present"},
@@ -47,10 +48,8 @@ ROOMS = {
 """Each package, and those that it may import."""
 
 FACES = {
-    "page": {"web.access", "web.limits", "mcp.tools"},
-    "cli": {"mcp.tools"},
+    "page": {"web.access", "web.limits"},
     "install": {"cli.options", "cli.terminal", "postgres.folders"},
-    "background": {"cli.command_server"},
 }
 """Modules of another face that one may import: the page signs in as the web does."""
 
@@ -151,6 +150,46 @@ def test_each_package_imports_only_those_below_it():
         and name.removeprefix("thumbindex.") not in FACES.get(room, set())
     ]
     assert wrong == []
+
+
+def test_no_module_imports_one_that_imports_it():
+    """Neither straight nor through others, inside a function or not."""
+    paths = {
+        ".".join(("thumbindex", *path.relative_to(SOURCE).with_suffix("").parts)): path
+        for path in SOURCE.rglob("*.py")
+    }
+    paths = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    graph = {
+        name: {
+            found
+            for node in ast.walk(parsed(path))
+            if node not in types_only(parsed(path))
+            for found in modules_of(node, paths)
+        }
+        - {name}
+        for name, path in paths.items()
+    }
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def modules_of(node: ast.AST, paths: Mapping[str, Path]) -> set[str]:
+    """Return which of our modules a statement imports: the module where a name is one."""
+    if isinstance(node, ast.ImportFrom):
+        inner = {f"{node.module}.{alias.name}" for alias in node.names}
+        return inner & set(paths) or {node.module or ""} & set(paths)
+    names = {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
+    return names & set(paths)
+
+
+@cache
+def types_only(tree: ast.Module) -> frozenset[ast.AST]:
+    """Return what stands below `if TYPE_CHECKING`."""
+    return frozenset(
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    )
 
 
 def test_faces_see_the_front_door_of_the_library_only():

@@ -1,17 +1,8 @@
-"""How each program of ours begins and ends: what a caller asks to open, exit codes, and errors as
-one line on stderr.
-"""
+"""The folders, index and configuration that a command or a server opens."""
 
 from __future__ import annotations
 
-import errno
-import functools
-import io
-import logging
-import os
 import shlex
-import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,10 +17,9 @@ from thumbindex.config import (
     resolve_folders,
     with_folder_file,
 )
-from thumbindex.errors import ThumbindexError, UnknownFolderError, UsageError
-from thumbindex.process import caller
+from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.settings import Config
-from thumbindex.text import one_line, redact_passwords
+from thumbindex.text import one_line
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -115,7 +105,7 @@ class Opening:
         return "" if self.engine is None else self.engine or config.engine.url
 
 
-MayName = Mapping[Path, Callable[[str], bool]]
+MayNameDirectory = Mapping[Path, Callable[[str], bool]]
 """By folder, what tells whether a directory of its first level may be named."""
 
 
@@ -132,7 +122,7 @@ def open_library(opening: Opening) -> Library:
     )
 
 
-def enclosing(opening: Opening) -> tuple[Opening, str]:
+def enclosing_folder(opening: Opening) -> tuple[Opening, str]:
     """Return the opening of the folder around the current directory, the nearest that is configured
     or indexed, and a sentence that says so.
 
@@ -217,7 +207,7 @@ def is_here(root: Path) -> bool:
     return NOWHERE not in root.parents
 
 
-def names_allowed(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> MayName:
+def names_allowed(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> MayNameDirectory:
     """Return which directories of the folders on this machine may be named: none that is
     private.
     """
@@ -230,110 +220,3 @@ def names_allowed(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> Ma
     from thumbindex.library import open_directories  # as above
 
     return open_directories(folders, config)
-
-
-FOUND, NOT_FOUND, WRONG_USE, FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit codes."""
-
-
-def reported(command: Callable[..., int]) -> Callable[..., None]:
-    """Turn what a command returns or raises into an exit code, an error into one line on stderr."""
-
-    @functools.wraps(command)
-    def run(*args: Any, **kwargs: Any) -> None:
-        raise SystemExit(outcome(functools.partial(command, *args, **kwargs)))
-
-    return run
-
-
-def outcome(command: Callable[[], int]) -> int:
-    """Return a command's exit code, with an error reported in one line on stderr."""
-    if logging.lastResort:  # what prints the log where nothing else does
-        logging.lastResort.setFormatter(_OneLine())
-    for stream in (sys.stdout, sys.stderr) if caller() is None else ():
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a path may hold bytes that are no UTF-8
-    try:
-        return command()
-    except UsageError as error:
-        say_error(str(error))
-        return WRONG_USE
-    except ThumbindexError as error:
-        say_error(str(error))
-        return FAILURE
-    except KeyboardInterrupt:
-        say_error("Interrupted: what is committed stays; the next run goes on from there.")
-        return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output is gone (`| head`): at exit the interpreter must not flush into
-        # the closed pipe again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FOUND
-    except ImportError as error:
-        say_error(
-            f"A package cannot be loaded ({error}): install thumbindex again, `pip install "
-            "--force-reinstall thumbindex`."
-        )
-        return FAILURE
-    except Exception as error:  # the program's one report of what nobody foresaw
-        say_error(unforeseen(error))
-        return FAILURE
-
-
-class _OneLine(logging.Formatter):
-    """Writes a message of the log as one line, whatever names are in it."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
-        """Return the message."""
-        return one_line(record.message)
-
-
-def say_error(message: str, color: str | None = "red") -> None:
-    """Print one line on stderr."""
-    # Imported here: the child of a server does without
-    # (`test_a_child_that_waits_has_loaded_little…`).
-    import typer
-
-    asked = caller()
-    typer.secho(
-        redact_passwords(one_line(message)), asked.stderr if asked else None, fg=color, err=True
-    )
-
-
-_FULL = "There is no space left to write to: free some, and run it again."
-_MANY_FILES = (
-    "This process may open no more files: allow it more (`ulimit -n 1024`), and run it again."
-)
-_REFUSED = "give this user the right to it, or choose another place (an index: --index)."
-_REFUSALS = {
-    errno.ENOSPC: _FULL,
-    getattr(errno, "EDQUOT", errno.ENOSPC): _FULL,
-    errno.EMFILE: _MANY_FILES,
-    errno.ENFILE: _MANY_FILES,
-}
-_REFUSALS |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _REFUSED)
-"""What to do where the system refuses something: no bug of ours."""
-
-_NO_MEMORY = ("can't start new thread", "failed to map segment")
-"""What Python and the loader of libraries say where there is too little memory."""
-
-
-def unforeseen(error: Exception) -> str:
-    """Say in one sentence what the system refused, and what to do; of anything else that it is a
-    bug, and where.
-    """
-    advice = _REFUSALS.get(error.errno or 0) if isinstance(error, OSError) else None
-    if isinstance(error, OSError) and advice == _REFUSED:
-        return f"{error.filename or 'A file'} cannot be used ({error.strerror}): {advice}"
-    if advice:
-        return advice
-    if isinstance(error, MemoryError) or any(each in str(error) for each in _NO_MEMORY):
-        return (
-            f"There is not enough memory ({error}): free some, or allow it more (`ulimit -v`), "
-            "and run it again."
-        )
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    return (
-        f"Unexpected {type(error).__name__}: {error} "
-        f"({Path(where.filename).name}:{where.lineno}). Please report this as a bug."
-    )

@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 
 from fakes import FakeEmbedder
 from notes import write
-from thumbindex.background.host import Background, Follower
+from thumbindex.background.host import Follower, LibraryHost
 from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError, UsageError
 from thumbindex.library import Library
@@ -57,7 +57,7 @@ class Vault:
         self.change(
             {"apples.md": "Apples grow on trees.", "my pears.md": "Pears ripen off the tree."}
         )
-        self.background = Background(Opening(), lambda opening: self.open(), command=[])
+        self.background = LibraryHost(Opening(), lambda opening: self.open(), command=[])
         self.server: Server[Subscriber] = build_server(self.background, [("vault", self.root)])
 
     def open(self) -> Counted:

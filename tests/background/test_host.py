@@ -10,7 +10,7 @@ import pytest
 
 from fakes import FakeEmbedder
 from notes import write
-from thumbindex.background.host import MODEL_SECONDS, Background
+from thumbindex.background.host import MODEL_SECONDS, LibraryHost
 from thumbindex.background.supervisor import Note, child_command, waits
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError
 from thumbindex.library import Library
@@ -20,7 +20,7 @@ from waiting import until
 
 
 def test_a_failed_child_leaves_its_last_words_and_the_server_goes_on(library: Library) -> None:
-    background = Background(
+    background = LibraryHost(
         Opening(),
         lambda opening: library,
         command=[sys.executable, "-c", "raise SystemExit('The disk is full.')"],
@@ -35,7 +35,7 @@ def test_a_child_that_cannot_be_started_is_named_and_the_server_goes_on(
     vault: Path, tmp_path: Path
 ) -> None:
     opening = Opening((str(vault),), tmp_path / "index")
-    background = Background(opening, open_library, command=["/nowhere/program"])
+    background = LibraryHost(opening, open_library, command=["/nowhere/program"])
     background.start()
     assert until(lambda: bool(background.notes()))
     assert background.notes()[0].startswith(
@@ -61,7 +61,7 @@ def noting(folder: str, then: str) -> list[str]:
 
 def test_where_no_index_can_be_made_whoever_asks_is_told_why(vault: Path, tmp_path: Path) -> None:
     command = noting("vault", "sys.exit(1)")
-    background = Background(
+    background = LibraryHost(
         Opening((str(vault),), tmp_path / "index"), open_library, command=command
     )
     background.start()
@@ -78,7 +78,7 @@ def test_an_answer_says_of_which_folder_there_is_no_index_and_why(
     with open_library(Opening((str(vault),), tmp_path / "index")) as writer:
         writer.index(words_only=True)
     both = Opening((str(vault), str(tmp_path / "other")), tmp_path / "index")
-    background = Background(both, open_library, command=noting("other", "input()"))
+    background = LibraryHost(both, open_library, command=noting("other", "input()"))
     background.start()
     assert until(lambda: background.notes() != ())
     answer = reply_query(
@@ -94,7 +94,7 @@ def test_without_a_model_the_notes_say_what_to_do(library: Library) -> None:
         def load_models(self) -> None:
             raise ModelError("Name another.")
 
-    background = Background(
+    background = LibraryHost(
         Opening(), lambda opening: WithoutModel.open([library.folders[0][1]]), command=[]
     )
     background.start()
@@ -112,7 +112,7 @@ def test_a_first_query_waits_for_the_model_of_vectors_but_not_for_long(
             self._embedder = FakeEmbedder()
 
     def waited(seconds: float, index: Path) -> tuple[bool, float]:
-        background = Background(Opening(), lambda opening: found, command=[])
+        background = LibraryHost(Opening(), lambda opening: found, command=[])
         found = Slow.open([vault], index=index, wait_for_models=False)
         found.seconds = seconds
         began = time.monotonic()
@@ -126,7 +126,7 @@ def test_a_first_query_waits_for_the_model_of_vectors_but_not_for_long(
 
 
 def test_who_asks_for_a_library_that_cannot_open_gets_the_reason_each_time() -> None:
-    background = Background(Opening(("/nowhere",)), open_library, command=[])
+    background = LibraryHost(Opening(("/nowhere",)), open_library, command=[])
     for _ in range(2):
         with pytest.raises(UnknownFolderError, match="/nowhere"):
             background.library()
@@ -134,7 +134,7 @@ def test_who_asks_for_a_library_that_cannot_open_gets_the_reason_each_time() -> 
 
 def test_a_query_waits_for_the_first_words_but_not_forever(vault: Path, tmp_path: Path) -> None:
     opening = Opening((str(vault),), tmp_path / "index")
-    background = Background(opening, open_library, command=[])
+    background = LibraryHost(opening, open_library, command=[])
     began = time.monotonic()
     background.await_words(0.3)
     assert 0.3 <= time.monotonic() - began < 10
@@ -194,7 +194,7 @@ def test_the_notes_of_a_child_hold_until_it_takes_them_back_and_the_log_is_reada
 ) -> None:
     said = "".join(note.line() for note in NOTES)
     talker = f"import sys; sys.stderr.write({said!r}); sys.stderr.flush(); input()"
-    background = Background(
+    background = LibraryHost(
         Opening(), lambda opening: library, command=[sys.executable, "-c", talker]
     )
     background.start()
@@ -208,14 +208,14 @@ def test_the_notes_of_a_child_hold_until_it_takes_them_back_and_the_log_is_reada
 def test_disconnected_client_is_dropped_without_waiting_for_indexing(
     vault: Path, tmp_path: Path
 ) -> None:
-    background = Background(Opening((str(vault),), tmp_path / "index"), open_library, command=[])
+    background = LibraryHost(Opening((str(vault),), tmp_path / "index"), open_library, command=[])
     began = time.monotonic()
     background.await_words(60, interrupted=lambda: True)
     assert time.monotonic() - began < 10
 
 
 def test_damage_is_repaired_by_the_child_and_asked_again(library: Library) -> None:
-    background = Background(
+    background = LibraryHost(
         Opening(), lambda opening: library, command=[sys.executable, "-c", "input()"]
     )
     repair = library.opened[0].places.repair
@@ -232,7 +232,7 @@ def test_damage_is_repaired_by_the_child_and_asked_again(library: Library) -> No
 
 
 def test_damage_that_nobody_can_repair_is_told_at_once(library: Library) -> None:
-    background = Background(
+    background = LibraryHost(
         Opening(), lambda opening: library, command=[sys.executable, "-c", "pass"]
     )
     background.library()

@@ -18,7 +18,7 @@ import pytest
 from fakes import FakeEmbedder
 from folders import write_notes
 from sites import listening, with_http
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
 from thumbindex.index.locks import at_work
@@ -115,10 +115,10 @@ class Served:
 
 @contextmanager
 def serving(
-    library: Library, root: Path, config: Config, background: Background | None = None
+    library: Library, root: Path, config: Config, background: LibraryHost | None = None
 ) -> Iterator[Served]:
     """Serve the page of a library until this is left."""
-    background = background or Background(Opening(), lambda opening: library, command=[])
+    background = background or LibraryHost(Opening(), lambda opening: library, command=[])
     with listening(Site(background, library.folders, config), config, background) as (url, _):
         yield Served(url.removesuffix("/mcp"), root, library, background.revision)
 
@@ -150,7 +150,7 @@ def rare(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
     cannot be read.
     """
     config, place, urls = served.library.config, tmp_path_factory.mktemp("rare"), dict[str, str]()
-    broken = Background(Opening(), cannot_be_read, command=[])
+    broken = LibraryHost(Opening(), cannot_be_read, command=[])
     with ExitStack() as stack:
         for name in RARE:
             root = place / name / "vault"

@@ -29,13 +29,15 @@ from notes import write
 from thumbindex.cli import command_client
 from thumbindex.cli.app import app
 from thumbindex.cli.command_client import COMMANDS, TAKEN, fingerprint
-from thumbindex.cli.command_server import LocalSocket, listen
+from thumbindex.cli.command_server import CommandServer, listen
 from thumbindex.errors import IndexDamagedError
 from thumbindex.library import Library
 from thumbindex.model import Answer
 from thumbindex.opening import Opening
 from thumbindex.process import environment
 from waiting import TRUSTED_SECONDS
+
+PROGRAM = typer.main.get_command(app)
 
 ASK = """
 import sys
@@ -106,15 +108,15 @@ def settle(library: Library) -> None:
 
 
 @pytest.fixture
-def served(runtime: Path, settled: Library, open_fake: Open) -> Iterator[LocalSocket]:
+def served(runtime: Path, settled: Library, open_fake: Open) -> Iterator[CommandServer]:
     """Listen for commands over the vault."""
-    local = LocalSocket(settled, open_fake)
+    local = CommandServer(settled, PROGRAM, open_fake)
     yield local
     local.close()
 
 
 @pytest.fixture
-def ask_here(served: LocalSocket, vault: Path, indexes: Path) -> Callable[..., Printed]:
+def ask_here(served: CommandServer, vault: Path, indexes: Path) -> Callable[..., Printed]:
     """Ask the server that has the vault open."""
 
     def ask_it(*arguments: str, client: str = PATIENT, **around: str) -> Printed:
@@ -164,7 +166,7 @@ def test_every_command_that_a_server_answers_is_asked_here():
 @pytest.mark.parametrize("case", CASES)
 def test_a_server_answers_in_the_same_bytes_with_the_same_exit_code(
     case: str,
-    served: LocalSocket,
+    served: CommandServer,
     vault: Path,
     indexes: Path,
     tmp_path: Path,
@@ -186,7 +188,7 @@ def test_a_server_answers_in_the_same_bytes_with_the_same_exit_code(
 def test_paths_are_seen_from_where_the_command_is_typed(
     inside: str,
     arguments: tuple[str, ...],
-    served: LocalSocket,
+    served: CommandServer,
     vault: Path,
     indexes: Path,
     alone: Callable[..., Printed],
@@ -206,7 +208,7 @@ def test_a_server_whose_own_directory_is_gone_answers_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ):
     (tmp_path / "gone").mkdir()
-    local = LocalSocket(settled, open_fake)
+    local = CommandServer(settled, PROGRAM, open_fake)
     with monkeypatch.context() as there:
         there.chdir(tmp_path / "gone")
         (tmp_path / "gone").rmdir()
@@ -278,7 +280,7 @@ def test_a_note_that_has_just_become_private_is_in_no_answer(
 
 
 def test_a_server_of_other_code_is_not_believed(
-    served: LocalSocket, ask_here: Callable[..., Printed]
+    served: CommandServer, ask_here: Callable[..., Printed]
 ):
     state(served, fingerprint=["before an upgrade"])
     assert ask_here("query", "green button").code == NOBODY
@@ -286,7 +288,7 @@ def test_a_server_of_other_code_is_not_believed(
 
 @pytest.mark.parametrize("stated", ["", "[]", '{"address": "a", "key": "00", "program": []}'])
 def test_what_another_version_states_is_passed_over(
-    stated: str, served: LocalSocket, ask_here: Callable[..., Printed]
+    stated: str, served: CommandServer, ask_here: Callable[..., Printed]
 ):
     served.path.with_name("a.json").write_text(stated, encoding="utf-8")
     assert ask_here("query", "green button").code == 0
@@ -299,7 +301,7 @@ def test_two_folders_are_answered_together_and_each_alone(
     write(other / "tea.md", "# Tea\n\nA green button on the kettle.\n")
     with open_fake(Opening((str(vault), str(other)), tmp_path / "indexes")) as library:
         settle(library)
-        local = LocalSocket(library, open_fake)
+        local = CommandServer(library, PROGRAM, open_fake)
         for folders in ((vault, other), (other,), (vault,)):
             named = [f"--folder={each}" for each in folders]
             arguments = ("query", "green button", *named, f"--index={tmp_path / 'indexes'}")
@@ -312,22 +314,22 @@ def test_two_folders_are_answered_together_and_each_alone(
 # ------------------------------------------------------------------ who may ask, and what breaks
 
 
-def endpoint(local: LocalSocket) -> dict[str, Any]:
+def endpoint(local: CommandServer) -> dict[str, Any]:
     read: dict[str, Any] = json.loads(local.path.read_text(encoding="utf-8"))
     return read
 
 
-def address(local: LocalSocket) -> Path:
+def address(local: CommandServer) -> Path:
     """Return where a server listens."""
     return local.path.with_suffix(".sock")
 
 
-def state(local: LocalSocket, **other: Any) -> None:
+def state(local: CommandServer, **other: Any) -> None:
     """Have clients find something else in the place of what a server states."""
     local.path.write_text(json.dumps({**endpoint(local), **other}), encoding="utf-8")
 
 
-def test_address_and_key_are_this_users_alone(served: LocalSocket) -> None:
+def test_address_and_key_are_this_users_alone(served: CommandServer) -> None:
     folder, places = served.path.parent, [served.path, address(served)]
     assert [stat.S_IMODE(each.stat().st_mode) for each in (folder, *places)] == [
         0o700,
@@ -337,14 +339,14 @@ def test_address_and_key_are_this_users_alone(served: LocalSocket) -> None:
 
 
 def test_nobody_listens_and_nobody_asks_where_others_may_look(
-    served: LocalSocket, settled: Library, ask_here: Callable[..., Printed]
+    served: CommandServer, settled: Library, ask_here: Callable[..., Printed]
 ) -> None:
     served.path.parent.chmod(0o755)
-    assert (listen(settled), ask_here("query", "green button").code) == (None, NOBODY)
+    assert (listen(settled, PROGRAM), ask_here("query", "green button").code) == (None, NOBODY)
 
 
 def test_a_symlink_to_a_directory_is_not_trusted(
-    served: LocalSocket, ask_here: Callable[..., Printed]
+    served: CommandServer, ask_here: Callable[..., Printed]
 ) -> None:
     folder = served.path.parent
     folder.rename(folder.with_name("elsewhere"))
@@ -352,7 +354,7 @@ def test_a_symlink_to_a_directory_is_not_trusted(
     assert ask_here("query", "green button").code == NOBODY
 
 
-def test_who_does_not_know_the_key_is_not_answered(served: LocalSocket) -> None:
+def test_who_does_not_know_the_key_is_not_answered(served: CommandServer) -> None:
     with pytest.raises((AuthenticationError, EOFError)):
         Client(str(address(served)), "AF_UNIX", authkey=b"guessed")
     with Client(str(address(served)), "AF_UNIX") as stranger:
@@ -364,7 +366,7 @@ def test_who_does_not_know_the_key_is_not_answered(served: LocalSocket) -> None:
 
 
 def test_a_server_that_does_not_know_the_key_is_not_believed(
-    served: LocalSocket, ask_here: Callable[..., Printed]
+    served: CommandServer, ask_here: Callable[..., Printed]
 ) -> None:
     state(served, key="00" * 32)
     assert ask_here("query", "green button").code == NOBODY
@@ -372,7 +374,7 @@ def test_a_server_that_does_not_know_the_key_is_not_believed(
 
 @pytest.mark.parametrize("sent", [b"", b"no JSON", b"{}", pickle.dumps({"arguments": ["list"]})])
 def test_a_request_that_is_none_is_declined_and_the_next_one_answered(
-    sent: bytes, served: LocalSocket, ask_here: Callable[..., Printed]
+    sent: bytes, served: CommandServer, ask_here: Callable[..., Printed]
 ) -> None:
     key = bytes.fromhex(endpoint(served)["key"])
     with Client(str(address(served)), "AF_UNIX", authkey=key) as client:
@@ -389,7 +391,7 @@ def test_nothing_that_is_sent_is_ever_unpickled() -> None:
 
 
 def test_a_client_that_says_nothing_holds_nobody_up(
-    served: LocalSocket, ask_here: Callable[..., Printed]
+    served: CommandServer, ask_here: Callable[..., Printed]
 ) -> None:
     with Client(str(address(served)), "AF_UNIX"):
         assert ask_here("query", "green button").code == 0
@@ -398,7 +400,7 @@ def test_a_client_that_says_nothing_holds_nobody_up(
 @pytest.mark.parametrize("said", [None, b"", TAKEN])
 def test_a_server_that_hangs_or_ends_costs_a_moment(
     said: bytes | None,
-    served: LocalSocket,
+    served: CommandServer,
     ask_here: Callable[..., Printed],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -433,7 +435,7 @@ def test_an_answer_of_megabytes_comes_whole(
     write(folder / "large.md", "# Large\n\n" + "A line of a long note.\n" * 60_000)
     with open_fake(Opening((str(folder),), tmp_path / "indexes")) as library:
         settle(library)
-        local = LocalSocket(library, open_fake)
+        local = CommandServer(library, PROGRAM, open_fake)
         arguments = ("read", "large.md", "--folder", str(folder), "--index")
         arguments = (*arguments, str(tmp_path / "indexes"))
         asked = ask(tmp_path, *arguments)
@@ -455,14 +457,14 @@ def test_a_command_that_warns_runs_by_itself(
         )
         return open_fake(opening)
 
-    local = LocalSocket(settled, open_loudly)
+    local = CommandServer(settled, PROGRAM, open_loudly)
     found = ask(vault, "list", f"--folder={vault}", f"--index={indexes}")
     local.close()
     assert found == (NOBODY, b"", b"")
 
 
 def test_what_a_killed_server_left_is_passed_over_and_goes(
-    runtime: Path, served: LocalSocket, ask_here: Callable[..., Printed]
+    runtime: Path, served: CommandServer, ask_here: Callable[..., Printed]
 ) -> None:
     folder = runtime / "thumbindex" / "run"
     with socket.socket(socket.AF_UNIX) as dead:
@@ -479,7 +481,7 @@ def test_what_a_killed_server_left_is_passed_over_and_goes(
 def test_a_server_that_ends_leaves_nothing(
     runtime: Path, settled: Library, open_fake: Open
 ) -> None:
-    local = LocalSocket(settled, open_fake)
+    local = CommandServer(settled, PROGRAM, open_fake)
     local.close()
     assert list(local.path.parent.iterdir()) == []
 
@@ -493,7 +495,7 @@ def test_words_without_vectors_are_the_commands_own_to_answer_from(
         time.sleep(TRUSTED_SECONDS)
         for _ in range(2):
             library.index(words_only=True)
-        local = LocalSocket(library, open_fake)
+        local = CommandServer(library, PROGRAM, open_fake)
         without = ask(tmp_path, "query", "green button", *options)
         settle(library)
         with_them = ask(tmp_path, "query", "green button", *options)
@@ -518,7 +520,7 @@ def test_a_server_repairs_nothing_for_a_command(
 ) -> None:
     damaged = copy(settled)
     damaged.__class__ = Damaged
-    local = LocalSocket(damaged, open_fake)
+    local = CommandServer(damaged, PROGRAM, open_fake)
     place = (f"--folder={vault}", f"--index={indexes}")
     codes = [ask(vault, *asked, *place).code for asked in (("list",), ("query", "green button"))]
     local.close()

@@ -19,7 +19,7 @@ from mcp import Client
 from typer.testing import CliRunner
 
 from notes import write
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.cli.app import app
 from thumbindex.library import Library
 from thumbindex.mcp.server import build_server
@@ -160,7 +160,7 @@ async def test_over_the_protocol_names_are_one_line_and_paths_can_be_given_back(
     library: Library,
 ) -> None:
     server = build_server(
-        Background(Opening(), lambda opening: library, command=[]), library.folders
+        LibraryHost(Opening(), lambda opening: library, command=[]), library.folders
     )
     async with Client(server) as client:
         answer = (await client.call_tool("query", {"query": "walrus lantern"})).model_dump()

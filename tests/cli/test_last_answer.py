@@ -14,7 +14,7 @@ from mcp import Client
 from typer.testing import CliRunner
 
 from notes import write
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.cli.app import app
 from thumbindex.cli.last_answer import editor_command, read_answer
 from thumbindex.errors import UsageError
@@ -231,7 +231,7 @@ def test_forgetting_a_folder_erases_the_answer_that_came_from_it(
 @pytest.mark.anyio
 async def test_a_question_of_a_client_is_not_remembered(library: Library, state: Path) -> None:
     async with Client(
-        build_server(Background(Opening(), lambda opening: library, command=[]), library.folders)
+        build_server(LibraryHost(Opening(), lambda opening: library, command=[]), library.folders)
     ) as client:
         assert not (await client.call_tool("query", {"query": "press the green button"})).is_error
     assert not state.exists()

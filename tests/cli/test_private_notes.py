@@ -17,7 +17,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
 from notes import write
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.library import Library
 from thumbindex.mcp.instructions import instructions
 from thumbindex.mcp.server import build_server
@@ -55,7 +55,7 @@ class Vault:
         )
         self._open = open_fake
         self.write("apples.md", "# Apples\n\nApples keep in a cool cellar. See [[day]].\n")
-        self.background = Background(self.opening, open_fake, command=[])
+        self.background = LibraryHost(self.opening, open_fake, command=[])
         self.folders = (("vault", self.root),)
         self.server = self.serve()
 

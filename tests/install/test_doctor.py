@@ -22,7 +22,8 @@ from thumbindex.install.doctor import (
 )
 from thumbindex.library import Library
 from thumbindex.library.status import examine_model, is_whole, verify_named
-from thumbindex.opening import FAILURE, Opening, outcome
+from thumbindex.opening import Opening
+from thumbindex.present.failures import FAILURE, run_command
 
 CURSOR = next(each for each in CLIENTS if each.name == "cursor")
 
@@ -135,7 +136,7 @@ def test_a_package_that_cannot_be_loaded_is_named(capsys: pytest.CaptureFixture[
     def command() -> int:
         return len(__import__("nobodys_package").__name__)
 
-    assert outcome(command) == FAILURE
+    assert run_command(command) == FAILURE
     assert capsys.readouterr().err.startswith(
         "A package cannot be loaded (No module named 'nobodys_package'): install thumbindex again"
     )

@@ -16,7 +16,7 @@ from mcp import Client
 from mcp.server.lowlevel.server import Server
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.library import Library
 from thumbindex.mcp.server import build_server
 from thumbindex.opening import Opening
@@ -43,7 +43,7 @@ async def test_a_cancelled_query_stops_its_wait(
 ) -> None:
     ended = threading.Event()
 
-    class Waits(Background):
+    class Waits(LibraryHost):
         def await_words(
             self,
             seconds: float = 20.0,

@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from typer.testing import CliRunner
 
 from hostile_vault import SECRET, make
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.cli.app import app
 from thumbindex.corpus.read import read_bytes
 from thumbindex.library import Library
@@ -192,7 +192,7 @@ async def test_no_path_reads_or_betrays_it_over_the_protocol(
     said: list[dict[str, str]] = []
     for library, place in vaults:
         server = build_server(
-            Background(Opening(), lambda opening, library=library: library, command=[]),
+            LibraryHost(Opening(), lambda opening, library=library: library, command=[]),
             library.folders,
         )
         async with Client(server, mode="legacy") as client:

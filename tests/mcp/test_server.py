@@ -15,7 +15,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
 from notes import write
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.index.locks import at_work
 from thumbindex.library import Library
 from thumbindex.mcp.budget import dump
@@ -117,7 +117,7 @@ async def test_what_nobody_foresaw_comes_back_as_a_tool_error_that_says_where() 
     def fail() -> Library:
         raise ZeroDivisionError("of nothing")
 
-    background = Background(Opening(), lambda _: fail(), command=[])
+    background = LibraryHost(Opening(), lambda _: fail(), command=[])
     async with Client(build_server(background, (("vault", Path("/vault")),))) as client:
         result = await client.call_tool("query", {"query": "x"})
     assert result.is_error
@@ -229,7 +229,7 @@ def crowded(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator
     with open_fake(opening) as library:
         library.index(words_only=True)
         yield build_server(
-            Background(opening, lambda opening: library, command=[]), library.folders
+            LibraryHost(opening, lambda opening: library, command=[]), library.folders
         )
 
 
@@ -357,7 +357,9 @@ def edited(
         for number in range(7):
             write(root / f"new {number}.md", f"# New {number}\n\nJust written.\n")
         yield (
-            build_server(Background(opening, lambda opening: library, command=[]), library.folders),
+            build_server(
+                LibraryHost(opening, lambda opening: library, command=[]), library.folders
+            ),
             writer,
             root,
         )
@@ -412,7 +414,7 @@ async def test_a_wait_is_reported_as_progress_that_only_grows(
 async def test_what_is_being_indexed_is_in_answers_and_in_the_status(
     edited: tuple[Server, Library, Path],
 ) -> None:
-    class AtWork(Background):
+    class AtWork(LibraryHost):
         def progress(self) -> tuple[Progress, ...]:
             return (Progress("notes", "words", 300, 1000),)
 

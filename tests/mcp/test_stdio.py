@@ -175,7 +175,7 @@ def test_nothing_but_the_protocol_is_ever_written_to_stdout(
         "import os, sys\nfrom thumbindex.background import host\nreal = host.open_library\n"
         "def loud(opening):\n    os.write(1, b'native noise\\n'); print('python noise', "
         "flush=True); return real(opening)\n"
-        "start = host.Background.__init__\nstart.__defaults__ = (loud, "
+        "start = host.LibraryHost.__init__\nstart.__defaults__ = (loud, "
         "*start.__defaults__[1:])\n"
         "from thumbindex.__main__ import main\nmain()\n",
     )

@@ -14,7 +14,7 @@ import pytest
 from folders import write_notes
 from sites import with_http
 from small_vault import *  # noqa: F403
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.opening import Opening
@@ -91,7 +91,7 @@ def browse(plain_config: Config) -> Callable[..., Browser]:
     """
 
     def open_it(library: Library, config: Config = plain_config, **given: Any) -> Browser:
-        background = Background(Opening(), lambda opening: library, command=[])
+        background = LibraryHost(Opening(), lambda opening: library, command=[])
         return Browser(Site(background, library.folders, with_http(config, **given)))
 
     return open_it
@@ -115,7 +115,7 @@ def visit_of() -> Callable[..., Visit]:
         values = {name: tuple(each) for name, each in parse_qs(query).items()}
         facts: dict[str, Any] = {"may_write": True, "is_near": True, **more}
         return Visit(
-            Background(opening or Opening(), lambda opening: library, command=[]),
+            LibraryHost(opening or Opening(), lambda opening: library, command=[]),
             library,
             values,
             **facts,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.opening import Opening
 from thumbindex.page.session import LONGEST_SECONDS, OneTimeKey, Visitors, cookie_name
 from thumbindex.page.site import FORMS, HEADERS, SCREENS, static, static_files
@@ -216,7 +216,7 @@ def test_the_key_opens_the_page_once_and_the_next_one_is_told_to_the_terminal(
     key = OneTimeKey(told.append)
     browser = browse(library)
     browser.site = Site(
-        Background(Opening(), lambda opening: library, command=[]),
+        LibraryHost(Opening(), lambda opening: library, command=[]),
         library.folders,
         plain_config,
         key=key,

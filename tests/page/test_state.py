@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jsonschema
 
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.opening import Opening
 from thumbindex.page.visit import NOT_FROM_AFAR
 
@@ -43,7 +43,7 @@ def test_what_could_not_be_read_is_listed_with_its_reason(vault_copy, browse):
 def test_from_afar_no_warning_names_a_place_of_the_disk(library, visit_of):
     root = library.folders[0][1]
 
-    class Worried(Background):
+    class Worried(LibraryHost):
         def notes(self, only=None):
             return (f"{root}: the disk is full.", "The model is missing.")
 

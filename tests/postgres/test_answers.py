@@ -31,7 +31,7 @@ from thumbindex.postgres.folders import NOWHERE, Publishing
 from thumbindex.postgres.publish import index_vectors
 
 
-def outcome(ask: Callable[[Library, str], Any], library: Library, path: str) -> Any:
+def run_command(ask: Callable[[Library, str], Any], library: Library, path: str) -> Any:
     """Return what is said, or the words of the error."""
     try:
         return ask(library, path)
@@ -80,7 +80,7 @@ ASKS: dict[str, Callable[[Library, str], Any]] = {
 def test_a_note_reads_and_stands_as_on_the_disk(shared: Shared, ask: str) -> None:
     """`why` looks at the disk for what is no note there: of a directory it says more."""
     said = [
-        {path: outcome(ASKS[ask], library, path) for path in PATHS}
+        {path: run_command(ASKS[ask], library, path) for path in PATHS}
         for library in (shared.served, shared.disk)
     ]
     if ask == "why":

@@ -18,7 +18,7 @@ from folders import write_notes
 from servers import META
 from sites import listening, with_http
 from small_vault import *  # noqa: F403
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.opening import Opening
@@ -183,7 +183,7 @@ def running_site(
     library: Library, config: Config, place: Path, check_seconds: float
 ) -> Iterator[Running]:
     """Serve a library's folders until this is left."""
-    background = Background(Opening(), lambda opening: library, command=[])
+    background = LibraryHost(Opening(), lambda opening: library, command=[])
     site = Site(background, library.folders, config, check_seconds=check_seconds)
     with listening(site, config, background) as (url, server):
         yield Running(url, site, server, place)

@@ -16,7 +16,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from fakes import FakeEmbedder
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.background.supervisor import Note
 from thumbindex.config import load_config, resolve_folders
 from thumbindex.errors import ConfigError, UnknownFolderError
@@ -179,7 +179,7 @@ def test_a_name_that_is_not_seen_takes_as_long_as_one_that_is_not_there(library:
     """Who asks for a folder, or a note, that is hidden learns nothing from the time it takes: the
     same way is gone.
     """
-    background = Background(Opening(), lambda opening: library, command=[])
+    background = LibraryHost(Opening(), lambda opening: library, command=[])
     sight = background.only({"handbook"}).library()
 
     def seconds(name: str) -> float:
@@ -203,7 +203,7 @@ def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(
     said = Note("salaries", "folder", "Zirconium is away.").line()
     said += Note("handbook", "folder", "A book is away.").line()
     script = f"import sys; sys.stderr.write({said!r}); sys.stderr.flush(); input()"
-    background = Background(
+    background = LibraryHost(
         Opening(), lambda opening: library, command=[sys.executable, "-c", script]
     )
     sight = background.only({"handbook"})
@@ -233,7 +233,7 @@ def test_what_is_wrong_with_a_folders_own_file_is_told_to_those_who_see_the_fold
             config=Config(),
         )
 
-    background = Background(Opening(), open_both, command=[])
+    background = LibraryHost(Opening(), open_both, command=[])
     assert background.library().opened
     assert [("salaries" in note, "thumbindex.toml" in note) for note in background.notes()[:1]] == [
         (True, True)
@@ -246,7 +246,7 @@ def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it(
     def fail(opening: Opening) -> Library:
         raise ConfigError("/secret/salaries/thumbindex.toml: unknown key.")
 
-    sight = Background(Opening(), fail, command=[]).only({"handbook"})
+    sight = LibraryHost(Opening(), fail, command=[]).only({"handbook"})
     with pytest.raises(Exception, match="cannot be opened just now") as caught:
         sight.library()
     assert "salaries" not in str(caught.value)
@@ -370,14 +370,14 @@ def test_a_server_that_would_be_open_does_not_start(given: dict[str, Any], says:
     config = Config()
     config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
     with pytest.raises(ConfigError, match=says):
-        Site(Background(Opening(), command=[]), FOLDERS, config)
+        Site(LibraryHost(Opening(), command=[]), FOLDERS, config)
 
 
 def test_this_machine_alone_needs_no_token() -> None:
     for host in ("127.0.0.1", "localhost", "::1", "127.9.9.9"):
         http = replace(Config().serve.http, host=host)
         config = replace(Config(), serve=replace(Config().serve, http=http))
-        assert Site(Background(Opening(), command=[]), FOLDERS, config).warnings() == []
+        assert Site(LibraryHost(Opening(), command=[]), FOLDERS, config).warnings() == []
 
 
 # ------------------------------------------------------------------ subscriptions

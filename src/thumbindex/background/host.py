@@ -14,7 +14,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from thumbindex.config import FOLDER_FILE
 from thumbindex.errors import (
@@ -30,7 +30,6 @@ from thumbindex.process import collect_as_usual
 
 if TYPE_CHECKING:
     from thumbindex.background.supervisor import Indexer
-    from thumbindex.cli.command_server import LocalSocket
     from thumbindex.library import Folder, Library
 
 # ------------------------------------------------------------------ what is new in the indexes
@@ -118,6 +117,17 @@ _LOG = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 
+
+class Closeable(Protocol):
+    """Something that listens until it is closed."""
+
+    def close(self) -> None:
+        """Stop listening."""
+
+
+StartCommandServer = Callable[["Library"], Closeable | None]
+"""Starts to answer commands from an open library; None if that is not possible here."""
+
 WORDS_SECONDS = 20.0
 """The longest that a query waits for the first words, or for a repair: clients give up after 30 to
 60 s.
@@ -158,13 +168,13 @@ class _State:
     opening: Opening
     library: Future[Library] = field(default_factory=Future)
     indexer: Indexer | None = None
-    local: LocalSocket | None = None
+    command_server: Closeable | None = None
     model_note: str = ""
     model_until: float = float("inf")
     is_started: bool = False
 
 
-class Background:
+class LibraryHost:
     """Starts when first needed; everything heavy is imported, opened and loaded off the way of the
     protocol.
     """
@@ -174,18 +184,18 @@ class Background:
         opening: Opening,
         open_it: Callable[[Opening], Library] = open_library,
         command: Sequence[str] | None = None,
-        takes_commands: bool = False,
+        start_command_server: StartCommandServer | None = None,
     ) -> None:
         self.follower = Follower()
         self._state = _State(opening)
         self._only: Collection[str] | None = None  # the folders that may be seen; None for all
         self._open = open_it
         self._command = command
-        self._takes_commands = takes_commands
+        self._start_command_server = start_command_server
         self._stopping = threading.Event()
         self._lock = threading.Lock()
 
-    def only(self, folders: Collection[str]) -> Background:
+    def only(self, folders: Collection[str]) -> LibraryHost:
         """Return what the holder of a token sees: some of the folders, as if there were no
         others.
         """
@@ -371,8 +381,8 @@ class Background:
         with self._lock:
             if self._state.indexer is not None:
                 self._state.indexer.stop()
-            if self._state.local is not None:
-                self._state.local.close()
+            if self._state.command_server is not None:
+                self._state.command_server.close()
 
     def _run(self) -> None:
         library = self._opened()
@@ -393,12 +403,11 @@ class Background:
             self._state.model_note = f"{error} Answers go on without it."
         except ThumbindexError as error:
             self._state.model_note = str(error)
-        if self._takes_commands and library.config.serve.local and library.models_ready:
-            # Imported here: the handshake does without.
-            from thumbindex.cli.command_server import listen
-
+        start = self._start_command_server
+        if start and library.config.serve.local and library.models_ready:
             with self._lock:
-                self._state.local = None if self._stopping.is_set() else listen(library)
+                if not self._stopping.is_set():
+                    self._state.command_server = start(library)
 
     def _started_indexer(self, library: Library, own: Sequence[Folder]) -> Indexer:
         """Start what keeps the indexes of this machine's folders up to the disk."""

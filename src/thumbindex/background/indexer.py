@@ -21,7 +21,8 @@ from thumbindex.background.supervisor import Note, NoteKind, waits
 from thumbindex.background.watch import Watch
 from thumbindex.errors import IndexDamagedError, ModelError, ThumbindexError, UnknownFolderError
 from thumbindex.library import Folder, Library
-from thumbindex.opening import FOUND, Opening, open_library, outcome
+from thumbindex.opening import Opening, open_library
+from thumbindex.present.failures import FOUND, run_command
 from thumbindex.process import (
     collect_as_usual,
     collect_rarely,
@@ -312,7 +313,7 @@ def index_for_server(arguments: Sequence[str]) -> int:
         work_for_server(lambda: open_library(opening), names)
         return FOUND
 
-    return outcome(work)
+    return run_command(work)
 
 
 def work_for_server(open_it: Callable[[], Library], only: Collection[str] = ()) -> None:

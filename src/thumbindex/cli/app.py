@@ -63,7 +63,7 @@ from thumbindex.errors import (
 from thumbindex.install.doctor import doctor
 from thumbindex.install.install import install
 from thumbindex.model import Answer, Filters, Query
-from thumbindex.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
+from thumbindex.opening import Opening, open_everywhere
 from thumbindex.present.as_json import (
     answer_payload,
     list_payload,
@@ -71,6 +71,7 @@ from thumbindex.present.as_json import (
     status_payload,
 )
 from thumbindex.present.as_json import as_json as to_json
+from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code, print_error
 from thumbindex.present.sentences import CHECK_GLOB, unmatched_glob_warning
 from thumbindex.process import caller
 from thumbindex.web.token_file import add_token, default_token_file
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
     from thumbindex.library import Library
 
 
-@reported
+@exits_with_code
 @takes_opening
 def token(
     ctx: typer.Context,
@@ -108,18 +109,18 @@ def token(
         print_json({"name": name, "token": made, "token_file": str(path)})
     else:
         typer.echo(made)
-        say_error(
+        print_error(
             f"Its hash is in {path}; the token itself is kept nowhere. A client sends it as "
             "`Authorization: Bearer`."
         )
         if path == default_token_file():
-            say_error(
+            print_error(
                 "From its next start on, `thumbindex serve --http` asks for a token of this file."
             )
     return FOUND
 
 
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def why_note(
     ctx: typer.Context,
@@ -176,7 +177,7 @@ def _load_models(library: Library) -> None:
         if any(state.vectors for state in library.states().values()):
             library.load_models()
     except ModelError as error:
-        say_error(f"{error} {library.without_model}")
+        print_error(f"{error} {library.without_model}")
 
 
 FIRST_STEPS = (
@@ -220,7 +221,7 @@ def _program(
 
 
 @app.command(examples=("index --folder notes", "index --folder notes --words-only"))
-@reported
+@exits_with_code
 @takes_opening
 def index(
     ctx: typer.Context,
@@ -260,7 +261,7 @@ def index(
 
 def _warn_of_globs(unmatched: tuple[str, ...]) -> None:
     for glob in unmatched:
-        say_error(f"{unmatched_glob_warning(glob)}. {CHECK_GLOB}", color="yellow")
+        print_error(f"{unmatched_glob_warning(glob)}. {CHECK_GLOB}", color="yellow")
 
 
 @app.command(
@@ -270,7 +271,7 @@ def _warn_of_globs(unmatched: tuple[str, ...]) -> None:
         'query "what changed in the plan" --since 2026-01-01 --json',
     ),
 )
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def query(
     ctx: typer.Context,
@@ -357,7 +358,7 @@ def query(
 @app.command(
     "list", examples=("list --folder notes --tag recipe", "list --since 2026-01-01 --limit 20")
 )
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def list_command(
     ctx: typer.Context,
@@ -430,7 +431,7 @@ app.command(examples=("remove notes",))(remove)
 
 
 @app.command(examples=("status", "status --folder notes --json"))
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def status(
     ctx: typer.Context,
@@ -458,7 +459,7 @@ def status(
 
 
 @app.command(examples=("forget --folder notes", "forget --folder old-notes --index elsewhere"))
-@reported
+@exits_with_code
 @takes_opening
 def forget(
     ctx: typer.Context,
@@ -565,6 +566,6 @@ def _make_ready(library: Library, wait: bool) -> None:
     try:
         index_words(library, wait)
     except ModelError as error:
-        say_error(f"{error} {library.without_model}")
+        print_error(f"{error} {library.without_model}")
         return
     _load_models(library)

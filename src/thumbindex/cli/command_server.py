@@ -10,7 +10,6 @@ import secrets
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import cache
 from multiprocessing.connection import (
     Connection,
     Listener,
@@ -21,8 +20,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, TextIO, cast
 
-import typer
-
 from thumbindex.cli.command_client import (
     TAKEN,
     fingerprint,
@@ -32,24 +29,28 @@ from thumbindex.cli.command_client import (
 )
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
-from thumbindex.opening import FAILURE, Opening, open_library
+from thumbindex.opening import Opening, open_library
+from thumbindex.present.failures import FAILURE
 from thumbindex.process import CALLER, Caller, caller
 
 LONGEST_REQUEST = 256 * 1024
 """Bytes of a request."""
 
 
-class Declined(BaseException):
+class CommandDeclined(BaseException):
     """The command runs by itself. No error: no command may catch it and print it."""
 
 
-class LocalSocket:
+class CommandServer:
     """Listens for commands until it is closed, and answers each in a thread."""
 
     def __init__(
-        self, library: Library, open_it: Callable[[Opening], Library] = open_library
+        self,
+        library: Library,
+        program: Any,
+        open_it: Callable[[Opening], Library] = open_library,
     ) -> None:
-        self._library, self._open = library, open_it
+        self._library, self._program, self._open = library, program, open_it
         self._key = secrets.token_bytes(32)
         folder = Path(socket_folder())
         folder.mkdir(0o700, parents=True, exist_ok=True)
@@ -100,11 +101,13 @@ class LocalSocket:
         )
         CALLER.set(Caller(asked["folder"], asked["terminal"], stdout, stderr))
         try:
-            _program().main(asked["arguments"], "thumbindex", standalone_mode=False, obj=self._lend)
+            self._program.main(
+                asked["arguments"], "thumbindex", standalone_mode=False, obj=self._lend
+            )
         except SystemExit as ended:
             if isinstance(ended.code, int) and ended.code != FAILURE:
                 return {"printed": printed, "code": ended.code}
-        except (Declined, Exception):  # the command says itself what is wrong
+        except (CommandDeclined, Exception):  # the command says itself what is wrong
             return None
         return None
 
@@ -114,19 +117,19 @@ class LocalSocket:
         """
         named = [each for each in (opening.index, opening.config) if each is not None]
         if any(not each.expanduser().is_absolute() for each in named):
-            raise Declined
+            raise CommandDeclined
         try:
             wanted = self._open(opening)
             lent = self._library.only([each.name for each in wanted.opened])
             is_same = lent.opened == wanted.opened and lent.config == wanted.config
             if not is_same or not lent.up_to_date():
-                raise Declined
+                raise CommandDeclined
             lent.refresh()  # the server may be a moment behind
             # without a vector the command would load no model
             if not any(state.vectors for state in lent.states().values()):
-                raise Declined
+                raise CommandDeclined
         except ThumbindexError:
-            raise Declined from None
+            raise CommandDeclined from None
         return nullcontext(lent)
 
 
@@ -148,24 +151,16 @@ class _Stream(io.TextIOBase):
         return len(text)
 
 
-def listen(library: Library) -> LocalSocket | None:
+def listen(library: Library, program: Any) -> CommandServer | None:
     """Listen for commands; None if there is no private directory, or no room for an address."""
     try:
-        return None if sys.platform == "win32" else LocalSocket(library)
+        return None if sys.platform == "win32" else CommandServer(library, program)
     except OSError:
         return None
-
-
-@cache
-def _program() -> Any:
-    # Imported here: the command line imports what it serves with.
-    from thumbindex.cli.app import app
-
-    return typer.main.get_command(app)
 
 
 def _is_for_the_log(record: logging.LogRecord) -> bool:
     """Have a command that warns run by itself, so that its user reads the warning."""
     if caller() is not None:
-        raise Declined
+        raise CommandDeclined
     return True

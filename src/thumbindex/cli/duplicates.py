@@ -25,9 +25,10 @@ from thumbindex.cli.terminal import (
 )
 from thumbindex.errors import ModelError, UsageError
 from thumbindex.model import Cluster, DuplicatesFound, Verdict
-from thumbindex.opening import FOUND, NOT_FOUND, Opening, reported, say_error
+from thumbindex.opening import Opening
 from thumbindex.present.as_json import as_json, duplicates_payload
 from thumbindex.present.clusters import diff_texts
+from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code, print_error
 from thumbindex.text import plural
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def list_or_go_on(
         _list(ctx, opening, grey, as_json)
 
 
-@reported
+@exits_with_code
 def _list(ctx: typer.Context, opening: Opening, grey: bool, as_json: bool) -> int:
     with open_for(ctx, opening) as library:
         _bring_up_to_date(library)
@@ -165,7 +166,7 @@ def _list(ctx: typer.Context, opening: Opening, grey: bool, as_json: bool) -> in
         'duplicates decide 3f2a apart --note "two releases"',
     ),
 )
-@reported
+@exits_with_code
 @takes_opening
 def decide_cluster(
     ctx: typer.Context,
@@ -192,7 +193,7 @@ def decide_cluster(
 
 
 @duplicates.command(examples=("duplicates undo 3f2a --folder notes",))
-@reported
+@exits_with_code
 @takes_opening
 def undo(
     ctx: typer.Context,
@@ -207,7 +208,7 @@ def undo(
 
 
 @duplicates.command(examples=("duplicates review --folder notes",))
-@reported
+@exits_with_code
 @takes_opening
 def review(
     ctx: typer.Context,
@@ -234,7 +235,7 @@ def _bring_up_to_date(library: Library) -> None:
         with ProgressDisplay() as show:
             library.index(progress=show, after_others=True)
     except ModelError as error:
-        say_error(f"{error} Listing what was found before.")
+        print_error(f"{error} Listing what was found before.")
 
 
 def _show(cluster: Cluster, in_json: bool) -> None:

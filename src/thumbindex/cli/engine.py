@@ -17,7 +17,8 @@ from thumbindex.cli.options import JsonOption, open_for, takes_opening_or_engine
 from thumbindex.cli.program import Program
 from thumbindex.cli.terminal import ProgressDisplay, print_json, print_line
 from thumbindex.errors import StorageError, UnknownFolderError, UsageError
-from thumbindex.opening import FOUND, NOT_FOUND, Opening, reported, say_error
+from thumbindex.opening import Opening
+from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code, print_error
 from thumbindex.text import plural
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def database_of(opening: Opening) -> str:
 
 
 @engine.command(examples=("engine migrate --engine postgresql://db.example.org/notes",))
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def migrate(
     ctx: typer.Context,
@@ -84,7 +85,7 @@ def migrate(
         "engine publish --watch --engine postgresql://db.example.org/notes",
     )
 )
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def publish(
     ctx: typer.Context,
@@ -160,7 +161,7 @@ def _follow(library: Library, opening: Opening, url: str, as_json: bool) -> None
             pause = builder.look()
             notes = indexer.notes()
             for note in notes if notes != said else ():
-                say_error(note)
+                print_error(note)
             said = notes
             time.sleep(pause)
     finally:
@@ -204,7 +205,7 @@ class Builder:
                 raise self._publishing.failure
         except StorageError as error:
             if str(error) != self._failure:
-                say_error(f"{error} It is tried again.")
+                print_error(f"{error} It is tried again.")
             self._failure = str(error)
             return RETRY_SECONDS
         if self._failure:
@@ -219,7 +220,7 @@ class Builder:
 
 
 @engine.command(examples=("engine folders --engine postgresql://db.example.org/notes",))
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def folders(ctx: typer.Context, opening: Opening, as_json: JsonOption = False) -> int:
     """List what is published.
@@ -250,7 +251,7 @@ def folders(ctx: typer.Context, opening: Opening, as_json: JsonOption = False) -
 
 
 @engine.command(examples=("engine forget notes --engine postgresql://db.example.org/notes",))
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def forget(
     ctx: typer.Context,

@@ -24,13 +24,8 @@ from thumbindex.evaluation.from_links import check_source, held_queries, write_q
 from thumbindex.evaluation.measures import check_ids, write_run
 from thumbindex.evaluation.queries import QuerySet, load_set
 from thumbindex.evaluation.report import Findings, record, tables
-from thumbindex.opening import (
-    FOUND,
-    Opening,
-    named_folders,
-    reported,
-    say_error,
-)
+from thumbindex.opening import Opening, named_folders
+from thumbindex.present.failures import FOUND, exits_with_code, print_error
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -41,7 +36,7 @@ whoever made it.
 """
 
 
-@reported
+@exits_with_code
 @takes_opening
 def evaluate_queries(
     ctx: typer.Context,
@@ -181,7 +176,7 @@ def _sources(
             sources.append(QuerySource(each.name, libraries[own], each.queries))
         for source in sources:
             if missing := check_labels(source):
-                say_error(
+                print_error(
                     f"{source.name}: {missing:,} labeled paths are not in the index: queries "
                     "that only they answer count as 0."
                 )

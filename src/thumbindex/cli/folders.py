@@ -26,7 +26,8 @@ from thumbindex.install.edit import (
     write_text,
 )
 from thumbindex.model import FolderStatus
-from thumbindex.opening import FOUND, NOT_FOUND, Opening, reported
+from thumbindex.opening import Opening
+from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code
 from thumbindex.settings import Config
 from thumbindex.text import one_line, plural
 
@@ -43,7 +44,7 @@ ConfigOption = Annotated[
 ]
 
 
-@reported
+@exits_with_code
 def add(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder with the notes.")],
     name: Annotated[
@@ -128,7 +129,7 @@ def add(
     return FOUND
 
 
-@reported
+@exits_with_code
 def folders(
     config: ConfigOption = None,
     index: Annotated[
@@ -165,7 +166,7 @@ def folders(
     return FOUND if listed else NOT_FOUND
 
 
-@reported
+@exits_with_code
 def remove(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The folder's name, or its path.")],
     config: ConfigOption = None,

@@ -28,9 +28,10 @@ from thumbindex.cli.terminal import print_line
 from thumbindex.config import absolute
 from thumbindex.errors import StorageError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
-from thumbindex.opening import FAILURE, FOUND, Opening, is_here, reported, say_error
+from thumbindex.opening import Opening, is_here
 from thumbindex.owner_file import write_owner_file
 from thumbindex.present.editor_links import obsidian_vault, vscode_link
+from thumbindex.present.failures import FAILURE, FOUND, exits_with_code, print_error
 from thumbindex.process import environment
 from thumbindex.text import plural
 
@@ -115,7 +116,7 @@ _WITH = (
 )
 
 
-@reported
+@exits_with_code
 def open_result(
     ctx: typer.Context,
     number: Annotated[
@@ -263,7 +264,7 @@ def _edit(words: Sequence[str], path: Path, line: int) -> int:
     """Run the editor in this terminal until it ends."""
     ended = subprocess.run(editor_command(words, path, line), check=False).returncode
     if ended:
-        say_error(f"{words[0]} ended with exit code {ended}.")
+        print_error(f"{words[0]} ended with exit code {ended}.")
     return FAILURE if ended else FOUND
 
 
@@ -278,7 +279,7 @@ def _start(address: str) -> int:
         raise UsageError(f"There is no `{name}` to open it with: set $EDITOR, or use --print.")
     ended = subprocess.run([program, address], check=False).returncode
     if ended:
-        say_error(
+        print_error(
             f"{name} ended with exit code {ended}: nothing may have been opened. Set $EDITOR, "
             "or use --print."
         )

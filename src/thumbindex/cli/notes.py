@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thumbindex.arguments import read_lines
 from thumbindex.cli.options import (
     GlobOption,
     JsonOption,
@@ -37,9 +38,8 @@ from thumbindex.errors import (
     UnknownFolderError,
     UsageError,
 )
-from thumbindex.mcp.tools import read_lines
 from thumbindex.model import Excerpt, read_limit
-from thumbindex.opening import FOUND, NOT_FOUND, WRONG_USE, Opening, reported, say_error
+from thumbindex.opening import Opening
 from thumbindex.present.as_json import as_json as to_json
 from thumbindex.present.as_json import (
     excerpt_payload,
@@ -47,6 +47,7 @@ from thumbindex.present.as_json import (
     related_payload,
     unlinked_payload,
 )
+from thumbindex.present.failures import FOUND, NOT_FOUND, WRONG_USE, exits_with_code, print_error
 from thumbindex.present.sentences import (
     SIMILAR_TITLE,
     citation_check_line,
@@ -73,7 +74,7 @@ _PATH_HELP = (
 PathArgument = Annotated[str, typer.Argument(metavar="PATH", help=_PATH_HELP)]
 
 
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def read(
     ctx: typer.Context,
@@ -131,7 +132,7 @@ def _print_several(
             print_line("")
         _print_excerpt(excerpt, several)
     for path, error in errors.items():
-        say_error(f"{path}: {error}")
+        print_error(f"{path}: {error}")
     return WRONG_USE if errors else FOUND
 
 
@@ -149,7 +150,7 @@ def _print_excerpt(excerpt: Excerpt, several: bool = False) -> None:
     print_text(excerpt.text)
 
 
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def outline(
     ctx: typer.Context,
@@ -181,7 +182,7 @@ def outline(
     return FOUND if entries else NOT_FOUND
 
 
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def related(
     ctx: typer.Context,
@@ -215,7 +216,7 @@ def related(
     return FOUND
 
 
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def verify(
     ctx: typer.Context,
@@ -281,7 +282,7 @@ def _draft(text: str | None, file: Path | None) -> str:
     return data.decode("utf-8", "replace")
 
 
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def broken(
     ctx: typer.Context,
@@ -316,7 +317,7 @@ def broken(
     return FOUND
 
 
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def orphans(
     ctx: typer.Context,
@@ -344,7 +345,7 @@ def orphans(
     return FOUND if found.notes else NOT_FOUND
 
 
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def unlinked(
     ctx: typer.Context,
@@ -411,4 +412,4 @@ def index_words(library: Library, vectors: bool = False) -> None:
     except (UnknownFolderError, StorageError) as error:
         if not library.indexed or isinstance(error, IndexDamagedError):
             raise
-        say_error(f"{str(error).removesuffix('.')}. Answering from what was indexed before.")
+        print_error(f"{str(error).removesuffix('.')}. Answering from what was indexed before.")

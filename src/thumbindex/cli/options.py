@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thumbindex.errors import UsageError
-from thumbindex.opening import Opening, enclosing, open_library, say_error
+from thumbindex.opening import Opening, enclosing_folder, open_library
+from thumbindex.present.failures import print_error
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -114,9 +115,9 @@ def chosen_here(opening: Opening) -> Opening:
     """Return the opening of the folder around the current directory where none is named, and say
     which that is.
     """
-    chosen, said = enclosing(opening)
+    chosen, said = enclosing_folder(opening)
     if said:
-        say_error(said, color=None)
+        print_error(said, color=None)
     return chosen
 
 

@@ -25,7 +25,6 @@ from thumbindex.cli.terminal import (
     table,
 )
 from thumbindex.model import Answer, Explanation, Passage, Step
-from thumbindex.opening import say_error
 from thumbindex.present.best_lines import (
     Line,
     ShownLines,
@@ -35,6 +34,7 @@ from thumbindex.present.best_lines import (
     is_decoration,
     lines_between,
 )
+from thumbindex.present.failures import print_error
 from thumbindex.present.sentences import (
     NO_MARKDOWN,
     ModelState,
@@ -142,7 +142,7 @@ def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
             Text(escape_breaks(path_here(roots[each.folder] / each.path))), soft_wrap=True
         )
     if answer.confidence_level == "low" or not answer.answerable:
-        say_error(confidence_sentence(answer))
+        print_error(confidence_sentence(answer))
 
 
 # ------------------------------------------------------------------ around the passages

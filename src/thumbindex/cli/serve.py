@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thumbindex.background.host import Closeable, StartCommandServer
 from thumbindex.cli.options import chosen_here, takes_opening, takes_opening_or_engine
 from thumbindex.errors import UsageError
 from thumbindex.mcp.stdio import serve_stdio
-from thumbindex.opening import Opening, reported
+from thumbindex.opening import Opening
+from thumbindex.present.failures import exits_with_code
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
 
 
-@reported
+def _command_server(ctx: typer.Context) -> StartCommandServer:
+    """Return what starts to answer the commands of this program from the server's library."""
+    program = ctx.find_root().command
+
+    def start(library: Library) -> Closeable | None:
+        # Imported here: the handshake does without.
+        from thumbindex.cli.command_server import listen
+
+        return listen(library, program)
+
+    return start
+
+
+@exits_with_code
 @takes_opening_or_engine
 def serve(
     ctx: typer.Context,
@@ -70,15 +88,15 @@ def serve(
         # Imported here: a client that starts this command waits for nothing of it.
         from thumbindex.web.app import serve_http
 
-        return serve_http(opening, given_values, as_json=as_json)
+        return serve_http(opening, given_values, _command_server(ctx), as_json=as_json)
     if given_values:
         raise UsageError(
             f"--{next(iter(given_values)).replace('_', '-')} is for a server over HTTP: add --http."
         )
-    return serve_stdio(opening)
+    return serve_stdio(opening, _command_server(ctx))
 
 
-@reported
+@exits_with_code
 @takes_opening
 def page(
     ctx: typer.Context,
@@ -105,4 +123,10 @@ def page(
     # Imported here: help waits for nothing of it.
     from thumbindex.web.app import serve_page
 
-    return serve_page(chosen_here(opening), port, opens_browser=not no_browser, as_json=as_json)
+    return serve_page(
+        chosen_here(opening),
+        port,
+        _command_server(ctx),
+        opens_browser=not no_browser,
+        as_json=as_json,
+    )

@@ -31,7 +31,8 @@ from thumbindex.install.install import (
     surroundings,
 )
 from thumbindex.model import FolderStatus
-from thumbindex.opening import FOUND, NOT_FOUND, Opening, reported
+from thumbindex.opening import Opening
+from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code
 from thumbindex.present.sentences import (
     CHECK_GLOB,
     folder_state_sentence,
@@ -202,7 +203,7 @@ def check_database(url: str) -> Iterator[Check]:
 _COLORS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.colors.RED}
 
 
-@reported
+@exits_with_code
 @takes_opening_or_engine
 def doctor(
     ctx: typer.Context,

@@ -32,7 +32,8 @@ from thumbindex.install.edit import (
     read_text,
     write_text,
 )
-from thumbindex.opening import FOUND, Opening, reported
+from thumbindex.opening import Opening
+from thumbindex.present.failures import FOUND, exits_with_code
 from thumbindex.process import environment
 
 
@@ -183,7 +184,7 @@ def options_of(command: Sequence[str], name: str) -> Iterator[str]:
 _CLIENT_HELP = f"One of {', '.join(each.name for each in CLIENTS)}."
 
 
-@reported
+@exits_with_code
 @takes_opening
 def install(
     ctx: typer.Context,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from thumbindex.opening import MayName
+from thumbindex.opening import MayNameDirectory
 from thumbindex.text import one_line
 
 _MOST_DIRECTORIES = 12
@@ -17,7 +17,7 @@ _MOST_CHARACTERS = 6_000
 
 def instructions(
     folders: Sequence[tuple[str, Path]],
-    may_name: MayName | None = None,
+    may_name: MayNameDirectory | None = None,
     about: Mapping[str, str] | None = None,
 ) -> str:
     """Say in a few lines what is in the index, from the folders' names, what their owner says of

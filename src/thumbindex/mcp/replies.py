@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from thumbindex.background.host import Background, never, tell_nobody
+from thumbindex.background.host import LibraryHost, never, tell_nobody
 from thumbindex.errors import UsageError
 from thumbindex.mcp.budget import (
     LEAST_TEXT,
@@ -477,7 +477,7 @@ def _reply_why(library: Library, asked: Query, arguments: Mapping[str, Any]) -> 
 
 
 def ask(
-    background: Background,
+    background: LibraryHost,
     arguments: Mapping[str, Any],
     tell: Callable[[Progress], None] = tell_nobody,
     interrupted: Callable[[], bool] = never,

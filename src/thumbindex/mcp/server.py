@@ -18,7 +18,7 @@ from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.errors import ThumbindexError, UnknownPathError, UsageError
 from thumbindex.mcp.instructions import instructions
 from thumbindex.mcp.replies import (
@@ -38,7 +38,8 @@ from thumbindex.mcp.replies import (
 from thumbindex.mcp.subscriptions import Subscribers, follow_for_clients
 from thumbindex.mcp.tools import TOOLS, check_arguments
 from thumbindex.model import Progress
-from thumbindex.opening import MayName, unforeseen
+from thumbindex.opening import MayNameDirectory
+from thumbindex.present.failures import describe_unexpected
 from thumbindex.present.sentences import indexing_sentence, progress_sentence
 from thumbindex.settings import LONGEST_QUERY
 from thumbindex.text import format_address, one_line
@@ -150,9 +151,9 @@ class NotesServer(Server[Subscribers]):
 
 
 def build_server(
-    background: Background,
+    background: LibraryHost,
     folders: Sequence[tuple[str, Path]],
-    may_name: MayName | None = None,
+    may_name: MayNameDirectory | None = None,
     about: Mapping[str, str] | None = None,
     is_near: bool = True,
 ) -> Server[Subscribers]:
@@ -195,7 +196,7 @@ def build_server(
 class _Requests:
     """Takes the protocol's requests; what they ask of the library runs in worker threads."""
 
-    def __init__(self, background: Background, is_near: bool) -> None:
+    def __init__(self, background: LibraryHost, is_near: bool) -> None:
         self._background = background
         self._is_near = is_near
         self._tools: Mapping[str, Callable[[Mapping[str, Any], Waiting], Reply]] = {
@@ -248,7 +249,8 @@ class _Requests:
         except Exception as error:
             _LOG.exception("A tool failed")
             return types.CallToolResult(
-                content=[types.TextContent(type="text", text=unforeseen(error))], is_error=True
+                content=[types.TextContent(type="text", text=describe_unexpected(error))],
+                is_error=True,
             )
         links = reply.links if ctx.session.protocol_version not in WITHOUT_LINKS else ()
         content: list[types.ContentBlock] = [
@@ -422,9 +424,9 @@ def _subscribers(ctx: Any) -> Subscribers:
 
 
 def serve_client(
-    background: Background,
+    background: LibraryHost,
     folders: Sequence[tuple[str, Path]],
-    may_name: MayName,
+    may_name: MayNameDirectory,
     about: Mapping[str, str],
     output: TextIO,
 ) -> None:

@@ -12,13 +12,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost, StartCommandServer
 from thumbindex.opening import Opening, names_allowed, served_folders
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
 from thumbindex.text import one_line
 
 
-def serve_stdio(opening: Opening) -> int:
+def serve_stdio(opening: Opening, start_command_server: StartCommandServer) -> int:
     """Serve one client until its end of standard input closes; the process ends here."""
     outgoing = claim_output()
     compute_on_one_thread()  # the child that indexes, too
@@ -33,7 +33,9 @@ def serve_stdio(opening: Opening) -> int:
         signal.signal(signal_number, signal.SIG_DFL)
     may_name = names_allowed(opening, folders)
     database = opening.database_in(config)
-    background = Background(opening, takes_commands=not database)
+    background = LibraryHost(
+        opening, start_command_server=None if database else start_command_server
+    )
     give_memory_back()
     # Imported here: only a server over standard input needs it, and it takes half a second.
     from thumbindex.mcp.server import serve_client

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from thumbindex.arguments import LONGEST_ARGUMENT, MOST_VALUES, read_lines
 from thumbindex.errors import UsageError
 from thumbindex.model import MOST_PASSAGES, read_day, read_whole_number
 from thumbindex.settings import LEAST_BUDGET, LONGEST_DRAFT, LONGEST_QUERY
@@ -16,20 +17,14 @@ from thumbindex.text import replace_surrogates
 
 Schema = Mapping[str, Any]
 
-LONGEST_ARGUMENT = 4_096
-"""Characters: no path is longer."""
 
 _LONGEST = {"query": LONGEST_QUERY, "text": LONGEST_DRAFT}
 """Of those that may be longer."""
 
-MOST_VALUES = 100
-"""Values of a list, as of globs or tags."""
 
 _NAME = 100
 """Characters of a name that are read: no tool or argument has so many."""
 
-_DIGITS = 9
-"""Digits of a line's number: no file has so many lines."""
 
 _STRING: Schema = {"type": "string"}
 _STRINGS: Schema = {"type": "array", "items": _STRING}
@@ -315,22 +310,6 @@ def _check(name: str, value: Any, schema: Schema) -> Any:
     if name in {"since", "until"}:
         return read_day(name, value)
     return read_lines(value) if name == "lines" else value
-
-
-def read_lines(written: str) -> tuple[int, int]:
-    """Read `12-40` or `12` as first and last line."""
-    first, dash, last = written.partition("-")
-    numbers = [part.strip() for part in ((first, last) if dash else (first, first))]
-    if not all(
-        number.isascii() and number.isdigit() and len(number) <= _DIGITS for number in numbers
-    ):
-        raise UsageError(f"`lines` must be written as 12-40, not {written!r}.")
-    start, end = int(numbers[0]), int(numbers[1])
-    if not 1 <= start <= end:
-        raise UsageError(
-            f"`lines` must run from a line to a later one, counted from 1, not {written!r}."
-        )
-    return start, end
 
 
 def _hint(name: str, known: Mapping[str, Any]) -> str:

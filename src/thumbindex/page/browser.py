@@ -13,7 +13,7 @@ from pathlib import Path
 
 from platformdirs import user_state_path
 
-from thumbindex.opening import say_error
+from thumbindex.present.failures import print_error
 
 _READ_SECONDS = 60.0
 """Age after which a start deletes files that a killed page left: their browser has read them by
@@ -36,7 +36,9 @@ def open_unseen(address: str, shown: list[Path]) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(_leading_to(address))
     except OSError as error:
-        say_error(f"No browser is opened ({folder}: {error.strerror}): open the address yourself.")
+        print_error(
+            f"No browser is opened ({folder}: {error.strerror}): open the address yourself."
+        )
         return
     threading.Thread(target=webbrowser.open, args=(shown[-1].as_uri(),), daemon=True).start()
 

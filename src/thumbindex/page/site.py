@@ -26,7 +26,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost
 from thumbindex.errors import ThumbindexError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Changes
 from thumbindex.page import ask, broken_links, judge, note, review, state, why
@@ -236,7 +236,7 @@ class Page:
     """The page over some folders, as the routes of a site."""
 
     def __init__(
-        self, background: Background, folders: Folders, settings: HttpSettings, sign_in: SignIn
+        self, background: LibraryHost, folders: Folders, settings: HttpSettings, sign_in: SignIn
     ) -> None:
         self._background, self._folders = background, folders
         self._settings, self._entry = settings, sign_in
@@ -315,7 +315,7 @@ class Page:
                 )
             return self._page("message", said, is_twin or as_json)
 
-    def _background_of(self, request: Request) -> Background:
+    def _background_of(self, request: Request) -> LibraryHost:
         """Return what a visitor sees. Raises NotAllowedError where that is nothing."""
         names = self._entry.rights.seen_by(names_of(request.scope))
         if not names:
@@ -328,7 +328,7 @@ class Page:
         sees_all = names == {name for name, _ in self._folders}
         return self._background if sees_all else self._background.only(names)
 
-    def _visit(self, request: Request, background: Background, rest: str, query: Values) -> Visit:
+    def _visit(self, request: Request, background: LibraryHost, rest: str, query: Values) -> Visit:
         """Return the visit: its library has words by now, or is about to.
 
         Raises what opening it raised.
@@ -502,7 +502,7 @@ _ONLY_LOOKING = (
 )
 
 
-async def _events(background: Background) -> AsyncIterator[str]:
+async def _events(background: LibraryHost) -> AsyncIterator[str]:
     """Yield an event after notes have changed, and for each step of indexing and loading: a screen
     is loaded anew then, of what its visitor sees.
 
@@ -539,7 +539,7 @@ async def _events(background: Background) -> AsyncIterator[str]:
         end()
 
 
-def _doing(background: Background) -> list[Any]:
+def _doing(background: LibraryHost) -> list[Any]:
     return [[each.folder, each.phase, each.done, each.total] for each in background.progress()]
 
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from thumbindex.arguments import LONGEST_ARGUMENT, MOST_VALUES, read_lines
 from thumbindex.config import absolute
 from thumbindex.errors import UsageError
-from thumbindex.mcp.tools import LONGEST_ARGUMENT, MOST_VALUES, read_lines
 from thumbindex.model import read_whole_number
 from thumbindex.opening import is_here
 from thumbindex.text import replace_surrogates
 
 if TYPE_CHECKING:
-    from thumbindex.background.host import Background
+    from thumbindex.background.host import LibraryHost
     from thumbindex.library import Library
 
 
@@ -41,7 +41,7 @@ class NotAllowedError(UsageError):
 class Visit:
     """One request: who asks over which folders, and what the address and a form say."""
 
-    background: Background
+    background: LibraryHost
     library: Library  # open, over the folders that the visitor sees and no others
     # the address's, or a form's, values by name
     query: Mapping[str, Sequence[str]] = field(default_factory=dict)

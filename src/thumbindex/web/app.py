@@ -42,19 +42,19 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from thumbindex.background.host import Background
+from thumbindex.background.host import LibraryHost, StartCommandServer
 from thumbindex.errors import StorageError, UsageError
 from thumbindex.mcp.server import build_server
 from thumbindex.mcp.stdio import claim_output
 from thumbindex.model import DatabaseStatus, IndexState
 from thumbindex.opening import (
-    MayName,
+    MayNameDirectory,
     Opening,
     named_folders,
     names_allowed,
-    say_error,
     served_folders,
 )
+from thumbindex.present.failures import print_error
 from thumbindex.present.sentences import lag_sentence
 from thumbindex.process import (
     compute_on_one_thread,
@@ -252,10 +252,10 @@ class Site:
 
     def __init__(
         self,
-        background: Background,
+        background: LibraryHost,
         folders: Folders,
         config: Config,
-        may_name: MayName | None = None,
+        may_name: MayNameDirectory | None = None,
         key: OneTimeKey | None = None,
         check_seconds: float = CHECK_SECONDS,
     ) -> None:
@@ -467,7 +467,13 @@ def how_to_connect(address: str, *, asks: bool, has_page: bool = False) -> str:
     return text + "Ctrl-C ends the server.\n"
 
 
-def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> int:
+def serve_http(
+    opening: Opening,
+    given: Mapping[str, Any],
+    start_command_server: StartCommandServer,
+    *,
+    as_json: bool,
+) -> int:
     """Serve clients until a signal ends it, by the configuration and what the command line has
     given over it; the process ends here.
 
@@ -479,7 +485,7 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
     # empty: no token is to be asked for
     is_said = "token_file" in given or "serve.http.token_file" in config.written
     if not is_said and not config.serve.http.issuer and default_token_file().is_file():
-        say_error(
+        print_error(
             f"Clients are asked for the tokens of {default_token_file()}; `--token-file ''` "
             "asks for none.",
             color=None,
@@ -490,10 +496,12 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
     # who sees what goes by the names under which folders are published, wherever their notes lie
     if database:
         config = replace(config, about=about, folders={name: str(root) for name, root in folders})
-    background = Background(opening, takes_commands=not database)
+    background = LibraryHost(
+        opening, start_command_server=None if database else start_command_server
+    )
     site = Site(background, folders, config, names_allowed(opening, folders))
     for warning in site.warnings():
-        say_error(warning)
+        print_error(warning)
 
     def say(address: str) -> None:
         hint = how_to_connect(address, asks=site.asks, has_page=config.serve.http.page)
@@ -512,7 +520,14 @@ taken, at a free port.
 """
 
 
-def serve_page(opening: Opening, port: int | None, *, opens_browser: bool, as_json: bool) -> int:
+def serve_page(
+    opening: Opening,
+    port: int | None,
+    start_command_server: StartCommandServer,
+    *,
+    opens_browser: bool,
+    as_json: bool,
+) -> int:
     """Serve the page alone, on this machine, to whoever opens it by an address that works once; the
     process ends here.
 
@@ -528,7 +543,7 @@ def serve_page(opening: Opening, port: int | None, *, opens_browser: bool, as_js
     # whoever has the key owns the notes
     config = replace(config, granted={}, serve=replace(config.serve, http=HttpSettings(page=True)))
     folders = named_folders(opening)
-    background = Background(opening, takes_commands=True)
+    background = LibraryHost(opening, start_command_server=start_command_server)
     base = ""
     shown: list[Path] = []  # the file that leads a browser to the address, until that was used
 

@@ -43,8 +43,8 @@ class Metrics:
         )
         self._calls = prometheus.Histogram(
             "thumbindex_tool_seconds",
-            "Seconds of tool calls by tool and outcome.",
-            ["tool", "outcome"],
+            "Seconds of tool calls by tool and run_command.",
+            ["tool", "run_command"],
             registry=registry,
             buckets=BUCKETS,
         )
@@ -66,10 +66,10 @@ class Metrics:
         self._engine = EngineMetrics()
         registry.register(self._engine)
 
-    def count_call(self, tool: str, outcome: str, seconds: float) -> None:
+    def count_call(self, tool: str, run_command: str, seconds: float) -> None:
         """Count a call of a tool."""
         # A name that somebody made up is no label: there would be as many as anybody likes.
-        self._calls.labels(tool if tool in _TOOL_NAMES else "unknown", outcome).observe(seconds)
+        self._calls.labels(tool if tool in _TOOL_NAMES else "unknown", run_command).observe(seconds)
 
     def count_response(self, status: int) -> None:
         """Count an answer of HTTP."""
@@ -132,7 +132,7 @@ class Calls:
         """Answer a request within its time, a stream of changes without one."""
         if ctx.method == "subscriptions/listen":
             return await call_next(ctx)
-        began, outcome = time.perf_counter(), "cancelled"
+        began, run_command = time.perf_counter(), "cancelled"
         try:
             with anyio.move_on_after(self._seconds):
                 result = await call_next(ctx)
@@ -141,16 +141,16 @@ class Calls:
                     if isinstance(result, Mapping)
                     else getattr(result, "is_error", False)
                 )
-                outcome = "error" if is_error else "ok"
+                run_command = "error" if is_error else "ok"
                 return result
-            outcome = "timeout"
+            run_command = "timeout"
         except MCPError:
-            outcome = "refused"
+            run_command = "refused"
             raise
         finally:
             if ctx.method == "tools/call":
                 self._metrics.count_call(
-                    str((ctx.params or {}).get("name")), outcome, time.perf_counter() - began
+                    str((ctx.params or {}).get("name")), run_command, time.perf_counter() - began
                 )
         raise MCPError(
             types.INTERNAL_ERROR,
