@@ -15,7 +15,7 @@ from thumbindex.library import Library
 from thumbindex.mcp.replies import reply_outline, reply_query
 from thumbindex.model import Condition, Unmet
 from thumbindex.present.sentences import filter_lines
-from thumbindex.query.filters import read_filters
+from thumbindex.query.operators import read_filters
 
 NOTES = {
     "Areas/plan.md": (

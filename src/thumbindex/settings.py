@@ -29,9 +29,9 @@ LONGEST_DRAFT = 100_000
 """Characters of a text whose citations are verified: a longer one is no answer."""
 
 STAGE_NAMES = tuple(
-    "classify correct equate expand search_vector search_keyword search_code search_graph "
-    "aggregate salience fuse headings recency normalize"
-    " names confidence variants dedup_known dedup_hash deduplicate dedup_ngram dedup_semantic "
+    "classify correct synonyms expand search_vector search_keyword search_code search_graph "
+    "aggregate salience fuse headings recency normalize match_names confidence "
+    "dedup_versions dedup_known dedup_hash deduplicate dedup_ngram dedup_semantic "
     "contradict diversify rerank parents".split()
 )
 """The stages of the pipeline, in the order of the run: what `query.skip` may name."""

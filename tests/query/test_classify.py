@@ -2,7 +2,7 @@ import pytest
 
 from fakes import MemoryCatalog, document
 from thumbindex.model import QueryKind
-from thumbindex.query.names import documents_named
+from thumbindex.query.match_names import documents_named
 from thumbindex.query.understand import kind_of
 
 FACTUAL, NAVIGATIONAL, EXPLORATORY = (

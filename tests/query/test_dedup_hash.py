@@ -66,7 +66,7 @@ def test_equal_texts_that_their_owner_keeps_apart_are_two(ask, knowing) -> None:
             document("b.md", "# B\n\nApples grow on trees."),
         ]
     )
-    alone = "variants dedup_known dedup_ngram dedup_semantic"
+    alone = "dedup_versions dedup_known dedup_ngram dedup_semantic"
     assert len(ask(snapshot, "apples trees", off=alone)[0].candidates) == 1
     assert (
         len(

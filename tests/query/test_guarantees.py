@@ -17,14 +17,14 @@ from thumbindex.query.pipeline import STAGES
 from thumbindex.query.stage import Search, Tools
 
 DEDUPLICATING = (
-    "variants",
+    "dedup_versions",
     "dedup_known",
     "dedup_hash",
     "deduplicate",
     "dedup_ngram",
     "dedup_semantic",
 )
-CHOOSING = ("variants", "dedup_known")
+CHOOSING = ("dedup_versions", "dedup_known")
 """They may show another text than the best one, in its place."""
 
 BLOCKS = (

@@ -48,6 +48,6 @@ def test_a_document_without_a_date_does_not_age(ask) -> None:
         document(f"{n}.md", "# Log\n\nBackups run at night.", date=written)
         for n, written in enumerate(("", "2026-01-01", "2010-12-31"))
     ]
-    answer = ask(notes, "backups run", off="variants dedup_known dedup_hash dedup_ngram")[0]
+    answer = ask(notes, "backups run", off="dedup_versions dedup_known dedup_hash dedup_ngram")[0]
     assert [passage.path for passage in answer.passages] == ["0.md", "1.md", "2.md"]
     assert len({passage.score for passage in answer.passages}) == 2

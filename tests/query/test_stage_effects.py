@@ -8,7 +8,7 @@ import numpy as np
 
 from fakes import FakeEmbedder, FakeReranker, document, memory_snapshot
 
-DEDUP = "variants dedup_known dedup_hash dedup_ngram dedup_semantic"
+DEDUP = "dedup_versions dedup_known dedup_hash dedup_ngram dedup_semantic"
 
 
 def paths(answer) -> list[str]:
@@ -75,7 +75,7 @@ def test_normalize_lets_the_reranker_weigh_against_scores_of_its_own_scale(ask) 
             notes,
             "alpha beta gamma delta",
             reranker=FakeReranker(),
-            off=f"names search_code {name}",
+            off=f"match_names search_code {name}",
             on="rerank",
             **tables,
         )
@@ -94,12 +94,12 @@ def test_salience_puts_what_matters_more_first(ask, knowing) -> None:
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
 
 
-def test_variants_show_the_newest_version_and_name_the_other(ask) -> None:
+def test_dedup_versions_shows_the_newest_version_and_names_the_other(ask) -> None:
     notes = [
         document(f"{n}/sync.md", f"# Sync\n\nSync keeps vaults equal since version {n} of the app.")
         for n in ("5.1", "7.6")
     ]
-    on, off = (ask(notes, "sync vaults", off=name) for name in ("", "variants"))
+    on, off = (ask(notes, "sync vaults", off=name) for name in ("", "dedup_versions"))
     assert (paths(on), sorted(paths(off))) == (["7.6/sync.md"], ["5.1/sync.md", "7.6/sync.md"])
     assert [place.path for place in on[0].passages[0].also_in] == ["5.1/sync.md"]
 
@@ -220,7 +220,7 @@ def test_rerank_puts_the_fuller_answer_first(ask) -> None:
             notes,
             "sync vault",
             reranker=FakeReranker(),
-            off="names",
+            off="match_names",
             on=stage,
             rerank={"weight": 0.9},
         )
@@ -246,7 +246,7 @@ def test_search_vector_puts_the_text_on_the_subject_before_a_fitting_title_over_
         document("b.md", "# B\n\nCancel."),
     ]
     on, off = (
-        ask(notes, "cancel", embedder=FakeEmbedder(), off=f"names search_code {name}")
+        ask(notes, "cancel", embedder=FakeEmbedder(), off=f"match_names search_code {name}")
         for name in ("", "search_vector")
     )
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
@@ -258,7 +258,8 @@ def test_search_keyword_puts_the_title_before_a_mention(ask) -> None:
         document("b.md", "# Backup\n\nIt runs at night."),
     ]
     on, off = (
-        ask(notes, "backup", off=f"names {name}") for name in ("search_code", "search_keyword")
+        ask(notes, "backup", off=f"match_names {name}")
+        for name in ("search_code", "search_keyword")
     )
     assert (paths(on)[0], paths(off)[0]) == ("b.md", "a.md")
 
@@ -302,7 +303,13 @@ def test_fuse_weighs_both_kinds_of_evidence_where_one_list_stands_alone_without_
     ]
     tables = {"search_vector": {"weight": 0.0}}
     on, off = (
-        ask(notes, "red apples", embedder=FakeEmbedder(), off=f"names search_code {name}", **tables)
+        ask(
+            notes,
+            "red apples",
+            embedder=FakeEmbedder(),
+            off=f"match_names search_code {name}",
+            **tables,
+        )
         for name in ("", "fuse")
     )
     assert (paths(on)[0], paths(off)[0], [step.stage for step in off[1]].count("fuse")) == (

@@ -24,7 +24,7 @@ from thumbindex.library.reader import OpenedIndex, Reader
 from thumbindex.library.shown import NAMES_TOLD, every_document, read_shown, shown
 from thumbindex.model import Document, DocumentId, NameKind, Problem, Section, day_of
 from thumbindex.ports import Snapshot
-from thumbindex.query.names import documents_named
+from thumbindex.query.match_names import documents_named
 from thumbindex.text import (
     PassageAddress,
     fold_line,

@@ -46,7 +46,7 @@ from thumbindex.model import (
     iso_day,
 )
 from thumbindex.ports import Snapshot, Vector
-from thumbindex.query.filters import unmet_arguments
+from thumbindex.query.operators import unmet_arguments
 
 _SAMPLE = 4_000
 """Characters of a passage that tell how many bytes of its note a token stands for."""

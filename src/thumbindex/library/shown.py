@@ -35,7 +35,7 @@ from thumbindex.model import (
     Why,
 )
 from thumbindex.ports import Selection
-from thumbindex.query.filters import unmet_arguments
+from thumbindex.query.operators import unmet_arguments
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import as_searched

@@ -60,7 +60,7 @@ COPIES_SHOWN = 3
 """Maximum places of copies that an answer names; the rest is counted."""
 
 DEDUP_STAGES = (
-    "variants",
+    "dedup_versions",
     "dedup_known",
     "dedup_hash",
     "deduplicate",

@@ -413,7 +413,7 @@ _SLASH = "\1"
 """
 
 
-def variants(search: Search, tools: Tools) -> Search:
+def dedup_versions(search: Search, tools: Tools) -> Search:
     """Make one of a page's versions, in the best one's place: what the query names comes first,
     else the highest version, the newest.
     """

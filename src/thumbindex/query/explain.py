@@ -30,7 +30,7 @@ from thumbindex.model import (
     day_of,
 )
 from thumbindex.ports import Catalog, KeywordWeights, Vector
-from thumbindex.query.filters import select
+from thumbindex.query.operators import select
 from thumbindex.query.parents import (
     is_inside,
     place_of_chunk,

@@ -15,17 +15,17 @@ from thumbindex.query.copies import (
     dedup_known,
     dedup_ngram,
     dedup_semantic,
+    dedup_versions,
     deduplicate,
-    variants,
 )
-from thumbindex.query.filters import (
+from thumbindex.query.match_names import documents_named, match_names, notes_of_time
+from thumbindex.query.operators import (
     both,
     listed,
     read_filters,
     select,
     undated,
 )
-from thumbindex.query.names import documents_named, names, notes_of_time
 from thumbindex.query.parents import (
     as_families,
     as_passages,
@@ -51,16 +51,16 @@ from thumbindex.query.understand import (
     classify,
     correct,
     cut_runs,
-    equate,
     expand,
     read_terms,
+    synonyms,
 )
 from thumbindex.text import words
 
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("classify", classify),
     ("correct", correct),
-    ("equate", equate),
+    ("synonyms", synonyms),
     ("expand", expand),
     ("search_vector", search_vector),
     ("search_keyword", search_keyword),
@@ -72,9 +72,9 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("headings", headings),
     ("recency", recency),
     ("normalize", normalize),
-    ("names", names),
+    ("match_names", match_names),
     ("confidence", confidence),
-    ("variants", variants),
+    ("dedup_versions", dedup_versions),
     ("dedup_known", dedup_known),
     ("dedup_hash", dedup_hash),
     ("deduplicate", deduplicate),

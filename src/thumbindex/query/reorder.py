@@ -18,7 +18,7 @@ from thumbindex.compare.differences import contradiction, leans
 from thumbindex.model import Candidate, DocumentId
 from thumbindex.ports import Documents, Matrix, inner_products
 from thumbindex.query.copies import near_copies
-from thumbindex.query.names import split_named
+from thumbindex.query.match_names import split_named
 from thumbindex.query.rank import best_first
 from thumbindex.query.stage import Search, Tools
 from thumbindex.text import embedded_text

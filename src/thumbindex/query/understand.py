@@ -403,7 +403,7 @@ _MOST_EQUATED = 40
 """Words of a query that are looked at: a text of more is no question."""
 
 
-def equate(search: Search, tools: Tools) -> Search:
+def synonyms(search: Search, tools: Tools) -> Search:
     """Let each word be found by its other form too, at a lower weight; the query's text stays as it
     was asked.
     """

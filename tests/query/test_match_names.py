@@ -14,7 +14,7 @@ import pytest
 from fakes import FakeEmbedder, MemoryCatalog, document, memory_snapshot
 from thumbindex.index.names import DocumentNames
 from thumbindex.model import DocumentId, Filters, NameKind, ParsedDocument, Query
-from thumbindex.query.names import notes_of_time, spelled
+from thumbindex.query.match_names import notes_of_time, spelled
 
 LOUD = "Settings Überblick café setup: settings überblick café setup and settings again."
 NOTES = [
@@ -60,7 +60,7 @@ def test_a_name_in_every_shape_brings_its_note_first_and_for_sure(
         "high",
         kind,
     )
-    assert "names" in [step.stage for step in trace]
+    assert "match_names" in [step.stage for step in trace]
 
 
 DAILY = [
@@ -206,7 +206,9 @@ def test_however_a_day_is_asked_for_its_note_comes_first_while_no_other_holds_wh
 
 
 def test_an_everyday_word_has_its_other_pages_behind_the_note_of_that_name(ask) -> None:
-    on, off = (ask(NOTES, "settings", embedder=FakeEmbedder(), off=name) for name in ("", "names"))
+    on, off = (
+        ask(NOTES, "settings", embedder=FakeEmbedder(), off=name) for name in ("", "match_names")
+    )
     assert (paths(on)[0], paths(off)[0]) == ("Settings.md", "loud.md")
     assert set(paths(on)) == set(paths(off))
 

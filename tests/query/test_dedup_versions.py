@@ -3,7 +3,7 @@ import pytest
 from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.index.union import unite
 from thumbindex.model import Query
-from thumbindex.query.copies import is_named, variants
+from thumbindex.query.copies import dedup_versions, is_named
 from thumbindex.query.stage import Search, Tools
 
 PAGE = (
@@ -16,7 +16,9 @@ def grouped(
     candidates, *pages, query: str = "archive", embedder=None, **known
 ) -> list[tuple[str, tuple[str, ...]]]:
     snapshot = memory_snapshot(pages, embedder)
-    search = variants(Search(Query(query), query, candidates=candidates(snapshot)), Tools(snapshot))
+    search = dedup_versions(
+        Search(Query(query), query, candidates=candidates(snapshot)), Tools(snapshot)
+    )
     path = [each.path for each in snapshot.catalog.documents]
     return [
         (path[each.document], tuple(path[snapshot.catalog.document_of(n)] for n in each.also_in))
@@ -53,7 +55,7 @@ def test_the_version_that_holds_what_is_asked_for_to_the_letter_is_shown(
 
 def test_versions_that_say_otherwise_are_named_with_the_words(candidates) -> None:
     snapshot = memory_snapshot(pages("5.1/x.md", "7.6/x.md"))
-    (found,) = variants(
+    (found,) = dedup_versions(
         Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)
     ).candidates
     assert found.variants == ((0, "`31 day` against `30 day`"),)
@@ -62,7 +64,7 @@ def test_versions_that_say_otherwise_are_named_with_the_words(candidates) -> Non
 def test_a_page_in_folders_that_are_named_after_versions_is_one_result(candidates) -> None:
     both = [document("x.md", PAGE.format(30), folder=folder) for folder in ("v5.1", "v7.6")]
     snapshot = unite([memory_snapshot([each]) for each in both])
-    (found,) = variants(
+    (found,) = dedup_versions(
         Search(Query("archive"), "archive", candidates=candidates(snapshot)), Tools(snapshot)
     ).candidates
     assert (snapshot.catalog.documents[found.document].folder, len(found.also_in)) == ("v7.6", 1)
@@ -104,7 +106,7 @@ def test_what_the_owner_keeps_apart_stays_apart(candidates, knowing) -> None:
     snapshot = knowing(memory_snapshot(pages("5.1/x.md", "7.6/x.md")), verdicts={(0, 1): "apart"})
     assert (
         len(
-            variants(
+            dedup_versions(
                 Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)
             ).candidates
         )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from thumbindex.model import Candidate, Condition, FilterField, Filters, Unmet
 from thumbindex.ports import Catalog, KeywordIndex, Selection, Snapshot
-from thumbindex.query.names import documents_called
+from thumbindex.query.match_names import documents_called
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.understand import is_identifier, tokens
 from thumbindex.text import fold, words

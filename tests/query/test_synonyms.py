@@ -96,7 +96,7 @@ VAULT = [
 )
 def test_a_page_that_has_only_the_other_form_is_found(ask, asked: str, path: str) -> None:
     tables = {"confidence": {"minimum_relevance": 0.0}}
-    on, off = (ask(VAULT, asked, off=name, **tables)[0] for name in ("", "equate"))
+    on, off = (ask(VAULT, asked, off=name, **tables)[0] for name in ("", "synonyms"))
     assert [path in [passage.path for passage in found.passages[:2]] for found in (on, off)] == [
         True,
         False,

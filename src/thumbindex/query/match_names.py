@@ -1,8 +1,7 @@
-"""Stage names: a query that is, whole, a note's path, file name, title, alias or link brings that
-note first; so does a heading of few notes.
+"""Stage match_names: if the whole query is a note's path, file name, title, alias or link, or a
+heading of few notes, put these notes first.
 
-A query in which a day or a month stands brings the notes that are called so first, as long as
-nothing bears it as a name.
+If a query holds a day or a month and names no note, the notes called by that date come first.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class Reference(NamedTuple):
     heading: str = ""
 
 
-def names(search: Search, tools: Tools) -> Search:
+def match_names(search: Search, tools: Tools) -> Search:
     """Put the notes first that bear the query as their name: each by its best chunk, or its
     beginning where nothing found it.
 
