@@ -13,7 +13,7 @@ from folders import open_library, write, write_notes
 from thumbindex.errors import UnknownPathError
 from thumbindex.library import Library
 from thumbindex.mcp.replies import reply_outline, reply_query
-from thumbindex.model import Condition, Unmet
+from thumbindex.model import Condition, UnmetFilter
 from thumbindex.present.sentences import filter_lines
 from thumbindex.query.operators import read_filters
 
@@ -136,7 +136,7 @@ def test_a_phrase_that_no_passage_holds_is_named_and_searched_for_as_words(
     answer = library.query('budget "no such phrase"')
     assert (answer.filters, answer.unmet) == (
         (),
-        (Unmet("words", "no such phrase", as_words=True),),
+        (UnmetFilter("words", "no such phrase", as_words=True),),
     )
     assert filter_lines((), answer.unmet, 0) == [
         'No passage holds "no such phrase". It was searched for as words.'
@@ -180,7 +180,9 @@ def test_a_note_is_found_by_its_place_on_the_disk_as_it_is_copied_from_another_p
 
 def test_an_unknown_tag_names_the_nearest_and_is_searched_for_as_words(library: Library) -> None:
     answer = library.query("budget tag:projct")
-    assert answer.unmet == (Unmet("tag", "projct", ("project", "Project/Old"), as_words=True),)
+    assert answer.unmet == (
+        UnmetFilter("tag", "projct", ("project", "Project/Old"), as_words=True),
+    )
     assert not answer.filters
 
 
@@ -197,7 +199,7 @@ def test_an_unknown_tag_alone_finds_nothing_and_names_the_nearest(library: Libra
 def test_an_unknown_tag_or_path_that_is_given_names_the_nearest(library: Library) -> None:
     assert library.query("budget", tag=["#projct"]).unmet[0].nearest[0] == "project"
     assert library.query("budget", path=["Area/**"]).unmet == (
-        Unmet("path", "Area/**", ("Areas/",)),
+        UnmetFilter("path", "Area/**", ("Areas/",)),
     )
     assert library.query("budget", tag=["project"], path=["Areas/**"]).unmet == ()
 
@@ -258,7 +260,7 @@ def test_a_note_that_has_become_private_is_in_no_list_answer_or_count_before_it_
         assert [each for each in said() if "secret plan" in repr(each)] == []
         assert library.query("path:.md").listed == 1
         assert (library.listing(since=spring).undated, len(library.listing().notes)) == (0, 1)
-        assert library.listing(tag=["layoffs"]).unmet == (Unmet("tag", "layoffs"),)
+        assert library.listing(tag=["layoffs"]).unmet == (UnmetFilter("tag", "layoffs"),)
         with pytest.raises(UnknownPathError):
             library.read("secret plan.md")
 
@@ -308,5 +310,5 @@ def test_an_answer_over_mcp_has_the_day_of_each_passage_where_one_is_known(
 
 def test_why_says_which_typed_filter_kept_a_note_out(library: Library) -> None:
     told = library.why("Tools/flags.md", "budget tag:project")
-    assert (told.fate, told.query) == ("filtered", "budget tag:project")
+    assert (told.outcome, told.query) == ("filtered", "budget tag:project")
     assert "the query asks for tag 'project'" in told.reason

@@ -117,7 +117,7 @@ def test_a_run_that_was_cut_short_answers_nobody(
     for number in range(3 * FIRST_BYTES // 100_000):
         write(vault / f"{number}.md", "plums have stones " * 6_000)
     path = ask_indexer(reader.opened[0].places.folder)
-    assert writer.index(words_only=True, interrupted=lambda: True).left
+    assert writer.index(words_only=True, interrupted=lambda: True).deferred
     assert path.exists()
 
 
@@ -191,7 +191,7 @@ def test_what_nobody_writes_or_is_about_to_write_is_not_waited_for_to_the_end(
     answer = reader.query(
         "plums", wait_fresh=60, attended=lambda: time.monotonic() - began < UNTENDED_SECONDS + 0.5
     )
-    assert answer.freshness == Freshness(behind=("vault",), untended=("vault",))
+    assert answer.freshness == Freshness(behind=("vault",), without_indexer=("vault",))
     assert UNTENDED_SECONDS + 0.5 <= time.monotonic() - began < UNTENDED_SECONDS + 10
 
 

@@ -166,7 +166,11 @@ def test_a_damaged_store_is_named_and_built_anew_and_no_text_is_embedded_again(v
         with pytest.raises(IndexDamagedError, match="builds it anew from the notes"):
             library.query("apples")
         report = library.index()
-        assert (report.added, report.embedded, "built anew from the notes" in report.mended[0]) == (
+        assert (
+            report.added,
+            report.embedded,
+            "built anew from the notes" in report.repaired[0],
+        ) == (
             3,
             0,
             True,

@@ -118,7 +118,7 @@ def test_what_no_file_can_be_called_names_no_note(library: Library, typed: str) 
         with pytest.raises(UnknownPathError):
             ask(typed)
     with suppress(UnknownPathError):
-        assert library.why(typed, "tea").fate == "not_indexed"
+        assert library.why(typed, "tea").outcome == "not_indexed"
 
 
 def test_what_is_typed_so_far_finds_the_note_of_that_name_first(library: Library) -> None:

@@ -90,8 +90,8 @@ def test_other_settings_of_cutting_build_the_index_anew_say_so_and_embed_only_wh
     with opened("corpus.chunk.child_max=400", embedder=embedder) as library:
         report = library.index()
         assert (report.changed, embedder.embedded, library.opened[0].places.present) == (3, 0, 2)
-        assert "made with other settings: it was built anew" in report.mended[0]
-        assert library.index().mended == ()
+        assert "made with other settings: it was built anew" in report.repaired[0]
+        assert library.index().repaired == ()
 
 
 def test_a_rebuild_that_was_interrupted_goes_on_and_until_then_the_old_index_answers(
@@ -103,7 +103,7 @@ def test_a_rebuild_that_was_interrupted_goes_on_and_until_then_the_old_index_ans
         asked = iter([True])
         report = library.index(words_only=True, interrupted=lambda: next(asked, False))
         assert (library.opened[0].places.present, len(paths(library))) == (
-            1 if report.left else 2,
+            1 if report.deferred else 2,
             3,
         )
         library.index()

@@ -14,7 +14,7 @@ import pytest
 from folders import open_library, write_notes
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.library import Library
-from thumbindex.model import Why
+from thumbindex.model import WhyReport
 
 NOTES = {
     "fruit/apples.md": (
@@ -55,8 +55,8 @@ def library(opened: Open) -> Library:
     return library
 
 
-def told(found: Why) -> tuple[str, str]:
-    return found.fate, found.reason
+def told(found: WhyReport) -> tuple[str, str]:
+    return found.outcome, found.reason
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_path_outside_the_folders_is_told_so_and_not_looked_at(
 
 def test_a_heading_is_looked_for_alone(library: Library) -> None:
     found = library.why("fruit/apples.md#storing", "cool cellar")
-    assert (found.heading, found.chunks, found.fate) == ("storing", 1, "shown")
+    assert (found.heading, found.chunks, found.outcome) == ("storing", 1, "shown")
     with pytest.raises(UsageError, match=r"has no heading .Storage.\. Nearest: Storing"):
         library.why("fruit/apples.md#Storage", "cool cellar")
 

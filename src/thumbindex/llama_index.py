@@ -12,7 +12,7 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from thumbindex.library import Library
-from thumbindex.model import Asking, Passage
+from thumbindex.model import Passage, QueryArguments
 from thumbindex.settings import LONGEST_PHRASING, MOST_REWORDINGS
 
 _HIDDEN = [
@@ -33,7 +33,7 @@ class ThumbindexRetriever(BaseRetriever):  # type: ignore[misc]
     """Retrieves cited passages from a library; where it finds no answer, no node."""
 
     def __init__(
-        self, library: Library, *, callback_manager: Any = None, **asking: Unpack[Asking]
+        self, library: Library, *, callback_manager: Any = None, **asking: Unpack[QueryArguments]
     ) -> None:
         self._library = library
         self._asking = asking
@@ -47,7 +47,11 @@ class ThumbindexRetriever(BaseRetriever):  # type: ignore[misc]
             for text in query_bundle.custom_embedding_strs or ()
             if text != query_bundle.query_str
         ] or [""]
-        asking: Asking = {**self._asking, "passage": passage, "also": also[:MOST_REWORDINGS]}
+        asking: QueryArguments = {
+            **self._asking,
+            "passage": passage,
+            "also": also[:MOST_REWORDINGS],
+        }
         found = self._library.query(query_bundle.query_str, **asking)
         return [as_node(each) for each in found.passages]
 

@@ -64,9 +64,9 @@ class NameKind(StrEnum):
 # ------------------------------------------------------------------ what is in the folder
 
 
-Pause = Literal["while", "leisure"]
-"""For how long nobody is expected to want anything of an index: less than the quiet time after a
-save, a few seconds, until something changes.
+IdleTime = Literal["short", "long"]
+"""How long an index is expected to be idle: shorter than the quiet time after a save, or a few
+seconds, until something changes.
 """
 
 
@@ -294,8 +294,8 @@ def read_day(name: str, given: date | str | None) -> date | None:
         raise UsageError(f"{name} is {given!r}: write a date as 2026-01-31.") from error
 
 
-class Narrowing(TypedDict, total=False):
-    """What narrows a search or a list, as callers give it; a day may be typed (`2026-01-31`)."""
+class FilterArguments(TypedDict, total=False):
+    """The filters of a search or a list as callers pass them; days may be typed (`2026-01-31`)."""
 
     folder: Sequence[str] | None
     path: Sequence[str] | None
@@ -305,8 +305,8 @@ class Narrowing(TypedDict, total=False):
     without: Sequence[str] | None
 
 
-class Asking(Narrowing, total=False):
-    """What may be given beside the text of a query."""
+class QueryArguments(FilterArguments, total=False):
+    """The arguments of a query beside its text."""
 
     also: Sequence[str] | None
     passage: str | None
@@ -325,7 +325,7 @@ class Filters:
     without: tuple[str, ...] = ()  # paths of documents that are left out
 
     @classmethod
-    def of(cls, **given: Unpack[Narrowing]) -> Filters:
+    def of(cls, **given: Unpack[FilterArguments]) -> Filters:
         """Read and check filters. Raises UsageError for those that nothing can meet."""
         since, until = read_day("since", given.get("since")), read_day("until", given.get("until"))
         if since and until and since > until:
@@ -366,8 +366,8 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Unmet:
-    """A filter that no note meets, and the names of tags or paths that come nearest to it."""
+class UnmetFilter:
+    """A filter that no note meets, and the nearest tags or paths."""
 
     field: FilterField
     value: str
@@ -394,7 +394,7 @@ class Query:
         also: Sequence[str] | None = None,
         passage: str | None = None,
         limit: int | str | None = None,
-        **narrowing: Unpack[Narrowing],
+        **narrowing: Unpack[FilterArguments],
     ) -> Query:
         """Read and check a query. Raises UsageError for one that cannot be asked."""
         text, passage = replace_surrogates(text), replace_surrogates(passage or "")
@@ -495,8 +495,8 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
-    """A chunk that a stage took out, and why, in words."""
+class DroppedChunk:
+    """A chunk that a stage removed, and the reason."""
 
     path: str
     line: int
@@ -504,8 +504,8 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
-class DroppedCopy(Dropped):
-    """A chunk that a stage took out as a copy."""
+class DroppedCopy(DroppedChunk):
+    """A chunk that a stage removed as a copy."""
 
     stage: str
 
@@ -529,8 +529,8 @@ class Disagreement(Place):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """What one retriever says of a text: of the best chunk that it found there."""
+class MatchEvidence:
+    """The best chunk of a text in one retriever's list."""
 
     retriever: str
     rank: int  # of the chunk, from 1
@@ -549,7 +549,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Standpoint:
+class RankChange:
     """The rank of a text after one stage, by its best chunk; None where it is not there."""
 
     stage: str
@@ -563,12 +563,12 @@ class Standpoint:
 class Explanation:
     """How a passage came to its place."""
 
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[MatchEvidence, ...]
     # the fields in which each of the query's stands, none where it is missing
     terms: Mapping[str, tuple[str, ...]]
     cosine: float | None  # of the chunk that matched; None without its vector or the query's
     edges: tuple[Edge, ...]
-    effects: tuple[Standpoint, ...]  # of the stages since fusion that changed something
+    effects: tuple[RankChange, ...]  # of the stages since fusion that changed something
     copies: tuple[DroppedCopy, ...]  # what was taken out for it
     reranked: float | None  # the reranker's score
     name_kind: NameKind | None = None  # what of its document the query is, whole
@@ -626,7 +626,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TraceStep:
     """What one stage did to a search."""
 
     stage: str
@@ -634,7 +634,7 @@ class Step:
     size_out: int
     moved: int  # chunks that are at another position than before
     seconds: float
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[DroppedChunk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -651,22 +651,22 @@ class IndexState:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Whether an answer knows all that was on disk when it was asked for."""
+    """Whether an answer covers all that was on disk when the query came."""
 
     # folders with files that came, changed or went and may not be indexed so yet
     behind: tuple[str, ...] = ()
     # folders that are not there: what the index holds of them is what was read last
-    gone: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     # those of the folders that are behind which no process indexes
-    untended: tuple[str, ...] = ()
+    without_indexer: tuple[str, ...] = ()
     # how far the server of a database that answered is behind what was published; 0 where that is
     # little
     lag_seconds: float = 0.0
 
     @property
     def fresh(self) -> bool:
-        """Tell whether nothing is missing."""
-        return not (self.behind or self.gone)
+        """Return whether nothing is behind or missing."""
+        return not (self.behind or self.missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -682,11 +682,11 @@ class Answer:
     confidence: float
     confidence_level: str  # "high" or "low"
     passages: tuple[Passage, ...]
-    trace: tuple[Step, ...]
+    trace: tuple[TraceStep, ...]
     index: IndexState
     freshness: Freshness | None = None  # None where it was not asked for
     filters: tuple[Condition, ...] = ()  # that were read in the query
-    unmet: tuple[Unmet, ...] = ()  # filters, read or given, that no note meets
+    unmet: tuple[UnmetFilter, ...] = ()  # filters, read or given, that no note meets
     # notes that `since` and `until` leave out of a short answer because no day of theirs is known
     undated: int = 0
     listed: int | None = None  # where the query is filters alone, how many notes they let through
@@ -721,39 +721,37 @@ class IndexReport:
     truncated: int  # texts longer than the model's window
     seconds: float
     generation: int
-    left: int = 0  # files that are left for another run: large ones, or what an interruption left
+    deferred: int = 0  # files left for the next run: large ones, or after an interruption
     # what was damaged or of an earlier schema, and what was done about it
-    mended: tuple[str, ...] = ()
+    repaired: tuple[str, ...] = ()
 
 
 # -------------------------------------------------------------- why a note is not among the answers
 
 
-Fate = Literal["shown", "copy", "dropped", "not_found", "filtered", "not_indexed"]
-"""What became of a note: shown; named beside a copy of it; found and taken out; found by nothing;
-not searched; not in the index.
+NoteOutcome = Literal["shown", "copy", "dropped", "not_found", "filtered", "not_indexed"]
+"""What a query did with one note: shown; named beside a copy of it; found and removed; found by no
+retriever; not searched; not in the index.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
-    """What became of one note, or of what stands under one of its headings, when a question was
-    asked.
-    """
+class WhyReport:
+    """Why a note, or the text under one of its headings, is or is not among the answers."""
 
     query: str
     corrected: str | None
     folder: str
     path: str
     heading: str  # empty for the whole note
-    fate: Fate
+    outcome: NoteOutcome
     stage: str  # that took it out; empty where none did
     reason: str  # in words, a sentence
     rank: int | None = None  # of the passage that shows it, or names it beside a copy
     chunks: int = 0  # that were looked for
     without_vector: int = 0  # of those
     cosine: float | None = None  # the best of its chunks'
-    stages: tuple[Standpoint, ...] = ()  # in the retrievers, and after what changed it
+    stages: tuple[RankChange, ...] = ()  # in the retrievers, and after what changed it
     terms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # as in `Explanation`
     notes: tuple[str, ...] = ()  # what else is to be known, in words
     answerable: bool = False
@@ -771,8 +769,8 @@ Verdict = Literal["same", "apart"]
 
 
 @dataclass(frozen=True, slots=True)
-class Judgment:
-    """What two texts are to each other, and the rule that says so, in words."""
+class PairJudgment:
+    """The zone of two texts, and the rule that decided it, in words."""
 
     zone: Zone
     rule: str
@@ -905,7 +903,7 @@ class NoteList:
     """The notes that filters let through, the newest first; those of which no day is known last."""
 
     notes: tuple[ListedNote, ...]
-    unmet: tuple[Unmet, ...] = ()
+    unmet: tuple[UnmetFilter, ...] = ()
     undated: int = 0  # notes that `since` and `until` leave out because no day of theirs is known
 
 
@@ -937,27 +935,27 @@ class BrokenLinks:
     """The broken links in the notes that filters let through, by folder, path and line."""
 
     links: tuple[BrokenLink, ...]
-    unmet: tuple[Unmet, ...] = ()
+    unmet: tuple[UnmetFilter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Similar:
-    """A document that is near another one by meaning."""
+class SimilarNote:
+    """A document whose mean vector is near another one's."""
 
     path: str
     score: float  # cosine
 
 
 @dataclass(frozen=True, slots=True)
-class Related:
-    """What stands near a document: by links both ways, and by meaning."""
+class RelatedNotes:
+    """The notes related to a document: by links both ways, and by meaning."""
 
     folder: str
     path: str
     links: tuple[str, ...]  # paths that it links to
     backlinks: tuple[str, ...]  # paths that link to it
     dangling: tuple[str, ...]  # targets that lead nowhere
-    similar: tuple[Similar, ...]  # best first; empty without vectors
+    similar: tuple[SimilarNote, ...]  # best first; empty without vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -991,12 +989,12 @@ class NotePage:
     path: str
     document: Document
     rendered: RenderedNote
-    related: Related
+    related: RelatedNotes
     titles: Mapping[str, str]  # of the notes that `related` and the neighborhood name, by path
     backlinks: tuple[Backlink, ...]
     broken: tuple[BrokenLink, ...]
     # notes that are near by meaning and not linked either way, best first
-    unlinked: tuple[Similar, ...]
+    unlinked: tuple[SimilarNote, ...]
     neighbors: tuple[str, ...]  # up to two links away, the note itself first
     edges: tuple[tuple[int, int], ...]  # between them, as positions, in the direction of the link
     neighbors_left: int  # that are not listed
@@ -1056,8 +1054,8 @@ class UnlinkedPair:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedPlace:
-    """What a passage is to a question."""
+class RelevanceJudgment:
+    """The grade of a passage for a query."""
 
     path: str
     heading: str  # empty for the whole note
@@ -1065,12 +1063,12 @@ class JudgedPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What the owner judged of the answer to a question."""
+class JudgedQuery:
+    """The owner's relevance judgments for one query."""
 
     query: str
     kind: str  # of query, as it was classified
-    places: tuple[JudgedPlace, ...]
+    places: tuple[RelevanceJudgment, ...]
     made: str  # ISO time of the last judgment
 
 
@@ -1078,8 +1076,8 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """One place where a text of a cluster stands."""
+class ClusterMember:
+    """One text of a cluster, and its place."""
 
     folder: str
     path: str
@@ -1102,15 +1100,15 @@ class Cluster:
     rule: str  # why
     differs: str  # in what they contradict each other
     cosine: float  # the least of any two, 0 where it is not known
-    texts: tuple[Standing, ...]  # newest first
+    texts: tuple[ClusterMember, ...]  # newest first
     pairs: tuple[tuple[str, str], ...] = ()  # digests of each two texts that were found to be alike
     verdict: Verdict | None = None  # what the owner says
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Lapsed:
-    """A decision of which a text is nowhere any more."""
+class LapsedDecision:
+    """A decision about a text that no longer exists."""
 
     folder: str
     verdict: Verdict
@@ -1119,11 +1117,11 @@ class Lapsed:
 
 
 @dataclass(frozen=True, slots=True)
-class DuplicatesFound:
-    """What is known of duplicates in some folders."""
+class DuplicateReport:
+    """The duplicates in some folders."""
 
     clusters: tuple[Cluster, ...]
-    lapsed: tuple[Lapsed, ...]
+    lapsed: tuple[LapsedDecision, ...]
     chunks: int
     merged: int  # chunks in clusters of one text
     flagged: int  # chunks of which the owner has to decide

@@ -60,7 +60,7 @@ EDITS = 20
 REST_SECONDS = 5.0
 """Between the last answer and a look at the memory of a server."""
 
-Step = Callable[[ServerProcess, str], object]
+TraceStep = Callable[[ServerProcess, str], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def measure_disk(subject: Subject) -> Iterator[Row]:
 
 def measure_start(subject: Subject) -> Iterator[Row]:
     """Start a server and ask at once."""
-    steps: dict[str, Step] = {
+    steps: dict[str, TraceStep] = {
         "initialize": lambda server, _: server.initialize(),
         "list of tools": lambda server, _: server.request("tools/list", {}),
         "first answer": lambda server, question: server.call("query", query=question),

@@ -77,8 +77,10 @@ def test_why_a_note_is_no_answer_is_said_first_and_shown_stage_by_stage(run: Run
 
 def test_why_as_json_fits_its_schema(run: Run) -> None:
     found = checked(run("why", "sync.md#Set up", "press the green button", "--json"), "why")
-    assert (found["fate"], found["rank"], found["heading"]) == ("shown", 1, "Set up")
-    assert checked(run("why", "../secret.md", "secret", "--json"), "why")["fate"] == "not_indexed"
+    assert (found["outcome"], found["rank"], found["heading"]) == ("shown", 1, "Set up")
+    assert (
+        checked(run("why", "../secret.md", "secret", "--json"), "why")["outcome"] == "not_indexed"
+    )
 
 
 def test_why_takes_the_filters_of_a_query(run: Run) -> None:
@@ -131,7 +133,7 @@ def test_why_stays_within_its_budget_in_both_forms_and_says_what_is_left_out(
         max_tokens=tokens,
     )
     assert count_reply(reply, library.count_tokens) <= tokens
-    assert reply.structured["why"]["fate"]
+    assert reply.structured["why"]["outcome"]
     assert ("left_out" in reply.structured["why"]) is (tokens < 6000)
     assert reply.text.endswith("(lines left out: 1; raise `max_tokens` to see them)") is (
         tokens < 6000

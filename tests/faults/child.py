@@ -31,7 +31,7 @@ from thumbindex.errors import ThumbindexError
 from thumbindex.index.judged import change_judged
 from thumbindex.library import Library
 from thumbindex.library.indexing import Run, index_folders
-from thumbindex.model import Judged, JudgedPlace
+from thumbindex.model import JudgedQuery, RelevanceJudgment
 
 for name in (
     "faiss",
@@ -75,8 +75,8 @@ def _undo(library: Library, _: FakeEmbedder) -> None:
 
 
 def _judge(library: Library, _: FakeEmbedder) -> None:
-    made = Judged(
-        "apple cellar", "words", (JudgedPlace("a/note 0.md", "", 2),), "2026-01-01T00:00:00"
+    made = JudgedQuery(
+        "apple cellar", "words", (RelevanceJudgment("a/note 0.md", "", 2),), "2026-01-01T00:00:00"
     )
     change_judged(library.opened[0].places, lambda kept: [*kept, made])
 

@@ -106,7 +106,7 @@ def check(old: Built, index: Path, target: str) -> None:
     with open_library(old.root, index, embedder) as library:
         library.index()
         library.index(verify=True)
-        assert library.index(verify=True).mended == ()
+        assert library.index(verify=True).repaired == ()
         assert embedder.embedded == 0 or target == "vectors"
         # a title or a line that was flipped is no text
         assert answers(library) == old.answers or target in ("store", "log")
@@ -161,7 +161,7 @@ def test_an_index_of_an_earlier_schema_is_built_anew_from_the_notes_and_says_so(
     of_schema(scratch / "index", Store.version - 1)
     with open_library(old.root, scratch / "index") as library:
         report = library.index()
-        assert ("another schema" in report.mended[0], dump(library)) == (True, old.dump)
+        assert ("another schema" in report.repaired[0], dump(library)) == (True, old.dump)
         assert answers(library) == old.answers
 
 

@@ -112,7 +112,7 @@ def check_finishes(root: Path, index: Path, built: Built) -> None:
     """
     committed, embedder = vectors_in(index).keys(), FakeEmbedder()
     with open_library(root, index, embedder) as library:
-        assert library.index().mended == ()
+        assert library.index().repaired == ()
         embedded = embedder.embedded
         assert dump(library) == built.dump
         assert answers(library) == built.answers

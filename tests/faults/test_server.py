@@ -157,7 +157,7 @@ def test_a_server_killed_while_it_indexes_leaves_no_child_no_lock_and_an_index_t
             for name in ("writer.lock", "watch.lock"):
                 assert until(lambda lock=folder / name: not is_held(lock), 10)
         with vault.library() as library:
-            assert library.index().mended == ()
+            assert library.index().repaired == ()
             assert dump(library) == right
         shutil.rmtree(vault.index)
 

@@ -12,7 +12,7 @@ import pytest
 
 from fakes import NoDuplicates, memory_snapshot
 from stages import with_stages, without_stages
-from thumbindex.model import Candidate, ChunkId, ParsedDocument, Query, Step, Verdict
+from thumbindex.model import Candidate, ChunkId, ParsedDocument, Query, TraceStep, Verdict
 from thumbindex.ports import Embedder, Reranker, Salience, Selection, Snapshot
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
@@ -77,7 +77,7 @@ def settings_of() -> Callable[..., QuerySettings]:
 
 
 @pytest.fixture
-def ask() -> Callable[..., tuple[Search, tuple[Step, ...]]]:
+def ask() -> Callable[..., tuple[Search, tuple[TraceStep, ...]]]:
     """Return a function that asks documents (or a snapshot) a question and gives the search and its
     trace.
     """
@@ -91,7 +91,7 @@ def ask() -> Callable[..., tuple[Search, tuple[Step, ...]]]:
         off: str = "",
         on: str = "",
         **tables: dict[str, Any],
-    ) -> tuple[Search, tuple[Step, ...]]:
+    ) -> tuple[Search, tuple[TraceStep, ...]]:
         snapshot = asked if isinstance(asked, Snapshot) else memory_snapshot(asked, embedder)
         tools = Tools(snapshot, settings_with(off, on, **tables), embedder, reranker)
         query = text if isinstance(text, Query) else Query(text, limit=10)

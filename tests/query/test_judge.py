@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evaluation.corpora import SHARED, needs_corpora
 from thumbindex.compare.differences import judge
-from thumbindex.model import BlockKind, Chunk, Judgment
+from thumbindex.model import BlockKind, Chunk, PairJudgment
 from thumbindex.settings import DuplicatesSettings
 
 PAIRS = SHARED / "dups" / "dev" / "pairs.jsonl"
@@ -85,7 +85,7 @@ def chunk(
     return Chunk(0, 0, kind, headings, 1, 1, text, language=language)
 
 
-def judged(first: str, second: str, cosine: float | None = 0.97) -> Judgment:
+def judged(first: str, second: str, cosine: float | None = 0.97) -> PairJudgment:
     return judge(chunk(first), chunk(second), cosine, SETTINGS)
 
 
@@ -115,7 +115,7 @@ def test_another_form_of_unicode_leaves_a_text_the_same() -> None:
         "Die Schlüssel für größere Räume hängen über der Tür, und wer früher kommt, möchte sie "
         "schön zurücklegen können."
     )
-    assert judged(text, unicodedata.normalize("NFD", text)) == Judgment(
+    assert judged(text, unicodedata.normalize("NFD", text)) == PairJudgment(
         "same", "equal but for markup"
     )
 
@@ -125,7 +125,7 @@ def test_a_short_text_under_another_heading_speaks_of_another_thing() -> None:
         chunk("Optional, 30 by default.", headings=("A", "timeout")),
         chunk("Optional, 30 by default.", headings=("B", "retries")),
     )
-    assert judge(first, second, 0.99, SETTINGS) == Judgment(
+    assert judge(first, second, 0.99, SETTINGS) == PairJudgment(
         "grey", "a short text under `A > timeout` and under `B > retries`"
     )
     assert (
@@ -146,9 +146,9 @@ def test_short_texts_with_values_of_other_things_are_not_even_listed() -> None:
 
 
 def test_blocks_of_different_kinds_are_for_the_owner_to_decide() -> None:
-    assert judge(chunk("same text"), chunk("same text", BlockKind.LIST), 1.0, SETTINGS) == Judgment(
-        "grey", "prose against list"
-    )
+    assert judge(
+        chunk("same text"), chunk("same text", BlockKind.LIST), 1.0, SETTINGS
+    ) == PairJudgment("grey", "prose against list")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_translation_is_not_even_grey() -> None:
     assert (
         judged(english, german)
         == judged(english, german, None)
-        == Judgment("distinct", "another language: en against de")
+        == PairJudgment("distinct", "another language: en against de")
     )
 
 

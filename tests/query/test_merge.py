@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import document, memory_snapshot
-from thumbindex.model import Dropped, Query
+from thumbindex.model import DroppedChunk, Query
 from thumbindex.query.copies import Copy, greedy, merge
 from thumbindex.query.stage import Search, Tools
 
@@ -20,8 +20,8 @@ def test_the_survivor_keeps_its_place_and_names_its_copies(candidates) -> None:
         (1, (0, 2), 3)
     ]
     assert merged.dropped == (
-        Dropped("a.md", 1, "a copy of a.md, line 3"),
-        Dropped("a.md", 5, "a copy of a.md, line 3"),
+        DroppedChunk("a.md", 1, "a copy of a.md, line 3"),
+        DroppedChunk("a.md", 5, "a copy of a.md, line 3"),
     )
 
 

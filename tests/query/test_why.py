@@ -7,8 +7,8 @@ from itertools import count
 import pytest
 
 from fakes import document, memory_snapshot
-from thumbindex.model import ChunkId, Filters, Query, Why
-from thumbindex.query.explain import fate_of
+from thumbindex.model import ChunkId, Filters, Query, WhyReport
+from thumbindex.query.explain import outcome_of
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Tools
 
@@ -34,7 +34,7 @@ def tell(settings_of):
         embedder=None,
         only=None,
         **tables,
-    ) -> Why:
+    ) -> WhyReport:
         snapshot, seen = memory_snapshot(documents, embedder), []
         snapshot = known(snapshot) if known else snapshot
         tools = Tools(snapshot, settings_of(**tables), embedder)
@@ -50,14 +50,14 @@ def tell(settings_of):
             if only is None
             else [ChunkId(only)]
         )
-        return fate_of(snapshot.catalog.documents[at], "", wanted, seen, answer, tools)
+        return outcome_of(snapshot.catalog.documents[at], "", wanted, seen, answer, tools)
 
     return ask_and_tell
 
 
 def test_a_note_behind_the_limit_is_told_its_place(tell):
     found = tell("c.md", "sync keeps vaults", limit=1)
-    assert (found.fate, found.stage) == ("dropped", "parents")
+    assert (found.outcome, found.stage) == ("dropped", "parents")
     assert found.reason == "it ranks 3 of 3, and 1 was asked for: a higher limit shows it"
     assert (
         tell("c.md", "sync keeps vaults", limit=2).reason
@@ -68,7 +68,7 @@ def test_a_note_behind_the_limit_is_told_its_place(tell):
 def test_a_note_that_no_retriever_took_is_told_how_far_it_was(tell):
     limits = {"search_keyword": {"limit": 1}, "search_code": {"limit": 1}}
     found = tell("c.md", "sync vaults", **limits)
-    assert found.fate == "not_found"
+    assert found.outcome == "not_found"
     assert (
         "search by words (search_keyword) ranks its note 2 of 3, and takes the best 1 chunk of all"
     ) in found.reason
@@ -76,7 +76,7 @@ def test_a_note_that_no_retriever_took_is_told_how_far_it_was(tell):
 
 def test_an_answer_that_is_no_answer_leaves_out_every_note(tell):
     found = tell("a.md", "sync zebras quagga okapi", confidence={"abstain": 0.9})
-    assert (found.fate, found.stage, found.answerable) == ("dropped", "confidence", False)
+    assert (found.outcome, found.stage, found.answerable) == ("dropped", "confidence", False)
     assert found.reason.endswith("is below 0.90: nothing in the index answers this")
 
 
@@ -86,8 +86,8 @@ def test_a_copy_is_told_which_passage_names_it(tell):
         document("second.md", "# Two\n\nWater the garden twice."),
     ]
     told = {path: tell(path, "water garden", twins) for path in ("first.md", "second.md")}
-    (copy,) = (each for each in told.values() if each.fate != "shown")
-    assert (copy.fate, copy.stage, copy.rank) == ("copy", "dedup_hash", 1)
+    (copy,) = (each for each in told.values() if each.outcome != "shown")
+    assert (copy.outcome, copy.stage, copy.rank) == ("copy", "dedup_hash", 1)
 
 
 def test_a_note_that_fusion_left_behind_is_told_its_place_among_all_that_were_found(tell):
@@ -98,7 +98,7 @@ def test_a_note_that_fusion_left_behind_is_told_its_place_among_all_that_were_fo
         limit=1,
         fuse={"limit": 1},
     )
-    assert (found.fate, found.stage) == ("dropped", "fuse")
+    assert (found.outcome, found.stage) == ("dropped", "fuse")
     assert found.reason == "its best chunk ranks 4 of 4 that were found, and only the first 3 go on"
 
 
@@ -108,7 +108,7 @@ def test_a_part_of_a_note_that_better_parts_pushed_out_is_told_so(tell):
         "# Long\n\nSync sync sync vaults.\n\nSync sync vaults.\n\n## More\n\nPlant a sync.",
     )
     found = tell("long.md", "sync vaults", (long, TREES), only=2, fuse={"chunks": 2})
-    assert (found.fate, found.stage, found.reason) == (
+    assert (found.outcome, found.stage, found.reason) == (
         "dropped",
         "fuse",
         "its note has 2 better chunks, and no more than that of one note go on",
@@ -128,12 +128,12 @@ def test_a_part_of_a_note_that_better_parts_pushed_out_is_told_so(tell):
 )
 def test_the_filter_that_keeps_a_note_out_is_named(tell, filters, reason):
     found = tell("trees.md", "plant oaks", filters=filters)
-    assert (found.fate, found.reason) == ("filtered", reason)
+    assert (found.outcome, found.reason) == ("filtered", reason)
 
 
 def test_a_repeat_is_told_to_be_one(tell, knowing):
     found = tell("trees.md", "plant oaks", known=lambda snapshot: knowing(snapshot, repeats=[3]))
-    assert (found.fate, found.reason) == (
+    assert (found.outcome, found.reason) == (
         "filtered",
         "it only repeats other chunks of the document, which are found for it",
     )

@@ -235,7 +235,7 @@ class IndexingLoop:
         )
         self._note(each, "words", "")
         self._note(each, "empty", "")
-        self._tell_repaired(each, report.mended)
+        self._tell_repaired(each, report.repaired)
         # an ask of another user's may stay, which nobody else can delete
         each.asks_at = self._clock() + ASK_SECONDS if each.folder.is_asked else _LONG_AGO
         each.is_quiet = not (report.added or report.changed or report.removed)
@@ -266,7 +266,7 @@ class IndexingLoop:
             each.due[Job.SCRUB] = self._clock()
 
     def _merge(self, each: WatchedFolder) -> None:
-        self._library.merge([each.name], pause="leisure" if each.is_quiet else "while")
+        self._library.merge([each.name], idle="long" if each.is_quiet else "short")
 
     def _repair(self, each: WatchedFolder) -> None:
         try:

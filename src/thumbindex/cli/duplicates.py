@@ -24,7 +24,7 @@ from thumbindex.cli.terminal import (
     print_text,
 )
 from thumbindex.errors import ModelError, UsageError
-from thumbindex.model import Cluster, DuplicatesFound, Verdict
+from thumbindex.model import Cluster, DuplicateReport, Verdict
 from thumbindex.opening import Opening
 from thumbindex.present.as_json import as_json, duplicates_payload
 from thumbindex.present.clusters import diff_texts
@@ -42,7 +42,7 @@ _MARKS = ("[", "]")
 """What stands around differing words where there are no colors."""
 
 
-def print_found(found: DuplicatesFound, grey: bool) -> None:
+def print_found(found: DuplicateReport, grey: bool) -> None:
     """Print all clusters, what has lapsed, and how much it is of all."""
     for cluster in found.clusters:
         print_cluster(cluster)

@@ -24,7 +24,7 @@ from thumbindex.cli.terminal import (
     rank_of,
     table,
 )
-from thumbindex.model import Answer, Explanation, Passage, Step
+from thumbindex.model import Answer, Explanation, Passage, TraceStep
 from thumbindex.present.best_lines import (
     Line,
     ShownLines,
@@ -324,7 +324,7 @@ def _headings(passage: Passage) -> list[str]:
 # ------------------------------------------------------------------ how it came about
 
 
-def print_trace(trace: Sequence[Step]) -> None:
+def print_trace(trace: Sequence[TraceStep]) -> None:
     """Print what each stage did, and what it dropped and why."""
     stages = table("stage", "in", "out", "moved", "ms")
     for step in trace:

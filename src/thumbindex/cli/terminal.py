@@ -37,8 +37,8 @@ from thumbindex.model import (
     IndexReport,
     IngestionCounts,
     NoteList,
-    Standpoint,
-    Why,
+    RankChange,
+    WhyReport,
 )
 from thumbindex.opening import is_here
 from thumbindex.present.sentences import (
@@ -277,7 +277,7 @@ def print_json(payload: Mapping[str, Any]) -> None:
         stdout.write(escape_breaks(line).encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
 
 
-def print_why(found: Why, several: bool = False) -> None:
+def print_why(found: WhyReport, several: bool = False) -> None:
     """Print what became of a note, and where it stood after each stage."""
     print_line(outcome_sentence(found, several), "bold")
     if found.stages:
@@ -292,7 +292,7 @@ def print_why(found: Why, several: bool = False) -> None:
         print_line(line)
 
 
-def rank_of(found: Standpoint) -> str:
+def rank_of(found: RankChange) -> str:
     """Return a rank and among how many it is."""
     return f"{'-' if found.rank is None else found.rank} of {found.of}"
 

@@ -26,7 +26,7 @@ from thumbindex.compare.tokens import (
     without_code,
 )
 from thumbindex.language import language_of
-from thumbindex.model import BlockKind, Chunk, Judgment
+from thumbindex.model import BlockKind, Chunk, PairJudgment
 from thumbindex.settings import DuplicatesSettings
 from thumbindex.text import STOP_WORDS, words
 
@@ -254,7 +254,7 @@ def _has_fewer_words(text: str, count: int) -> bool:
 
 def judge(
     first: Chunk, second: Chunk, cosine: float | None, settings: DuplicatesSettings
-) -> Judgment:
+) -> PairJudgment:
     """Judge two chunks by their texts, the cosine of their vectors (None where one has none) and
     the guards (spec/dedup.md, section 4).
 
@@ -264,41 +264,43 @@ def judge(
     """
     shared = 1.0 if first.text == second.text else _shared(first.text, second.text)
     if shared < _OVERLAP and (cosine or 0.0) < settings.grey:
-        return Judgment("distinct", "not alike")
+        return PairJudgment("distinct", "not alike")
     languages = other_language(first, second)
     if languages:
-        return Judgment("distinct", f"another language: {languages}")
+        return PairJudgment("distinct", f"another language: {languages}")
     if shared < _OVERLAP:
-        return Judgment("grey", f"cosine {cosine:.2f}, in other words")
+        return PairJudgment("grey", f"cosine {cosine:.2f}, in other words")
     leaning = _leaning(first, second)
     if equal(first.text, second.text):
         guard = _other_kind(first, second) or leaning
         if guard:
-            return Judgment("grey", guard)
-        return Judgment(
+            return PairJudgment("grey", guard)
+        return PairJudgment(
             "same", "equal text" if first.text == second.text else "equal but for markup"
         )
     found = _judge_alike(first, second, cosine or 0.0, settings)
-    return Judgment("distinct", leaning) if leaning and found.zone == "grey" else found
+    return PairJudgment("distinct", leaning) if leaning and found.zone == "grey" else found
 
 
 def _judge_alike(
     first: Chunk, second: Chunk, cosine: float, settings: DuplicatesSettings
-) -> Judgment:
+) -> PairJudgment:
     """Judge texts that have words in common and are not equal."""
     grams = similarity(first.text, second.text)
     alike = max(cosine, grams)
     if alike < settings.grey:
-        return Judgment("distinct", "not alike")
+        return PairJudgment("distinct", "not alike")
     how = f"cosine {cosine:.2f}" if cosine >= grams else f"3-gram similarity {grams:.2f}"
     guard = _other_kind(first, second) or differing(first.text, second.text)
     if guard:
         differs = "" if _other_headings(first, second) else contradiction(first.text, second.text)
-        return Judgment("grey", f"{how}, but {guard}", differs)
+        return PairJudgment("grey", f"{how}, but {guard}", differs)
     if same_wording(first.text, second.text):
-        return Judgment("same" if alike >= settings.same else "grey", f"{how}, in the same words")
+        return PairJudgment(
+            "same" if alike >= settings.same else "grey", f"{how}, in the same words"
+        )
     more = _only_in_one(reading(first.text), reading(second.text))
-    return Judgment("grey", f"{how}, but {more}")
+    return PairJudgment("grey", f"{how}, but {more}")
 
 
 def _other_kind(first: Chunk, second: Chunk) -> str | None:

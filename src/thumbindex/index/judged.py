@@ -14,14 +14,14 @@ from typing import Any
 from thumbindex.errors import StorageError, UsageError
 from thumbindex.index.files import Places, read_shared, storage_error, write_whole, writing
 from thumbindex.index.locks import locked
-from thumbindex.model import Judged, JudgedPlace
+from thumbindex.model import JudgedQuery, RelevanceJudgment
 from thumbindex.text import query_id
 
 MOST_QUESTIONS = 10_000
 """That are kept: more than anybody judges by hand."""
 
 
-def read_judged(places: Places) -> tuple[Judged, ...]:
+def read_judged(places: Places) -> tuple[JudgedQuery, ...]:
     """Return what was judged, the oldest first.
 
     Raises StorageError where the file cannot be read: it is never written over then.
@@ -42,17 +42,17 @@ def read_judged(places: Places) -> tuple[Judged, ...]:
         ) from error
 
 
-def _judged(row: dict[str, Any]) -> Judged:
+def _judged(row: dict[str, Any]) -> JudgedQuery:
     judged = tuple(
-        JudgedPlace(str(each["path"]), str(each["heading"]), int(each["grade"]))
+        RelevanceJudgment(str(each["path"]), str(each["heading"]), int(each["grade"]))
         for each in row["places"]
     )
-    return Judged(str(row["query"]), str(row["kind"]), judged, str(row["made"]))
+    return JudgedQuery(str(row["query"]), str(row["kind"]), judged, str(row["made"]))
 
 
 def change_judged(
-    places: Places, change: Callable[[list[Judged]], Sequence[Judged]]
-) -> tuple[Judged, ...]:
+    places: Places, change: Callable[[list[JudgedQuery]], Sequence[JudgedQuery]]
+) -> tuple[JudgedQuery, ...]:
     """Change what was judged, one process after the other; return what is kept.
 
     Raises StorageError, UsageError where it would be too much.
@@ -75,7 +75,7 @@ def change_judged(
     return kept
 
 
-def set_lines(judged: Sequence[Judged]) -> list[str]:
+def set_lines(judged: Sequence[JudgedQuery]) -> list[str]:
     """Return the questions that some note answers, as `eval` reads them."""
     lines = []
     for question in judged:
@@ -90,7 +90,7 @@ def set_lines(judged: Sequence[Judged]) -> list[str]:
     return lines
 
 
-def _label(place: JudgedPlace) -> dict[str, Any]:
+def _label(place: RelevanceJudgment) -> dict[str, Any]:
     heading = {"heading": place.heading} if place.heading else {}
     return {"path": place.path, **heading, "grade": place.grade}
 
@@ -104,5 +104,5 @@ def forget_judged(places: Places, paths: Sequence[str]) -> None:
         change_judged(places, lambda judged: [_without(each, gone) for each in judged])
 
 
-def _without(judged: Judged, gone: set[str]) -> Judged:
+def _without(judged: JudgedQuery, gone: set[str]) -> JudgedQuery:
     return replace(judged, places=tuple(each for each in judged.places if each.path not in gone))

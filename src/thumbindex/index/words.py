@@ -27,7 +27,7 @@ from thumbindex.index.segments import (
     checksum_of,
 )
 from thumbindex.index.store import Store
-from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, Pause, RankedList, Term
+from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, IdleTime, RankedList, Term
 from thumbindex.ports import KeywordWeights, Mask, Positions, Selection
 from thumbindex.text import words
 
@@ -60,7 +60,7 @@ and those from which on a commit merges some.
 MERGED_AT_ONCE = 8
 """Segments that a commit merges, so that the next ones need not."""
 
-ROWS: dict[Pause, int] = {"while": 16_000, "leisure": 100_000}
+ROWS: dict[IdleTime, int] = {"short": 16_000, "long": 100_000}
 """Maximum rows of a merge between two commits."""
 
 
@@ -361,10 +361,10 @@ class KeywordWriter:
         numbers = np.flatnonzero(np.isin(Segment.open(self._folder, segment.name).row_ids, rows))
         return segment.without(numbers) if len(numbers) else segment
 
-    def merge(self, pause: Pause) -> None:
+    def merge(self, idle: IdleTime) -> None:
         """Merge small segments, as many rows as there is time for."""
         segments = self._store.segments()
-        merged = _smallest(segments, ROWS[pause]) if len(segments) > FEW_SEGMENTS else []
+        merged = _smallest(segments, ROWS[idle]) if len(segments) > FEW_SEGMENTS else []
         if merged:
             with self._store.transaction():
                 self._write(SegmentWriter(), segments, merged)

@@ -31,10 +31,10 @@ from thumbindex.model import (
     Document,
     FileState,
     FileTimes,
+    IdleTime,
     Link,
     LinkKind,
     ParsedDocument,
-    Pause,
     Problem,
 )
 from thumbindex.ports import Vector
@@ -319,10 +319,10 @@ class Writer:
             self.note(_DUE, "")
         return all(is_out)
 
-    def merge_keyword(self, pause: Pause = "leisure") -> None:
+    def merge_keyword(self, idle: IdleTime = "long") -> None:
         """Make one of the many small segments, which each edit adds to."""
         verify_words(self.store)
-        self.keyword.merge(pause)
+        self.keyword.merge(idle)
 
     def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk, str]]:
         for start in range(0, len(rows), CHUNKS_AT_ONCE):

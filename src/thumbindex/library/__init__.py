@@ -83,27 +83,27 @@ from thumbindex.library.status import status_of
 from thumbindex.library.why import why
 from thumbindex.model import (
     Answer,
-    Asking,
     BrokenLinks,
     Document,
-    DuplicatesFound,
+    DuplicateReport,
     Excerpt,
+    FilterArguments,
     Filters,
     FolderStatus,
+    IdleTime,
     IndexReport,
     IndexState,
-    Narrowing,
     NoteList,
     NotePage,
     OutlineEntry,
     Passage,
-    Pause,
     Progress,
     Query,
-    Related,
+    QueryArguments,
+    RelatedNotes,
     UnlinkedPair,
     Verification,
-    Why,
+    WhyReport,
 )
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.process import offline
@@ -424,7 +424,7 @@ class Library:
         progress: Callable[[Progress], None] | None = None,
         interrupted: Callable[[], bool] = lambda: False,
         attended: Callable[[], bool] | None = None,
-        **asked: Unpack[Asking],
+        **asked: Unpack[QueryArguments],
     ) -> Answer:
         """Answer from what is indexed now; indexes nothing.
 
@@ -469,7 +469,7 @@ class Library:
             )
         return replace(found, freshness=freshness)
 
-    def _asked(self, text: str | Query, asked: Asking) -> Query:
+    def _asked(self, text: str | Query, asked: QueryArguments) -> Query:
         """Return a query as it is asked of these folders. Raises UsageError."""
         query = text if isinstance(text, Query) else Query.of(text, **asked)
         self._named(query.filters.folder)
@@ -482,7 +482,7 @@ class Library:
         """
         return marked(found, self._readers)
 
-    def why(self, note: str, text: str | Query, /, **asked: Unpack[Asking]) -> Why:
+    def why(self, note: str, text: str | Query, /, **asked: Unpack[QueryArguments]) -> WhyReport:
         """Tell why a note (`path#heading` too) is, or is not, among the answers to a question.
 
             library.why("plans.md", "who decided?", tag=["project"])
@@ -499,14 +499,14 @@ class Library:
 
     @at_one_moment
     def listing(
-        self, filters: Filters | None = None, /, **narrowing: Unpack[Narrowing]
+        self, filters: Filters | None = None, /, **narrowing: Unpack[FilterArguments]
     ) -> NoteList:
         """List the notes that filters (those of `query`) let through, the newest first."""
         filters = filters or Filters.of(**narrowing)
         return list_notes(filters, self._named(filters.folder))
 
     @at_one_moment
-    def orphans(self, **narrowing: Unpack[Narrowing]) -> NoteList:
+    def orphans(self, **narrowing: Unpack[FilterArguments]) -> NoteList:
         """List the notes that no other note links to, of those that filters let through, the newest
         first.
         """
@@ -514,7 +514,7 @@ class Library:
         return list_orphans(filters, self._named(filters.folder))
 
     @at_one_moment
-    def broken(self, **narrowing: Unpack[Narrowing]) -> BrokenLinks:
+    def broken(self, **narrowing: Unpack[FilterArguments]) -> BrokenLinks:
         """List the links to no note, in the notes that filters let through."""
         filters = Filters.of(**narrowing)
         return list_broken(filters, self._named(filters.folder))
@@ -610,7 +610,7 @@ class Library:
         return self.browse(partial(begun_by, typed), limit, folder=folder)
 
     @at_one_moment
-    def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> Related:
+    def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> RelatedNotes:
         """Return what links to a document, what it links to, and what is most like it."""
         return related_to(self._notes(folder).find(path), limit)
 
@@ -735,7 +735,7 @@ class Library:
     # ----------------------------------------------- duplicates, and what the owner decides of them
 
     @at_one_moment
-    def duplicates(self, folder: Sequence[str] = (), *, grey: bool = False) -> DuplicatesFound:
+    def duplicates(self, folder: Sequence[str] = (), *, grey: bool = False) -> DuplicateReport:
         """Return the clusters of one text, with `grey` those too of which the owner has to decide,
         and what of the decisions has lapsed.
         """
@@ -796,17 +796,17 @@ class Library:
         asks = [path for each in folders for path in asks_in(each.places.folder)]
         with announced(folders, show) as tell:
             run = Run(words_only, rebuild, verify, tell, interrupted, finish)
-            mended = self.repair(folder) if verify else ()
+            repaired = self.repair(folder) if verify else ()
             try:
                 report = index_folders(folders, run, self.open_model)
             except IndexDamagedError:
-                mended += (done := self.repair(folder))
+                repaired += (done := self.repair(folder))
                 if not done:
                     raise
                 report = index_folders(folders, run, self.open_model)
-        if not report.left:
+        if not report.deferred:
             answer_asks(asks)
-        return replace(report, mended=(*mended, *report.mended))
+        return replace(report, repaired=(*repaired, *report.repaired))
 
     def _index_words_until(self, folder: str, is_over: Callable[[], bool]) -> None:
         self.index(words_only=True, folder=[folder], interrupted=is_over)
@@ -830,9 +830,9 @@ class Library:
                     index_dates(each, Run(tell=tell, interrupted=interrupted))
                     embed_folder(each, self.open_model, tell, interrupted)
         except IndexDamagedError:
-            if not (mended := self.repair(folder)):
+            if not (repaired := self.repair(folder)):
                 raise
-            return mended
+            return repaired
         return ()
 
     def find_duplicates(self, folder: Sequence[str] = ()) -> Generator[None]:
@@ -845,13 +845,11 @@ class Library:
         for each in self._chosen(folder):
             yield from find_duplicates(each)
 
-    def merge(self, folder: Sequence[str] = (), *, pause: Pause = "leisure") -> None:
-        """Make fewer segments of the keyword indexes, to which each edit adds one, as far as the
-        pause allows in which that is done.
-        """
+    def merge(self, folder: Sequence[str] = (), *, idle: IdleTime = "long") -> None:
+        """Merge small segments of the keyword indexes, as many as fit the idle time."""
         for each in self._chosen(folder):
             with Writer.open(each.places.folder) as writer:
-                writer.merge_keyword(pause)
+                writer.merge_keyword(idle)
 
     def _chosen(self, folder: Sequence[str]) -> list[Folder]:
         return [each.folder for each in self._named(folder) if not each.is_published]

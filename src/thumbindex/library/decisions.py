@@ -18,11 +18,11 @@ from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.library.shown import shown_clusters
 from thumbindex.model import (
     Cluster,
+    ClusterMember,
     Decision,
-    DuplicatesFound,
-    Lapsed,
+    DuplicateReport,
+    LapsedDecision,
     Place,
-    Standing,
     Verdict,
     day_of,
     iso_day,
@@ -86,7 +86,7 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
         standings = {}
         for row in standing:
             chunk, document = chunks[row], read[documents[row]]
-            standings[row] = Standing(
+            standings[row] = ClusterMember(
                 name,
                 document.path,
                 chunk.start_line,
@@ -150,7 +150,7 @@ def _grouped(links: Sequence[_Link]) -> list[list[_Link]]:
 
 def _cluster_of(
     links: list[_Link],
-    standings: Mapping[int, Standing],
+    standings: Mapping[int, ClusterMember],
     decisions: Mapping[Pair, Decision],
     folder: str,
 ) -> Cluster:
@@ -187,7 +187,7 @@ def _cluster_of(
     )
 
 
-def _is_of_a_series(link: _Link, standings: Mapping[int, Standing]) -> bool:
+def _is_of_a_series(link: _Link, standings: Mapping[int, ClusterMember]) -> bool:
     return any(
         are_of_a_series(standings[a].path, standings[b].path)
         for a, b in combinations(sorted(link.rows), 2)
@@ -209,19 +209,21 @@ def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
     return [((a, b), (first[a], first[b])) for a, b in sorted({*cluster.pairs, *each_two, *itself})]
 
 
-def all_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicatesFound:
+def all_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicateReport:
     """Return the clusters of some folders, with `grey` those too of which the owner has to decide,
     and what of the decisions has lapsed.
     """
     every: list[Cluster] = []
-    lapsed: list[Lapsed] = []
+    lapsed: list[LapsedDecision] = []
     chunks = 0
     for reader in readers:
         read, gone, count = _read_clusters(reader)
         every += read
         for decision in gone:
             places = decision.first_place, decision.second_place
-            lapsed.append(Lapsed(reader.folder.name, decision.verdict, decision.note, places))
+            lapsed.append(
+                LapsedDecision(reader.folder.name, decision.verdict, decision.note, places)
+            )
         chunks += count
     merged, flagged = set[Place](), set[Place]()
     for each in every:
@@ -231,7 +233,7 @@ def all_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicatesFound:
         elif each.zone == "grey" and each.verdict is None:
             flagged.update(map(_place, each.texts))
     listed = [each for each in every if grey or each.zone == "same" or each.verdict]
-    return DuplicatesFound(
+    return DuplicateReport(
         # of what may be shown, a text that stands in one place is there once
         tuple(each for each in shown_clusters(listed, readers) if len(each.texts) > 1),
         tuple(lapsed),
@@ -241,7 +243,7 @@ def all_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicatesFound:
     )
 
 
-def _place(text: Standing) -> Place:
+def _place(text: ClusterMember) -> Place:
     return Place(text.folder, text.path, text.start_line, text.end_line)
 
 

@@ -191,12 +191,12 @@ def wait_until_fresh(
                 break
             time.sleep(_POLL_SECONDS)
         behind = [each for each in awaited if not each.is_shown()]
-    untended = [each.name for each in behind if not (attended() or each.is_tended())]
+    without_indexer = [each.name for each in behind if not (attended() or each.is_tended())]
     lags = (reader.database.lag() for reader in readers if reader.database and behind)
     return Freshness(
         tuple(each.name for each in behind),
         tuple(each.name for each in awaited if each.is_gone),
-        tuple(untended),
+        tuple(without_indexer),
         max(lags, default=0.0),
     )
 

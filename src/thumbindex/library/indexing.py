@@ -370,11 +370,11 @@ def _rebuild(folder: Folder, run: Run, comparison: Comparison, began: float) -> 
     )
     if run.rebuild or not is_complete:
         return report
-    mended = (
+    repaired = (
         f"The index in {folder.places.folder} was made with other settings: it was built "
         "anew from the notes."
     )
-    return replace(report, mended=(mended,))
+    return replace(report, repaired=(repaired,))
 
 
 def _is_cut_otherwise(folder: Folder, known: Known) -> bool:
@@ -393,7 +393,7 @@ def index_vectors(
     with open_writer(folder, run) as writer:
         # what an edit waits behind is short: large merges wait for a run that finds nothing to do
         writer.merge_keyword(
-            "while" if report.added or report.changed or report.removed or done.asked else "leisure"
+            "short" if report.added or report.changed or report.removed or done.asked else "long"
         )
         if report.chunks:
             _refuse_forgotten(writer)
@@ -720,5 +720,5 @@ def _report(folder: Folder, changes: Changes, kept: Kept, seconds: float) -> Ind
             truncated=0,
             seconds=round(seconds, 3),
             generation=store.generation,
-            left=len(kept.left) + kept.passed_over,
+            deferred=len(kept.left) + kept.passed_over,
         )

@@ -11,7 +11,7 @@ from thumbindex.index.judged import change_judged, read_judged
 from thumbindex.library.names import Notes
 from thumbindex.library.reader import Reader
 from thumbindex.library.shown import hidden_paths_now
-from thumbindex.model import Judged, JudgedPlace
+from thumbindex.model import JudgedQuery, RelevanceJudgment
 from thumbindex.text import query_id
 
 GRADES = (0, 1, 2)
@@ -24,13 +24,13 @@ class Judgments:
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._readers = {reader.folder.name: reader for reader in readers}
 
-    def all(self) -> Mapping[str, tuple[Judged, ...]]:
+    def all(self) -> Mapping[str, tuple[JudgedQuery, ...]]:
         """Return by folder what was judged, the oldest first; of notes that are gone or private now
         nothing.
         """
         return {name: _shown(reader) for name, reader in self._readers.items()}
 
-    def of(self, query: str) -> Mapping[str, Judged]:
+    def of(self, query: str) -> Mapping[str, JudgedQuery]:
         """Return what was judged of a question, by folder; folders where nobody has judged it are
         left out.
 
@@ -46,7 +46,7 @@ class Judgments:
 
     def judge(
         self, query: str, path: str, heading: str, grade: int | None, *, folder: str, kind: str = ""
-    ) -> Judged:
+    ) -> JudgedQuery:
         """Keep what a passage is to a question (2 answers, 1 helps, 0 does not), or with None take
         that back; return what is judged of it then.
 
@@ -58,11 +58,11 @@ class Judgments:
         if grade is not None:
             Notes([reader]).find_exact(path)
 
-        def change(judged: list[Judged]) -> list[Judged]:
+        def change(judged: list[JudgedQuery]) -> list[JudgedQuery]:
             own, others = _parted(judged, query, kind)
             places = [each for each in own.places if (each.path, each.heading) != (path, heading)]
             if grade is not None:
-                places.append(JudgedPlace(path, heading, grade))
+                places.append(RelevanceJudgment(path, heading, grade))
             now = datetime.now().astimezone().isoformat(timespec="seconds")
             return [*others, replace(own, places=tuple(places), made=now)]
 
@@ -78,7 +78,7 @@ class Judgments:
         return self._readers[folder]
 
 
-def _shown(reader: Reader) -> tuple[Judged, ...]:
+def _shown(reader: Reader) -> tuple[JudgedQuery, ...]:
     """Return what was judged in a folder, without notes that are gone or may not be shown now."""
     found = read_judged(reader.folder.places)
     paths = {place.path for each in found for place in each.places}
@@ -91,7 +91,9 @@ def _shown(reader: Reader) -> tuple[Judged, ...]:
     return tuple(each for each in shown if each.places)
 
 
-def _parted(judged: Sequence[Judged], query: str, kind: str) -> tuple[Judged, list[Judged]]:
+def _parted(
+    judged: Sequence[JudgedQuery], query: str, kind: str
+) -> tuple[JudgedQuery, list[JudgedQuery]]:
     """Return what was judged of a question, and of the others.
 
     Raises UsageError for an empty one.
@@ -101,4 +103,4 @@ def _parted(judged: Sequence[Judged], query: str, kind: str) -> tuple[Judged, li
     id_ = query_id(query)
     own = (each for each in judged if query_id(each.query) == id_)
     others = [each for each in judged if query_id(each.query) != id_]
-    return next(own, Judged(query.strip(), kind, (), "")), others
+    return next(own, JudgedQuery(query.strip(), kind, (), "")), others

@@ -40,8 +40,8 @@ from thumbindex.model import (
     OutlineEntry,
     Passage,
     Problem,
-    Related,
-    Similar,
+    RelatedNotes,
+    SimilarNote,
     day_of,
     iso_day,
 )
@@ -261,7 +261,7 @@ def outline_headings(found: Found) -> tuple[OutlineEntry, ...]:
     return (entry_of(document), *entries)
 
 
-def related_to(found: Found, limit: int) -> Related:
+def related_to(found: Found, limit: int) -> RelatedNotes:
     """Return a document's links both ways and the documents whose mean vectors are nearest to its
     own; a link to a note that may not be shown now is left out.
     """
@@ -274,13 +274,13 @@ def related_to(found: Found, limit: int) -> Related:
     paths = {n: snapshot.catalog.documents[n].path for n in around}
     hidden = hidden_paths_now(paths.values(), reader)
     paths = {n: path for n, path in paths.items() if path not in hidden}
-    return Related(
+    return RelatedNotes(
         reader.folder.name,
         document.path,
         tuple(paths[n] for n in linked if n in paths),
         tuple(paths[n] for n in linking if n in paths),
         tuple(sorted(dangling)),
-        tuple(Similar(paths[n], round(cosine, 4)) for n, cosine in similar if n in paths),
+        tuple(SimilarNote(paths[n], round(cosine, 4)) for n, cosine in similar if n in paths),
     )
 
 

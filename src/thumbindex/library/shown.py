@@ -31,8 +31,8 @@ from thumbindex.model import (
     Passage,
     Place,
     Problem,
-    Unmet,
-    Why,
+    UnmetFilter,
+    WhyReport,
 )
 from thumbindex.ports import Selection
 from thumbindex.query.operators import unmet_arguments
@@ -255,7 +255,7 @@ class Door:
             listed=None if found.listed is None else 0,
         )
 
-    def let_out_why(self, found: Why) -> Why:
+    def let_out_why(self, found: WhyReport) -> WhyReport:
         """Return what became of a note without the names and words of notes that may not be
         shown.
         """
@@ -306,7 +306,7 @@ class Door:
         )
         return all(self._is_open(each) for each in held if each)
 
-    def _unmet(self, unmet: Sequence[Unmet]) -> tuple[Unmet, ...]:
+    def _unmet(self, unmet: Sequence[UnmetFilter]) -> tuple[UnmetFilter, ...]:
         """Return the filters that no note meets which may be shown, with names of such notes.
 
         `unmet` are those of the query that no note meets at all.
@@ -319,14 +319,14 @@ class Door:
 
         filters = unmet_arguments(self._search.query.filters, catalog.near, is_met)
         typed = (
-            Unmet(each.field, each.value, catalog.near(each.field, each.value))
+            UnmetFilter(each.field, each.value, catalog.near(each.field, each.value))
             for each in self._search.conditions
             if each.field != "words" and (held := catalog.meeting(each)) and not self._is_open(held)
         )
         by_filter = {(each.field, each.value): each for each in (*filters, *typed, *unmet)}
         return tuple(map(self._with_open_names, by_filter.values()))
 
-    def _with_open_names(self, unmet: Unmet) -> Unmet:
+    def _with_open_names(self, unmet: UnmetFilter) -> UnmetFilter:
         meeting = self._tools.snapshot.catalog.meeting
         names = (
             name for name in unmet.nearest if self._is_open(meeting(Condition(unmet.field, name)))

@@ -19,9 +19,9 @@ from thumbindex.library.answering import tools_over, without_folder
 from thumbindex.library.names import Found, Notes, meant_headings, no_heading
 from thumbindex.library.reader import Reader
 from thumbindex.library.shown import Door, looks_now
-from thumbindex.model import ChunkId, DocumentId, Problem, Query, Why
+from thumbindex.model import ChunkId, DocumentId, Problem, Query, WhyReport
 from thumbindex.ports import Embedder, Reranker
-from thumbindex.query.explain import fate_of
+from thumbindex.query.explain import outcome_of
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
@@ -35,7 +35,7 @@ def why(
     embedder: Embedder | None,
     reranker: Reranker | None,
     is_near: bool = True,
-) -> Why:
+) -> WhyReport:
     """Tell what became of a note when a question was asked, or why it is not in the index; the
     folders that the query names come first.
 
@@ -110,8 +110,8 @@ def _is_there(reader: Reader, path: str) -> bool:
 # ------------------------------------------------------------------ not in the index
 
 
-def _unindexed(query: Query, folder: str, path: str, reason: str) -> Why:
-    return Why(query.text, None, folder, path, "", "not_indexed", "", reason)
+def _unindexed(query: Query, folder: str, path: str, reason: str) -> WhyReport:
+    return WhyReport(query.text, None, folder, path, "", "not_indexed", "", reason)
 
 
 def reason_of(reader: Reader, path: str) -> str:
@@ -150,10 +150,10 @@ def _in_index(
     settings: QuerySettings,
     embedder: Embedder | None,
     reranker: Reranker | None,
-) -> Why:
+) -> WhyReport:
     name, path, names = found.reader.folder.name, found.document.path, query.filters.folder
     if names and name not in names:
-        return Why(
+        return WhyReport(
             query.text,
             None,
             name,
@@ -182,9 +182,9 @@ def _in_index(
         time.perf_counter,
         lambda stage, search: steps.append((stage, search)),
     )
-    fate = fate_of(found.document, found.fragment or "", wanted, steps, answer, tools)
-    fate = Door(answer, tools, folders).let_out_why(fate)
-    return replace(fate, query=query.text, notes=notes_on(found))
+    outcome = outcome_of(found.document, found.fragment or "", wanted, steps, answer, tools)
+    outcome = Door(answer, tools, folders).let_out_why(outcome)
+    return replace(outcome, query=query.text, notes=notes_on(found))
 
 
 def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> list[ChunkId]:

@@ -15,10 +15,10 @@ from thumbindex.errors import StorageError
 from thumbindex.model import (
     Disagreement,
     Document,
+    FilterArguments,
     Filters,
-    Judged,
+    JudgedQuery,
     ListedNote,
-    Narrowing,
     OutlineEntry,
     Passage,
     Query,
@@ -64,7 +64,7 @@ def read_question(visit: Visit, path: str = "path") -> Query:
     Raises UsageError.
     """
     text, globs = visit.text("q", LONGEST_QUERY), visit.texts(path)
-    narrowing: Narrowing = {
+    narrowing: FilterArguments = {
         "folder": visit.texts("folder"),
         "tag": visit.texts("tag"),
         "path": globs,
@@ -207,7 +207,7 @@ def _newest(library: Library) -> tuple[ListedNote, ...]:
     )
 
 
-def judged_of(visit: Visit, text: str) -> tuple[Mapping[str, Judged], list[str]]:
+def judged_of(visit: Visit, text: str) -> tuple[Mapping[str, JudgedQuery], list[str]]:
     """Return what was judged of a question, by folder, and what is wrong with it: an answer does
     not wait until that is mended.
     """
@@ -218,7 +218,7 @@ def judged_of(visit: Visit, text: str) -> tuple[Mapping[str, Judged], list[str]]
         return {}, [str(error) if visit.is_near else NOT_FROM_AFAR]
 
 
-def grades_of(judged: Mapping[str, Judged]) -> Mapping[tuple[str, str, str], int]:
+def grades_of(judged: Mapping[str, JudgedQuery]) -> Mapping[tuple[str, str, str], int]:
     """Return what was judged of a question by folder, path and heading."""
     return {
         (folder, each.path, each.heading): each.grade

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from thumbindex.errors import UsageError
-from thumbindex.model import Judged, JudgedPlace
+from thumbindex.model import JudgedQuery, RelevanceJudgment
 from thumbindex.page.visit import (
     Done,
     Screen,
@@ -59,7 +59,7 @@ def show(visit: Visit) -> Screen:
     return Screen("Judge", values, twin)
 
 
-def _entry(folder: str, judged: Judged) -> Mapping[str, Any]:
+def _entry(folder: str, judged: JudgedQuery) -> Mapping[str, Any]:
     return {
         "query": judged.query,
         "ask": address("ask", q=judged.query),
@@ -69,7 +69,7 @@ def _entry(folder: str, judged: Judged) -> Mapping[str, Any]:
     }
 
 
-def _judged_place(folder: str, place: JudgedPlace) -> Mapping[str, str]:
+def _judged_place(folder: str, place: RelevanceJudgment) -> Mapping[str, str]:
     anchor = address("", heading=place.heading)[1:] if place.heading else ""
     return {
         "href": note_address(folder, place.path) + anchor,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from thumbindex.errors import UsageError
-from thumbindex.model import Cluster, DuplicatesFound, Standing, Verdict
+from thumbindex.model import Cluster, ClusterMember, DuplicateReport, Verdict
 from thumbindex.page.visit import (
     Done,
     Screen,
@@ -106,9 +106,9 @@ def show(visit: Visit) -> Screen:
     return Screen("Review", values, twin)
 
 
-def _found(visit: Visit, folder: Sequence[str]) -> DuplicatesFound:
+def _found(visit: Visit, folder: Sequence[str]) -> DuplicateReport:
     if not visit.library.indexed:
-        return DuplicatesFound((), (), 0, 0, 0)
+        return DuplicateReport((), (), 0, 0, 0)
     return visit.library.duplicates(folder, grey=True)
 
 
@@ -124,7 +124,7 @@ def _is_of(cluster: Cluster, kind: str) -> bool:
     return kind == "all" or cluster.zone == "grey"
 
 
-def _sides(cluster: Cluster, texts: Sequence[Standing], against: int) -> list[dict[str, Any]]:
+def _sides(cluster: Cluster, texts: Sequence[ClusterMember], against: int) -> list[dict[str, Any]]:
     """Return the two texts that are compared, each with the places where it stands."""
     chosen = [texts[0], texts[against - 1]] if len(texts) > 1 else [texts[0]]
     shown = [each.text.strip("\n")[:_LONGEST_TEXT] for each in chosen]
@@ -145,7 +145,7 @@ def _sides(cluster: Cluster, texts: Sequence[Standing], against: int) -> list[di
     return sides
 
 
-def _place(standing: Standing) -> dict[str, str]:
+def _place(standing: ClusterMember) -> dict[str, str]:
     span = (standing.start_line, standing.end_line)
     return {
         "href": note_address(standing.folder, standing.path, span),

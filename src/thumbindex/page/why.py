@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import UnknownFolderError, UnknownPathError
-from thumbindex.model import Answer, Passage, Query, Step, Why
+from thumbindex.model import Answer, Passage, Query, TraceStep, WhyReport
 from thumbindex.page.ask import (
     address_values,
     command,
@@ -106,13 +106,13 @@ def show(visit: Visit) -> Screen:
     explanation = shown.explanation if shown else None
     about_note: dict[str, Any] = {
         "grade": "",
-        "fate": "",
+        "outcome": "",
         "rest": (),
     }
     if found:
         about_note = {
             "grade": str(grades.get((found.folder, found.path, found.heading), "")),
-            "fate": outcome_sentence(found, len(library.folders) > 1),
+            "outcome": outcome_sentence(found, len(library.folders) > 1),
             "rest": why_details(found),
         }
     values |= about_note | {
@@ -153,7 +153,7 @@ def _why_address(asked: Query, named: str) -> str:
     return address("why", **address_values(asked) | {"path": named, "glob": asked.filters.path})
 
 
-def _why(visit: Visit, asked: Query, named: str) -> Why | None:
+def _why(visit: Visit, asked: Query, named: str) -> WhyReport | None:
     """Ask for one note; None for one that is private, gone or outside of all folders: nobody is
     told which.
     """
@@ -170,9 +170,9 @@ def _place(passage: Passage) -> str:
     return f"{passage.path}#{passage.heading}" if passage.heading else passage.path
 
 
-def _shown(answer: Answer, found: Why | None) -> Passage | None:
+def _shown(answer: Answer, found: WhyReport | None) -> Passage | None:
     """Return the passage of an answer that shows the note."""
-    if found is None or found.fate != "shown":
+    if found is None or found.outcome != "shown":
         return None
     return next((each for each in answer.passages if each.rank == found.rank), None)
 
@@ -212,7 +212,7 @@ def _course(passage: Passage, *, is_asked: bool) -> Course:
     )
 
 
-def _lost(found: Why) -> Course:
+def _lost(found: WhyReport) -> Course:
     """Return the course of a note that is not in the answer."""
     ranks = {each.stage: each.rank for each in found.stages if each.rank is not None}
     name = found.path.rpartition("/")[2]
@@ -225,7 +225,7 @@ def _lost(found: Why) -> Course:
     )
 
 
-def _stages(trace: Sequence[Step], courses: Sequence[Course]) -> list[str]:
+def _stages(trace: Sequence[TraceStep], courses: Sequence[Course]) -> list[str]:
     """Return the stages in which some passage has a rank, in the order of the run."""
     ranked = {stage for each in courses for stage in each.ranks} | {
         each.lost_at for each in courses if each.lost_at
@@ -309,7 +309,7 @@ def spread_labels(lines: Sequence[dict[str, Any]]) -> None:
 # ------------------------------------------------------------------ tables
 
 
-def _funnel(trace: Sequence[Step]) -> list[Mapping[str, Any]]:
+def _funnel(trace: Sequence[TraceStep]) -> list[Mapping[str, Any]]:
     """Return what each stage took in and let out, how long it took, and what it dropped."""
     most = max((each.size_out for each in trace), default=1) or 1
     slowest = max((each.seconds for each in trace), default=0.0) or 1.0

@@ -9,8 +9,9 @@ from typing import Any
 from thumbindex.model import (
     Answer,
     Cluster,
+    ClusterMember,
     DatabaseStatus,
-    DuplicatesFound,
+    DuplicateReport,
     Excerpt,
     FolderStatus,
     Freshness,
@@ -18,9 +19,8 @@ from thumbindex.model import (
     NoteList,
     Passage,
     Progress,
-    Related,
-    Standing,
-    Step,
+    RelatedNotes,
+    TraceStep,
     UnlinkedPair,
 )
 from thumbindex.present.sentences import (
@@ -31,16 +31,16 @@ from thumbindex.present.sentences import (
     passage_flag_lines,
 )
 
-_NAMES: Mapping[type, Mapping[str, str]] = {Step: {"size_in": "in", "size_out": "out"}}
+_NAMES: Mapping[type, Mapping[str, str]] = {TraceStep: {"size_in": "in", "size_out": "out"}}
 """Fields that have another name in JSON than in `model`: `in` is a word of Python."""
 
 _LEFT_OUT: Mapping[type, Collection[str]] = {
     Progress: ("pid",),
-    Step: ("moved",),
+    TraceStep: ("moved",),
     FolderStatus: ("away", "database"),
     Cluster: ("pairs",),
     Passage: ("match", "flags", "marks", "cluster_size"),
-    Standing: ("folder", "owner"),
+    ClusterMember: ("folder", "owner"),
 }
 
 _DIGITS = 4
@@ -97,7 +97,7 @@ def excerpt_payload(excerpt: Excerpt) -> dict[str, Any]:
     }
 
 
-def related_payload(related: Related, limit: int) -> dict[str, Any]:
+def related_payload(related: RelatedNotes, limit: int) -> dict[str, Any]:
     """Return what `related --json` prints, and the tool `related` answers."""
     links = {name: getattr(related, name)[:limit] for name in ("links", "backlinks", "dangling")}
     return dict(as_json(replace(related, **links)))
@@ -130,7 +130,7 @@ def dedup_payload(passage: Passage) -> dict[str, Any]:
     return {"is_duplicate": False, "cluster_size": passage.cluster_size}
 
 
-def deduplication_payload(trace: Sequence[Step]) -> dict[str, Any]:
+def deduplication_payload(trace: Sequence[TraceStep]) -> dict[str, Any]:
     """Return how many candidates deduplication got and left, and if it removed too many."""
     came, left = dedup_counts(trace)
     return {
@@ -158,7 +158,7 @@ def report_payload(report: IndexReport) -> dict[str, Any]:
     return {"documents": documents, **_fields(report, names)}
 
 
-def duplicates_payload(found: DuplicatesFound) -> dict[str, Any]:
+def duplicates_payload(found: DuplicateReport) -> dict[str, Any]:
     """Return what `duplicates --json` prints."""
     share = (found.merged + found.flagged) / found.chunks if found.chunks else 0.0
     return {**as_json(found), "share": round(share, _DIGITS)}

@@ -26,11 +26,11 @@ from thumbindex.model import (
     Place,
     Problem,
     Progress,
-    Related,
-    Step,
-    Unmet,
+    RelatedNotes,
+    TraceStep,
+    UnmetFilter,
     Verification,
-    Why,
+    WhyReport,
 )
 from thumbindex.text import line_range, one_line, plural
 
@@ -147,7 +147,9 @@ _UNMET = {
 }
 
 
-def filter_lines(filters: Sequence[Condition], unmet: Sequence[Unmet], undated: int) -> list[str]:
+def filter_lines(
+    filters: Sequence[Condition], unmet: Sequence[UnmetFilter], undated: int
+) -> list[str]:
     """Return the filters read from a query, those that no note meets with similar names, and the
     number of notes without a date.
     """
@@ -191,7 +193,7 @@ def outline_lines(entries: Sequence[OutlineEntry], several: bool = False) -> lis
     return lines or ["Nothing is indexed here."]
 
 
-def related_groups(related: Related, limit: int) -> list[tuple[str, list[str]]]:
+def related_groups(related: RelatedNotes, limit: int) -> list[tuple[str, list[str]]]:
     """Return the neighbors of a document by kind: the first `limit` of them, and how many more
     there are.
     """
@@ -388,24 +390,24 @@ def disagreement_lines(passage: Passage) -> list[str]:
     return sentences
 
 
-def dedup_counts(trace: Sequence[Step]) -> tuple[int, int]:
+def dedup_counts(trace: Sequence[TraceStep]) -> tuple[int, int]:
     """Return the numbers of candidates before and after deduplication."""
     steps = [step for step in trace if step.stage in DEDUP_STAGES]
     return (steps[0].size_in, steps[-1].size_out) if steps else (0, 0)
 
 
-def dedup_share(trace: Sequence[Step]) -> float:
+def dedup_share(trace: Sequence[TraceStep]) -> float:
     """Return the share of candidates that deduplication removed, 0 to 1."""
     came, left = dedup_counts(trace)
     return (came - left) / came if came else 0.0
 
 
-def is_dedup_share_high(trace: Sequence[Step]) -> bool:
+def is_dedup_share_high(trace: Sequence[TraceStep]) -> bool:
     """Return whether deduplication removed too many of the candidates."""
     return dedup_share(trace) > HIGH_DEDUP_SHARE and dedup_counts(trace)[0] >= LEAST_CANDIDATES
 
 
-def dedup_sentence(trace: Sequence[Step]) -> str:
+def dedup_sentence(trace: Sequence[TraceStep]) -> str:
     """Return what deduplication removed, with a warning if that is much."""
     came, left = dedup_counts(trace)
     much = (
@@ -449,12 +451,12 @@ def freshness_sentence(found: Freshness | None) -> str:
     sentences = []
     if found.behind:
         sentences.append(f"The last changes in {', '.join(found.behind)} may not be indexed yet.")
-    if found.untended:
+    if found.without_indexer:
         sentences.append(
-            f"No process keeps {', '.join(found.untended)} up to date: `thumbindex index` does it "
-            "once, a server as long as it runs."
+            f"No process keeps {', '.join(found.without_indexer)} up to date: `thumbindex index` "
+            "does it once, a server as long as it runs."
         )
-    sentences += [lag_sentence(found.lag_seconds), missing_folders_sentence(found.gone)]
+    sentences += [lag_sentence(found.lag_seconds), missing_folders_sentence(found.missing)]
     return " ".join(each for each in sentences if each)
 
 
@@ -565,15 +567,15 @@ def linked_from_sentence(edges: Sequence[Edge]) -> str:
     return ", ".join(named) + more
 
 
-def outcome_sentence(found: Why, several: bool = False) -> str:
+def outcome_sentence(found: WhyReport, several: bool = False) -> str:
     """Return what became of a note, and why."""
     heading = f"#{found.heading}" if found.heading else ""
     folder = f"{found.folder}: " if several and found.folder else ""
-    by = f" (stage `{found.stage}`)" if found.fate == "dropped" else ""
-    return f"{folder}{found.path}{heading} {_OUTCOMES[found.fate]}: {found.reason}{by}"
+    by = f" (stage `{found.stage}`)" if found.outcome == "dropped" else ""
+    return f"{folder}{found.path}{heading} {_OUTCOMES[found.outcome]}: {found.reason}{by}"
 
 
-def why_details(found: Why) -> list[str]:
+def why_details(found: WhyReport) -> list[str]:
     """Return what fits no table: a note's terms, cosine, missing vectors and state on disk."""
     lacking = (
         f"without a vector yet, found by words alone: {found.without_vector:,} of "
@@ -589,7 +591,7 @@ def why_details(found: Why) -> list[str]:
     return [each for each in sentences if each]
 
 
-def why_lines(found: Why, several: bool = False) -> list[str]:
+def why_lines(found: WhyReport, several: bool = False) -> list[str]:
     """Return what became of a note, its ranks and its details."""
     stages = " → ".join(
         f"{each.stage} {each.rank if each.rank is not None else '-'}" for each in found.stages

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from thumbindex.model import Candidate, ChunkId, DocumentId, Dropped
+from thumbindex.model import Candidate, ChunkId, DocumentId, DroppedChunk
 from thumbindex.ports import Mask, Matrix, Selection, Vector, VectorIndex, inner_products
 from thumbindex.query.rank import reads
 from thumbindex.query.retrieve import OWN_WORDS, chunks_of, field_weights
@@ -418,6 +418,6 @@ def _idf(frequency: int, total: int) -> float:
 def _drop(search: Search, candidates: tuple[Candidate, ...], reason: str, tools: Tools) -> Search:
     documents = tools.snapshot.catalog.documents
     gone = tuple(
-        Dropped(documents[c.document].path, c.chunk.start_line, reason) for c in candidates
+        DroppedChunk(documents[c.document].path, c.chunk.start_line, reason) for c in candidates
     )
     return replace(search, dropped=(*search.dropped, *gone))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from thumbindex.compare.differences import contradiction, differing, kept_apart
 from thumbindex.compare.likeness import Similarities, similarities
-from thumbindex.model import Candidate, Chunk, ChunkId, Document, Dropped, day_of
+from thumbindex.model import Candidate, Chunk, ChunkId, Document, DroppedChunk, day_of
 from thumbindex.ports import Catalog, Duplicates, inner_products
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier, tokens
@@ -109,11 +109,11 @@ def with_places(survivor: Candidate, others: Iterable[Candidate]) -> Candidate:
     return replace(survivor, also_in=tuple(named), cluster_size=1 + len(named))
 
 
-def dropped_for(copy: Candidate, survivor: Candidate, why: str, tools: Tools) -> Dropped:
+def dropped_for(copy: Candidate, survivor: Candidate, why: str, tools: Tools) -> DroppedChunk:
     """Return what is said of a candidate that another one stands for."""
     documents = tools.snapshot.catalog.documents
     reason = f"{why} of {documents[survivor.document].path}, line {survivor.chunk.start_line}"
-    return Dropped(documents[copy.document].path, copy.chunk.start_line, reason)
+    return DroppedChunk(documents[copy.document].path, copy.chunk.start_line, reason)
 
 
 def dedup_hash(search: Search, tools: Tools) -> Search:

@@ -15,18 +15,18 @@ from thumbindex.model import (
     Condition,
     Document,
     DocumentId,
-    Dropped,
+    DroppedChunk,
     DroppedCopy,
     Edge,
-    Evidence,
     Explanation,
-    Fate,
     Filters,
     Hit,
+    MatchEvidence,
+    NoteOutcome,
     Passage,
+    RankChange,
     RankedList,
-    Standpoint,
-    Why,
+    WhyReport,
     day_of,
 )
 from thumbindex.ports import Catalog, KeywordWeights, Vector
@@ -113,12 +113,14 @@ def _explanation(
 # ------------------------------------------------------------------ what the retrievers say
 
 
-def evidence_of(chunks: Sequence[ChunkId], search: Search, tools: Tools) -> tuple[Evidence, ...]:
+def evidence_of(
+    chunks: Sequence[ChunkId], search: Search, tools: Tools
+) -> tuple[MatchEvidence, ...]:
     """Return the best of the chunks in each retriever's list."""
     weights = retriever_weights(search, tools.settings)
     hits = {name: best_hit(chunks, found) for name, found in search.lists.items()}
     return tuple(
-        Evidence(
+        MatchEvidence(
             retriever=name,
             rank=hit.rank,
             of=len(search.lists[name].hits),
@@ -194,7 +196,7 @@ def edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edge, ...
 # ------------------------------------------------------------------ what the stages did
 
 
-def standpoints(wanted: Collection[ChunkId], seen: History, tools: Tools) -> Iterator[Standpoint]:
+def standpoints(wanted: Collection[ChunkId], seen: History, tools: Tools) -> Iterator[RankChange]:
     """Yield the rank of the best of the chunks after each stage: in the retriever's list, then
     among the candidates, then among the passages, those beyond the limit, too.
     """
@@ -204,10 +206,10 @@ def standpoints(wanted: Collection[ChunkId], seen: History, tools: Tools) -> Ite
         ranked = _ranked(name, search, wanted)
         at = next((n for n, (chunk, _) in enumerate(ranked) if chunk in wanted), None)
         if at is None:
-            yield Standpoint(name, None, len(ranked))
+            yield RankChange(name, None, len(ranked))
         else:
             chunk, score = ranked[at]
-            yield Standpoint(name, at + 1, len(ranked), score, _line(chunk, tools))
+            yield RankChange(name, at + 1, len(ranked), score, _line(chunk, tools))
 
 
 def _ranked(
@@ -226,11 +228,11 @@ def _ranked(
     ]
 
 
-def changes(found: Iterable[Standpoint]) -> tuple[Standpoint, ...]:
+def changes(found: Iterable[RankChange]) -> tuple[RankChange, ...]:
     """Return the standpoints in the retrievers, and those after stages that changed rank or
     score.
     """
-    kept: list[Standpoint] = []
+    kept: list[RankChange] = []
     for each in found:
         is_first = not kept or each.stage in RETRIEVERS or kept[-1].stage in RETRIEVERS
         if is_first or (each.rank, each.score) != (kept[-1].rank, kept[-1].score):
@@ -253,7 +255,7 @@ def passage_of(
     )
 
 
-def dropped_since(seen: History, tools: Tools) -> Iterator[tuple[str, ChunkId, Dropped]]:
+def dropped_since(seen: History, tools: Tools) -> Iterator[tuple[str, ChunkId, DroppedChunk]]:
     """Yield each candidate that a stage took out, with the stage and its words."""
     documents = tools.snapshot.catalog.documents
     for (_, before), (name, after) in pairwise(seen):
@@ -266,7 +268,7 @@ def dropped_since(seen: History, tools: Tools) -> Iterator[tuple[str, ChunkId, D
                 path, line = documents[each.document].path, each.chunk.start_line
                 gone = next(
                     (one for one in said if (one.path, one.line) == (path, line)),
-                    Dropped(path, line, "taken out"),
+                    DroppedChunk(path, line, "taken out"),
                 )
                 said = [one for one in said if one is not gone]
                 yield name, each.id, gone
@@ -275,33 +277,33 @@ def dropped_since(seen: History, tools: Tools) -> Iterator[tuple[str, ChunkId, D
 # ------------------------------------------------------------------ what became of a note
 
 
-_Verdict = tuple[Fate, str, str, int | None]
+_Verdict = tuple[NoteOutcome, str, str, int | None]
 """What became of it, the stage that did it, the reason in words, and the rank of the passage that
 shows it.
 """
 
 
-def fate_of(
+def outcome_of(
     document: Document,
     heading: str,
     wanted: Sequence[ChunkId],
     seen: History,
     answer: Search,
     tools: Tools,
-) -> Why:
+) -> WhyReport:
     """Tell what became of a document's chunks in a run that was watched."""
     last = seen[-1][1]
-    fate, stage, reason, rank = _verdict(document, set(wanted), seen, answer, tools)
+    outcome, stage, reason, rank = _verdict(document, set(wanted), seen, answer, tools)
     without_vector = 0
     if wanted:
         without_vector = int(np.isnan(tools.snapshot.vector.vectors(wanted)[:, 0]).sum())
-    return Why(
+    return WhyReport(
         last.query.text,
         as_searched(last),
         document.folder,
         document.path,
         heading,
-        fate,
+        outcome,
         stage,
         reason,
         rank,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from thumbindex.model import Candidate, Condition, FilterField, Filters, Unmet
+from thumbindex.model import Candidate, Condition, FilterField, Filters, UnmetFilter
 from thumbindex.ports import Catalog, KeywordIndex, Selection, Snapshot
 from thumbindex.query.match_names import documents_called
 from thumbindex.query.retrieve import KEYWORD_FIELDS
@@ -50,7 +50,7 @@ class Typed(NamedTuple):
 
     text: str
     conditions: tuple[Condition, ...] = ()
-    unmet: tuple[Unmet, ...] = ()
+    unmet: tuple[UnmetFilter, ...] = ()
 
 
 class _Mark(NamedTuple):
@@ -85,7 +85,7 @@ def read_filters(text: str, snapshot: Snapshot) -> Typed:
 
     near = {condition: nearest(condition) for condition in asked}
     # an idle one leaves out nothing
-    read, idle, unmet = list[_Mark](), list[_Mark](), list[Unmet]()
+    read, idle, unmet = list[_Mark](), list[_Mark](), list[UnmetFilter]()
     for mark in taken:
         each, names = mark.condition, near[mark.condition]
         if each.field == "words":
@@ -96,12 +96,12 @@ def read_filters(text: str, snapshot: Snapshot) -> Typed:
             continue
         as_words = names is not None and not each.excludes and (mark.is_hash or not alone)
         if names is not None and (names or not mark.is_hash):
-            unmet.append(Unmet(each.field, each.value, names, as_words))
+            unmet.append(UnmetFilter(each.field, each.value, names, as_words))
         read += [] if as_words else [mark]
     taken = [*read, *idle] if read or not alone else []
     held = [keyword.holding_phrase(each.value) for each in phrases]
     unmet += [
-        Unmet("words", each.value, as_words=True)
+        UnmetFilter("words", each.value, as_words=True)
         for each, found in zip(phrases, held, strict=True)
         if not found
     ]
@@ -254,14 +254,14 @@ def unmet_arguments(
     filters: Filters,
     near: Callable[[FilterField, str], tuple[str, ...]],
     is_met: Callable[[Filters], bool],
-) -> tuple[Unmet, ...]:
+) -> tuple[UnmetFilter, ...]:
     """Return the tags and globs of arguments that no note has, with what comes near them."""
     asked: list[tuple[FilterField, str, Filters]] = [
         ("tag", tag.lstrip("#"), Filters(tag=(tag,))) for tag in filters.tag
     ]
     asked += [("path", glob, Filters(path=(glob,))) for glob in filters.path]
     return tuple(
-        Unmet(field, value, near(field, value))
+        UnmetFilter(field, value, near(field, value))
         for field, value, one in dict.fromkeys(asked)
         if not is_met(one)
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from thumbindex.model import ChunkId, Passage, Query, QueryKind, Section, Step
+from thumbindex.model import ChunkId, Passage, Query, QueryKind, Section, TraceStep
 from thumbindex.ports import Selection, Snapshot
 from thumbindex.query.confidence import confidence
 from thumbindex.query.copies import (
@@ -103,7 +103,7 @@ def run(
     tools: Tools,
     clock: Callable[[], float],
     watch: StageObserver = lambda stage, search: None,
-) -> tuple[Search, tuple[Step, ...]]:
+) -> tuple[Search, tuple[TraceStep, ...]]:
     """Answer a query: the search after the last stage, its best passages cut to the limit, and what
     each stage did.
 
@@ -235,11 +235,11 @@ def cut(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
     return shown
 
 
-def step_of(stage: str, before: Search, after: Search, seconds: float) -> Step:
+def step_of(stage: str, before: Search, after: Search, seconds: float) -> TraceStep:
     """Return what a stage did: how many came in and went out, moved among the survivors, and were
     dropped.
     """
-    return Step(
+    return TraceStep(
         stage,
         size(before),
         size(after),

@@ -13,14 +13,14 @@ from thumbindex.model import (
     ChunkId,
     Condition,
     DocumentId,
-    Dropped,
+    DroppedChunk,
     NameKind,
     Passage,
     Query,
     QueryKind,
     RankedList,
     Term,
-    Unmet,
+    UnmetFilter,
 )
 from thumbindex.ports import (
     Cosines,
@@ -89,7 +89,7 @@ class Search:
     # what may be found: what filters let through, without repeats; None where that is everything
     within: Selection | None = None
     conditions: tuple[Condition, ...] = ()  # filters that were read in the query
-    unmet: tuple[Unmet, ...] = ()  # filters read in the query that no note meets
+    unmet: tuple[UnmetFilter, ...] = ()  # filters read in the query that no note meets
     # documents that `since` and `until` leave out of a short answer because no day of theirs is
     # known
     undated: int = 0
@@ -105,7 +105,7 @@ class Search:
     # the chunks of each passage, best first; those beyond the limit, too
     families: tuple[tuple[ChunkId, ...], ...] = ()
     passages: tuple[Passage, ...] = ()  # best first
-    dropped: tuple[Dropped, ...] = ()  # by all stages so far
+    dropped: tuple[DroppedChunk, ...] = ()  # by all stages so far
     confidence: float = 0.0
     confidence_level: str = "low"
     answerable: bool = True
