@@ -13,7 +13,8 @@ import pytest
 
 import thumbindex
 from folders import open_library, write
-from thumbindex.mcp.replies import reply_query, reply_read
+from thumbindex.mcp.query_reply import reply_query
+from thumbindex.mcp.replies import reply_read
 from thumbindex.present.sentences import fenced
 from thumbindex.text import one_line
 

@@ -12,7 +12,8 @@ from fakes import document, memory_snapshot
 from folders import open_library, write, write_notes
 from thumbindex.errors import UnknownPathError
 from thumbindex.library import Library
-from thumbindex.mcp.replies import reply_outline, reply_query
+from thumbindex.mcp.query_reply import reply_query
+from thumbindex.mcp.replies import reply_outline
 from thumbindex.model import Condition, UnmetFilter
 from thumbindex.present.sentences import filter_lines
 from thumbindex.query.operators import read_filters

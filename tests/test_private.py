@@ -30,7 +30,7 @@ from thumbindex.library import Library, read_notes
 from thumbindex.library.names import Notes
 from thumbindex.library.reader import DiskReader
 from thumbindex.library.reading import outline_headings, read_excerpt
-from thumbindex.mcp.replies import complete, list_page
+from thumbindex.mcp.replies import complete_argument, list_resources
 from thumbindex.model import Progress
 from thumbindex.ports import Vector
 from thumbindex.present.as_json import status_payload
@@ -81,7 +81,7 @@ def told(library: Library, path: str) -> list[str]:
         lambda: library.why(path, "apples"),
         lambda: library.why(str(library.folders[0][1] / path), "apples"),
         lambda: library.query(f"{SECRET} apples", path=[path]).passages,
-        lambda: complete(library, "path", path),
+        lambda: complete_argument(library, "path", path),
         lambda: library.verify(f'{path}#Hidden (line 3): "{SECRET} apples"'),
     ]
     said = []
@@ -98,7 +98,7 @@ def all_told(library: Library) -> str:
     answer = library.query(f"{SECRET} apples", wait_fresh=5)
     parts: list[object] = [
         library.outline(),
-        list_page(library, None),
+        list_resources(library, None),
         answer.passages,
         answer.freshness,
         answer.index,

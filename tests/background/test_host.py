@@ -14,7 +14,7 @@ from thumbindex.background.host import MODEL_SECONDS, LibraryHost
 from thumbindex.background.supervisor import Note, child_command, waits
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError
 from thumbindex.library import Library
-from thumbindex.mcp.replies import reply_query
+from thumbindex.mcp.query_reply import reply_query
 from thumbindex.opening import Opening, open_library
 from waiting import until
 

@@ -13,7 +13,7 @@ from folders import write_notes
 from notes import write
 from schemas import check
 from thumbindex.library import Library
-from thumbindex.mcp.replies import reply_query
+from thumbindex.mcp.query_reply import reply_query
 from thumbindex.model import Place
 from thumbindex.present.as_json import answer_payload
 from thumbindex.present.sentences import places_sentence

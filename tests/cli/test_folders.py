@@ -16,7 +16,7 @@ from schemas import checked
 from thumbindex.cli.app import app
 from thumbindex.config import load_config, resolve_folders
 from thumbindex.library import Library
-from thumbindex.mcp.instructions import instructions
+from thumbindex.mcp.server import server_instructions
 from thumbindex.opening import Opening
 
 Run = Callable[..., Result]
@@ -82,7 +82,7 @@ def test_a_folder_that_is_added_is_listed_and_served_by_its_name(
     )
     found = load_config(config_file=config)
     assert (
-        instructions(resolve_folders(found), about=found.about).splitlines()[-1]
+        server_instructions(resolve_folders(found), about=found.about).splitlines()[-1]
         == "- handbook: How project one is built. guides"
     )
 

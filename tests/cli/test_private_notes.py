@@ -19,8 +19,7 @@ from mcp.shared.exceptions import MCPError
 from notes import write
 from thumbindex.background.host import LibraryHost
 from thumbindex.library import Library
-from thumbindex.mcp.instructions import instructions
-from thumbindex.mcp.server import build_server
+from thumbindex.mcp.server import build_server, server_instructions
 from thumbindex.mcp.subscriptions import Subscribers
 from thumbindex.opening import Opening, names_allowed
 
@@ -188,7 +187,7 @@ async def test_the_instructions_name_no_directory_where_nobody_can_read_which_on
 ) -> None:
     vault.write("diary/day.md", BY_GLOB)
     vault.write("thumbindex.toml", '[corpus.private\nglobs = ["diary/**"]\n')
-    said = instructions(vault.folders, names_allowed(vault.opening, vault.folders))
+    said = server_instructions(vault.folders, names_allowed(vault.opening, vault.folders))
     assert said.splitlines()[-1] == "- vault: documents without directories"
 
 

@@ -13,7 +13,8 @@ from mcp.server.lowlevel.server import Server
 from notes import write
 from schemas import checked
 from thumbindex.library import Library
-from thumbindex.mcp.replies import reply_query, reply_verify
+from thumbindex.mcp.query_reply import reply_query
+from thumbindex.mcp.replies import reply_verify
 from thumbindex.opening import Opening
 from thumbindex.present.editor_links import obsidian_link
 

@@ -13,7 +13,7 @@ from click.testing import Result
 from schemas import checked
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
-from thumbindex.mcp.replies import Reply, count_reply, reply_query
+from thumbindex.mcp.query_reply import Reply, reply_query, reply_tokens
 from thumbindex.mcp.tools import TOOLS, check_arguments
 
 Run = Callable[..., Result]
@@ -132,8 +132,8 @@ def test_why_stays_within_its_budget_in_both_forms_and_says_what_is_left_out(
         why="plugins/canvas.md",
         max_tokens=tokens,
     )
-    assert count_reply(reply, library.count_tokens) <= tokens
-    assert reply.structured["why"]["outcome"]
+    assert reply_tokens(reply, library.count_tokens) <= tokens
+    assert reply.structured["why"]["fate"]
     assert ("left_out" in reply.structured["why"]) is (tokens < 6000)
     assert reply.text.endswith("(lines left out: 1; raise `max_tokens` to see them)") is (
         tokens < 6000

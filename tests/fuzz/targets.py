@@ -17,14 +17,8 @@ from thumbindex.corpus.front_matter import DEEPEST, read_front_matter
 from thumbindex.corpus.parse import headings_of, parse_document
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
-from thumbindex.mcp.replies import (
-    count_reply,
-    reply_outline,
-    reply_query,
-    reply_read,
-    reply_related,
-    reply_status,
-)
+from thumbindex.mcp.query_reply import reply_query, reply_tokens
+from thumbindex.mcp.replies import reply_outline, reply_read, reply_related, reply_status
 from thumbindex.mcp.tools import check_arguments
 from thumbindex.query.understand import code_terms, stops_of
 from thumbindex.settings import CorpusSettings
@@ -103,7 +97,7 @@ def tool_arguments(random: Random, library: Library) -> None:
     json.dumps(reply.structured, allow_nan=False).encode()
     reply.text.encode()
     if tool == "query":
-        assert count_reply(reply, library.count_tokens) <= budget
+        assert reply_tokens(reply, library.count_tokens) <= budget
 
 
 TARGETS: dict[str, Target] = {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from thumbindex.encode.embed import token_counter
 from thumbindex.errors import UsageError
-from thumbindex.mcp.replies import Frame, PassageForm, count_reply, within
+from thumbindex.mcp.query_reply import AnswerFrame, PassageFormat, fit_answer, reply_tokens
 from thumbindex.mcp.tools import check_arguments
 from thumbindex.model import (
     Answer,
@@ -68,9 +68,9 @@ def answer(texts: list[str]) -> Answer:
 def test_text_and_structured_content_each_stay_within_the_budget(
     texts: list[str], tokens: int
 ) -> None:
-    frame = Frame(answer(texts), lacking="12 changed files on disk are not indexed yet.")
-    reply = within(tokens, COUNT, frame, PassageForm())
-    assert count_reply(reply, COUNT) <= tokens
+    frame = AnswerFrame(answer(texts), lacking="12 changed files on disk are not indexed yet.")
+    reply = fit_answer(tokens, COUNT, frame, PassageFormat())
+    assert reply_tokens(reply, COUNT) <= tokens
     assert len(reply.structured["results"]) + reply.structured.get("left_out", 0) == len(texts)
 
 
@@ -83,10 +83,10 @@ def test_a_frame_of_any_length_stays_within_the_smallest_budget() -> None:
         nearest=(Place("f", "y" * 4000, 1, 2),),
         freshness=lost,
     )
-    frame = Frame(found, lacking="missing " * 1000, explain=True)
+    frame = AnswerFrame(found, lacking="missing " * 1000, explain=True)
     for each in (found, replace(found, answerable=False, passages=())):
-        reply = within(500, COUNT, replace(frame, answer=each), PassageForm())
-        assert count_reply(reply, COUNT) <= 500
+        reply = fit_answer(500, COUNT, replace(frame, answer=each), PassageFormat())
+        assert reply_tokens(reply, COUNT) <= 500
         assert reply.structured["answerable"] is each.answerable
         assert len(reply.structured["results"]) == len(each.passages)
 
@@ -120,13 +120,13 @@ def test_the_smallest_budget_shows_the_best_lines_of_the_first_passage_with_thei
             for each in found.passages
         ),
     )
-    frame = Frame(whole, lacking="12 changed files on disk are not indexed yet.")
-    reply = within(500, COUNT, frame, PassageForm(), (), marked)
+    frame = AnswerFrame(whole, lacking="12 changed files on disk are not indexed yet.")
+    reply = fit_answer(500, COUNT, frame, PassageFormat(), (), marked)
     first, *_ = reply.structured["results"]
     assert first["citation"].startswith("1.md#H1 (line")
     assert "Salt and pepper are" in first["text"]
     assert "Salt and pepper are" in reply.text
-    assert count_reply(reply, COUNT) <= 500
+    assert reply_tokens(reply, COUNT) <= 500
 
 
 def test_a_passage_without_room_for_its_text_comes_as_its_citation_and_is_not_held() -> None:
@@ -136,7 +136,7 @@ def test_a_passage_without_room_for_its_text_comes_as_its_citation_and_is_not_he
         passages=tuple(replace(each, end_line=30, match_end=30) for each in found.passages),
     )
     sizes = range(500, 1500, 50)
-    replies = [within(size, COUNT, Frame(found), PassageForm()) for size in sizes]
+    replies = [fit_answer(size, COUNT, AnswerFrame(found), PassageFormat()) for size in sizes]
     alone = [
         each for reply in replies for each in reply.structured["results"] if "text" not in each
     ]
@@ -144,14 +144,16 @@ def test_a_passage_without_room_for_its_text_comes_as_its_citation_and_is_not_he
     for each in alone:
         assert each["citation"].endswith(" (lines 1-30)")
         assert (each["rest"]["start_line"], each["rest"]["end_line"]) == (1, 30)
-    again = within(3000, COUNT, Frame(found), PassageForm(), [each["id"] for each in alone])
+    again = fit_answer(
+        3000, COUNT, AnswerFrame(found), PassageFormat(), [each["id"] for each in alone]
+    )
     assert all(each["text"] for each in again.structured["results"])
 
 
 def test_as_many_passages_come_as_were_asked_for_their_matches_cut_to_lines() -> None:
     found = answer([SPREAD] * 5)
     whole = replace(found, passages=tuple(replace(each, match_end=30) for each in found.passages))
-    reply = within(1200, COUNT, Frame(whole), PassageForm(), (), marked)
+    reply = fit_answer(1200, COUNT, AnswerFrame(whole), PassageFormat(), (), marked)
     assert (len(reply.structured["results"]), reply.structured.get("left_out")) == (5, None)
     assert all("Salt and pepper are" in each["text"] for each in reply.structured["results"])
     lines = SPREAD.split("\n")
@@ -169,7 +171,7 @@ def test_what_warns_of_a_passage_is_said_in_the_smallest_budget_too() -> None:
     flagged = replace(
         found, passages=tuple(replace(each, flags=("1: hidden text",)) for each in found.passages)
     )
-    reply = within(500, COUNT, Frame(flagged), PassageForm())
+    reply = fit_answer(500, COUNT, AnswerFrame(flagged), PassageFormat())
     assert [each["flagged"] for each in reply.structured["results"]] == [
         ["flagged, line 1: hidden text"]
     ] * len(reply.structured["results"])

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from thumbindex.corpus.parse import parse_document
-from thumbindex.mcp.budget import Shown, dump, fit_passages, passage_id
+from thumbindex.mcp.budget import ShownPassage, compact_json, fit_passages, passage_id
 from thumbindex.model import Explanation, Passage
 from thumbindex.present.best_lines import matched_lines
 from thumbindex.settings import CorpusSettings
@@ -31,21 +31,23 @@ def parsed(text: str, match: str) -> Passage:
     return Passage(1, "f", "a.md", "A", ("A",), *lines, 1.0, section.text, match=chunk.text)
 
 
-def as_text(each: Shown) -> str:
+def as_text(each: ShownPassage) -> str:
     return f"{each.passage.citation}\n{each.passage.text}"
 
 
-def as_payload(each: Shown) -> dict[str, Any]:
+def as_payload(each: ShownPassage) -> dict[str, Any]:
     return {"citation": each.passage.citation, "id": each.id, "text": each.passage.text}
 
 
-def cost(each: Shown) -> int:
-    return 1 + max(len(as_text(each)), len(dump(as_payload(each))))
+def cost(each: ShownPassage) -> int:
+    return 1 + max(len(as_text(each)), len(compact_json(as_payload(each))))
 
 
-def fit(passages: list[Passage], characters: int, held: Sequence[str] = ()) -> tuple[Shown, ...]:
+def fit(
+    passages: list[Passage], characters: int, seen: Sequence[str] = ()
+) -> tuple[ShownPassage, ...]:
     """Fit passages, by characters: one is a token here."""
-    return fit_passages(passages, characters, cost, len, held)
+    return fit_passages(passages, characters, cost, len, seen)
 
 
 def cut(whole: Passage, characters: int) -> Passage:
@@ -69,7 +71,7 @@ def test_a_section_that_fits_is_shown_whole_and_a_longer_one_as_its_match() -> N
 def test_a_passage_without_room_for_its_explanation_is_shown_without_it() -> None:
     explained = replace(passage(3), explanation=Explanation((), {}, None, (), (), (), None))
 
-    def long_explanations(each: Shown) -> int:
+    def long_explanations(each: ShownPassage) -> int:
         return 50 + (1000 if each.passage.explanation else 0)
 
     (shown,) = fit_passages([explained], 500, long_explanations, len)

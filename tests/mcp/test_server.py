@@ -18,7 +18,7 @@ from notes import write
 from thumbindex.background.host import LibraryHost
 from thumbindex.index.locks import at_work
 from thumbindex.library import Library
-from thumbindex.mcp.budget import dump
+from thumbindex.mcp.budget import compact_json
 from thumbindex.mcp.server import build_server
 from thumbindex.mcp.tools import TOOLS
 from thumbindex.model import Progress
@@ -253,7 +253,7 @@ async def test_several_documents_are_read_in_order_until_the_budget_ends(
     assert list(read["errors"]) == ["nowhere.md"]
     assert read["left_out"] == ["long.md:27-30"]
     assert "(left out: long.md:27-30; read them apart)" in text
-    assert max(map(library.count_tokens, (text, dump(read)))) <= 1000
+    assert max(map(library.count_tokens, (text, compact_json(read)))) <= 1000
 
 
 async def test_half_a_character_in_a_call_is_replaced(server: Server) -> None:

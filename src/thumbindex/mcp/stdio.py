@@ -1,6 +1,4 @@
-"""MCP over standard input and output: only the protocol is ever written there, and the end of the
-input is the end of the server.
-"""
+"""MCP over standard input and output, until the client closes the input."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ def serve_stdio(opening: Opening, start_command_server: StartCommandServer) -> i
     config = opening.load()
     folders, about = served_folders(opening, config)
     if sys.stdin.isatty():
-        say_what_is_awaited(folders)
+        print_terminal_hint(folders)
     # The input is read by a thread that no Python-level exception would wake: let signals end the
     # process at once.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
@@ -46,10 +44,8 @@ def serve_stdio(opening: Opening, start_command_server: StartCommandServer) -> i
     os._exit(0)
 
 
-def say_what_is_awaited(folders: Sequence[tuple[str, Path]]) -> None:
-    """Tell who started this in a terminal what the server waits for, and how to try it; on stderr,
-    as stdout is the protocol's.
-    """
+def print_terminal_hint(folders: Sequence[tuple[str, Path]]) -> None:
+    """Tell a user in a terminal, on stderr, what the server waits for and how to try it."""
     named = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in folders)
     lines = (
         (
@@ -65,9 +61,7 @@ def say_what_is_awaited(folders: Sequence[tuple[str, Path]]) -> None:
 
 
 def claim_output() -> io.TextIOWrapper:
-    """Return standard output for the protocol alone; whatever else writes there, native libraries
-    too, comes out on stderr.
-    """
+    """Return standard output for the protocol alone; other output goes to stderr."""
     sys.stdout.flush()
     protocol = os.dup(1)
     os.dup2(2, 1)

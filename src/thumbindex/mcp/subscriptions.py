@@ -1,4 +1,4 @@
-"""Subscriptions: tell each client what changed by its protocol era's own mechanism."""
+"""Subscriptions: notify clients of changed documents by the mechanism of their protocol."""
 
 from __future__ import annotations
 
@@ -25,32 +25,27 @@ from thumbindex.mcp.replies import parse_uri
 from thumbindex.model import Changes
 from thumbindex.text import format_address
 
-Address = tuple[str, str]
+DocumentKey = tuple[str, str]
 """Folder and path."""
 
 MOST_SUBSCRIBED = 1_000
-"""Documents of which one client, or one of its streams, is told: each is looked at with each
-change, and nobody reads as many one by one.
-"""
+"""Maximum subscribed documents of one client or stream; all are checked with each change."""
 
 
 class Subscriber:
-    """One client of the years before 2026-07-28. All of it happens on the event loop; what is told
-    late is told once, however often it has changed meanwhile.
+    """A client of a protocol before 2026-07-28, used on the event loop only. Changes that it has
+    not been sent yet are merged.
     """
 
     def __init__(self, session: ServerSession) -> None:
         self._session = session
-        self._subscribed: dict[Address, str] = {}  # as the client wrote it
+        self._subscribed: dict[DocumentKey, str] = {}  # as the client wrote it
         self._updated: dict[str, None] = {}
         self._listed = False
         self._wake = anyio.Event()
 
-    def subscribe(self, address: Address, uri: str) -> None:
-        """Tell the client from now on when a document changes; it need not be there yet.
-
-        Raises UsageError.
-        """
+    def subscribe(self, address: DocumentKey, uri: str) -> None:
+        """Notify the client when a document changes or appears. Raises UsageError."""
         if address not in self._subscribed and len(self._subscribed) >= MOST_SUBSCRIBED:
             raise UsageError(
                 f"A client subscribes to {MOST_SUBSCRIBED:,} documents at most: unsubscribe "
@@ -58,20 +53,20 @@ class Subscriber:
             )
         self._subscribed[address] = uri
 
-    def unsubscribe(self, address: Address) -> None:
-        """Tell it no longer."""
+    def unsubscribe(self, address: DocumentKey) -> None:
+        """End a subscription."""
         self._subscribed.pop(address, None)
 
-    def take(self, changed: Iterable[Address], listed: bool) -> None:
-        """Take what is new, to be told at the next opportunity."""
+    def add_changes(self, changed: Iterable[DocumentKey], listed: bool) -> None:
+        """Queue changes for the client."""
         uris = (self._subscribed[each] for each in changed if each in self._subscribed)
         self._updated |= dict.fromkeys(uris)
         self._listed = self._listed or listed
         if self._updated or self._listed:
             self._wake.set()
 
-    async def tell(self) -> None:
-        """Tell the client, as fast as it listens, without end."""
+    async def send_notifications(self) -> None:
+        """Send queued changes, without end."""
         while True:
             await self._wake.wait()
             self._wake = anyio.Event()
@@ -84,10 +79,8 @@ class Subscriber:
 
 
 class Subscribers:
-    """A server's clients: those of an earlier era one a connection, the streams of later ones on
-    one bus.
-
-    None waits for another one.
+    """The clients of a server: connections of earlier protocols, and streams of later ones. A slow
+    client delays no other one.
     """
 
     def __init__(self, folders: Callable[[], Collection[str]], group: TaskGroup) -> None:
@@ -95,14 +88,14 @@ class Subscribers:
         self._subscribers: dict[Connection, Subscriber] = {}
         self._bus = InMemorySubscriptionBus()
 
-    def of(self, session: ServerSession) -> Subscriber:
-        """Return a session's client, which from now on hears what comes and goes."""
+    def for_session(self, session: ServerSession) -> Subscriber:
+        """Return a session's client, subscribed to the list of documents."""
         # the package shows it to nobody, and nothing else lasts as long as the client
         connection = session._connection
         if connection not in self._subscribers:
             self._subscribers[connection] = subscriber = Subscriber(session)
             scope = anyio.CancelScope()
-            self._group.start_soon(_until_gone, subscriber, scope)
+            self._group.start_soon(_notify_until_closed, subscriber, scope)
 
             def leave() -> None:
                 self._subscribers.pop(connection, None)
@@ -114,13 +107,11 @@ class Subscribers:
     async def listen(
         self, ctx: Any, asked: types.SubscriptionFilter
     ) -> types.SubscriptionsListenResult:
-        """Serve a stream of what was asked for until the client ends it; what never comes from here
-        is not promised.
-        """
+        """Serve a stream of the requested changes until the client ends it."""
         uris: dict[str, None] = {}
         for uri in asked.resource_subscriptions or ():
             with suppress(UsageError):
-                uris[format_address(*self.address(uri))] = None
+                uris[format_address(*self.document_key(uri))] = None
         honored = types.SubscriptionFilter(
             resources_list_changed=asked.resources_list_changed,
             resource_subscriptions=list(uris)[:MOST_SUBSCRIBED],
@@ -130,24 +121,24 @@ class Subscribers:
             ctx, types.SubscriptionsListenRequestParams(notifications=honored)
         )
 
-    async def take(self, news: Mapping[str, Changes]) -> None:
-        """Take what is new in the indexes, for every client."""
+    async def publish(self, changes_by_folder: Mapping[str, Changes]) -> None:
+        """Queue the indexes' changes for every client."""
         changed = [
             (name, path)
-            for name, changes in news.items()
+            for name, changes in changes_by_folder.items()
             for path in (*changes.added, *changes.changed, *changes.removed)
         ]
-        listed = any(changes.added or changes.removed for changes in news.values())
+        listed = any(changes.added or changes.removed for changes in changes_by_folder.values())
         for subscriber in self._subscribers.values():
-            subscriber.take(changed, listed)
+            subscriber.add_changes(changed, listed)
         if listed:
             await self._bus.publish(ResourcesListChanged())
         for address in changed:
             await self._bus.publish(ResourceUpdated(format_address(*address)))
 
-    def address(self, uri: str) -> Address:
-        """Return folder and path of an address. Raises UsageError for what is none of this
-        server's.
+    def document_key(self, uri: str) -> DocumentKey:
+        """Return the folder and path of an address. Raises UsageError for other servers'
+        addresses.
         """
         folder, path = parse_uri(uri)
         if folder not in (folders := self._folders()):
@@ -157,27 +148,27 @@ class Subscribers:
         return folder, path
 
 
-async def _until_gone(subscriber: Subscriber, scope: anyio.CancelScope) -> None:
+async def _notify_until_closed(subscriber: Subscriber, scope: anyio.CancelScope) -> None:
     # the connection of a client that is about to be gone may be closed already
     with scope, suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-        await subscriber.tell()
+        await subscriber.send_notifications()
 
 
 @asynccontextmanager
-async def follow_for_clients(
+async def subscriptions_lifespan(
     listen: Callable[[Listener], Callable[[], object]],
     folders: Callable[[], Collection[str]],
 ) -> AsyncIterator[Subscribers]:
-    """Tell each client what changes, for as long as it stays."""
+    """Notify clients of changes until this is left."""
     async with BlockingPortal() as portal, anyio.create_task_group() as group:
         subscribers = Subscribers(folders, group)
 
-        def hand_over(news: Mapping[str, Changes]) -> None:
-            """Hand news over from the follower's thread to the event loop."""
+        def publish_from_thread(changes_by_folder: Mapping[str, Changes]) -> None:
+            """Publish changes from the follower's thread on the event loop."""
             with suppress(RuntimeError):  # the client has just left
-                portal.start_task_soon(subscribers.take, news)
+                portal.start_task_soon(subscribers.publish, changes_by_folder)
 
-        leave = listen(hand_over)
+        leave = listen(publish_from_thread)
         try:
             yield subscribers
         finally:
