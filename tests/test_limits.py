@@ -18,7 +18,7 @@ from thumbindex.corpus.read import read_bytes
 from thumbindex.errors import UsageError
 from thumbindex.mcp.replies import parse_uri
 from thumbindex.mcp.tools import check_arguments
-from thumbindex.query.understand import split_compounds
+from thumbindex.query.expansion import split_compounds
 from thumbindex.settings import CorpusSettings
 
 

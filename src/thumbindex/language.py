@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from thumbindex.text import STOP_WORDS, has_cjk, normalize_letters, words
 
@@ -295,6 +295,19 @@ def probe_words(language: str) -> tuple[str, ...]:
     )
 
 
-def covers_language(known: int, asked: int) -> bool:
-    """Return whether a vocabulary with `known` of `asked` probe words supports their language."""
-    return known >= _MIN_PROBE_SHARE * asked
+def reads_language(language: str, knows: Callable[[str], bool]) -> bool:
+    """Return whether a model whose vocabulary `knows` words reads a language: if it has most of the
+    language's function words, as it has those of English.
+
+    A model that lacks English's too, or a language without probe words, counts as read.
+    """
+    return (
+        language in ("", ENGLISH)
+        or _has_probe_words(language, knows)
+        or not _has_probe_words(ENGLISH, knows)
+    )
+
+
+def _has_probe_words(language: str, knows: Callable[[str], bool]) -> bool:
+    probes = probe_words(language)
+    return sum(map(knows, probes)) >= _MIN_PROBE_SHARE * len(probes)

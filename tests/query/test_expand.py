@@ -1,7 +1,7 @@
 import numpy as np
 
 from thumbindex.model import Term
-from thumbindex.query.understand import nearest_terms
+from thumbindex.query.expansion import nearest_terms
 from thumbindex.settings import ExpandSettings
 
 VOCABULARY = ("money", "refund", "cash", "tree")

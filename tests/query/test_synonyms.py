@@ -6,8 +6,8 @@ import pytest
 
 from fakes import FakeEmbedder, document
 from thumbindex.model import Abbreviation
+from thumbindex.query.expansion import other_forms, plain_runs, spelled_out
 from thumbindex.query.stage import Equal
-from thumbindex.query.understand import other_forms, plain_runs, spelled_out
 from thumbindex.text import form_key
 
 DEFINED = {

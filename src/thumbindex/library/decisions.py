@@ -27,7 +27,7 @@ from thumbindex.model import (
     day_of,
     iso_day,
 )
-from thumbindex.query.parents import owner_of
+from thumbindex.query.provenance import owner_of
 from thumbindex.query.reorder import are_of_a_series
 from thumbindex.text import text_key
 

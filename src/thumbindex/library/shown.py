@@ -35,10 +35,10 @@ from thumbindex.model import (
     WhyReport,
 )
 from thumbindex.ports import Selection
+from thumbindex.query.expansion import as_searched
 from thumbindex.query.operators import unmet_arguments
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.understand import as_searched
 from thumbindex.text import words
 
 if TYPE_CHECKING:

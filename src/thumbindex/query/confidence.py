@@ -20,9 +20,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from thumbindex.language import reads_language
 from thumbindex.model import Candidate, ChunkId, DocumentId, DroppedChunk
 from thumbindex.ports import Mask, Matrix, Selection, Vector, VectorIndex, inner_products
-from thumbindex.query.rank import reads
 from thumbindex.query.retrieve import OWN_WORDS, chunks_of, field_weights
 from thumbindex.query.stage import Phrasing, Search, Tools
 from thumbindex.query.understand import stops_of
@@ -207,7 +207,7 @@ class PageEvidence:
         page = chunks_of(best.document, self._tools)
         if (
             embedder is not None
-            and reads(embedder, catalog.documents[best.document].language)
+            and reads_language(catalog.documents[best.document].language, embedder.knows)
             and way.vector is not None
         ):
             cosines = np.round(self._tools.cosines(page, way.vector), DIGITS)

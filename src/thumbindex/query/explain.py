@@ -30,6 +30,7 @@ from thumbindex.model import (
     day_of,
 )
 from thumbindex.ports import Catalog, KeywordWeights, Vector
+from thumbindex.query.expansion import as_searched
 from thumbindex.query.operators import select
 from thumbindex.query.parents import (
     is_inside,
@@ -46,7 +47,6 @@ from thumbindex.query.retrieve import (
     neighbors,
 )
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.understand import as_searched
 from thumbindex.text import plural
 
 History = Sequence[tuple[str, Search]]

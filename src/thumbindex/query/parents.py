@@ -6,15 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date
-from typing import Any
+from dataclasses import replace
 
 from thumbindex.model import (
     Candidate,
     ChunkId,
     Disagreement,
-    Document,
     Passage,
     Place,
     Section,
@@ -24,71 +21,9 @@ from thumbindex.model import (
     iso_day,
 )
 from thumbindex.ports import Catalog
+from thumbindex.query.provenance import shared_provenance
 from thumbindex.query.reorder import with_partners
 from thumbindex.query.stage import Search, Tools
-
-_DRAFTS = frozenset("draft wip unfinished stub todo outdated deprecated obsolete rejected".split())
-_REVIEWED = frozenset({"review", "in review", "proposed", "pending", "unapproved"})
-_APPROVED = frozenset("approved final published done accepted released stable active".split())
-
-
-@dataclass(frozen=True, slots=True)
-class SharedFacts:
-    """What several documents say together of what they share."""
-
-    created: str  # ISO day; empty where unknown
-    status: str
-    owner: str
-
-
-def facts(documents: Sequence[Document]) -> SharedFacts:
-    """Return the earliest day of creation, the most conservative status, and the owner who was
-    active last.
-    """
-    statuses = [status for each in documents if (status := approval_of(each))]
-    owned = [each for each in documents if owner_of(each)]
-    owner = ""
-    if owned:
-        owner = owner_of(max(owned, key=lambda each: (day_of(each) or date.min, each.edited)))
-    return SharedFacts(
-        created=iso_day(min(filter(None, map(created_on, documents)), default=None)),
-        status=min(statuses, key=level, default=""),
-        owner=owner,
-    )
-
-
-def approval_of(document: Document) -> str:
-    """Return front matter's `status`; empty where none says, and `draft` where `draft` is true."""
-    if _field(document, "draft") is True:
-        return "draft"
-    status = _field(document, "status")
-    return " ".join(status.lower().split()) if isinstance(status, str) else ""
-
-
-def level(status: str) -> int:
-    """Return how much a status promises: a draft least, then a review, then a status in words of
-    one's own, what is approved most.
-    """
-    levels = (_DRAFTS, _REVIEWED, {status} - _APPROVED, _APPROVED)
-    return next(n for n, names in enumerate(levels) if status in names)
-
-
-def owner_of(document: Document) -> str:
-    """Return front matter's `owner`, else its author."""
-    owner = _field(document, "owner")
-    names = []
-    for each in owner if isinstance(owner, list) else [owner]:
-        if each:
-            name = each.get("name", "") if isinstance(each, Mapping) else each
-            names.append(" ".join(str(name).split()))
-    return ", ".join(names) or document.author
-
-
-def _field(document: Document, name: str) -> Any:
-    return next(
-        (value for key, value in document.front_matter.items() if key.lower() == name), None
-    )
-
 
 _Key = tuple[int, ...]
 
@@ -239,7 +174,7 @@ def _passage(
     documents = dict.fromkeys(
         (*(child.document for child in family), *map(catalog.document_of, copies))
     )
-    known = facts([catalog.documents[n] for n in documents])
+    provenance = shared_provenance([catalog.documents[n] for n in documents])
     updated = day_of(document)
     disagrees = [
         each for each in _disagreements(family, catalog) if not is_inside(each, passage_lines)
@@ -261,11 +196,11 @@ def _passage(
         also_in=others,
         match=best.chunk.text,
         disagrees=tuple(disagrees),
-        created=known.created,
+        created=provenance.created,
         updated=iso_day(updated) if updated != created_on(document) else "",
-        file_time="" if known.created or updated else iso_day(day_modified(document)),
-        status=known.status,
-        owner=known.owner,
+        file_time="" if provenance.created or updated else iso_day(day_modified(document)),
+        status=provenance.status,
+        owner=provenance.owner,
         flags=document.flags,
     )
 

@@ -18,6 +18,7 @@ from thumbindex.query.copies import (
     dedup_versions,
     deduplicate,
 )
+from thumbindex.query.expansion import expand, synonyms
 from thumbindex.query.match_names import documents_named, match_names, notes_of_time
 from thumbindex.query.operators import (
     both,
@@ -51,9 +52,7 @@ from thumbindex.query.understand import (
     classify,
     correct,
     cut_runs,
-    expand,
     read_terms,
-    synonyms,
 )
 from thumbindex.text import words
 

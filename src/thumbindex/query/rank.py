@@ -12,9 +12,8 @@ from typing import TypeVar
 import numpy as np
 
 from thumbindex.compare.tokens import without_ending
-from thumbindex.language import ENGLISH, covers_language, function_word_weights, probe_words
+from thumbindex.language import function_word_weights
 from thumbindex.model import Candidate, ChunkId, DocumentId, Hit, RankedList
-from thumbindex.ports import Embedder
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings, RecencySettings
 from thumbindex.text import words
@@ -89,34 +88,6 @@ def _candidates(
 def _most(search: Search, tools: Tools) -> int:
     """Return how many candidates go on: later stages compare each with each."""
     return max(tools.settings.fuse.limit, 3 * search.query.limit)
-
-
-def reads(embedder: Embedder, language: str) -> bool:
-    """Tell whether a model reads a language: whether its vocabulary holds the function words whole,
-    as it does those of English.
-
-    Of a model that does not hold English's either, and of a language whose words are not known
-    here, nothing is told, and it is taken to read.
-    """
-    return (
-        language in ("", ENGLISH)
-        or _holds_words(embedder, language)
-        or not _holds_words(embedder, ENGLISH)
-    )
-
-
-def reads_notes(tools: Tools) -> bool:
-    """Tell whether the model reads at least half of the notes."""
-    counted, embedder = tools.snapshot.catalog.languages, tools.embedder
-    if embedder is None:
-        return False
-    read = sum(n for language, n in counted.items() if reads(embedder, language))
-    return 2 * read >= sum(counted.values())
-
-
-def _holds_words(embedder: Embedder, language: str) -> bool:
-    asked = probe_words(language)
-    return covers_language(sum(map(embedder.knows, asked)), len(asked))
 
 
 def first_of_each(

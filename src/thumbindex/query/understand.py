@@ -1,33 +1,23 @@
-"""The stages that read the query: cut it into terms, classify it, correct its spelling, and add
-other forms and related terms.
-"""
+"""The stages that read the query: cut it into terms, classify it and correct its spelling."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-import numpy as np
-
-from thumbindex.language import blank_function_words, function_word_weights
-from thumbindex.model import Abbreviation, Passage, QueryKind, Term
-from thumbindex.ports import Embedder, KeywordIndex, Matrix, inner_products
-from thumbindex.query.rank import reads_notes
+from thumbindex.language import blank_function_words, function_word_weights, reads_language
+from thumbindex.model import QueryKind, Term
 from thumbindex.query.retrieve import KEYWORD_FIELDS
-from thumbindex.query.stage import Equal, Search, Tools
-from thumbindex.settings import ExpandSettings
+from thumbindex.query.stage import Search, Tools
 from thumbindex.text import (
     STOP_WORDS,
     fold,
-    form_key,
     has_cjk,
     identifiers,
     normalize_letters,
     space_cjk,
-    strip_markup,
     words,
 )
 
@@ -261,9 +251,6 @@ _DERIVED = 2
 mistake.
 """
 
-_LONGEST_COMPOUND = 60
-"""The most letters of a word that is split: trying every place takes their number squared."""
-
 _MOST_CORRECTED = 20
 """The unknown words that are corrected: each is compared with the whole lexicon, and a text of many
 is no question.
@@ -280,7 +267,7 @@ def correct(search: Search, tools: Tools) -> Search:
     unknown = (
         word
         for word in dict.fromkeys(correctable(search.text))
-        if word not in stops and not is_word(word, tools)
+        if word not in stops and not _is_known(word, tools)
     )
     corrections = {word: correction(word, tools) for word in islice(unknown, _MOST_CORRECTED)}
     text = correct_text(search.text, corrections.get)
@@ -290,13 +277,21 @@ def correct(search: Search, tools: Tools) -> Search:
     return replace(search, text=text, terms=terms, identifiers=identifiers)
 
 
-def is_word(word: str, tools: Tools) -> bool:
-    """Tell whether a text holds a word, or a model that reads the notes knows it: `baby` is spelled
-    right where all notes say `infant`.
+def _is_known(word: str, tools: Tools) -> bool:
+    """Return whether a note holds a word, or a model that reads the notes knows it: `baby` is
+    spelled right even if all notes say `infant`.
     """
-    return tools.snapshot.keyword.frequency(word) > 0 or (
-        tools.embedder is not None and tools.embedder.knows(word) and reads_notes(tools)
-    )
+    if tools.snapshot.keyword.frequency(word) > 0:
+        return True
+    embedder = tools.embedder
+    return embedder is not None and embedder.knows(word) and _reads_notes(embedder.knows, tools)
+
+
+def _reads_notes(knows: Callable[[str], bool], tools: Tools) -> bool:
+    """Return whether the model reads at least half of the notes."""
+    counts = tools.snapshot.catalog.languages
+    read = sum(n for language, n in counts.items() if reads_language(language, knows))
+    return 2 * read >= sum(counts.values())
 
 
 def correct_text(text: str, correction: Callable[[str], str | None]) -> str:
@@ -385,190 +380,3 @@ def closest(
     )
     distance, *_, best = min(ranked, default=(0, False, 0, ""))
     return None if distance == _DERIVED and word.startswith(best) else best or None
-
-
-_CODE = re.compile(r"`[^`]*`|\[\[[^\[\]]*\]\]")
-_BREAK = re.compile(r"[|,;:!?()\[\]{}<>/\n]|\.(?=\s|$)")
-
-OTHER_FORM = 0.25
-"""Weight of another form against the one that was asked for."""
-
-_LEAST_HALF = 3
-"""The fewest letters of each half of a compound."""
-
-_LONGEST = 8
-"""Words of a form that is looked for in a query."""
-
-_MOST_EQUATED = 40
-"""Words of a query that are looked at: a text of more is no question."""
-
-
-def synonyms(search: Search, tools: Tools) -> Search:
-    """Let each word be found by its other form too, at a lower weight; the query's text stays as it
-    was asked.
-    """
-    runs = list(plain_runs(search.text))
-    found = other_forms(runs, tools.snapshot.catalog.defined)
-    found += split_compounds(runs, tools.snapshot.keyword)
-    terms = tuple(with_others(term, found) for term in search.terms)
-    identifiers = tuple(
-        with_others(term, [each for each in found if " " not in each.other])
-        for term in search.identifiers
-    )
-    counted = {other.text for term in (*terms, *identifiers) for other in term.others}
-    # Of a word that is not searched for, as "it" is not where IT is defined, no other form counts.
-    equated = tuple(each for each in found if each.other in counted)
-    if not equated:
-        return search
-    return replace(
-        search,
-        terms=terms,
-        identifiers=identifiers,
-        meaning=spelled_out(search.text, equated, tools.embedder),
-        equated=equated,
-    )
-
-
-def plain_runs(text: str) -> Iterator[list[str]]:
-    """Yield the words that stand together, folded; quoted phrases, code and punctuation part
-    them.
-    """
-    plain = _CODE.sub(" | ", QUOTED.sub(" | ", text))
-    parts = (
-        "|" if is_identifier(token.strip(".,;:!?")) else token
-        for token in plain.split()[:_MOST_EQUATED]
-    )
-    yield from (run for part in _BREAK.split(" ".join(parts)) if (run := words(part)))
-
-
-# ------------------------------------------------------------------ abbreviations
-
-
-def other_forms(
-    runs: Sequence[Sequence[str]],
-    defined: Callable[[Collection[str]], Mapping[Abbreviation, int]],
-) -> list[Equal]:
-    """Return the other form of each one in a query: what most documents give; none where as many
-    give another one.
-
-    `defined` gives abbreviations by their short forms and the keys of their long ones.
-    """
-    keys = {gram: form_key(gram) for run in runs for gram in _grams(run)}
-    known = defined({*keys, *keys.values()})
-    written: dict[str, str] = {}  # of spellings of one long form the most frequent
-    for each in sorted(known, key=lambda each: (-known[each], each)):
-        written.setdefault(form_key(each.long), each.long)
-    found = []
-    for gram, key in sorted(keys.items()):
-        votes: Counter[str] = Counter()
-        for each, count in known.items():
-            if each.short in (gram, key):
-                votes[written[form_key(each.long)]] += count
-            elif form_key(each.long) == key:
-                votes[each.short] += count
-        other = clear_winner(votes)
-        if other and other not in keys:
-            found.append(Equal(gram, other))
-    return found
-
-
-def _grams(run: Sequence[str]) -> Iterator[str]:
-    """Yield each few words in a row, joined."""
-    for at in range(len(run)):
-        for end in range(at + 1, min(at + _LONGEST, len(run)) + 1):
-            yield " ".join(run[at:end])
-
-
-def clear_winner(votes: Counter[str]) -> str | None:
-    """Return what has most votes; None if something else has as many, or there are none."""
-    first, second = [*votes.most_common(2), ("", 0), ("", 0)][:2]
-    return first[0] if first[1] > second[1] else None
-
-
-def spelled_out(text: str, found: Sequence[Equal], embedder: Embedder | None) -> str:
-    """Return a text with the long form of each short one that the model does not know; empty where
-    it knows all.
-    """
-    short = (each for each in found if " " not in each.asked and len(each.other) > len(each.asked))
-    added = [
-        each.other for each in short if embedder is not None and not embedder.knows(each.asked)
-    ]
-    return f"{text} ({', '.join(added)})" if added else ""
-
-
-def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex) -> Iterator[Equal]:
-    """Yield words that no text holds and that some write as two: dropdown, drop-down."""
-    for word in dict.fromkeys(word for run in runs for word in run):
-        if len(word) <= _LONGEST_COMPOUND and not keyword.holding(word, KEYWORD_FIELDS):
-            cuts = ((word[:at], word[at:]) for at in range(_LEAST_HALF, len(word)))
-            halves = (f"{left} {right}" for left, right in cuts if is_half(left) and is_half(right))
-            if found := next(filter(keyword.adjacent, halves), None):
-                yield Equal(word, found)
-
-
-def is_half(word: str) -> bool:
-    """Tell whether a word may be a half of a compound."""
-    return len(word) >= _LEAST_HALF and word.isalpha() and word not in STOP_WORDS
-
-
-# ------------------------------------------------------------------ what becomes of it
-
-
-def with_others(term: Term, found: Sequence[Equal]) -> Term:
-    """Return a term with the forms that count as it: those of itself, and of the phrase that it is
-    a word of.
-    """
-    others = [each.other for each in found if not term.phrase and term.text in each.asked.split()]
-    forms = tuple(Term(other, OTHER_FORM, " " in other) for other in dict.fromkeys(others))
-    return replace(term, others=forms) if forms else term
-
-
-def as_searched(search: Search, passages: Sequence[Passage] | None = None) -> str | None:
-    """Return what was searched for where that is not what was asked; of other forms those that
-    brought one of some passages, or all.
-    """
-    told = [
-        each.other
-        for each in search.equated
-        if passages is None or any(_brought(each, passage) for passage in passages)
-    ]
-    if not told:
-        return search.text if search.text != search.query.text else None
-    return f"{search.text} (also: {', '.join(dict.fromkeys(told))})"
-
-
-def _brought(each: Equal, passage: Passage) -> bool:
-    """Tell whether a passage has the other form and not the one that was asked for."""
-    text = " ".join(
-        words(strip_markup("\n".join((passage.title, *passage.heading_path, passage.text))))
-    )
-    return f" {each.other}" in f" {text}" and f" {each.asked}" not in f" {text}"
-
-
-def expand(search: Search, tools: Tools) -> Search:
-    """Add the nearest terms of the vocabulary to those of the query that it holds, at a lower
-    weight.
-    """
-    if tools.snapshot.vocabulary is None:
-        return search
-    asked = [term.text for term in search.terms if not term.phrase]
-    added = nearest_terms(asked, *tools.snapshot.vocabulary, tools.settings.expand)
-    return replace(search, terms=(*search.terms, *added))
-
-
-def nearest_terms(
-    asked: Sequence[str], vocabulary: Sequence[str], matrix: Matrix, settings: ExpandSettings
-) -> tuple[Term, ...]:
-    """Return, for each word in turn, the nearest terms by cosine that are not there yet; ties in
-    the vocabulary's order.
-    """
-    rows = {term: row for row, term in enumerate(vocabulary)}
-    found = dict.fromkeys(asked)
-    for row in [rows[word] for word in asked if word in rows]:
-        cosines = inner_products(matrix, matrix[row])
-        order = np.argsort(-cosines, kind="stable")
-        near = [vocabulary[n] for n in order.tolist() if cosines[n] >= settings.similarity]
-        fresh = [term for term in near if term not in found]
-        found.update(dict.fromkeys(fresh[: settings.nearest]))
-    added = list(found)[len(set(asked)) :]
-    return tuple(Term(term, settings.weight) for term in added)

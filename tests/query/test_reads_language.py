@@ -3,8 +3,7 @@
 import pytest
 
 from fakes import FakeEmbedder
-from thumbindex.language import probe_words
-from thumbindex.query.rank import reads
+from thumbindex.language import probe_words, reads_language
 
 ENGLISH = FakeEmbedder(known=probe_words("en"))
 EVERYTHING = FakeEmbedder(
@@ -25,4 +24,7 @@ EVERYTHING = FakeEmbedder(
 def test_an_english_model_reads_no_other_language_whose_telling_words_are_known(
     language: str, expected: tuple[bool, bool]
 ) -> None:
-    assert tuple(reads(embedder, language) for embedder in (ENGLISH, EVERYTHING)) == expected
+    assert (
+        tuple(reads_language(language, embedder.knows) for embedder in (ENGLISH, EVERYTHING))
+        == expected
+    )

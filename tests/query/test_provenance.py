@@ -1,7 +1,7 @@
 import pytest
 
 from thumbindex.model import Document
-from thumbindex.query.parents import SharedFacts, approval_of, facts
+from thumbindex.query.provenance import Provenance, shared_provenance, status_of
 
 
 def made(**keys) -> Document:
@@ -14,22 +14,22 @@ def made(**keys) -> Document:
 
 
 def test_the_earliest_creation_the_most_conservative_status_and_the_owner_active_last() -> None:
-    together = facts(
+    together = shared_provenance(
         [
             made(created="2024-05-01", status="approved", owner="Ada", date="2025-01-01"),
             made(date="2026-01-01", draft=True, author="Bo"),
         ]
     )
-    assert together == SharedFacts("2024-05-01", "draft", "Bo")
+    assert together == Provenance("2024-05-01", "draft", "Bo")
 
 
 def test_the_time_of_a_file_tells_no_creation_and_nobody_is_named() -> None:
-    assert facts([made(modified=86_400.0 * 365)]) == SharedFacts("", "", "")
+    assert shared_provenance([made(modified=86_400.0 * 365)]) == Provenance("", "", "")
 
 
 def test_the_first_commit_tells_the_creation_where_the_note_does_not() -> None:
     assert (
-        facts(
+        shared_provenance(
             [made(first_commit="2024-05-01"), made(created="2024-06-01", first_commit="2020-01-01")]
         ).created
         == "2024-05-01"
@@ -45,11 +45,11 @@ def test_the_first_commit_tells_the_creation_where_the_note_does_not() -> None:
     ],
 )
 def test_a_status_is_read_from_front_matter(keys, status: str) -> None:
-    assert approval_of(made(**keys)) == status
+    assert status_of(made(**keys)) == status
 
 
 def test_a_review_stands_between_a_draft_and_what_is_approved() -> None:
     words = ["draft", "review", "approved"]
-    assert [facts([made(status=a), made(status=b)]).status for a in words for b in words] == [
-        "draft"
-    ] * 3 + ["draft", "review", "review"] + words
+    assert [
+        shared_provenance([made(status=a), made(status=b)]).status for a in words for b in words
+    ] == ["draft"] * 3 + ["draft", "review", "review"] + words

@@ -1,0 +1,207 @@
+"""The stages that add terms to a query: other forms of its words, and related terms."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from thumbindex.model import Abbreviation, Passage, Term
+from thumbindex.ports import Embedder, KeywordIndex, Matrix, inner_products
+from thumbindex.query.retrieve import KEYWORD_FIELDS
+from thumbindex.query.stage import Equal, Search, Tools
+from thumbindex.query.understand import QUOTED, is_identifier
+from thumbindex.settings import ExpandSettings
+from thumbindex.text import STOP_WORDS, form_key, strip_markup, words
+
+_CODE = re.compile(r"`[^`]*`|\[\[[^\[\]]*\]\]")
+_BREAK = re.compile(r"[|,;:!?()\[\]{}<>/\n]|\.(?=\s|$)")
+
+OTHER_FORM = 0.25
+"""Weight of another form against the one that was asked for."""
+
+_LONGEST_COMPOUND = 60
+"""The most letters of a word that is split: trying every place takes their number squared."""
+
+_LEAST_HALF = 3
+"""The fewest letters of each half of a compound."""
+
+_LONGEST = 8
+"""Words of a form that is looked for in a query."""
+
+_MOST_EQUATED = 40
+"""Words of a query that are looked at: a text of more is no question."""
+
+
+def synonyms(search: Search, tools: Tools) -> Search:
+    """Let each word be found by its other form too, at a lower weight; the query's text stays as it
+    was asked.
+    """
+    runs = list(plain_runs(search.text))
+    found = other_forms(runs, tools.snapshot.catalog.defined)
+    found += split_compounds(runs, tools.snapshot.keyword)
+    terms = tuple(with_others(term, found) for term in search.terms)
+    identifiers = tuple(
+        with_others(term, [each for each in found if " " not in each.other])
+        for term in search.identifiers
+    )
+    counted = {other.text for term in (*terms, *identifiers) for other in term.others}
+    # Of a word that is not searched for, as "it" is not where IT is defined, no other form counts.
+    equated = tuple(each for each in found if each.other in counted)
+    if not equated:
+        return search
+    return replace(
+        search,
+        terms=terms,
+        identifiers=identifiers,
+        meaning=spelled_out(search.text, equated, tools.embedder),
+        equated=equated,
+    )
+
+
+def plain_runs(text: str) -> Iterator[list[str]]:
+    """Yield the words that stand together, folded; quoted phrases, code and punctuation part
+    them.
+    """
+    plain = _CODE.sub(" | ", QUOTED.sub(" | ", text))
+    parts = (
+        "|" if is_identifier(token.strip(".,;:!?")) else token
+        for token in plain.split()[:_MOST_EQUATED]
+    )
+    yield from (run for part in _BREAK.split(" ".join(parts)) if (run := words(part)))
+
+
+# ------------------------------------------------------------------ abbreviations
+
+
+def other_forms(
+    runs: Sequence[Sequence[str]],
+    defined: Callable[[Collection[str]], Mapping[Abbreviation, int]],
+) -> list[Equal]:
+    """Return the other form of each one in a query: what most documents give; none where as many
+    give another one.
+
+    `defined` gives abbreviations by their short forms and the keys of their long ones.
+    """
+    keys = {gram: form_key(gram) for run in runs for gram in _grams(run)}
+    known = defined({*keys, *keys.values()})
+    written: dict[str, str] = {}  # of spellings of one long form the most frequent
+    for each in sorted(known, key=lambda each: (-known[each], each)):
+        written.setdefault(form_key(each.long), each.long)
+    found = []
+    for gram, key in sorted(keys.items()):
+        votes: Counter[str] = Counter()
+        for each, count in known.items():
+            if each.short in (gram, key):
+                votes[written[form_key(each.long)]] += count
+            elif form_key(each.long) == key:
+                votes[each.short] += count
+        other = clear_winner(votes)
+        if other and other not in keys:
+            found.append(Equal(gram, other))
+    return found
+
+
+def _grams(run: Sequence[str]) -> Iterator[str]:
+    """Yield each few words in a row, joined."""
+    for at in range(len(run)):
+        for end in range(at + 1, min(at + _LONGEST, len(run)) + 1):
+            yield " ".join(run[at:end])
+
+
+def clear_winner(votes: Counter[str]) -> str | None:
+    """Return what has most votes; None if something else has as many, or there are none."""
+    first, second = [*votes.most_common(2), ("", 0), ("", 0)][:2]
+    return first[0] if first[1] > second[1] else None
+
+
+def spelled_out(text: str, found: Sequence[Equal], embedder: Embedder | None) -> str:
+    """Return a text with the long form of each short one that the model does not know; empty where
+    it knows all.
+    """
+    short = (each for each in found if " " not in each.asked and len(each.other) > len(each.asked))
+    added = [
+        each.other for each in short if embedder is not None and not embedder.knows(each.asked)
+    ]
+    return f"{text} ({', '.join(added)})" if added else ""
+
+
+def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex) -> Iterator[Equal]:
+    """Yield words that no text holds and that some write as two: dropdown, drop-down."""
+    for word in dict.fromkeys(word for run in runs for word in run):
+        if len(word) <= _LONGEST_COMPOUND and not keyword.holding(word, KEYWORD_FIELDS):
+            cuts = ((word[:at], word[at:]) for at in range(_LEAST_HALF, len(word)))
+            halves = (f"{left} {right}" for left, right in cuts if is_half(left) and is_half(right))
+            if found := next(filter(keyword.adjacent, halves), None):
+                yield Equal(word, found)
+
+
+def is_half(word: str) -> bool:
+    """Tell whether a word may be a half of a compound."""
+    return len(word) >= _LEAST_HALF and word.isalpha() and word not in STOP_WORDS
+
+
+# ------------------------------------------------------------------ what becomes of it
+
+
+def with_others(term: Term, found: Sequence[Equal]) -> Term:
+    """Return a term with the forms that count as it: those of itself, and of the phrase that it is
+    a word of.
+    """
+    others = [each.other for each in found if not term.phrase and term.text in each.asked.split()]
+    forms = tuple(Term(other, OTHER_FORM, " " in other) for other in dict.fromkeys(others))
+    return replace(term, others=forms) if forms else term
+
+
+def as_searched(search: Search, passages: Sequence[Passage] | None = None) -> str | None:
+    """Return what was searched for where that is not what was asked; of other forms those that
+    brought one of some passages, or all.
+    """
+    told = [
+        each.other
+        for each in search.equated
+        if passages is None or any(_brought(each, passage) for passage in passages)
+    ]
+    if not told:
+        return search.text if search.text != search.query.text else None
+    return f"{search.text} (also: {', '.join(dict.fromkeys(told))})"
+
+
+def _brought(each: Equal, passage: Passage) -> bool:
+    """Tell whether a passage has the other form and not the one that was asked for."""
+    text = " ".join(
+        words(strip_markup("\n".join((passage.title, *passage.heading_path, passage.text))))
+    )
+    return f" {each.other}" in f" {text}" and f" {each.asked}" not in f" {text}"
+
+
+def expand(search: Search, tools: Tools) -> Search:
+    """Add the nearest terms of the vocabulary to those of the query that it holds, at a lower
+    weight.
+    """
+    if tools.snapshot.vocabulary is None:
+        return search
+    asked = [term.text for term in search.terms if not term.phrase]
+    added = nearest_terms(asked, *tools.snapshot.vocabulary, tools.settings.expand)
+    return replace(search, terms=(*search.terms, *added))
+
+
+def nearest_terms(
+    asked: Sequence[str], vocabulary: Sequence[str], matrix: Matrix, settings: ExpandSettings
+) -> tuple[Term, ...]:
+    """Return, for each word in turn, the nearest terms by cosine that are not there yet; ties in
+    the vocabulary's order.
+    """
+    rows = {term: row for row, term in enumerate(vocabulary)}
+    found = dict.fromkeys(asked)
+    for row in [rows[word] for word in asked if word in rows]:
+        cosines = inner_products(matrix, matrix[row])
+        order = np.argsort(-cosines, kind="stable")
+        near = [vocabulary[n] for n in order.tolist() if cosines[n] >= settings.similarity]
+        fresh = [term for term in near if term not in found]
+        found.update(dict.fromkeys(fresh[: settings.nearest]))
+    added = list(found)[len(set(asked)) :]
+    return tuple(Term(term, settings.weight) for term in added)

@@ -1,0 +1,72 @@
+"""Who stands behind a text, and since when: creation day, status and owner of its documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from thumbindex.model import Document, created_on, day_of, iso_day
+
+_DRAFTS = frozenset("draft wip unfinished stub todo outdated deprecated obsolete rejected".split())
+_REVIEWED = frozenset({"review", "in review", "proposed", "pending", "unapproved"})
+_APPROVED = frozenset("approved final published done accepted released stable active".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What several documents say together of what they share."""
+
+    created: str  # ISO day; empty where unknown
+    status: str
+    owner: str
+
+
+def shared_provenance(documents: Sequence[Document]) -> Provenance:
+    """Return the earliest day of creation, the most conservative status, and the owner who was
+    active last.
+    """
+    statuses = [status for each in documents if (status := status_of(each))]
+    owned = [each for each in documents if owner_of(each)]
+    owner = ""
+    if owned:
+        owner = owner_of(max(owned, key=lambda each: (day_of(each) or date.min, each.edited)))
+    return Provenance(
+        created=iso_day(min(filter(None, map(created_on, documents)), default=None)),
+        status=min(statuses, key=_approval_level, default=""),
+        owner=owner,
+    )
+
+
+def status_of(document: Document) -> str:
+    """Return front matter's `status`; empty where none says, and `draft` where `draft` is true."""
+    if _field(document, "draft") is True:
+        return "draft"
+    status = _field(document, "status")
+    return " ".join(status.lower().split()) if isinstance(status, str) else ""
+
+
+def _approval_level(status: str) -> int:
+    """Return how much a status promises: a draft least, then a review, then a status in words of
+    one's own, what is approved most.
+    """
+    levels = (_DRAFTS, _REVIEWED, {status} - _APPROVED, _APPROVED)
+    return next(n for n, names in enumerate(levels) if status in names)
+
+
+def owner_of(document: Document) -> str:
+    """Return front matter's `owner`, else its author."""
+    owner = _field(document, "owner")
+    names = []
+    for each in owner if isinstance(owner, list) else [owner]:
+        if each:
+            name = each.get("name", "") if isinstance(each, Mapping) else each
+            names.append(" ".join(str(name).split()))
+    return ", ".join(names) or document.author
+
+
+def _field(document: Document, name: str) -> Any:
+    return next(
+        (value for key, value in document.front_matter.items() if key.lower() == name), None
+    )
