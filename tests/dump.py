@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from thumbindex.index.files import Places
+from thumbindex.index.files import IndexPaths
 from thumbindex.index.segments import FIELDS
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
@@ -16,7 +16,7 @@ from thumbindex.index.words import open_segments
 from thumbindex.library import Library
 
 
-def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
+def logical_dump(store: Store, places: IndexPaths) -> dict[str, list[Any]]:
     """Return documents, sections, chunks, links, problems, postings and vectors, each in one order,
     rows named by path and position.
     """

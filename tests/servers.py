@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from thumbindex.errors import ThumbindexError
-from thumbindex.index.files import VECTORS
+from thumbindex.index.files import VECTORS_FOLDER
 
 ANSWER_SECONDS = 60.0
 """The longest wait for an answer: as long as patient clients wait."""
@@ -229,7 +229,7 @@ class LineProcess:
 def index_folder(index: Path) -> Path | None:
     """Return the one folder's index in a directory of indexes; None where none has begun."""
     found = (
-        [path for path in index.iterdir() if path.is_dir() and path.name != VECTORS]
+        [path for path in index.iterdir() if path.is_dir() and path.name != VECTORS_FOLDER]
         if index.is_dir()
         else []
     )

@@ -12,9 +12,9 @@ import pytest
 from filelock import FileLock
 
 from folders import open_library, write
-from thumbindex.index.asks import LONGEST_WAIT, asks_in
-from thumbindex.index.asks import ask as ask_indexer
-from thumbindex.index.locks import at_work, locked
+from thumbindex.index.locks import hold_lock, publish_run
+from thumbindex.index.refresh_requests import MAX_WAIT_SECONDS, pending_requests
+from thumbindex.index.refresh_requests import request_refresh as ask_indexer
 from thumbindex.library import Library
 from thumbindex.library.freshness import UNTENDED_SECONDS, is_tended
 from thumbindex.library.indexing import FIRST_BYTES
@@ -43,7 +43,7 @@ def reader(writer: Library, vault: Path) -> Iterator[Library]:
         yield library
 
 
-def ask(library: Library, text: str = "plums", seconds: float = 0.15) -> Answer:
+def request_refresh(library: Library, text: str = "plums", seconds: float = 0.15) -> Answer:
     return library.query(text, wait_fresh=seconds)
 
 
@@ -60,7 +60,7 @@ def test_a_folder_that_nobody_indexes_is_indexed_by_the_question(
 ) -> None:
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
     (vault / "pears.md").unlink()
-    answer = ask(reader, "plums pears", 30)
+    answer = request_refresh(reader, "plums pears", 30)
     assert answer.freshness == FRESH
     assert "plums.md" in paths(answer)
     assert "pears.md" not in paths(answer)
@@ -128,13 +128,13 @@ def test_what_cannot_be_read_is_not_waited_for(
     write(vault / "locked.md", "# Locked\n")
     (vault / "locked.md").chmod(0)
     writer.index(words_only=True)
-    assert ask(reader, "apples").freshness == FRESH
+    assert request_refresh(reader, "apples").freshness == FRESH
 
 
 def test_an_empty_folder_without_an_index_is_fresh(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with open_library(tmp_path / "empty") as empty:
-        assert ask(empty, seconds=30).freshness == FRESH
+        assert request_refresh(empty, seconds=30).freshness == FRESH
 
 
 def test_whoever_has_gone_is_not_waited_for(reader: Library, vault: Path) -> None:
@@ -147,16 +147,16 @@ def test_whoever_has_gone_is_not_waited_for(reader: Library, vault: Path) -> Non
         attended=lambda: True,
     )
     assert time.monotonic() - began < 10
-    assert asks_in(reader.opened[0].places.folder) == []
+    assert pending_requests(reader.opened[0].places.folder) == []
 
 
 def test_an_old_ask_that_nobody_could_delete_is_passed_over(reader: Library) -> None:
     folder = reader.opened[0].places.folder
     asked = ask_indexer(folder)
-    assert asks_in(folder) == [asked]
-    long_ago = time.time() - LONGEST_WAIT
+    assert pending_requests(folder) == [asked]
+    long_ago = time.time() - MAX_WAIT_SECONDS
     os.utime(asked, (long_ago, long_ago))
-    assert asks_in(folder) == []
+    assert pending_requests(folder) == []
 
 
 def test_news_are_what_came_went_and_changed_since_the_last_look(
@@ -201,8 +201,8 @@ def test_whoever_watches_writes_or_works_is_seen(reader: Library, sign: str) -> 
     places = folder.places
     with {
         "watch": FileLock(places.watch),
-        "lock": locked(places.lock),
-        "work": at_work(places.folder),
+        "lock": hold_lock(places.lock),
+        "work": publish_run(places.folder),
     }[sign]:
         assert is_tended(folder)
     assert not is_tended(folder)

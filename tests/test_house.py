@@ -72,7 +72,7 @@ DOORS = {
         "index/segments.py",
     },
     "networkx": {"index/graph.py"},
-    "sqlite3": {"index/database.py"},
+    "sqlite3": {"index/sqlite.py"},
     "jinja2": {"page/site.py"},
     "markdown_it": {"corpus/html.py", "corpus/markdown.py"},
     "markupsafe": {"corpus/html.py"},
@@ -297,7 +297,7 @@ def test_a_command_prints_and_sees_paths_where_it_is_typed():
         r"\.cwd\(|getcwd\(": {"process.py", "cli/command_client.py"},
         r"\.absolute\(\)": {
             "encode/models.py",
-            "index/database.py",
+            "index/sqlite.py",
             "install/install.py",
         },
         r"\bConsole\((?!\*\*streams\()": set(),

@@ -13,7 +13,7 @@ from fakes import FakeEmbedder, document
 from folders import open_library, write
 from thumbindex.config import load_config
 from thumbindex.errors import IndexBusyError
-from thumbindex.index.files import Places
+from thumbindex.index.files import IndexPaths
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library import Library
@@ -139,7 +139,9 @@ def test_an_inode_larger_than_sqlite_counts_is_kept(tmp_path):
     with Writer.open(tmp_path / "index") as writer:
         state = FileState("a.md", 1, 1, 2**63 + 5, "d")
         writer.apply(Batch([(state, document("a.md", "text"))]), lambda _: lambda link, path: None)
-        assert Store(Places(tmp_path / "index").store, read_only=True).manifest()["a.md"] == state
+        assert (
+            Store(IndexPaths(tmp_path / "index").store, read_only=True).manifest()["a.md"] == state
+        )
 
 
 @pytest.mark.parametrize("stage", ["diversify.method=mmr", "skip=expand,rerank"])

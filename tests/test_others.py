@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from folders import open_library, write
-from thumbindex.index.locks import Work, at_work, locked
+from thumbindex.index.locks import RunProgress, hold_lock, publish_run
 from thumbindex.library import Library
 from thumbindex.library.freshness import await_others
 from thumbindex.model import Freshness, Progress
@@ -30,9 +30,9 @@ def place(library: Library) -> Path:
     return library.opened[0].places.folder
 
 
-def pretend(folder: Path, work: Work) -> None:
+def pretend(folder: Path, work: RunProgress) -> None:
     """Have the run that goes on be another process's."""
-    (folder / "work.json").write_text(
+    (folder / "run.json").write_text(
         json.dumps({name: getattr(work, name) for name in work.__slots__}), encoding="utf-8"
     )
 
@@ -48,16 +48,16 @@ def test_a_run_is_seen_with_its_process_and_how_far_it_is_and_gone_at_its_end(
 
 def test_what_a_killed_process_left_is_seen_through(library: Library) -> None:
     library.index()
-    pretend(place(library), Work(OTHER, 1, "vectors", 5, 9))
+    pretend(place(library), RunProgress(OTHER, 1, "vectors", 5, 9))
     assert library.status()[0].progress is None
 
 
 def test_the_run_of_another_process_is_waited_for_and_its_progress_told(library: Library) -> None:
     library.index()
     told: list[Progress] = []
-    with at_work(place(library)):
-        pretend(place(library), Work(OTHER, 1, "vectors", 5, 9))
-        waiting = threading.Timer(0.3, lambda: (place(library) / "work.json").unlink())
+    with publish_run(place(library)):
+        pretend(place(library), RunProgress(OTHER, 1, "vectors", 5, 9))
+        waiting = threading.Timer(0.3, lambda: (place(library) / "run.json").unlink())
         waiting.start()
         report = library.index(progress=told.append, after_others=True)
     assert told[0] == Progress("vault", "waiting", 5, 9, OTHER)
@@ -69,10 +69,10 @@ def test_a_question_about_the_disk_waits_for_words_of_another_process_not_for_it
 ) -> None:
     library.index()
     write(library.opened[0].root / "plums.md", "# Plums\n\nPlums have stones.\n")
-    with at_work(place(library)):
-        pretend(place(library), Work(OTHER, 1, "words", 5, 9))
+    with publish_run(place(library)):
+        pretend(place(library), RunProgress(OTHER, 1, "words", 5, 9))
         behind = library.query("plums", wait_fresh=0.3)
-        pretend(place(library), Work(OTHER, 1, "vectors", 5, 9))
+        pretend(place(library), RunProgress(OTHER, 1, "vectors", 5, 9))
         fresh = library.query("plums", wait_fresh=30)
     assert behind.freshness == Freshness(behind=("vault",))
     assert fresh.freshness == Freshness()
@@ -84,7 +84,7 @@ def test_a_question_about_the_disk_waits_no_longer_than_it_may_for_a_writer(
 ) -> None:
     library.index()
     write(library.opened[0].root / "plums.md", "# Plums\n")
-    with locked(library.opened[0].places.lock):
+    with hold_lock(library.opened[0].places.lock):
         answer = library.query("plums", wait_fresh=0.3)
     assert answer.freshness == Freshness(behind=("vault",))
 
@@ -92,17 +92,17 @@ def test_a_question_about_the_disk_waits_no_longer_than_it_may_for_a_writer(
 @pytest.mark.parametrize(
     ("work", "words_only", "gone"),
     [
-        (Work(os.getpid(), 1), False, False),
-        (Work(OTHER, 1, "vectors", 5, 9), True, False),
-        (Work(OTHER, 1, "words", 5, 9), False, True),
+        (RunProgress(os.getpid(), 1), False, False),
+        (RunProgress(OTHER, 1, "vectors", 5, 9), True, False),
+        (RunProgress(OTHER, 1, "words", 5, 9), False, True),
     ],
     ids=["own", "vectors are not asked for", "interrupted"],
 )
 def test_what_does_not_do_the_same_work_is_not_waited_for(
-    library: Library, work: Work, words_only: bool, gone: bool
+    library: Library, work: RunProgress, words_only: bool, gone: bool
 ) -> None:
     library.index()
-    with at_work(place(library)):
+    with publish_run(place(library)):
         pretend(place(library), work)
         await_others(
             library.opened[0],

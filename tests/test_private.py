@@ -23,7 +23,7 @@ from folders import open_library
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
 from thumbindex.errors import UnknownPathError
-from thumbindex.index.locks import locked
+from thumbindex.index.locks import hold_lock
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import packed
 from thumbindex.library import Library, read_notes
@@ -278,7 +278,7 @@ def test_a_note_that_becomes_private_leaves_nothing_in_any_file(
         *as_stored(f"Hidden\n\n{SECRET} plums."),
     ]
     assert found_in(tmp_path / "index", traces) == [True] * len(traces)
-    # an edition that could not be deleted while somebody had it open
+    # a build that could not be deleted while somebody had it open
     left = library.opened[0].places.folder / "7"
     left.mkdir()
     (left / "index.sqlite3").write_text(text)
@@ -317,7 +317,7 @@ class Held:
     def __init__(self, open_it: Callable[[], Library], lock: Path) -> None:
         self._waits, self._may_go = threading.Event(), threading.Event()
         pool = ThreadPoolExecutor(1)
-        with locked(lock):
+        with hold_lock(lock):
             self._run = pool.submit(self._index, open_it)
             assert self._waits.wait(30)
         pool.shutdown(wait=False)

@@ -12,7 +12,7 @@ import pytest
 
 from fakes import FakeEmbedder
 from folders import open_library, write, write_notes
-from thumbindex.index.files import VECTORS
+from thumbindex.index.files import VECTORS_FOLDER
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import VectorStore
 from thumbindex.library import Library
@@ -44,7 +44,7 @@ def unneeded(library: Library) -> int:
     with closing(Store(library.opened[0].places.at().store, read_only=True)) as store:
         texts = store.texts()
     found = 0
-    for path in (library.opened[0].places.folder.with_name(VECTORS)).glob("*.sqlite3"):
+    for path in (library.opened[0].places.folder.with_name(VECTORS_FOLDER)).glob("*.sqlite3"):
         with closing(VectorStore(path, read_only=True)) as vectors:
             found += len(vectors.keys() - texts)
     return found
@@ -89,7 +89,11 @@ def test_other_settings_of_cutting_build_the_index_anew_say_so_and_embed_only_wh
     embedder = FakeEmbedder()
     with opened("corpus.chunk.child_max=400", embedder=embedder) as library:
         report = library.index()
-        assert (report.changed, embedder.embedded, library.opened[0].places.present) == (3, 0, 2)
+        assert (report.changed, embedder.embedded, library.opened[0].places.current_build) == (
+            3,
+            0,
+            2,
+        )
         assert "made with other settings: it was built anew" in report.repaired[0]
         assert library.index().repaired == ()
 
@@ -102,12 +106,12 @@ def test_a_rebuild_that_was_interrupted_goes_on_and_until_then_the_old_index_ans
     with opened("corpus.chunk.child_max=400") as library:
         asked = iter([True])
         report = library.index(words_only=True, interrupted=lambda: next(asked, False))
-        assert (library.opened[0].places.present, len(paths(library))) == (
+        assert (library.opened[0].places.current_build, len(paths(library))) == (
             1 if report.deferred else 2,
             3,
         )
         library.index()
-        assert (library.opened[0].places.present, len(paths(library))) == (2, 3)
+        assert (library.opened[0].places.current_build, len(paths(library))) == (2, 3)
 
 
 class Hiding(FakeEmbedder):

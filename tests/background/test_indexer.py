@@ -17,7 +17,7 @@ from thumbindex.background.supervisor import Note
 from thumbindex.background.watch import Quiet
 from thumbindex.config import load_config
 from thumbindex.errors import ModelError, StorageError
-from thumbindex.index.asks import ask
+from thumbindex.index.refresh_requests import request_refresh
 from thumbindex.library import Library
 from thumbindex.model import IndexReport, LinkCounts
 
@@ -246,7 +246,7 @@ def test_segments_are_merged_when_a_folder_has_been_quiet(loop: Loop) -> None:
 
 def test_a_reader_that_asks_is_heard_at_once(loop: Loop) -> None:
     place = loop.folders["one"].folder.places.folder
-    asked = ask(place)
+    asked = request_refresh(place)
     loop.work.after.append(asked.unlink)  # as `Library.index` does
     loop.work.left["words", "one"] = 1  # which the watch has not heard of
     assert ("words", "one") in loop.run(0.2)
@@ -254,7 +254,7 @@ def test_a_reader_that_asks_is_heard_at_once(loop: Loop) -> None:
 
 
 def test_what_cannot_be_indexed_is_not_tried_without_pause_for_a_reader(loop: Loop) -> None:
-    ask(loop.folders["one"].folder.places.folder)
+    request_refresh(loop.folders["one"].folder.places.folder)
     tries, index = list[int](), loop.work.index
     loop.work.index = lambda **asked: tries.append(0) or index(**asked)  # type: ignore
     loop.work.failures["words", "one"] = StorageError("The disk is full.")
@@ -268,7 +268,7 @@ def test_a_reader_waits_for_large_files_without_a_comparison_after_each(loop: Lo
     loop.work.index = lambda **asked: comparisons.append(0) or index(**asked)  # type: ignore
     loop.save("one")
     loop.save("one", "large", 9)
-    loop.work.after.append(lambda: asked.append(ask(place)))
+    loop.work.after.append(lambda: asked.append(request_refresh(place)))
     loop.work.after.extend([lambda: None] * 8)
     loop.work.after.append(lambda: asked[0].unlink())
     assert [job for job, _ in loop.run(0.1)][:10] == ["words", *["large"] * 9]

@@ -46,7 +46,7 @@ from thumbindex.evaluation.baseline import interval_of
 from thumbindex.evaluation.from_links import queries_from_links
 from thumbindex.evaluation.measures import MAIN, RankedPassage, score_query
 from thumbindex.evaluation.queries import LabeledQuery, load_queries
-from thumbindex.index.files import size_of
+from thumbindex.index.files import folder_size
 from thumbindex.library import Library, read_notes
 
 ROOT = Path(__file__).parents[2]
@@ -296,7 +296,7 @@ def measure(tool: Tool, place: Place, questions: Questions) -> dict[str, Any]:
         watcher.start()
         record |= asyncio.run(ask_all(tool, place, questions))
         record["memory MB"] = most[0] / 1e6
-        record["kept MB"] = size_of(place.home) / 1e6
+        record["kept MB"] = folder_size(place.home) / 1e6
     except (GivenUpError, OSError, TimeoutError) as reason:
         record["given up"] = f"{reason}"[:200] or type(reason).__name__
     finally:

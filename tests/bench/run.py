@@ -43,7 +43,7 @@ from servers import (
     is_found,
 )
 from thumbindex.evaluation.queries import load_queries
-from thumbindex.index.files import size_of
+from thumbindex.index.files import folder_size
 from thumbindex.library import Library
 from thumbindex.opening import Opening, open_library
 from thumbindex.text import strip_markup
@@ -116,7 +116,7 @@ def measure_index(subject: Subject) -> Iterator[Row]:
 
 def measure_disk(subject: Subject) -> Iterator[Row]:
     size = subject.size
-    index = size_of(subject.scratch / "index")
+    index = folder_size(subject.scratch / "index")
     yield Row("disk", "Markdown", "MB", [size / 1e6])
     yield Row("disk", "index", "MB", [index / 1e6])
     yield Row("disk", "index / Markdown", "×", [index / max(size, 1)])

@@ -21,7 +21,7 @@ from sites import listening, with_http
 from thumbindex.background.host import LibraryHost
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
-from thumbindex.index.locks import at_work
+from thumbindex.index.locks import publish_run
 from thumbindex.library import Library
 from thumbindex.opening import Opening
 from thumbindex.settings import Config
@@ -168,7 +168,7 @@ def rare(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
             )
             stack.enter_context(library)
             if name == "indexing":
-                tell = stack.enter_context(at_work(library.opened[0].places.folder))
+                tell = stack.enter_context(publish_run(library.opened[0].places.folder))
                 tell("words", 300, 1000)
             if name == "empty":
                 library.index()

@@ -21,9 +21,9 @@ from notes import write
 from schemas import checked
 from thumbindex.cli.app import app
 from thumbindex.errors import ModelError, StorageError
-from thumbindex.index.editions import delete_index
-from thumbindex.index.files import Places
-from thumbindex.index.locks import Work, at_work, work_in
+from thumbindex.index.builds import delete_index
+from thumbindex.index.files import IndexPaths
+from thumbindex.index.locks import RunProgress, current_run, publish_run
 from thumbindex.index.writer import Writer
 from thumbindex.install.doctor import check_folder
 from thumbindex.library import Library
@@ -147,11 +147,11 @@ def test_nothing_is_forgotten_beside_a_run_of_indexing_which_stays_seen(
         f"with at_work(Path({str(folder)!r})): input()"
     )
     with subprocess.Popen([sys.executable, "-c", indexing], stdin=subprocess.PIPE) as other:
-        assert until(lambda: work_in(folder) is not None, 20)
-        before = work_in(folder) or Work(0, 0)
+        assert until(lambda: current_run(folder) is not None, 20)
+        before = current_run(folder) or RunProgress(0, 0)
         refused = run("forget", *elsewhere)
-        delete_index(Places(folder))  # as one that looked before the run began
-        assert work_in(folder) == before
+        delete_index(IndexPaths(folder))  # as one that looked before the run began
+        assert current_run(folder) == before
         other.communicate(b"\n")
     assert (
         refused.exit_code,
@@ -445,7 +445,7 @@ def test_a_query_over_a_damaged_index_repairs_it_and_answers_in_the_same_run(
 
 def test_status_says_how_far_another_process_is(run: Run, library: Library) -> None:
     library.index()
-    with at_work(library.opened[0].places.folder) as tell:
+    with publish_run(library.opened[0].places.folder) as tell:
         tell("vectors", 1240, 9800)
         assert checked(run("status", "--json"), "status")["folders"][0]["progress"] == {
             "folder": "vault",

@@ -19,7 +19,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from mcp_types.version import LATEST_MODERN_VERSION as LATEST
 
 from folders import write_notes
-from thumbindex.index.locks import at_work, locked
+from thumbindex.index.locks import hold_lock, publish_run
 from thumbindex.library import Library
 
 HERE = Path(__file__).parent
@@ -81,7 +81,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     with Library.open([place / "vault"], index=place / "index") as library:
         library.index(words_only=True)
         (folder,) = library.opened
-    with locked(folder.places.lock), at_work(folder.places.folder) as at:
+    with hold_lock(folder.places.lock), publish_run(folder.places.folder) as at:
         at("words", 0, 1)
         yield [
             "-m",

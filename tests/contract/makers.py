@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from thumbindex.index.files import Places
+from thumbindex.index.files import IndexPaths
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
@@ -44,5 +44,5 @@ def write_index(documents: Sequence[ParsedDocument], embedder: Embedder, folder:
 
 def open_index(folder: Path) -> tuple[Opened, Store]:
     """Open it to be read."""
-    store = Store(Places(folder).store, read_only=True)
+    store = Store(IndexPaths(folder).store, read_only=True)
     return open_snapshot(store, ""), store

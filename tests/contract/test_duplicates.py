@@ -11,7 +11,7 @@ import pytest
 
 from fakes import NoDuplicates, document, memory_snapshot
 from thumbindex.index.duplicate_tables import DuplicateFindings
-from thumbindex.index.files import Places
+from thumbindex.index.files import IndexPaths
 from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.union import unite
@@ -63,7 +63,7 @@ def write(folder: Path) -> None:
 
 def on_disk(folder: Path) -> Snapshot:
     write(folder)
-    return open_snapshot(Store(Places(folder).store, read_only=True), "").snapshot
+    return open_snapshot(Store(IndexPaths(folder).store, read_only=True), "").snapshot
 
 
 def united(folder: Path) -> Snapshot:
@@ -132,8 +132,8 @@ def test_a_folder_that_knows_of_none_comes_after_one_that_does(tmp_path):
 
 def test_an_index_without_duplicates_masks_nothing(tmp_path):
     snapshot = on_disk(tmp_path / "index")
-    with closing(Store(Places(tmp_path / "index").store)) as store, store.transaction():
+    with closing(Store(IndexPaths(tmp_path / "index").store)) as store, store.transaction():
         store.duplicates.forget_findings()
     assert snapshot.duplicates.repeated() is not None
-    with closing(Store(Places(tmp_path / "index").store, read_only=True)) as store:
+    with closing(Store(IndexPaths(tmp_path / "index").store, read_only=True)) as store:
         assert open_snapshot(store, "").snapshot.duplicates.repeated() is None

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fakes import FakeEmbedder
 from thumbindex.config import load_config
 from thumbindex.errors import ThumbindexError
-from thumbindex.index.judged import change_judged
+from thumbindex.index.judgment_file import change_judgments
 from thumbindex.library import Library
 from thumbindex.library.indexing import Run, index_folders
 from thumbindex.model import JudgedQuery, RelevanceJudgment
@@ -78,7 +78,7 @@ def _judge(library: Library, _: FakeEmbedder) -> None:
     made = JudgedQuery(
         "apple cellar", "words", (RelevanceJudgment("a/note 0.md", "", 2),), "2026-01-01T00:00:00"
     )
-    change_judged(library.opened[0].places, lambda kept: [*kept, made])
+    change_judgments(library.opened[0].places, lambda kept: [*kept, made])
 
 
 COMMANDS: dict[str, Callable[[Library, FakeEmbedder], object]] = {

@@ -19,7 +19,7 @@ from fakes import FakeEmbedder
 from faults.vault import Built, answers, old_notes, open_library, true_answers
 from servers import index_folder
 from thumbindex.errors import IndexTooNewError, StorageError, UsageError
-from thumbindex.index.files import Places
+from thumbindex.index.files import IndexPaths
 from thumbindex.index.store import Store
 
 FILES = {
@@ -146,7 +146,7 @@ def of_schema(index: Path, version: int) -> Path:
     """
     folder = index_folder(index)
     assert folder is not None
-    store = Places(folder).store
+    store = IndexPaths(folder).store
     with closing(sqlite3.connect(store)) as other:
         other.execute("DROP TABLE meta")
         other.execute(f"PRAGMA user_version = {version}")

@@ -22,7 +22,7 @@ from faults.vault import old_notes, sizes, write_notes
 from servers import ServerProcess, children_of, is_alive, is_found
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
-from thumbindex.index.files import Places
+from thumbindex.index.files import IndexPaths
 from thumbindex.index.locks import is_held
 from thumbindex.index.store import Store
 from thumbindex.library import Library
@@ -55,7 +55,7 @@ class Vault:
         ]
 
     @property
-    def places(self) -> Places:
+    def places(self) -> IndexPaths:
         with self.library() as library:
             return library.opened[0].places
 

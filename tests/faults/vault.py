@@ -23,7 +23,7 @@ from servers import LineProcess
 from stages import without_stages
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
-from thumbindex.index.files import VECTORS
+from thumbindex.index.files import VECTORS_FOLDER
 from thumbindex.index.vector_store import VectorStore
 from thumbindex.library import Library
 from thumbindex.model import Passage
@@ -143,7 +143,7 @@ def _asked(library: Library, query: str) -> tuple[Passage, ...] | str:
 def vectors_in(index: Path) -> dict[bytes, bytes]:
     """Return all vectors that can be read, by the digests of their texts."""
     found = dict[bytes, bytes]()
-    for path in (index / VECTORS).glob("*.sqlite3"):
+    for path in (index / VECTORS_FOLDER).glob("*.sqlite3"):
         with suppress(StorageError), closing(VectorStore(path, read_only=True)) as vectors:
             found |= {
                 key: vector.tobytes() for key, vector in vectors.get(sorted(vectors.keys())).items()

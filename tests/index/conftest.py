@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.index.files import Places
+from thumbindex.index.files import IndexPaths
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import (
@@ -60,17 +60,17 @@ def note() -> Callable[..., Note]:
 
 
 @pytest.fixture
-def build(tmp_path: Path) -> Callable[..., tuple[Store, Places]]:
+def build(tmp_path: Path) -> Callable[..., tuple[Store, IndexPaths]]:
     """Return a function that applies notes and removals, in one batch a call, and opens the
     store.
     """
 
     def apply(
         *notes: Note, removed: tuple[str, ...] = (), folder: str = "index"
-    ) -> tuple[Store, Places]:
+    ) -> tuple[Store, IndexPaths]:
         with Writer.open(tmp_path / folder) as writer:
             writer.apply(Batch(notes, removed), resolver)
-        places = Places(tmp_path / folder)
+        places = IndexPaths(tmp_path / folder)
         return Store(places.store, read_only=True), places
 
     return apply

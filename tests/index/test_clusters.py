@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.index.duplicates import clusters
+from thumbindex.index.duplicate_clusters import clusters
 
 PAIRS = st.lists(
     st.tuples(st.integers(0, 15), st.integers(0, 15)).filter(lambda pair: pair[0] != pair[1]),

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.index.editions import delete_index
-from thumbindex.index.files import Places, patiently
-from thumbindex.index.locks import drop_lock, is_held, locked
+from thumbindex.index.builds import delete_index
+from thumbindex.index.files import IndexPaths, retry_while_in_use
+from thumbindex.index.locks import delete_lock, hold_lock, is_held
 from thumbindex.index.writer import Writer
 
 
@@ -23,25 +23,25 @@ class InUseError(PermissionError):
 def test_whoever_waits_for_a_lock_that_is_dropped_takes_a_new_one(tmp_path):
     lock, waited = tmp_path / "index" / "writer.lock", []
     lock.parent.mkdir()
-    with locked(lock):
+    with hold_lock(lock):
         waiter = threading.Thread(target=lambda: _take(lock, waited), daemon=True)
         waiter.start()
         time.sleep(0.2)
-        drop_lock(lock)
+        delete_lock(lock)
         lock.parent.rmdir()
         waiter.join(10)
     assert waited == [True]
 
 
 def _take(lock: Path, waited: list[bool]) -> None:
-    with locked(lock):
+    with hold_lock(lock):
         waited.append(is_held(lock))
 
 
 def test_a_deleted_index_leaves_no_folder_behind(tmp_path):
     with Writer.open(tmp_path / "index"):
         pass
-    delete_index(Places(tmp_path / "index"))
+    delete_index(IndexPaths(tmp_path / "index"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -54,7 +54,7 @@ def test_a_file_that_somebody_has_open_is_replaced_as_soon_as_he_closes_it(tmp_p
             raise refused
         (tmp_path / "new").replace(tmp_path / "old")
 
-    patiently(attempt)
+    retry_while_in_use(attempt)
     assert (tmp_path / "old").read_text() == "new"
 
 
@@ -64,5 +64,5 @@ def test_a_file_that_stays_open_is_not_waited_for_without_end():
 
     began = time.monotonic()
     with pytest.raises(PermissionError, match="in use"):
-        patiently(attempt, seconds=0.05)
+        retry_while_in_use(attempt, seconds=0.05)
     assert time.monotonic() - began < 10

@@ -185,7 +185,7 @@ def open_files(places):
 
 def test_texts_are_those_of_the_moment_whatever_is_committed_meanwhile(build, note):
     store, _ = build(note("a.md", "apples", "pears"))
-    with store.reading():
+    with store.read_transaction():
         catalog = open_snapshot(store, "").catalog
         build(note("a.md", "plums"))
         assert [chunk.text for chunk in catalog.chunks([0, 1]).values()] == ["apples", "pears"]

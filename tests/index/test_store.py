@@ -95,7 +95,7 @@ def test_packing_a_vector_is_idempotent_and_nearly_lossless(rows):
     assert np.abs(units - right).max() <= 1 / 127
 
 
-@pytest.mark.parametrize("group", [Store.reading, Store.transaction])
+@pytest.mark.parametrize("group", [Store.read_transaction, Store.transaction])
 def test_where_memory_runs_out_among_reads_or_writes_the_file_is_not_called_damaged(
     tmp_path, group
 ):

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError
-from thumbindex.index.editions import delete_index, finish_sweep, mend
-from thumbindex.index.files import Places
+from thumbindex.index.builds import delete_index, finish_vector_sweep, repair_index
+from thumbindex.index.files import IndexPaths
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import VectorStore, packed, vector_file
@@ -104,9 +104,9 @@ def test_a_forgotten_index_takes_those_vectors_along_that_no_other_folder_needs(
     for name, text in (("index", "pears"), ("other", "plums")):
         build(note("a.md", "apples", text), folder=name)
         embed(tmp_path / name)
-    delete_index(Places(tmp_path / "index"))
+    delete_index(IndexPaths(tmp_path / "index"))
     assert (vectors_in(tmp_path), embed(tmp_path / "other")) == (2, 0)
-    delete_index(Places(tmp_path / "other"))
+    delete_index(IndexPaths(tmp_path / "other"))
     assert list((tmp_path / "vectors").glob("*.sqlite3*")) == []
 
 
@@ -150,11 +150,11 @@ def test_a_folder_that_cannot_be_read_counts_as_using_its_vectors_until_it_can(
     embed(tmp_path / "other")
     whole = places.store.read_bytes()
     places.store.write_bytes(b"damaged" * 1000)
-    delete_index(Places(tmp_path / "other"))
+    delete_index(IndexPaths(tmp_path / "other"))
     assert vectors_in(tmp_path) == 2
     places.store.write_bytes(whole)
     with Writer.open(places.folder) as writer:
-        finish_sweep(writer.places.folder.parent)
+        finish_vector_sweep(writer.places.folder.parent)
     assert (vectors_in(tmp_path), embed(places.folder)) == (1, 0)
 
 
@@ -236,7 +236,9 @@ def test_a_vector_that_is_not_as_it_was_written_is_not_believed_and_all_are_made
         db.commit()
     with closing(Store(places.store, read_only=True)) as store:
         assert len(stored_vectors(store).rows()) == 899
-    assert "a vector is not as it was written): its texts are embedded again" in mend(places)
+    assert "a vector is not as it was written): its texts are embedded again" in repair_index(
+        places
+    )
     assert (
         embed(places.folder),
         len(stored_vectors(Store(places.store, read_only=True)).rows()),

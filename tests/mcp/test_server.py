@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from notes import write
 from thumbindex.background.host import LibraryHost
-from thumbindex.index.locks import at_work
+from thumbindex.index.locks import publish_run
 from thumbindex.library import Library
 from thumbindex.mcp.budget import compact_json
 from thumbindex.mcp.server import build_server
@@ -400,7 +400,7 @@ async def test_a_wait_is_reported_as_progress_that_only_grows(
         if len(told) == 1:
             await run_sync(writer.index)
 
-    with at_work(writer.opened[0].places.folder) as indexed:
+    with publish_run(writer.opened[0].places.folder) as indexed:
         indexed("words", 0, 7)
         async with Client(server, mode=mode) as client:
             result = await client.call_tool(

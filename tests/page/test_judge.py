@@ -8,7 +8,7 @@ import pytest
 
 from thumbindex.errors import StorageError
 from thumbindex.evaluation.queries import load_queries
-from thumbindex.index.judged import read_judged
+from thumbindex.index.judgment_file import read_judgments
 
 NOTES = {
     "sync.md": "# Sync\n\n## Set up\n\nPress the green button.\n",
@@ -55,15 +55,15 @@ def test_a_thumb_is_a_line_that_eval_reads(page, vault):
 def test_a_question_is_one_however_it_is_typed_and_the_last_judgment_holds(page, vault):
     mark(page, "2")
     mark(page, "1", query="  which BUTTON? ")
-    (judged,) = read_judged(vault.opened[0].places)
+    (judged,) = read_judgments(vault.opened[0].places)
     assert [each.grade for each in judged.places] == [1]
     mark(page, "take_back")
-    assert read_judged(vault.opened[0].places) == ()
+    assert read_judgments(vault.opened[0].places) == ()
 
 
 def test_what_does_not_answer_is_kept_and_is_no_label(page, vault):
     mark(page, "0")
-    assert [each.grade for each in read_judged(vault.opened[0].places)[0].places] == [0]
+    assert [each.grade for each in read_judgments(vault.opened[0].places)[0].places] == [0]
     assert vault.opened[0].places.judged_set.read_text(encoding="utf-8") == ""
 
 
@@ -83,7 +83,7 @@ def test_no_note_is_written_and_a_rebuild_keeps_all(page, vault):
     mark(page, "2")
     before = {path: (vault.folders[0][1] / path).read_bytes() for path in NOTES}
     vault.index(rebuild=True)
-    assert len(read_judged(vault.opened[0].places)) == 1
+    assert len(read_judgments(vault.opened[0].places)) == 1
     assert {path: (vault.folders[0][1] / path).read_bytes() for path in NOTES} == before
 
 
@@ -113,7 +113,7 @@ def test_the_mark_of_an_earlier_version_that_no_note_answers_costs_no_judgment(p
     kept["judged"][0]["nothing"] = True
     path.write_text(json.dumps(kept), encoding="utf-8")
     mark(page, "1", path="other.md", heading="")
-    (judged,) = read_judged(vault.opened[0].places)
+    (judged,) = read_judgments(vault.opened[0].places)
     assert [each.grade for each in judged.places] == [2, 1]
 
 
@@ -129,7 +129,7 @@ def test_a_damaged_file_is_told_and_never_written_over_and_answers_still_come(pa
     )
     assert path.read_text(encoding="utf-8") == "{broken"
     with pytest.raises(StorageError, match="mend the file") as found:
-        read_judged(vault.opened[0].places)
+        read_judgments(vault.opened[0].places)
     # else the index would be taken for damaged, and built anew
     assert type(found.value) is StorageError
 
@@ -144,7 +144,7 @@ def test_nothing_is_lost_where_two_judge_at_once(vault):
         each.start()
     for each in both:
         each.join()
-    assert len(read_judged(vault.opened[0].places)) == 20
+    assert len(read_judgments(vault.opened[0].places)) == 20
 
 
 def test_without_javascript_one_comes_back_to_the_answer_and_nowhere_else(page):

@@ -16,7 +16,12 @@ from platforms.fakes import refuse_open_files, refuse_opening
 from thumbindex.config import load_config
 from thumbindex.corpus.walk import walk
 from thumbindex.errors import ConfigError, StorageError, UsageError
-from thumbindex.index.files import Places, read_shared, refuse_network_drive, write_whole
+from thumbindex.index.files import (
+    IndexPaths,
+    read_with_retry,
+    refuse_network_drive,
+    write_atomically,
+)
 from thumbindex.library import Library
 from thumbindex.settings import CorpusSettings
 
@@ -63,7 +68,7 @@ def test_an_index_is_followed_and_built_anew_while_somebody_reads_it_and_the_old
             writer.index()
             assert best(reader, "storm") == "apples.md"
             writer.index(rebuild=True)
-            (folder,) = {path.parent for path in (tmp_path / "index").glob("*/edition")}
+            (folder,) = {path.parent for path in (tmp_path / "index").glob("*/current")}
             assert (folder / "1" / "index.sqlite3").exists()
             (vault / "plums.md").write_text("# plums\n\nThe plums are jam.\n", encoding="utf-8")
             assert writer.index().changed == 1
@@ -79,7 +84,7 @@ def test_an_index_that_a_server_has_open_is_forgotten_once_that_has_ended(
 ) -> None:
     with opened() as first:
         first.index()
-        first.index(rebuild=True)  # now a file says which edition is the present one
+        first.index(rebuild=True)  # now a file says which build is the current one
     with opened() as reader:
         assert best(reader, "ripe apples") == "apples.md"
         with (
@@ -101,20 +106,20 @@ def test_a_file_that_is_being_replaced_just_now_is_read_again(
 ) -> None:
     with opened() as library:
         library.index()
-        library.index(rebuild=True)  # now a file says which edition is the present one
-        refuse_opening(monkeypatch.setattr, "edition", 0.05)
+        library.index(rebuild=True)  # now a file says which build is the current one
+        refuse_opening(monkeypatch.setattr, "current", 0.05)
         assert best(library, "ripe apples") == "apples.md"
-        assert library.opened[0].places.present == 2
+        assert library.opened[0].places.current_build == 2
 
 
-def test_an_edition_that_stays_closed_to_us_is_never_taken_for_another(
+def test_a_build_number_that_stays_closed_to_us_is_never_taken_for_another(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    write_whole(tmp_path / "edition", "7")
-    refuse_opening(monkeypatch.setattr, "edition", 60.0)
-    monkeypatch.setattr("thumbindex.index.files.patiently", lambda attempt: attempt())
+    write_atomically(tmp_path / "current", "7")
+    refuse_opening(monkeypatch.setattr, "current", 60.0)
+    monkeypatch.setattr("thumbindex.index.files.retry_while_in_use", lambda attempt: attempt())
     with pytest.raises(StorageError, match="another program has it open"):
-        _ = Places(tmp_path).present
+        _ = IndexPaths(tmp_path).current_build
 
 
 @pytest.mark.filterwarnings("ignore:flock not supported")
@@ -229,8 +234,8 @@ def test_a_file_that_is_written_whole_is_read_as_it_was_written(
         )
 
     monkeypatch.setattr(Path, "open", as_on_windows)
-    write_whole(tmp_path / "small", "one\ntwo\n")
-    assert read_shared(tmp_path / "small") == b"one\ntwo\n"
+    write_atomically(tmp_path / "small", "one\ntwo\n")
+    assert read_with_retry(tmp_path / "small") == b"one\ntwo\n"
 
 
 def test_an_index_on_a_network_share_of_windows_is_refused() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fakes import document
 from postgres.server import TestServer, fresh_database
 from thumbindex.index.bm25f import MOST_DOCUMENTS
-from thumbindex.index.files import Places
+from thumbindex.index.files import IndexPaths
 from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
@@ -61,7 +61,7 @@ class Both:
                 Batch(list(zip(states, notes, strict=True)), tuple(removed)),
                 lambda _: lambda link, _: None,
             )
-        places = Places(self._folder)
+        places = IndexPaths(self._folder)
         with closing(Store(places.store, read_only=True)) as own:
             self.opened = open_snapshot(own, "")
             self._publisher.publish(self.opened, own)

@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from thumbindex.index.locks import at_work
+from thumbindex.index.locks import publish_run
 from thumbindex.library import Library
 
 pytestmark = pytest.mark.anyio
@@ -115,7 +115,7 @@ async def test_progress_reaches_a_client_that_waits(
         heard.append(message or "")
 
     handbook = next(each.places.folder for each in library.opened if each.name == "handbook")
-    with serve() as running, at_work(handbook) as indexed:
+    with serve() as running, publish_run(handbook) as indexed:
         indexed("words", 0, 7)
         async with running.client("bob", "legacy") as client:
             await client.call_tool("query", {**WAIT, "wait_fresh": 1}, progress_callback=hear)

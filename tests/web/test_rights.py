@@ -20,7 +20,7 @@ from thumbindex.background.host import LibraryHost
 from thumbindex.background.supervisor import Note
 from thumbindex.config import load_config, resolve_folders
 from thumbindex.errors import ConfigError, UnknownFolderError
-from thumbindex.index.locks import at_work
+from thumbindex.index.locks import publish_run
 from thumbindex.library import Library
 from thumbindex.opening import Opening
 from thumbindex.postgres.folders import publish_folders
@@ -212,7 +212,7 @@ def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(
     assert sight.notes() == ("A book is away.",)
     with ExitStack() as runs:
         for folder in library.opened:
-            runs.enter_context(at_work(folder.places.folder))("words", 1, 9)
+            runs.enter_context(publish_run(folder.places.folder))("words", 1, 9)
         assert len(background.progress()) > 1
         assert [each.folder for each in sight.progress()] == ["handbook"]
     background.stop()

@@ -66,7 +66,7 @@ class Rows(Protocol):
 
 class StoreCatalog(PositionedCatalog):
     """Catalog over one folder's rows, as they were when this was made: texts are loaded in the same
-    group of reads (`Store.reading`).
+    group of reads (`Store.read_transaction`).
 
     Of `last` all is kept that is still true: rows never change but for a document's times, and
     their ids are never used twice.

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from thumbindex.errors import StorageError
-from thumbindex.index.database import Database
-from thumbindex.index.files import read_shared, write_whole
+from thumbindex.index.files import read_with_retry, write_atomically
+from thumbindex.index.sqlite import SqliteFile
 from thumbindex.model import Decision, IngestionCounts
 
 Alike = tuple[int, int, float, str, str, str]
@@ -23,7 +23,7 @@ are compared and differ.
 """
 
 DECISIONS = "decisions.json"
-"""The file of what the owner decided, beside the editions: no index can be made anew of it."""
+"""The file of what the owner decided, beside the builds: no index can be made anew of it."""
 
 _ALIKE = "first, second, cosine, zone, rule, differs"
 
@@ -35,7 +35,7 @@ def read_decisions(path: Path) -> tuple[Decision, ...]:
     try:
         return tuple(
             sorted(
-                (Decision(**each) for each in json.loads(read_shared(path))["decisions"]),
+                (Decision(**each) for each in json.loads(read_with_retry(path))["decisions"]),
                 key=lambda each: (each.first, each.second),
             )
         )
@@ -60,7 +60,7 @@ def write_decisions(
     gone = sum(kept.pop((min(pair), max(pair)), None) is not None for pair in dropped)
     for each in map(_ordered, made):
         kept[each.first, each.second] = each
-    write_whole(
+    write_atomically(
         path,
         json.dumps({"decisions": [asdict(kept[pair]) for pair in sorted(kept)]}, indent=1),
         durable=True,
@@ -96,7 +96,7 @@ class DuplicateFindings:
 class DuplicateTables:
     """The tables of one store; rows that name a chunk go with it."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: SqliteFile) -> None:
         self._db = db
 
     # -------------------------------------------------------------- pairs across documents

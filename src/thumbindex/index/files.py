@@ -1,9 +1,8 @@
-"""Files of an index: where they lie, how one is put in place of another, and what a full or failing
-disk means.
+"""Files of an index: their paths, atomic and durable writes, and errors of the disk.
 
-What is made of the notes lies in an edition, a folder with a number. It is built anew in the next
-one, beside it, and then switched to: who has the old one open keeps it, and it is deleted as soon
-as the system allows that.
+All that is made of the notes is one build, in a numbered folder. A rebuild writes the next build
+beside it and then switches to it. Readers of the old build keep it; it is deleted as soon as the
+system allows that.
 """
 
 from __future__ import annotations
@@ -24,54 +23,53 @@ from platformdirs import user_data_path
 
 from thumbindex.errors import StorageError, UsageError
 
-_EDITION = "edition"
-"""The file that names the present edition; without it, it is the first."""
+_CURRENT = "current"
+"""The file that holds the number of the current build; without it, that is the first."""
 
-
-KEYWORD = "keyword"
+KEYWORD_FOLDER = "keyword"
 """The folder of the index of words, beside the store."""
 
-VECTORS = "vectors"
+VECTORS_FOLDER = "vectors"
 """The folder of the vectors of all folders, beside their indexes."""
 
 
-class _Named:
-    """A file of an index by its name."""
+class _PathInFolder:
+    """The path of a file in an index's folder."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __get__(self, places: Places, owner: type[Places]) -> Path:
+    def __get__(self, places: IndexPaths, owner: type[IndexPaths]) -> Path:
         return places.folder / self._name
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """The files of one folder's index, at its present edition or at one that is named."""
+class IndexPaths:
+    """The paths of one folder's index, at its current build or at a given one."""
 
     folder: Path
-    edition: int = 0  # 0 is the present one, whichever that is when it is asked for
+    build: int = 0  # 0: the current one at the time of each access
 
-    judged = _Named("judged.json")  # what the owner judged of answers
-    judged_set = _Named("judged.jsonl")  # the same as a set for `eval`
-    lock = _Named("writer.lock")  # the writer's
-    rebuild = _Named("rebuild.lock")  # of the process that builds the next edition
-    watch = _Named("watch.lock")  # of the server that watches the folder
-    repair = _Named("repair")  # asks the process that watches the folder for a repair
+    judged = _PathInFolder("judged.json")  # the owner's judgments of answers
+    judged_set = _PathInFolder("judged.jsonl")  # the same as a labeled set for `eval`
+    lock = _PathInFolder("writer.lock")
+    rebuild = _PathInFolder("rebuild.lock")  # held by the process that makes the next build
+    watch = _PathInFolder("watch.lock")  # held by the server that indexes the folder
+    repair = _PathInFolder("repair")  # requests a repair of that server
 
-    def at(self, edition: int = 0) -> Places:
-        """Return the places of one edition, that of now where none is named: a switch changes
-        nothing for who holds them.
+    def at(self, build: int = 0) -> IndexPaths:
+        """Return the paths of one build, by default the current one; a later switch does not change
+        them.
         """
-        return Places(self.folder, edition or self.present)
+        return IndexPaths(self.folder, build or self.current_build)
 
     @property
-    def present(self) -> int:
-        """The number of the edition that is read."""
+    def current_build(self) -> int:
+        """The number of the build that is read."""
         try:
-            return int(read_shared(self.folder / _EDITION))
+            return int(read_with_retry(self.folder / _CURRENT))
         except OSError as error:
-            # to take another edition for the present one would delete this one
+            # a wrong number would have the current build deleted
             if is_in_use(error):
                 raise storage_error(self.folder, error) from error
             return 1
@@ -79,29 +77,29 @@ class Places:
             return 1
 
     @property
-    def made(self) -> Path:
-        """The edition's folder: all that can be made anew from the notes."""
-        return self.folder / str(self.edition or self.present)
+    def build_folder(self) -> Path:
+        """The build's folder: all that can be made again from the notes."""
+        return self.folder / str(self.build or self.current_build)
 
     @property
     def store(self) -> Path:
         """The SQLite file."""
-        return self.made / "index.sqlite3"
+        return self.build_folder / "index.sqlite3"
 
     @property
     def keyword(self) -> Path:
         """Whoosh's folder."""
-        return self.made / KEYWORD
+        return self.build_folder / KEYWORD_FOLDER
 
-    def switch(self, edition: int) -> None:
-        """Make an edition the present one. For who holds the writer's lock."""
-        write_whole(self.folder / _EDITION, str(edition), durable=True)
+    def set_current_build(self, build: int) -> None:
+        """Make a build the current one. The caller holds the writer's lock."""
+        write_atomically(self.folder / _CURRENT, str(build), durable=True)
 
     def sweep(self, *keep: int) -> bool:
-        """Delete every edition but the present one and those to `keep`; tell whether that was
-        possible: Windows deletes no file that is open.
+        """Delete every build but the current one and those to `keep`; return whether all are gone:
+        Windows deletes no file that is open.
         """
-        kept = {str(edition) for edition in (self.present, *keep)}
+        kept = {str(build) for build in (self.current_build, *keep)}
         old = [
             path
             for path in self.folder.glob("*")
@@ -112,49 +110,46 @@ class Places:
         return not any(path.exists() for path in old)
 
 
-def write_whole(path: Path, text: str, *, durable: bool = False) -> None:
-    """Write a small file, whole or not at all: one process at a time.
+def write_atomically(path: Path, text: str, *, durable: bool = False) -> None:
+    """Write a small file, whole or not at all; one process at a time.
 
-    With `durable`, for what cannot be made anew, it is on the disk then under its name: of a rename
-    alone a power cut may leave the old file.
+    With `durable`, for content that cannot be made again, the new file survives a power cut.
     """
-    # one name: what a process that is killed here leaves goes with the next
+    # always the same name: the next call replaces the leftover of a killed process
     new = path.with_name(f"{path.name}.new")
-    with writing(path.parent):
-        # as text, Windows would write other line ends than are compared
+    with as_storage_errors(path.parent):
+        # in text mode, Windows would change line ends
         with new.open("wb") as file:
             file.write(text.encode())
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        patiently(lambda: new.replace(path))
+        retry_while_in_use(lambda: new.replace(path))
         if durable:
-            sync_folder(path.parent)
+            fsync_folder(path.parent)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder with those above it, for their owner alone: an index holds the texts of notes
-    that others may not read.
-
-    Their names are on the disk then, without which nothing in them is found after a power cut.
-    """
+    """Create a folder and its parents, readable by their owner alone, and fsync their names."""
     if path.is_dir():
         return
     missing = [each for each in (path, *path.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=0o700, exist_ok=True)
-        sync_folder(each.parent)
+        fsync_folder(each.parent)
 
 
-_NOT_SYNCED = {errno.EINVAL, errno.EBADF, errno.EACCES, getattr(errno, "ENOTSUP", errno.EINVAL)}
-"""What a file system says that has no such call for folders, and a folder that may be written and
-not read.
-"""
+_NO_FOLDER_FSYNC = {
+    errno.EINVAL,
+    errno.EBADF,
+    errno.EACCES,
+    getattr(errno, "ENOTSUP", errno.EINVAL),
+}
+"""Errors of file systems without fsync of folders, and of folders that cannot be read."""
 
 
-def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk: who waits for a file's data only may find it under no
-    name, or an old one, after a power cut.
+def fsync_folder(folder: Path) -> None:
+    """Fsync the names in a folder, so that its files have them after a power cut.
 
     On Windows a folder cannot be opened for that, and NTFS keeps names in its journal.
     """
@@ -167,37 +162,33 @@ def sync_folder(folder: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        if error.errno not in _NOT_SYNCED:
+        if error.errno not in _NO_FOLDER_FSYNC:
             raise
 
 
-def make_durable(folder: Path) -> None:
-    """Have all files of a folder on the disk, and no other names: a power cut brings no file back
-    that was deleted.
-    """
-    with writing(folder):
+def fsync_files(folder: Path) -> None:
+    """Fsync all files of a folder and their names: a power cut brings no deleted file back."""
+    with as_storage_errors(folder):
         for path in folder.glob("*"):
             with path.open("r+b") as file:
                 os.fsync(file.fileno())
-        sync_folder(folder)
+        fsync_folder(folder)
 
 
-def delete_database(path: Path) -> None:
-    """Delete an SQLite file, its log first: after a power cut SQLite would write a log that came
-    back into the file that is there then.
+def delete_sqlite_file(path: Path) -> None:
+    """Delete an SQLite file, its log first: a log that outlives its file would be applied to the
+    next one.
     """
-    with writing(path.parent):
+    with as_storage_errors(path.parent):
         for name in (f"{path.name}-wal", f"{path.name}-shm"):
             path.with_name(name).unlink(missing_ok=True)
-        sync_folder(path.parent)
+        fsync_folder(path.parent)
         path.unlink(missing_ok=True)
 
 
 @contextmanager
-def writing(place: Path) -> Iterator[None]:
-    """Tell an OSError that comes up while a file of the index is written as a StorageError: what
-    happened, and what to do next.
-    """
+def as_storage_errors(place: Path) -> Iterator[None]:
+    """Raise an OSError inside this block as a StorageError."""
     try:
         yield
     except OSError as error:
@@ -205,7 +196,7 @@ def writing(place: Path) -> Iterator[None]:
 
 
 def storage_error(place: Path, error: OSError) -> StorageError:
-    """Return what an error of the system means."""
+    """Return the StorageError for an error of the system."""
     what = error.strerror or str(error)
     if is_in_use(error):
         return StorageError(
@@ -213,10 +204,10 @@ def storage_error(place: Path, error: OSError) -> StorageError:
             "forbid it. Quit the MCP clients that serve this folder and run it again, or choose "
             "another place with --index."
         )
-    return not_written(place, what)
+    return unwritable(place, what)
 
 
-def not_written(place: Path, what: str) -> StorageError:
+def unwritable(place: Path, what: str) -> StorageError:
     """Return the error that a file or folder cannot be written."""
     return StorageError(
         f"{place} cannot be written ({what}): an index needs a folder that can be written. Check "
@@ -225,33 +216,31 @@ def not_written(place: Path, what: str) -> StorageError:
     )
 
 
-_PATIENCE_SECONDS = 2.0
-"""How long a file that is open elsewhere is waited for: Windows refuses to replace one, and readers
-have a small file open for well under a second.
-"""
+_RETRY_SECONDS = 2.0
+"""How long to retry while a file is open elsewhere (Windows); readers need far less."""
 
 _PAUSE_SECONDS = 0.01
 
 _Result = TypeVar("_Result")
 
 
-def read_shared(path: Path) -> bytes:
-    """Return the content of a small file of an index, which another process may be replacing.
+def read_with_retry(path: Path) -> bytes:
+    """Return the content of a small file that another process may be replacing.
 
     Raises OSError.
     """
-    return patiently(path.read_bytes)
+    return retry_while_in_use(path.read_bytes)
 
 
 def is_in_use(error: OSError) -> bool:
-    """Tell whether another process may have the file open: on Windows, where errors have one more
-    number, that reads as a lack of permission.
+    """Return whether another process may have the file open: Windows reports that as a lack of
+    permission.
     """
     return isinstance(error, PermissionError) and hasattr(error, "winerror")
 
 
-def patiently(attempt: Callable[[], _Result], seconds: float = _PATIENCE_SECONDS) -> _Result:
-    """Try what Windows refuses while a file is open elsewhere until it succeeds; raise the last
+def retry_while_in_use(attempt: Callable[[], _Result], seconds: float = _RETRY_SECONDS) -> _Result:
+    """Retry an attempt that Windows refuses while a file is open elsewhere; raise the last
     PermissionError when the time is up.
     """
     until = time.monotonic() + seconds
@@ -267,13 +256,11 @@ def patiently(attempt: Callable[[], _Result], seconds: float = _PATIENCE_SECONDS
 NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ncpfs", "davfs"}
 )
-"""Where SQLite's write-ahead log and file locks do not work."""
+"""File systems on which SQLite's write-ahead log and file locks do not work."""
 
 
 def index_location(directory: str, root: Path) -> Path:
-    """Return the folder that holds the index of `root`: a readable name and a digest of the
-    absolute path.
-    """
+    """Return the folder of the index of `root`, named by its name and a digest of its path."""
     parent = index_parent(directory)
     # (a Path raises where it may not look)
     if os.path.exists(parent) and not os.path.isdir(parent):  # noqa: PTH110, PTH112
@@ -291,15 +278,15 @@ def index_location(directory: str, root: Path) -> Path:
 
 
 def index_parent(directory: str) -> Path:
-    """Return the folder that holds all indexes: the one that is set, else the platform's."""
+    """Return the folder of all indexes: the configured one, else the platform's."""
     return (
         Path(directory).expanduser() if directory else user_data_path("thumbindex") / "indexes"
     ).resolve()
 
 
 def refuse_network_drive(location: Path, mounts: str | None = None) -> None:
-    """Raise UsageError where `location` is on a network drive, as far as the system's mount table
-    or, on Windows, the path tells.
+    """Raise UsageError if `location` is on a network drive, by the mount table or, on Windows, by
+    its path.
     """
     table = mounts if mounts is not None else _mount_table()
     best = ("", "")
@@ -322,17 +309,15 @@ def refuse_network_drive(location: Path, mounts: str | None = None) -> None:
         )
 
 
-def size_of(folder: Path) -> int:
-    """Return the bytes of all files below a folder, in which a writer may be at work: what goes
-    meanwhile does not count.
-    """
+def folder_size(folder: Path) -> int:
+    """Return the bytes of all files below a folder; files that are deleted meanwhile count 0."""
     return sum(
-        size_of_file(Path(place, name)) for place, _, names in os.walk(folder) for name in names
+        _file_size(Path(place, name)) for place, _, names in os.walk(folder) for name in names
     )
 
 
-def size_of_file(path: Path) -> int:
-    """Return the bytes of a file; 0 for one that has gone meanwhile."""
+def _file_size(path: Path) -> int:
+
     with suppress(OSError):
         return path.stat().st_size
     return 0

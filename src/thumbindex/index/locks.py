@@ -1,6 +1,4 @@
-"""Locks of an index: the writer's, and the run that brings it up to date, told to other
-processes.
-"""
+"""Locks of an index, and the progress of an indexing run for other processes to read."""
 
 from __future__ import annotations
 
@@ -15,17 +13,15 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from thumbindex.errors import StorageError
-from thumbindex.index.files import make_folder, storage_error, write_whole, writing
+from thumbindex.index.files import as_storage_errors, make_folder, storage_error, write_atomically
 
-LOOK_SECONDS = 0.2
-"""How long a lock is tried for that nobody may keep: who looks whether it is held has it for a
-moment.
-"""
+_PROBE_SECONDS = 0.2
+"""How long to try for a lock that `is_held` of another process may take for a moment."""
 
 
 @contextmanager
-def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold the lock, waiting for whoever has it and calling `waiting` now and then."""
+def hold_lock(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold a lock; while another process has it, wait and call `waiting` now and then."""
     lock = FileLock(path)
     while True:
         try:
@@ -34,8 +30,8 @@ def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[No
         except Timeout:
             if waiting:
                 waiting()
-        except FileNotFoundError:  # the index was deleted while it was waited for
-            with writing(path.parent):
+        except FileNotFoundError:  # the index was deleted meanwhile
+            with as_storage_errors(path.parent):
                 make_folder(path.parent)
         except OSError as error:
             raise storage_error(path.parent, error) from error
@@ -46,8 +42,9 @@ def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[No
 
 
 def is_held(lock: Path) -> bool:
-    """Return True if a process holds a lock. Looking takes a free lock for a moment, so of two that
-    look at once one may be told True.
+    """Return whether a process holds a lock.
+
+    This takes a free lock for a moment, so a second caller at that moment may get True.
     """
     if not lock.exists():
         return False
@@ -62,10 +59,10 @@ def is_held(lock: Path) -> bool:
     return False
 
 
-def drop_lock(path: Path) -> bool:
-    """Delete a lock by who holds it: whoever waits for it makes a new one.
+def delete_lock(path: Path) -> bool:
+    """Delete the file of a lock that the caller holds; waiting processes make a new one.
 
-    Tell whether it is gone: Windows deletes no file that is open.
+    Return whether it is gone: Windows deletes no file that is open.
     """
     try:
         path.unlink(missing_ok=True)
@@ -75,7 +72,7 @@ def drop_lock(path: Path) -> bool:
 
 
 class WatchLock:
-    """The lock of the one server that indexes a folder: the system frees it when that ends."""
+    """The lock of the one server that indexes a folder; it is freed when the process ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -103,7 +100,7 @@ class WatchLock:
         return self._times
 
     def release(self) -> None:
-        """Let another server have it."""
+        """Release the lock."""
         self._lock.release()
 
 
@@ -114,73 +111,72 @@ def _inode(path: Path) -> int:
         return 0
 
 
-_LOCK, _FILE = "work.lock", "work.json"
+_LOCK, _FILE = "run.lock", "run.json"
 
 _ENTRY_SECONDS = 0.5
-"""Between two entries of how far a run is."""
+"""Least time between two writes of the progress."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """A run of indexing."""
+class RunProgress:
+    """Progress of a run of indexing."""
 
     pid: int
-    run: int  # tells one run of a process from another
+    run: int  # unique within the process
     phase: str = ""  # as in model.Progress; empty while it compares
     done: int = 0
     total: int = 0
 
 
 @contextmanager
-def at_work(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
-    """Let others know of a run that goes on in an index's folder; call what this gives with phase,
-    done and total.
+def publish_run(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
+    """Publish the progress of a run in an index's folder; call the result with phase, done, total.
 
-    Of several runs one is told of.
+    Of several runs only one is published.
     """
     lock = FileLock(folder / _LOCK)
-    began = Work(os.getpid(), time.monotonic_ns())
+    began = RunProgress(os.getpid(), time.monotonic_ns())
     try:
         make_folder(folder)
-        lock.acquire(timeout=LOOK_SECONDS)
+        lock.acquire(timeout=_PROBE_SECONDS)
     except (Timeout, OSError):
         yield lambda phase, done, total: None
         return
     last = 0.0  # when an entry was written
 
-    def tell(phase: str, done: int, total: int) -> None:
+    def write_progress(phase: str, done: int, total: int) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= _ENTRY_SECONDS:
             last = now
-            _write(folder, Work(began.pid, began.run, phase, done, total))
+            _write(folder, RunProgress(began.pid, began.run, phase, done, total))
 
     _write(folder, began)
     try:
-        yield tell
+        yield write_progress
     finally:
         with suppress(OSError):
             (folder / _FILE).unlink(missing_ok=True)
         lock.release()
 
 
-def work_files(folder: Path) -> tuple[Path, Path]:
-    """Return the lock that a run holds, and the file in which it says how far it is."""
+def run_files(folder: Path) -> tuple[Path, Path]:
+    """Return the paths of a run's lock and of its progress."""
     return folder / _LOCK, folder / _FILE
 
 
-def work_in(folder: Path) -> Work | None:
-    """Return the run that goes on in an index's folder, whoever's it is; None where there is none
-    that is told of.
-    """
+def current_run(folder: Path) -> RunProgress | None:
+    """Return the progress of the run in an index's folder, by any process, or None."""
     try:
         written = (folder / _FILE).read_text(encoding="utf-8")
-        work = Work(**json.loads(written))
+        progress = RunProgress(**json.loads(written))
     except (OSError, ValueError, TypeError):
         return None
-    return work if is_held(folder / _LOCK) else None  # a process that was killed leaves its file
+    return (
+        progress if is_held(folder / _LOCK) else None
+    )  # a process that was killed leaves its file
 
 
-def _write(folder: Path, work: Work) -> None:
+def _write(folder: Path, progress: RunProgress) -> None:
     with suppress(StorageError):
-        write_whole(folder / _FILE, json.dumps(asdict(work)))
+        write_atomically(folder / _FILE, json.dumps(asdict(progress)))

@@ -30,7 +30,7 @@ from whoosh.filedb.compound import CompoundStorage
 from whoosh.filedb.filestore import FileStorage
 
 from thumbindex.index.analysis import CHUNK_FIELDS, DOCUMENT_FIELDS, MARK, RowWords
-from thumbindex.index.files import sync_folder
+from thumbindex.index.files import fsync_folder
 
 Numbers = npt.NDArray[np.int64]
 
@@ -294,7 +294,7 @@ class SegmentWriter:
                 file.close()
         with path.open("r+b") as written:
             os.fsync(written.fileno())
-        sync_folder(folder)
+        fsync_folder(folder)
         size, checksum = path.stat().st_size, checksum_of(path)
         return [SegmentFile(path.name, len(self._row_ids), size, checksum)]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thumbindex.index.catalog import StoreCatalog
-from thumbindex.index.duplicates import StoreDuplicates, duplicates_of
+from thumbindex.index.duplicate_clusters import StoreDuplicates, duplicates_of
 from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.store import Store
 from thumbindex.index.vectors import FaissVectorIndex, VectorView
@@ -56,7 +56,7 @@ def open_snapshot(
     open while vectors are added.
     """
     last = last if last is not None and last.catalog.store is store else None
-    with store.reading(), store.as_written():
+    with store.read_transaction(), store.decoding():
         return _open(store, folder, expand, last)
 
 
@@ -117,7 +117,7 @@ def _vectors(
 
 def stored_vectors(store: Store) -> VectorView:
     """Load the vectors of all chunks that have one of the index's model."""
-    with store.reading():
+    with store.read_transaction():
         count, parts = store.all_matrices() if store.meta("fingerprint") else (0, iter(()))
         return VectorView(int(store.meta("dimensions", "1")), count, parts)
 

@@ -18,10 +18,16 @@ from zlib import crc32
 import numpy as np
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexGoneError, StorageError
-from thumbindex.index.database import BUSY_SECONDS, KEYS_AT_ONCE, Database, Row, damaged
 from thumbindex.index.duplicate_tables import DECISIONS, DuplicateTables, read_decisions
-from thumbindex.index.files import KEYWORD, VECTORS
+from thumbindex.index.files import KEYWORD_FOLDER, VECTORS_FOLDER
 from thumbindex.index.segments import SegmentFile
+from thumbindex.index.sqlite import (
+    BUSY_SECONDS,
+    KEYS_PER_STATEMENT,
+    SqliteFile,
+    SqlRow,
+    damage_message,
+)
 from thumbindex.index.vector_store import VectorStore, vector_file
 from thumbindex.model import (
     Abbreviation,
@@ -86,7 +92,7 @@ def each_once(rows: Iterable[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
     return list(first.items())
 
 
-class Store(Database):
+class Store(SqliteFile):
     """One folder's SQLite file, with its tables of duplicates and the vectors of its texts, which
     lie in a store for all folders.
     """
@@ -129,7 +135,7 @@ class Store(Database):
 
     def counts(self) -> tuple[int, int, int]:
         """Count documents, chunks, and chunks with a vector."""
-        with self.reading():
+        with self.read_transaction():
             vectors = self.vectors
             moment = self.generation, vectors.generation if vectors else -1
             if self._counted is None or self._counted[0] != moment:
@@ -149,12 +155,14 @@ class Store(Database):
         """Read all texts, and raise IndexDamagedError where the file does not hold together or a
         text is not what was written.
         """
-        with self.reading():
-            self.verify_pages()
+        with self.read_transaction():
+            self.check_integrity()
             rows = [row for row, _, _ in self.chunk_rows()]
             self.sections(rows)
             if len(self.chunks(rows)) != len(rows):
-                raise IndexDamagedError(damaged(self.path, "a chunk is not found by its row"))
+                raise IndexDamagedError(
+                    damage_message(self.path, "a chunk is not found by its row")
+                )
 
     # -------------------------------------------------------------- private files
 
@@ -250,7 +258,7 @@ class Store(Database):
         self.execute_many("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?)", links)
         self.add_problems(parsed.problems)
 
-    def _insert_texts(self, sections: Sequence[Row], chunks: Sequence[Row]) -> None:
+    def _insert_texts(self, sections: Sequence[SqlRow], chunks: Sequence[SqlRow]) -> None:
         """Insert a document's sections and chunks: what a chunk says as its section says it is
         there once.
         """
@@ -361,7 +369,7 @@ class Store(Database):
             except (AttributeError, TypeError, ValueError):  # a flipped place leads to no text
                 is_whole = False
             if not is_whole:
-                raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
+                raise IndexDamagedError(damage_message(self.path, "a text is not what was written"))
         return found
 
     def languages(self, rows: Sequence[int]) -> dict[int, str]:
@@ -378,7 +386,7 @@ class Store(Database):
         sql = f"SELECT c.id, s.ordinal, s.start_line, s.end_line, s.text, s.sum{_SECTIONS}"
         found = [row for row in self.fetch_in(sql, rows) if row[1] is not None]
         if any(not isinstance(row[4], str) or _sum(row[4]) != row[5] for row in found):
-            raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
+            raise IndexDamagedError(damage_message(self.path, "a text is not what was written"))
         return {row[0]: Section(*row[1:5]) for row in found}
 
     def paths_with_digests(self, digests: Collection[str]) -> set[str]:
@@ -500,7 +508,7 @@ class Store(Database):
         if not fingerprint:
             return None
         with self._guard:
-            path = vector_file(self.path.parent.parent.with_name(VECTORS), fingerprint)
+            path = vector_file(self.path.parent.parent.with_name(VECTORS_FOLDER), fingerprint)
             if self._vectors_are != _identity(path) or (
                 self._vectors is None and not self._read_only
             ):
@@ -583,13 +591,13 @@ class Store(Database):
         chunks = self.fetch("SELECT key, id FROM chunks NOT INDEXED")
         return len(chunks), self._matrices(chunks)
 
-    def _matrices(self, chunks: Sequence[Row]) -> Iterator[tuple[list[int], Matrix]]:
+    def _matrices(self, chunks: Sequence[SqlRow]) -> Iterator[tuple[list[int], Matrix]]:
         """Load the vectors of chunks (key and row id) part by part: of all of them together,
         float32 alone is four times what is stored.
         """
         vectors = self.vectors
-        for start in range(0, len(chunks) if vectors else 0, KEYS_AT_ONCE):
-            part = chunks[start : start + KEYS_AT_ONCE]
+        for start in range(0, len(chunks) if vectors else 0, KEYS_PER_STATEMENT):
+            part = chunks[start : start + KEYS_PER_STATEMENT]
             found = vectors.get([key for key, _ in part]) if vectors else {}
             if held := [(row, found[key]) for key, row in part if key in found]:
                 yield [row for row, _ in held], np.stack([vector for _, vector in held])
@@ -599,7 +607,7 @@ class Store(Database):
     @property
     def keyword(self) -> Path:
         """The folder of these files."""
-        return self.path.with_name(KEYWORD)
+        return self.path.with_name(KEYWORD_FOLDER)
 
     def segments(self) -> list[SegmentFile]:
         """Return the files that the index of words is made of."""
@@ -720,7 +728,7 @@ def _sum(text: str) -> int:
     return crc32(text.encode("utf-8", "surrogatepass"))
 
 
-def _chunk_sum(row: Row) -> int:
+def _chunk_sum(row: SqlRow) -> int:
     """Return the checksum of a chunk's heading path, text and key, in the order of _CHUNK."""
     path, text, key = (
         row[5].encode("utf-8", "surrogatepass"),
@@ -746,7 +754,7 @@ def _aliases(facts: str) -> tuple[str, ...]:
     return tuple(json.loads(facts).get("aliases", ())) if '"aliases": ' in facts else ()
 
 
-def _state(row: Row) -> FileState:
+def _state(row: SqlRow) -> FileState:
     path, size, mtime, inode, digest, ctime = row
     return FileState(path, size, mtime, inode % 2**64, digest, ctime)
 

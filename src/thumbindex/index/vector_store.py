@@ -16,8 +16,8 @@ import numpy.typing as npt
 from filelock import FileLock
 
 from thumbindex.errors import IndexDamagedError, ModelError
-from thumbindex.index.database import KEYS_AT_ONCE, Database, Row, damaged
-from thumbindex.index.files import delete_database, make_folder, writing
+from thumbindex.index.files import as_storage_errors, delete_sqlite_file, make_folder
+from thumbindex.index.sqlite import KEYS_PER_STATEMENT, SqliteFile, SqlRow, damage_message
 from thumbindex.ports import Matrix, Vector
 
 _LOG = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ def vector_file(folder: Path, fingerprint: str) -> Path:
     return folder / f"{blake2b(fingerprint.encode(), digest_size=8).hexdigest()}.sqlite3"
 
 
-class VectorStore(Database):
+class VectorStore(SqliteFile):
     """The vectors of one model.
 
     Any number of processes may read and write it at once; what is there stays until nobody needs
@@ -84,12 +84,12 @@ class VectorStore(Database):
     @classmethod
     def open(cls, path: Path, fingerprint: str = "") -> VectorStore:
         """Open a model's vectors to write; a file that is damaged is begun anew."""
-        with writing(path.parent):
+        with as_storage_errors(path.parent):
             make_folder(path.parent)
         try:
             store = cls(path)
         except IndexDamagedError:
-            _LOG.warning("%s", mend_vectors(path))
+            _LOG.warning("%s", repair_vectors(path))
             store = cls(path)
         if fingerprint and not store.fingerprint:
             with store.transaction():
@@ -138,27 +138,29 @@ class VectorStore(Database):
         """Raise IndexDamagedError where the file does not hold together or a vector is not as it
         was written.
         """
-        self.verify_pages()
+        self.check_integrity()
         last = 0
         while part := self.fetch(
             "SELECT key, sum, vector, rowid FROM vectors WHERE rowid > ? ORDER BY rowid LIMIT ?",
-            (last, KEYS_AT_ONCE),
+            (last, KEYS_PER_STATEMENT),
         ):
             last = part[-1][3]
             if not all(map(_is_whole, part)):
-                raise IndexDamagedError(damaged(self.path, "a vector is not as it was written"))
+                raise IndexDamagedError(
+                    damage_message(self.path, "a vector is not as it was written")
+                )
 
 
-def mend_vectors(path: Path) -> str:
+def repair_vectors(path: Path) -> str:
     """Delete a file of vectors that is damaged, so that its texts are embedded again; return what
     was done, in words, empty where nothing was.
     """
     if not _damage(path):
         return ""
-    with writing(path.parent), FileLock(path.with_suffix(".lock")):
+    with as_storage_errors(path.parent), FileLock(path.with_suffix(".lock")):
         if not (what := _damage(path)):  # another process was faster
             return ""
-        delete_database(path)
+        delete_sqlite_file(path)
     return f"{what.partition(': run')[0]}: its texts are embedded again."
 
 
@@ -172,7 +174,7 @@ def _damage(path: Path) -> str:
     return ""
 
 
-def _is_whole(row: Row) -> bool:
+def _is_whole(row: SqlRow) -> bool:
     """Tell whether a row (key, checksum, vector) is as it was written."""
     key, checksum, vector = row[:3]
     is_typed = isinstance(key, bytes) and isinstance(vector, bytes)

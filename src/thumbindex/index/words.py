@@ -18,7 +18,7 @@ from thumbindex.errors import IndexDamagedError
 from thumbindex.index.analysis import DOCUMENT_FIELDS, chunk_words, document_words, stems
 from thumbindex.index.bm25f import Column, Lengths, Scorer, either, merged
 from thumbindex.index.catalog import StoreCatalog, positions_of
-from thumbindex.index.files import writing
+from thumbindex.index.files import as_storage_errors
 from thumbindex.index.segments import (
     Narrow,
     Segment,
@@ -380,7 +380,7 @@ class KeywordWriter:
         self, writer: SegmentWriter, segments: list[SegmentFile], merged: list[SegmentFile]
     ) -> None:
         """Write a segment of what is new and of some segments, and list it."""
-        with writing(self._folder):
+        with as_storage_errors(self._folder):
             self._folder.mkdir(exist_ok=True)
             for segment in merged:
                 writer.merge(Segment.open(self._folder, segment.name), segment.deleted)

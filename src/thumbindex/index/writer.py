@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from thumbindex.errors import IndexGoneError, StorageError
+from thumbindex.index.builds import INCOMPLETE, build_in_progress, open_store, sweep_vectors
 from thumbindex.index.duplicate_tables import write_decisions
-from thumbindex.index.editions import BUILDING, being_built, open_store, sweep_vectors
-from thumbindex.index.files import Places, make_durable, make_folder, writing
-from thumbindex.index.locks import locked
+from thumbindex.index.files import IndexPaths, as_storage_errors, fsync_files, make_folder
+from thumbindex.index.locks import hold_lock
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.words import (
     KeywordWriter,
@@ -61,12 +61,12 @@ def forget_private(store: Store, paths: Sequence[str], *, is_new: bool = False) 
     if not (held or is_new):
         return
     # Imported here: rarely needed, and a server that only reads does without them.
-    from thumbindex.index.judged import forget_judged
+    from thumbindex.index.judgment_file import forget_judgments
 
-    places = Places(store.decisions_file.parent)
+    places = IndexPaths(store.decisions_file.parent)
     for forget in (
         partial(_forget_decisions, store),
-        partial(forget_judged, places),
+        partial(forget_judgments, places),
     ):
         try:
             forget(paths)
@@ -135,7 +135,7 @@ class Batch:
 class Writer:
     """Holds the writer's lock of one folder's index while it is open."""
 
-    def __init__(self, places: Places, store: Store) -> None:
+    def __init__(self, places: IndexPaths, store: Store) -> None:
         self.places = places
         self.store = store
         self.keyword = KeywordWriter(store)
@@ -143,24 +143,24 @@ class Writer:
     @classmethod
     @contextmanager
     def open(
-        cls, folder: Path, waiting: Callable[[], None] | None = None, edition: int = 0
+        cls, folder: Path, waiting: Callable[[], None] | None = None, build: int = 0
     ) -> Iterator[Writer]:
         """Take the lock (waiting for another writer, calling `waiting` now and then) and open the
-        store of the present edition, or of `edition`.
+        store of the present edition, or of `build`.
 
         Raises IndexDamagedError; `editions.mend` rebuilds a damaged index.
         """
-        places = Places(folder)
-        with writing(folder):
+        places = IndexPaths(folder)
+        with as_storage_errors(folder):
             make_folder(folder)
-        with locked(places.lock, waiting):
-            places = places.at(edition)
-            if edition and not places.store.exists():
+        with hold_lock(places.lock, waiting):
+            places = places.at(build)
+            if build and not places.store.exists():
                 raise IndexGoneError(
                     f"The index in {folder} was forgotten by another process while it was "
                     "built anew: run it again."
                 )
-            places.sweep(places.edition, being_built(places))
+            places.sweep(places.build, build_in_progress(places))
             with closing(open_store(places)) as store:
                 writer = cls(places, store)
                 writer.keyword.sweep()  # what a writer that died had begun
@@ -239,11 +239,11 @@ class Writer:
         present one.
         """
         known: dict[str, tuple[str, FileTimes]] = {}
-        if self.store.meta(BUILDING) and self.places.edition != self.places.present:
+        if self.store.meta(INCOMPLETE) and self.places.build != self.places.current_build:
             with (
                 suppress(StorageError),
                 closing(
-                    Store(self.places.at(self.places.present).store, read_only=True)
+                    Store(self.places.at(self.places.current_build).store, read_only=True)
                 ) as present,
             ):
                 known = present.versions(paths)
@@ -305,16 +305,16 @@ class Writer:
         """
         if is_wiped(self.store):
             return True
-        if self.places.edition != self.places.present:
+        if self.places.build != self.places.current_build:
             return False
         with self.store.transaction():
             verify_words(self.store)
             self.keyword.drop_deleted()
         self.keyword.sweep()
         # before that is taken note of: nobody would wipe again what a power cut brings back
-        make_durable(self.store.keyword)
+        fsync_files(self.store.keyword)
         sweep_vectors(self.places.folder.parent)
-        is_out = [self.places.sweep(being_built(self.places)), self.store.clean_log()]
+        is_out = [self.places.sweep(build_in_progress(self.places)), self.store.truncate_log()]
         if all(is_out):
             self.note(_DUE, "")
         return all(is_out)

@@ -25,10 +25,9 @@ from thumbindex.errors import (
     UnknownFolderError,
     UsageError,
 )
-from thumbindex.index.asks import answer as answer_asks
-from thumbindex.index.asks import asks_in
-from thumbindex.index.editions import delete_index, mend
+from thumbindex.index.builds import delete_index, repair_index
 from thumbindex.index.locks import WatchLock, is_held
+from thumbindex.index.refresh_requests import complete_requests, pending_requests
 from thumbindex.index.writer import Writer
 from thumbindex.library.answering import (
     AT_ONCE,
@@ -793,7 +792,7 @@ class Library:
         show = progress or (lambda _: None)
         for each in folders if after_others else ():
             await_others(each, show, interrupted, words_only=words_only)
-        asks = [path for each in folders for path in asks_in(each.places.folder)]
+        asks = [path for each in folders for path in pending_requests(each.places.folder)]
         with announced(folders, show) as tell:
             run = Run(words_only, rebuild, verify, tell, interrupted, finish)
             repaired = self.repair(folder) if verify else ()
@@ -805,7 +804,7 @@ class Library:
                     raise
                 report = index_folders(folders, run, self.open_model)
         if not report.deferred:
-            answer_asks(asks)
+            complete_requests(asks)
         return replace(report, repaired=(*repaired, *report.repaired))
 
     def _index_words_until(self, folder: str, is_over: Callable[[], bool]) -> None:
@@ -861,7 +860,7 @@ class Library:
         Return what was done, in words. The next `index` reads the notes; it asks the model only for
         vectors that were lost.
         """
-        done = [mend(each.places) for each in self._chosen(folder)]
+        done = [repair_index(each.places) for each in self._chosen(folder)]
         for sentence in filter(None, done):
             _LOG.warning(sentence)
         return tuple(filter(None, done))

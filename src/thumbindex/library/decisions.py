@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from thumbindex.errors import UsageError
+from thumbindex.index.duplicate_clusters import clusters
 from thumbindex.index.duplicate_tables import Alike
-from thumbindex.index.duplicates import clusters
 from thumbindex.index.store import document_from_row
 from thumbindex.index.writer import Writer
 from thumbindex.library.reader import DiskReader, Reader
@@ -62,7 +62,7 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
     and how many chunks it has.
     """
     store, name = reader.store, reader.folder.name
-    with store.reading(), store.as_written():
+    with store.read_transaction(), store.decoding():
         alike, decisions = (
             store.duplicates.alike(),
             {(each.first, each.second): each for each in store.decisions()},

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from thumbindex.encode.embed import default_workers
-from thumbindex.index.editions import finish_sweep
+from thumbindex.index.builds import finish_vector_sweep
 from thumbindex.index.store import each_once
 from thumbindex.index.writer import Writer
 from thumbindex.library.folders import Folder
@@ -66,15 +66,15 @@ def embed_folder(
         )
         lacking, seen = (
             store.lacking() if wanted else [],
-            (writer.places.edition, store.generation, store.meta("fingerprint")),
+            (writer.places.build, store.generation, store.meta("fingerprint")),
         )
         if wanted and not lacking and not _vocabulary_due(folder, writer):
-            finish_sweep(folder.places.folder.parent)
+            finish_vector_sweep(folder.places.folder.parent)
             return Embedded(0, store.count_chunks())
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
     # opening a model takes seconds, in which others go on
     with Writer.open(folder.places.folder) as writer:
-        now = (writer.places.edition, writer.store.generation, embedder.fingerprint)
+        now = (writer.places.build, writer.store.generation, embedder.fingerprint)
         is_same = wanted and seen == now
         writer.note(
             "fingerprint",

@@ -16,14 +16,14 @@ from thumbindex.config import (
     resolve_folders,
     with_folder_file,
 )
-from thumbindex.index.asks import asks_in
-from thumbindex.index.editions import indexed_root
+from thumbindex.index.builds import indexed_root
 from thumbindex.index.files import (
-    Places,
+    IndexPaths,
     index_location,
     index_parent,
     refuse_network_drive,
 )
+from thumbindex.index.refresh_requests import pending_requests
 from thumbindex.model import Problem
 from thumbindex.settings import Config
 
@@ -41,7 +41,7 @@ class Folder:
 
     name: str
     root: Path  # absolute, symlinks resolved
-    places: Places
+    places: IndexPaths
     config: Config  # with the folder's own `thumbindex.toml` taken in
     # the user's configuration alone; None if the folder's own file is not read again
     users: Config | None = None
@@ -56,7 +56,7 @@ class Folder:
     @property
     def is_asked(self) -> bool:
         """Return True if a reader asks for what is on disk now."""
-        return bool(asks_in(self.places.folder))
+        return bool(pending_requests(self.places.folder))
 
 
 def with_present_privacy(folder: Folder) -> Folder:
@@ -98,11 +98,11 @@ def _facts_of_own_file(root: Path) -> FileFacts:
     return tuple(found)
 
 
-def place_of(directory: str, root: Path) -> Places:
+def place_of(directory: str, root: Path) -> IndexPaths:
     """Return the place of a folder's index; refuse one on a network drive or inside the folder."""
     location = index_location(directory, root)
     refuse_network_drive(location)
-    return Places(location)
+    return IndexPaths(location)
 
 
 def find_folders(
@@ -155,7 +155,7 @@ def find_indexes(directory: str, config: Config) -> tuple[Folder, ...]:
     still there or not.
     """
     parent = index_parent(directory)
-    places = [Places(place) for place in sorted(parent.iterdir())] if parent.is_dir() else []
+    places = [IndexPaths(place) for place in sorted(parent.iterdir())] if parent.is_dir() else []
     found = {root: each for each in places if (root := indexed_root(each)) is not None}
     names = folder_names(configured_roots(config), found)
     return tuple(Folder(name, root, found[root], config) for name, root in sorted(names.items()))

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thumbindex.errors import StorageError, ThumbindexError, UsageError
-from thumbindex.index.asks import LONGEST_WAIT, answer, ask
-from thumbindex.index.locks import at_work, is_held, work_in
+from thumbindex.index.locks import current_run, is_held, publish_run
+from thumbindex.index.refresh_requests import MAX_WAIT_SECONDS, complete_requests, request_refresh
 from thumbindex.library.answering import folder_state
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import holds_nothing
@@ -33,7 +33,7 @@ def announced(folders: Sequence[Folder], tell: Tell) -> Iterator[Tell]:
     """
     with ExitStack() as runs:
         announce = {
-            folder.name: runs.enter_context(at_work(folder.places.folder)) for folder in folders
+            folder.name: runs.enter_context(publish_run(folder.places.folder)) for folder in folders
         }
 
         def tell_all(progress: Progress) -> None:
@@ -48,7 +48,7 @@ def await_others(
     folder: Folder, tell: Tell, interrupted: Callable[[], bool], *, words_only: bool
 ) -> None:
     """Wait for another process's run in a folder; with `words_only`, until it makes vectors."""
-    begun = work = work_in(folder.places.folder)
+    begun = work = current_run(folder.places.folder)
     if work and work.pid == os.getpid():
         return
     while begun and work and work.run == begun.run and not interrupted():
@@ -56,14 +56,14 @@ def await_others(
             return
         tell(Progress(folder.name, "waiting", work.done, work.total, work.pid))
         time.sleep(_POLL_OTHERS_SECONDS)
-        work = work_in(folder.places.folder)
+        work = current_run(folder.places.folder)
 
 
 def progress_of(folder: Folder) -> Progress | None:
     """Return how far whoever indexes a folder is, in this process or another; None where nobody
     does.
     """
-    work = work_in(folder.places.folder)
+    work = current_run(folder.places.folder)
     if work is None:
         return None
     return Progress(folder.name, work.phase, work.done, work.total, work.pid)
@@ -74,7 +74,7 @@ def is_tended(folder: Folder) -> bool:
     return (
         is_held(folder.places.lock)
         or is_held(folder.places.watch)
-        or work_in(folder.places.folder) is not None
+        or current_run(folder.places.folder) is not None
     )
 
 
@@ -210,8 +210,10 @@ def _await_turn(folder: Folder, tell: Tell, is_over: Callable[[], bool]) -> None
 
 def checked_wait(seconds: float) -> float:
     """Return how long to wait; raise UsageError for what is no such time."""
-    if not 0 <= seconds <= LONGEST_WAIT:
-        raise UsageError(f"wait_fresh is {seconds}: give seconds, from 0 to {LONGEST_WAIT:.0f}.")
+    if not 0 <= seconds <= MAX_WAIT_SECONDS:
+        raise UsageError(
+            f"wait_fresh is {seconds}: give seconds, from 0 to {MAX_WAIT_SECONDS:.0f}."
+        )
     return float(seconds)
 
 
@@ -265,7 +267,7 @@ class AwaitedWords:
         self._tended_at = self._looked_at = time.monotonic()
         self._ask: Path | None = None
         with suppress(StorageError):  # on a medium that cannot be written nobody indexes, either
-            self._ask = None if self.is_gone else ask(self._folder.places.folder)
+            self._ask = None if self.is_gone else request_refresh(self._folder.places.folder)
 
     def progress(self) -> Progress | None:
         """Return how far whoever indexes the folder is with words; None if nobody is at it."""
@@ -291,4 +293,4 @@ class AwaitedWords:
     def close(self) -> None:
         """Ask no more."""
         if self._ask is not None:
-            answer([self._ask])
+            complete_requests([self._ask])

@@ -32,9 +32,9 @@ from thumbindex.corpus.walk import (
     walk,
 )
 from thumbindex.errors import IndexBusyError, IndexGoneError, StorageError, UnknownFolderError
-from thumbindex.index.editions import BUILDING, next_edition, present_words, switch
-from thumbindex.index.files import Places
-from thumbindex.index.locks import locked, work_in
+from thumbindex.index.builds import INCOMPLETE, begin_build, switch_build, words_generation
+from thumbindex.index.files import IndexPaths
+from thumbindex.index.locks import current_run, hold_lock
 from thumbindex.index.store import Store, digests
 from thumbindex.index.words import verify_words
 from thumbindex.index.writer import (
@@ -79,7 +79,7 @@ class Known:
         return self.is_settled and self.problems == set(problems)
 
 
-def read_known(places: Places, paths: Collection[str] = ()) -> Known:
+def read_known(places: IndexPaths, paths: Collection[str] = ()) -> Known:
     """Read it without the writer's lock, with those of some paths that are private.
 
     Raises StorageError where there is no index, or none that can be read.
@@ -90,7 +90,7 @@ def read_known(places: Places, paths: Collection[str] = ()) -> Known:
 
 def known_of(store: Store, paths: Collection[str]) -> Known:
     """Read it from an open store."""
-    with store.reading():
+    with store.read_transaction():
         verify_words(store)
         manifest = store.manifest()
         problems = frozenset(
@@ -100,7 +100,7 @@ def known_of(store: Store, paths: Collection[str]) -> Known:
             store.meta("links") == "resolved"
             and is_wiped(store)
             and store.meta("corpus") != ""
-            and not store.meta(BUILDING)
+            and not store.meta(INCOMPLETE)
         )
         return Known(
             manifest,
@@ -252,7 +252,7 @@ def index_dates(folder: Folder, run: Run) -> None:
     """Keep the days on which git has each note, read again when another commit is checked out or
     somebody's note was not looked for.
     """
-    repository, own = find_repository(folder.root), folder.places.made / "git"
+    repository, own = find_repository(folder.root), folder.places.build_folder / "git"
     commit = repository.commit if repository else ""
     is_known, undated, failure = _known_dates(folder, repository)
     if is_known and not undated:
@@ -278,7 +278,7 @@ def _known_dates(folder: Folder, repository: Repository | None) -> tuple[bool, f
     """Return whether the days of the present commit are known, the notes that nobody has looked
     for, and what went wrong the last time.
     """
-    with closing(Store(folder.places.store, read_only=True)) as store, store.reading():
+    with closing(Store(folder.places.store, read_only=True)) as store, store.read_transaction():
         is_known = store.meta("commit") == (repository.commit if repository else "")
         return is_known, store.undated() if repository else frozenset(), store.meta(GIT_FAILURE)
 
@@ -321,7 +321,7 @@ def index_words(folder: Folder, run: Run) -> IndexReport:
     run = replace(run, rebuild=run.rebuild and not folder.config.closed)
     comparison = compare(folder, run)
     if run.rebuild or _is_cut_otherwise(folder, comparison.known):
-        with locked(folder.places.rebuild, _waiting(folder, run)):
+        with hold_lock(folder.places.rebuild, _waiting(folder, run)):
             if run.rebuild or _is_cut_otherwise(folder, _known(folder, run)):
                 return _rebuild(folder, run, comparison, began)
         comparison = compare(folder, run)  # another process was faster
@@ -333,28 +333,28 @@ def index_words(folder: Folder, run: Run) -> IndexReport:
 
 
 def _rebuild(folder: Folder, run: Run, comparison: Comparison, began: float) -> IndexReport:
-    """Read every file anew into the next edition of the index, and switch to it when it is
+    """Read every file anew into the next build of the index, and switch to it when it is
     complete: until then the present one answers.
 
     A run that is interrupted is gone on with by the next one, unless that is to rebuild all in any
     case.
     """
-    edition = next_edition(
+    build = begin_build(
         folder.places.folder,
         lambda store: not run.rebuild and store.meta("corpus") == cutting(folder),
     )
-    beside = replace(folder, places=folder.places.at(edition))
+    beside = replace(folder, places=folder.places.at(build))
     run_beside = replace(run, rebuild=False, verify=False)
-    for _ in range(REBUILD_ROUNDS):  # until the present edition took nothing in meanwhile
-        words = present_words(folder.places.folder)
+    for _ in range(REBUILD_ROUNDS):  # until the current build took nothing in meanwhile
+        words = words_generation(folder.places.folder)
         kept = keep_words(beside, run_beside, compare(beside, run_beside))
-        is_complete = not (kept.left or kept.passed_over) and switch(
-            folder.places.folder, edition, words
+        is_complete = not (kept.left or kept.passed_over) and switch_build(
+            folder.places.folder, build, words
         )
         if is_complete or kept.left or run.interrupted():
             break
     if not (is_complete or kept.left or run.interrupted()):
-        if folder.places.present + 1 != edition or not beside.places.store.exists():
+        if folder.places.current_build + 1 != build or not beside.places.store.exists():
             raise _forgotten(folder.places)
         raise IndexBusyError(
             f"The index in {folder.places.folder} changes faster than it is built anew: run "
@@ -385,7 +385,7 @@ def index_vectors(
     folder: Folder, report: IndexReport, *, run: Run, open_embedder: OpenEmbedder
 ) -> IndexReport:
     """Embed what has no vector yet, find what is there twice, and add that to a report."""
-    began, edition = time.perf_counter(), folder.places.present
+    began, build = time.perf_counter(), folder.places.current_build
     done = embed_folder(folder, open_embedder, run.tell, run.interrupted)
     for _ in find_duplicates(folder) if done.is_whole else ():
         if run.interrupted():
@@ -398,7 +398,7 @@ def index_vectors(
         if report.chunks:
             _refuse_forgotten(writer)
         generation = writer.store.generation
-    if edition != writer.places.edition:  # another process has rebuilt the index
+    if build != writer.places.build:  # another process has rebuilt the index
         again = index_words(folder, replace(run, rebuild=False))
         return index_vectors(folder, again, run=run, open_embedder=open_embedder)
     return replace(
@@ -530,7 +530,7 @@ def keep_words(folder: Folder, run: Run, comparison: Comparison) -> Kept:
         if last or not known.manifest:
             facts |= {"corpus": cutting(folder), "root": str(folder.root)}
         if last:
-            facts |= {BUILDING: ""}
+            facts |= {INCOMPLETE: ""}
             own = _without_links(comparison.problems, (state.path for state in kept.private))
             problems = (*own, *kept.failed)
         batch = Batch(
@@ -570,7 +570,7 @@ def _refuse_forgotten(writer: Writer) -> None:
         raise _forgotten(writer.places)
 
 
-def _forgotten(places: Places) -> IndexGoneError:
+def _forgotten(places: IndexPaths) -> IndexGoneError:
     return IndexGoneError(
         f"Another process has deleted the index in {places.folder} while it was written: run it "
         "again."
@@ -624,7 +624,7 @@ def _is_large(group: Sequence[FileState]) -> bool:
 @contextmanager
 def open_writer(folder: Folder, run: Run) -> Iterator[Writer]:
     """Take the writer's lock for one commit; tell when it is not had soon."""
-    with Writer.open(folder.places.folder, _waiting(folder, run), folder.places.edition) as writer:
+    with Writer.open(folder.places.folder, _waiting(folder, run), folder.places.build) as writer:
         yield writer
 
 
@@ -634,7 +634,7 @@ def _waiting(folder: Folder, run: Run) -> Callable[[], None]:
 
     def waiting() -> None:
         if time.monotonic() - began >= WAITING_SECONDS:
-            work = work_in(folder.places.folder)
+            work = current_run(folder.places.folder)
             pid = work.pid if work and work.pid != os.getpid() else 0
             run.tell(Progress(folder.name, "waiting", 0, 0, pid))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from thumbindex.errors import UnknownFolderError, UsageError
-from thumbindex.index.judged import change_judged, read_judged
+from thumbindex.index.judgment_file import change_judgments, read_judgments
 from thumbindex.library.names import Notes
 from thumbindex.library.reader import Reader
 from thumbindex.library.shown import hidden_paths_now
@@ -40,7 +40,7 @@ class Judgments:
         return {
             name: each
             for name, reader in self._readers.items()
-            for each in read_judged(reader.folder.places)
+            for each in read_judgments(reader.folder.places)
             if query_id(each.query) == id_
         }
 
@@ -66,11 +66,13 @@ class Judgments:
             now = datetime.now().astimezone().isoformat(timespec="seconds")
             return [*others, replace(own, places=tuple(places), made=now)]
 
-        return _parted(change_judged(reader.folder.places, change), query, kind)[0]
+        return _parted(change_judgments(reader.folder.places, change), query, kind)[0]
 
     def take_out(self, query: str, *, folder: str) -> None:
         """Take a question out, with all that was judged of it."""
-        change_judged(self._in(folder).folder.places, lambda judged: _parted(judged, query, "")[1])
+        change_judgments(
+            self._in(folder).folder.places, lambda judged: _parted(judged, query, "")[1]
+        )
 
     def _in(self, folder: str) -> Reader:
         if folder not in self._readers:
@@ -80,7 +82,7 @@ class Judgments:
 
 def _shown(reader: Reader) -> tuple[JudgedQuery, ...]:
     """Return what was judged in a folder, without notes that are gone or may not be shown now."""
-    found = read_judged(reader.folder.places)
+    found = read_judgments(reader.folder.places)
     paths = {place.path for each in found for place in each.places}
     known = set(reader.store.manifest(paths)) if paths and reader.indexed else set()
     hidden = hidden_paths_now(known, reader)

@@ -264,7 +264,7 @@ def find_duplicates(folder: Folder) -> Iterator[None]:
             settings.duplicates,
         )
         version = text_key(repr(decisive)).hex()
-        with store.reading():
+        with store.read_transaction():
             before, _, row = (mark := store.meta("looked")).partition(" ")
             anew = before != version  # other settings or another model decided so far
             first = 0 if anew else int(row)

@@ -103,7 +103,7 @@ class DiskReader:
         self._folder, self._look_at = folder, 0.0
         self._store: Store | None = None
         self._identity: tuple[int, int] | None = None
-        self._places = folder.places  # of the edition that is open
+        self._places = folder.places  # of the build that is open
         self._opened: Opened | None = None
         self._here = threading.local()  # the store that this thread reads at one moment
         self._lock = threading.RLock()
@@ -137,7 +137,7 @@ class DiskReader:
         except StorageError:  # the next read raises it
             yield
             return
-        with store.reading():
+        with store.read_transaction():
             self._here.store = store
             try:
                 yield
@@ -180,13 +180,13 @@ class DiskReader:
                         raise
                     if held.path != self.folder.places.store:
                         self._here.store = None  # the index was rebuilt, and its files are gone
-                    elif not held.renew():
+                    elif not held.refresh_read():
                         raise
                     # else a commit has deleted files of words before they were opened
 
     def _present(self) -> Opened:
         store = self.store
-        with store.reading(), self._lock:  # one thread brings the snapshot up to the index
+        with store.read_transaction(), self._lock:  # one thread brings the snapshot up to the index
             if self._opened is None or not self._opened.is_current(store):
                 self._opened = open_snapshot(
                     store,

@@ -98,7 +98,7 @@ def read_notes(folders: Sequence[Folder]) -> tuple[Note, ...]:
 
 
 def _notes_of(folder: Folder) -> Iterator[Note]:
-    with closing(Store(folder.places.store, read_only=True)) as store, store.reading():
+    with closing(Store(folder.places.store, read_only=True)) as store, store.read_transaction():
         rows, facts = store.chunk_rows(), store.documents()
         chunks = store.chunks([row for row, *_ in rows])
         links: dict[str, list[Link]] = defaultdict(list)

@@ -19,8 +19,8 @@ from thumbindex.errors import (
     ModelError,
     StorageError,
 )
-from thumbindex.index.editions import damage
-from thumbindex.index.files import size_of
+from thumbindex.index.builds import find_damage
+from thumbindex.index.files import folder_size
 from thumbindex.index.locks import is_held
 from thumbindex.index.store import Store
 from thumbindex.library.answering import folder_state
@@ -87,7 +87,7 @@ def is_whole(folder: Folder) -> bool:
     """Read a folder's index whole and tell whether there is nothing to mend; raise StorageError
     where it cannot be read at all.
     """
-    return not damage(folder.places)
+    return not find_damage(folder.places)
 
 
 MOST_FLAGGED = 100
@@ -134,7 +134,7 @@ def status_of(reader: Reader) -> FolderStatus:
     if not status.indexed:
         return status
     status = replace(
-        status, size_bytes=size_of(places.folder), updated=_iso(_written_at(places.store))
+        status, size_bytes=folder_size(places.folder), updated=_iso(_written_at(places.store))
     )
     try:
         return _with_contents(status, reader)

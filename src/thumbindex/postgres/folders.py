@@ -23,8 +23,8 @@ from thumbindex.errors import (
     UnknownFolderError,
     UsageError,
 )
-from thumbindex.index.editions import BUILDING
-from thumbindex.index.files import Places
+from thumbindex.index.builds import INCOMPLETE
+from thumbindex.index.files import IndexPaths
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer, is_wiped
@@ -325,7 +325,7 @@ def _folder_of(state: FolderState, config: Config) -> Folder:
     about = state.facts.get("about")
     if about and state.name not in config.about:
         config = replace(config, about={**config.about, state.name: about})
-    return Folder(state.name, NOWHERE / state.name, Places(NOWHERE / state.name), config)
+    return Folder(state.name, NOWHERE / state.name, IndexPaths(NOWHERE / state.name), config)
 
 
 # ------------------------------------------------------------------ published by builders
@@ -414,10 +414,10 @@ class _PublishedFolder:
             self._opened = None
             raise
 
-    def _publish(self, store: Store, places: Places) -> Published | None:
+    def _publish(self, store: Store, places: IndexPaths) -> Published | None:
         opened = open_snapshot(store, self._folder.name, last=self._opened)
-        with store.reading():
-            if not opened.is_current(store) or store.meta(BUILDING):
+        with store.read_transaction():
+            if not opened.is_current(store) or store.meta(INCOMPLETE):
                 return None  # while an index is built anew, the published one stays whole
             if not is_wiped(store) and any(len(each.deleted) for each in store.segments()):
                 self.holds_private = True  # files of its words may hold a private note's still
@@ -432,7 +432,7 @@ class _PublishedFolder:
 
     # -------------------------------------------------------------- what is published
 
-    def _opened_store(self, places: Places) -> Store:
+    def _opened_store(self, places: IndexPaths) -> Store:
         """Return the store of the present edition, opened anew where it was built anew."""
         found = places.store.stat()
         identity = (found.st_dev, found.st_ino)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thumbindex.index.catalog import StoreCatalog
-from thumbindex.index.duplicates import KnownDuplicates, StoreDuplicates, pairs_of_rows
+from thumbindex.index.duplicate_clusters import KnownDuplicates, StoreDuplicates, pairs_of_rows
 from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.snapshot import graph_of
 from thumbindex.ports import Snapshot

@@ -73,12 +73,12 @@ class PublishedStore:
         return self.ask(sql, (self.state.folder, *parameters))
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
+    def read_transaction(self) -> Iterator[None]:
         """Group reads: all of a question see one moment as it is."""
         yield
 
     @contextmanager
-    def as_written(self) -> Iterator[None]:
+    def decoding(self) -> Iterator[None]:
         """Make something of rows: the database answers for them itself."""
         yield
 

@@ -1,5 +1,5 @@
-"""The door to SQLite: one file opened to read or to write, transactions, facts about the index, and
-foreign errors told in words.
+"""The adapter to SQLite: one file opened to read or to write, transactions, its `meta` table, and
+translation of errors.
 """
 
 from __future__ import annotations
@@ -21,24 +21,22 @@ from thumbindex.errors import (
     IndexTooNewError,
     StorageError,
 )
-from thumbindex.index.files import not_written
+from thumbindex.index.files import unwritable
 
 BUSY_SECONDS = 30.0
-"""How long a reader or writer waits for a lock that another one holds: a lock is not damage."""
+"""How long to wait for a lock of another process: a lock is not damage."""
 
 _POLL_SECONDS = 0.01
-"""Between two attempts at a lock that SQLite refuses at once."""
+"""Pause between attempts at a lock that SQLite refuses without waiting."""
 
-KEYS_AT_ONCE = 500
-"""Keys that one statement asks for."""
+KEYS_PER_STATEMENT = 500
+"""Maximum keys of one statement."""
 
-CLEANING_MS = 1000
-"""How long readers are waited for that still need the log; what they delay comes with the next
-run.
-"""
+CHECKPOINT_MS = 1000
+"""How long to wait for readers of the log; the next run tries again."""
 
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
-_NOT_WRITTEN = (
+_UNWRITABLE = (
     *("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH", "SQLITE_CANTOPEN", "SQLITE_FULL"),
     *("SQLITE_IOERR", "SQLITE_NOLFS"),
 )
@@ -48,31 +46,30 @@ _DAMAGE = {
     "SQLITE_SCHEMA": "its tables are not there",
 }
 
-UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
-"""What SQLite may raise in a group of reads or writes: a flipped name of a table is in the error's
-text, and cannot be read.
+READ_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""Errors of a group of reads or writes: the error's text may hold a damaged table name, which
+cannot be decoded.
 """
 
-FOREIGN = (*UNREADABLE, MemoryError)
-"""What a statement alone may raise, too: a flipped length asks for more memory than there is.
-
-In a group it may be that there is none.
+STATEMENT_ERRORS = (*READ_ERRORS, MemoryError)
+"""Errors of a single statement: a damaged length asks for more memory than there is. In a group,
+memory may really be short.
 """
 
-Row = tuple[Any, ...]
+SqlRow = tuple[Any, ...]
 
 
-class Database:
-    """One SQLite file of one schema. No two threads share a connection at once.
+class SqliteFile:
+    """One SQLite file of one schema. Every thread has its own connection.
 
     A file that cannot be read raises IndexDamagedError.
     """
 
     schema: ClassVar[str]
-    """The name of the file that creates the tables, in this package. It creates `meta`, too."""
+    """The file of this package that creates the tables, among them `meta`."""
 
     version: ClassVar[int]
-    """Another version on disk means that the file is built anew."""
+    """A file of another version is rebuilt."""
 
     def __init__(
         self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS
@@ -80,16 +77,16 @@ class Database:
         self.path = path
         self._read_only = read_only
         self._busy_seconds = busy_seconds
-        self._idle: list[sqlite3.Connection] = []  # nobody's at the moment
+        self._idle: list[sqlite3.Connection] = []  # not in use
         self._is_closed = False
-        self._here = threading.local()
-        with self._connection():  # what is wrong with the file is raised at once
+        self._thread = threading.local()
+        with self._connection():  # an error is raised at once
             pass
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Give a thread the connection of its group, or one of its own until this is left."""
-        held: sqlite3.Connection | None = getattr(self._here, "db", None)
+        """Return the connection of this thread's transaction, or a free one for this block."""
+        held: sqlite3.Connection | None = getattr(self._thread, "db", None)
         if held is not None:
             yield held
             return
@@ -97,11 +94,11 @@ class Database:
             db = self._idle.pop()
         except IndexError:
             db = self._open()
-        self._here.db = db
+        self._thread.db = db
         try:
             yield db
         finally:
-            self._here.db = None
+            self._thread.db = None
             if self._is_closed:
                 db.close()
             else:
@@ -121,18 +118,17 @@ class Database:
                 check_same_thread=False,
                 uri=uri,
             )
-            # a search may still hold a store that was replaced: the last one to let go of it
-            # closes the file
+            # a search may still hold a store that was replaced: the file closes with the last use
             weakref.finalize(self, db.close).atexit = False
             try:
                 self._prepare(db)
             except BaseException:
                 db.close()
                 raise
-        except FOREIGN as error:
+        except STATEMENT_ERRORS as error:
             if self._read_only and not self.path.exists():
-                raise _gone(self.path) from error
-            raise translated(error, self.path) from error
+                raise _missing(self.path) from error
+            raise translate_error(error, self.path) from error
         return db
 
     def _prepare(self, db: sqlite3.Connection) -> None:
@@ -140,13 +136,12 @@ class Database:
         if self._read_only:
             db.execute("PRAGMA query_only = ON")
         else:
-            self._log_ahead(db)
-            # what a note said is not left in free pages
+            self._enable_wal(db)
+            # deleted text does not stay in free pages
             db.execute("PRAGMA secure_delete = ON")
-            # a commit that a power cut took back would have its row ids used twice, and views could
-            # not tell
+            # a commit lost in a power cut would have its row ids used twice
             db.execute("PRAGMA synchronous = FULL")
-        # one statement: both are of one moment, even if somebody makes the tables meanwhile
+        # one statement: another process may create the tables meanwhile
         version, tables = db.execute(
             "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
         ).fetchone()
@@ -156,20 +151,22 @@ class Database:
         if version == 0 and is_empty and not self._read_only:
             self._create(db)
         elif version == 0 and is_empty:
-            raise _begun(self.path)
-        # else it is the number itself that was flipped
+            raise _unfinished(self.path)
+        # else the number itself is damaged
         elif version > self.version and self._schema_fact(db) != self.version:
             raise IndexTooNewError(
                 f"{self.path} was written by a later version of thumbindex (schema "
                 f"{version}): upgrade thumbindex, or use another --index."
             )
         else:
-            raise IndexDamagedError(damaged(self.path, f"it is of another schema, {version}"))
+            raise IndexDamagedError(
+                damage_message(self.path, f"it is of another schema, {version}")
+            )
 
-    def _log_ahead(self, db: sqlite3.Connection) -> None:
+    def _enable_wal(self, db: sqlite3.Connection) -> None:
         """Have the file use a write-ahead log.
 
-        SQLite does not wait where two processes ask for it of a new file at once, so we do.
+        If two processes do this to a new file at once SQLite does not wait, so we do.
         """
         until = time.monotonic() + self._busy_seconds
         while True:
@@ -184,13 +181,11 @@ class Database:
     def _schema_fact(self, db: sqlite3.Connection) -> int:
         try:
             return int(db.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()[0])
-        except (*FOREIGN, TypeError, ValueError):
+        except (*STATEMENT_ERRORS, TypeError, ValueError):
             return 0
 
     def _create(self, db: sqlite3.Connection) -> None:
-        """Create the tables; where another process does so at the same time, each finds what the
-        other one made.
-        """
+        """Create the tables; another process may do so at the same time."""
         tables = (
             resources.files("thumbindex.index").joinpath(self.schema).read_text(encoding="utf-8")
         )
@@ -202,7 +197,7 @@ class Database:
         )
 
     def close(self) -> None:
-        """Close the file; a thread that reads it at the moment closes it when it has."""
+        """Close the file; a thread that is reading closes its connection afterwards."""
         self._is_closed = True
         while self._idle:
             self._idle.pop().close()
@@ -211,7 +206,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Group writes: all of them are kept, with a new generation, or none."""
+        """Commit all writes of this block with a new generation, or none."""
         with self._connection() as db:
             try:
                 db.execute("BEGIN IMMEDIATE")
@@ -220,17 +215,17 @@ class Database:
                     self.set_meta("generation", str(self.generation + 1))
                     db.execute("COMMIT")
                 except BaseException:
-                    if db.in_transaction:  # a full disk has rolled back by itself
+                    if db.in_transaction:  # a full disk rolls back by itself
                         db.execute("ROLLBACK")
                     raise
-            except UNREADABLE as error:
-                raise translated(error, self.path) from error
+            except READ_ERRORS as error:
+                raise translate_error(error, self.path) from error
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Group reads of this thread: all of them see one generation.
+    def read_transaction(self) -> Iterator[None]:
+        """Have all reads of this thread in this block see one generation.
 
-        Inside another group, or a transaction, they see that one's.
+        Inside another transaction they see that one's.
         """
         with self._connection() as db:
             if db.in_transaction:
@@ -243,13 +238,11 @@ class Database:
                 finally:
                     if db.in_transaction:
                         db.execute("COMMIT")
-            except UNREADABLE as error:
-                raise translated(error, self.path) from error
+            except READ_ERRORS as error:
+                raise translate_error(error, self.path) from error
 
-    def renew(self) -> bool:
-        """Move this thread's group of reads to the present generation; return whether it is
-        another.
-        """
+    def refresh_read(self) -> bool:
+        """Move this thread's reads to the newest generation; return whether it is another."""
         with self._connection() as db:
             before = self.generation
             if db.in_transaction:
@@ -258,37 +251,35 @@ class Database:
             return self.generation != before
 
     @contextmanager
-    def as_written(self) -> Iterator[None]:
-        """Call the file damaged where what is made of its rows meets nothing, or no number, where
-        one was written: a zeroed row has neither.
+    def decoding(self) -> Iterator[None]:
+        """Raise IndexDamagedError if rows cannot be decoded inside this block: a zeroed row has
+        nulls in place of values.
         """
         try:
             yield
         except (TypeError, ValueError, LookupError) as error:
             raise IndexDamagedError(
-                damaged(self.path, "its rows are not what was written")
+                damage_message(self.path, "its rows are not what was written")
             ) from error
 
-    def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+    def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[SqlRow]:
         """Return the rows of a query."""
         with self._connection() as db:
             try:
                 return db.execute(sql, parameters).fetchall()
-            except FOREIGN as error:
-                raise translated(error, self.path) from error
+            except STATEMENT_ERRORS as error:
+                raise translate_error(error, self.path) from error
 
     def fetch_in(
         self, sql: str, keys: Iterable[int] | Iterable[str] | Iterable[bytes]
-    ) -> list[Row]:
-        """Return the rows of a query that asks for some keys, which `{}` stands for: one statement
-        for each few hundred of them.
-        """
+    ) -> list[SqlRow]:
+        """Return the rows of a query with `{}` in place of the keys, a few hundred a statement."""
         rows, asked = (
-            list[Row](),
+            list[SqlRow](),
             [key if isinstance(key, (str, bytes)) else int(key) for key in keys],
         )
-        for start in range(0, len(asked), KEYS_AT_ONCE):
-            part = asked[start : start + KEYS_AT_ONCE]
+        for start in range(0, len(asked), KEYS_PER_STATEMENT):
+            part = asked[start : start + KEYS_PER_STATEMENT]
             rows += self.fetch(sql.format(",".join("?" * len(part))), part)
         return rows
 
@@ -302,26 +293,26 @@ class Database:
         with self._connection() as db:
             db.executemany(sql, rows)
 
-    def clean_log(self) -> bool:
+    def truncate_log(self) -> bool:
         """Write the log into the file and empty it; return whether no reader was in the way."""
         with self._connection() as db:
             try:
-                db.execute(f"PRAGMA busy_timeout = {CLEANING_MS}")
+                db.execute(f"PRAGMA busy_timeout = {CHECKPOINT_MS}")
                 busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
                 db.execute(f"PRAGMA busy_timeout = {round(self._busy_seconds * 1000)}")
-            except FOREIGN as error:
-                raise translated(error, self.path) from error
+            except STATEMENT_ERRORS as error:
+                raise translate_error(error, self.path) from error
             return not busy
 
-    # -------------------------------------------------------------- facts about the file
+    # -------------------------------------------------------------- the table meta
 
     def meta(self, key: str, default: str = "") -> str:
-        """Return a fact."""
+        """Return the value of a key."""
         rows = self.fetch("SELECT value FROM meta WHERE key = ?", (key,))
         return str(rows[0][0]) if rows else default
 
     def set_meta(self, key: str, value: str) -> None:
-        """Write a fact, in a transaction."""
+        """Set the value of a key, in a transaction."""
         self.execute(
             "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             (key, value),
@@ -329,55 +320,57 @@ class Database:
 
     @property
     def generation(self) -> int:
-        """The number of transactions so far; views say which one they show."""
+        """The number of committed transactions."""
         return int(self.meta("generation", "0"))
 
-    def verify_pages(self) -> None:
-        """Have SQLite compare all of its trees; raise IndexDamagedError where they do not hold
-        together.
-        """
+    def check_integrity(self) -> None:
+        """Run SQLite's integrity check; raise IndexDamagedError if it fails."""
         found = self.fetch("PRAGMA integrity_check(1)")
         if found != [("ok",)]:
             raise IndexDamagedError(
-                damaged(
+                damage_message(
                     self.path, "its pages do not hold together" if found else "it cannot be checked"
                 )
             )
 
 
 def _name_of(error: BaseException) -> str:
-    """Return what SQLite calls an error; empty where it is none of its own."""
+    """Return SQLite's name of an error; empty for other errors."""
     return getattr(error, "sqlite_errorname", None) or ""
 
 
-def damaged(path: Path, what: str) -> str:
-    """Say in one sentence that a file is damaged, and what to do."""
+def damage_message(path: Path, what: str) -> str:
+    """Return the sentence that a file is damaged, and what to do."""
     return (
         f"{path} is damaged ({what}): run `thumbindex index`, which builds it anew from the notes."
     )
 
 
-def _begun(path: Path) -> IndexGoneError:
+def _unfinished(path: Path) -> IndexGoneError:
     return IndexGoneError(
         f"The index {path} is only just begun: ask again in a moment, or run `thumbindex index`."
     )
 
 
-def _gone(path: Path) -> IndexGoneError:
+def _missing(path: Path) -> IndexGoneError:
     return IndexGoneError(f"There is no index at {path}: run `thumbindex index`, which makes one.")
 
 
-def translated(error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Path) -> StorageError:
-    """Return what an error of SQLite means for who uses the index."""
+def translate_error(
+    error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Path
+) -> StorageError:
+    """Return the StorageError for an error of SQLite."""
     text, name = str(error), _name_of(error)
     if isinstance(error, sqlite3.ProgrammingError):
         return StorageError(f"{path} was closed while it was read ({text}): ask again.")
     if name == "SQLITE_READONLY_ROLLBACK":  # its tables were being made, and only a writer goes on
-        return _begun(path)
+        return _unfinished(path)
     if name.startswith(_BUSY):
         return IndexBusyError(f"{path} is busy: another process is writing; try again in a moment.")
-    if name.startswith(_NOT_WRITTEN):
-        return not_written(path, text)
+    if name.startswith(_UNWRITABLE):
+        return unwritable(path, text)
     return IndexDamagedError(
-        damaged(path, _DAMAGE.get(name, "its pages cannot be read as what they were written as"))
+        damage_message(
+            path, _DAMAGE.get(name, "its pages cannot be read as what they were written as")
+        )
     )
