@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from folders import open_library, write, write_notes
-from thumbindex.compare.quotations import find_quotation, note_words, quotation_parts
+from thumbindex.compare.quotations import find_quotation, quotation_parts, tokenize_note
 from thumbindex.errors import UnknownPathError
 from thumbindex.library import Library
 from thumbindex.model import CitationCheck
@@ -351,7 +351,7 @@ def test_every_part_of_a_note_is_found_in_it_on_its_line(
 ) -> None:
     lines = [" ".join(written[at : at + 5]) for at in range(0, len(written), 5)]
     at = data.draw(st.integers(0, len(lines) - 1))
-    note, parts = note_words("\n\n".join(lines)), quotation_parts(lines[at])
+    note, parts = tokenize_note("\n\n".join(lines)), quotation_parts(lines[at])
     spans = {note.span_lines(each) for each in find_quotation(parts, note)}
     assert not parts or (2 * at + 1, 2 * at + 1) in spans
 

@@ -5,10 +5,10 @@ import time
 import pytest
 
 from thumbindex.text import (
-    _shorten_heading,
     embedded_text,
     fold,
     identifiers,
+    shorten_heading,
     split_identifier,
     strip_markup,
     words,
@@ -114,7 +114,7 @@ def test_what_is_embedded_is_the_heading_path_and_the_text_and_nothing_else():
 
 @pytest.mark.parametrize("character", ["語", "a", "7"])
 def test_a_long_heading_path_never_takes_more_than_a_third_of_the_window(character):
-    path = _shorten_heading(character * 5000)
+    path = shorten_heading(character * 5000)
     cost = sum(0.25 if c.isascii() and c.isalpha() else 1 for c in path)
     assert (cost <= 85, path.startswith(character), path.endswith(character)) == (True, True, True)
 

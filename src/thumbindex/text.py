@@ -339,7 +339,7 @@ def embedded_text(heading_path: tuple[str, ...], text: str) -> str:
     """Return exactly what is embedded for a chunk: `Title > H2 > H3`, a blank line, its visible
     text; no ids, no paths.
     """
-    return f"{_shorten_heading(' > '.join(heading_path))}\n\n{strip_markup(text)}".strip()
+    return f"{shorten_heading(' > '.join(heading_path))}\n\n{strip_markup(text)}".strip()
 
 
 def text_key(text: str) -> bytes:
@@ -349,7 +349,7 @@ def text_key(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _shorten_heading(path: str) -> str:
+def shorten_heading(path: str) -> str:
     """Return a heading path, cut in the middle if it takes more than its share of the window."""
     # word pieces of English; a token a character otherwise
     costs = [0.25 if c.isascii() and (c.isalpha() or c == " ") else 1.0 for c in path]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from thumbindex.corpus.parse import parse_document
-from thumbindex.corpus.read import decode, decode_seen, is_text
+from thumbindex.corpus.read import decode, decode_visible, is_text
 from thumbindex.model import Problem
 from thumbindex.settings import CorpusSettings
 
@@ -61,7 +61,7 @@ NO_TEXT = random.Random(7).randbytes(20_000)
 )
 def test_what_people_write_is_text_in_any_encoding(data: bytes) -> None:
     assert is_text(data)
-    assert bool(decode_seen("a.md", data)) == bool(data)
+    assert bool(decode_visible("a.md", data)) == bool(data)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_file_that_is_no_text_is_a_document_without_a_word_and_reported(data: 
     assert [(each.line, each.reason.split(" (")[0]) for each in parsed.problems] == [
         (None, "no text")
     ]
-    assert decode_seen("photo.md", data) == ""
+    assert decode_visible("photo.md", data) == ""
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])

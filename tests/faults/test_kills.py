@@ -25,7 +25,7 @@ from faults.vault import (
     write_notes,
 )
 from thumbindex.corpus.links import LinkResolver
-from thumbindex.corpus.read import digest_of
+from thumbindex.corpus.read import content_digest
 from thumbindex.library import Library
 from thumbindex.library.indexing import growing
 from thumbindex.model import FileState
@@ -47,11 +47,11 @@ def prefixes(root: Path, before: Notes, after: Notes) -> list[Notes]:
         if before.get(path) != text
     ]
     states.sort(key=lambda state: (-state.mtime_ns, state.path))
-    held = {path: digest_of(text.encode()) for path, text in before.items()}
+    held = {path: content_digest(text.encode()) for path, text in before.items()}
     steps = [held]
     for group in growing(states, FIRST_BYTES):
         held = {path: digest for path, digest in held.items() if path in after}
-        held |= {state.path: digest_of(after[state.path].encode()) for state in group}
+        held |= {state.path: content_digest(after[state.path].encode()) for state in group}
         steps.append(held)
     return steps
 
@@ -82,7 +82,7 @@ def check_prefix(root: Path, library: Library, builds: list[Built], versions: li
             each
             for built, notes in zip(builds, versions, strict=True)
             for each in built.dump[part]
-            if held.get(each[0][0]) == digest_of(notes.get(each[0][0], "").encode())
+            if held.get(each[0][0]) == content_digest(notes.get(each[0][0], "").encode())
         }
         for part in ("chunks", "postings", "vectors")
     }

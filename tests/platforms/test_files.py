@@ -144,8 +144,8 @@ def by_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Open files by their paths, as where no folder can be opened and no flag forbids to follow a
     link.
     """
-    monkeypatch.setattr(read_module, "_STEPS", False)
-    monkeypatch.setattr(read_module, "_BY_DESCRIPTOR", False)
+    monkeypatch.setattr(read_module, "_HAS_DIR_FD", False)
+    monkeypatch.setattr(read_module, "_LISTS_BY_FD", False)
     monkeypatch.setattr(read_module, "_FLAGS", os.O_RDONLY)
 
 

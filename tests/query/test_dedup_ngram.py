@@ -4,8 +4,8 @@ import pytest
 
 from evaluation.corpora import SHARED, needs_corpora
 from fakes import document, memory_snapshot
-from thumbindex.compare.differences import differing
-from thumbindex.compare.likeness import similarities, similarity
+from thumbindex.compare.differences import text_difference
+from thumbindex.compare.trigrams import trigram_similarities, trigram_similarity
 from thumbindex.model import Query
 from thumbindex.query.copies import dedup_ngram
 from thumbindex.query.stage import Search, Tools
@@ -25,7 +25,7 @@ def kept(candidates, *texts: str) -> list[int]:
 
 def test_similarity_is_the_shared_part_of_all_3_grams() -> None:
     texts = ("abcd", "abce", "")
-    assert [[similarity(a, b) for b in texts] for a in texts] == [
+    assert [[trigram_similarity(a, b) for b in texts] for a in texts] == [
         [1, pytest.approx(1 / 3), 0],
         [pytest.approx(1 / 3), 1, 0],
         [0, 0, 0],
@@ -38,8 +38,8 @@ def test_texts_are_as_alike_as_their_letters_are() -> None:
         "  [[disk|backup disk]] tonight"
     )
     texts = ("Copy all files to the backup disk tonight.", linked, "Trees grow.")
-    found = similarities(texts)
-    assert (found[0, 1], found[0, 2]) == (similarity(*texts[:2]), 0)
+    found = trigram_similarities(texts)
+    assert (found[0, 1], found[0, 2]) == (trigram_similarity(*texts[:2]), 0)
     assert found[0, 1] > 0.8
 
 
@@ -55,7 +55,8 @@ def test_one_changed_digit_in_a_long_text_keeps_both(candidates) -> None:
 def test_every_labeled_duplicate_is_found_and_no_distinct_pair_is_merged() -> None:
     rows = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
     merged = {
-        row["id"]: similarity(row["a"], row["b"]) >= 0.7 and differing(row["a"], row["b"]) is None
+        row["id"]: trigram_similarity(row["a"], row["b"]) >= 0.7
+        and text_difference(row["a"], row["b"]) is None
         for row in rows
     }
     wrong = [

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.compare.differences import contradiction, differing, kept_apart
+from thumbindex.compare.differences import chunk_difference, contradiction, text_difference
 from thumbindex.model import BlockKind, Chunk
 
 WORDS = st.lists(
@@ -23,21 +23,21 @@ def test_copies_never_differ_in_a_number_version_or_date(
     words: list[str], at: int, value: str, other: str
 ) -> None:
     first, second = (" ".join([*words[:at], each, *words[at:]]) for each in (value, other))
-    assert (differing(first, second) is None) is (value == other)
-    assert differing(first, " ".join(words)) is not None
+    assert (text_difference(first, second) is None) is (value == other)
+    assert text_difference(first, " ".join(words)) is not None
 
 
 @given(WORDS, st.integers(0, 12), NEGATIONS)
 def test_copies_never_differ_in_a_negation(words: list[str], at: int, negation: str) -> None:
     denied = " ".join([*words[:at], negation, *words[at:]])
-    assert differing(denied, " ".join(words)) is not None
-    assert differing(" ".join(words), denied) is not None
+    assert text_difference(denied, " ".join(words)) is not None
+    assert text_difference(" ".join(words), denied) is not None
 
 
 @given(WORDS, st.lists(st.sampled_from("quick brown foxes".split()), min_size=1, max_size=3))
 def test_plain_words_that_only_one_has_keep_none_apart(words: list[str], more: list[str]) -> None:
     first, second = " ".join(words), " ".join([*words, *more])
-    assert (differing(first, second), differing(second, first)) == (None, None)
+    assert (text_difference(first, second), text_difference(second, first)) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_plain_words_that_only_one_has_keep_none_apart(words: list[str], more: l
     ],
 )
 def test_another_word_name_sign_or_order_keeps_both(first: str, second: str) -> None:
-    assert differing(first, second) is not None
+    assert text_difference(first, second) is not None
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_another_word_name_sign_or_order_keeps_both(first: str, second: str) -> 
     ],
 )
 def test_the_reason_names_what_differs(first: str, second: str, told: str) -> None:
-    assert differing(first, second) == told
+    assert text_difference(first, second) == told
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_contradiction_is_a_value_or_negation_between_nearly_equal_texts(
 def test_a_negation_of_another_language_is_no_contradiction() -> None:
     first = "Clique no botão para gravar a cópia que está na cave."
     second = "Clique em botão para gravar a cópia que está na cave."
-    assert differing(first, second) is not None
+    assert text_difference(first, second) is not None
     assert contradiction(first, second) == ""
 
 
@@ -109,4 +109,4 @@ def test_other_kinds_and_languages_are_kept_apart(kind: BlockKind, language: str
         Chunk(0, 0, BlockKind.PROSE, ("T",), 1, 1, "same"),
         Chunk(0, 0, kind, ("T",), 1, 1, "same", language=language),
     )
-    assert (kept_apart(prose, other) is None, kept_apart(prose, prose)) == (False, None)
+    assert (chunk_difference(prose, other) is None, chunk_difference(prose, prose)) == (False, None)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evaluation.corpora import SHARED, needs_corpora
-from thumbindex.compare.differences import judge
+from thumbindex.compare.differences import judge_pair
 from thumbindex.model import BlockKind, Chunk, PairJudgment
 from thumbindex.settings import DuplicatesSettings
 
@@ -86,7 +86,7 @@ def chunk(
 
 
 def judged(first: str, second: str, cosine: float | None = 0.97) -> PairJudgment:
-    return judge(chunk(first), chunk(second), cosine, SETTINGS)
+    return judge_pair(chunk(first), chunk(second), cosine, SETTINGS)
 
 
 @pytest.mark.parametrize(("first", "second"), SAME)
@@ -125,11 +125,12 @@ def test_a_short_text_under_another_heading_speaks_of_another_thing() -> None:
         chunk("Optional, 30 by default.", headings=("A", "timeout")),
         chunk("Optional, 30 by default.", headings=("B", "retries")),
     )
-    assert judge(first, second, 0.99, SETTINGS) == PairJudgment(
+    assert judge_pair(first, second, 0.99, SETTINGS) == PairJudgment(
         "grey", "a short text under `A > timeout` and under `B > retries`"
     )
     assert (
-        judge(first, replace(second, heading_path=("A", "Timeout")), 0.99, SETTINGS).zone == "same"
+        judge_pair(first, replace(second, heading_path=("A", "Timeout")), 0.99, SETTINGS).zone
+        == "same"
     )
 
 
@@ -138,15 +139,15 @@ def test_short_texts_with_values_of_other_things_are_not_even_listed() -> None:
         chunk("Released on 2021/04/01.", headings=("v0.11.12",)),
         chunk("Released on 2021/04/04.", headings=("v0.11.13",)),
     )
-    assert judge(first, second, 0.95, SETTINGS).zone == "distinct"
+    assert judge_pair(first, second, 0.95, SETTINGS).zone == "distinct"
     assert (
-        judge(first, replace(second, heading_path=("v0.11.12",)), 0.95, SETTINGS).differs
+        judge_pair(first, replace(second, heading_path=("v0.11.12",)), 0.95, SETTINGS).differs
         == "`2021-04-01` against `2021-04-04`"
     )
 
 
 def test_blocks_of_different_kinds_are_for_the_owner_to_decide() -> None:
-    assert judge(
+    assert judge_pair(
         chunk("same text"), chunk("same text", BlockKind.LIST), 1.0, SETTINGS
     ) == PairJudgment("grey", "prose against list")
 
@@ -165,7 +166,7 @@ def test_code_in_another_language_is_not_even_grey(first: str, second: str, zone
     ends = [
         chunk(f"```{name}\nx = 1\n```", BlockKind.CODE, language=name) for name in (first, second)
     ]
-    assert judge(ends[0], ends[1], 1.0, SETTINGS).zone == zone
+    assert judge_pair(ends[0], ends[1], 1.0, SETTINGS).zone == zone
 
 
 def test_a_translation_is_not_even_grey() -> None:

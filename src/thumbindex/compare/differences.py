@@ -1,5 +1,5 @@
-"""Decide what two alike texts are to each other: a number, version, unit, name or negation that
-differs keeps them apart.
+"""Judge two similar texts: a different number, version, unit, name or negation makes them
+distinct.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 
-from thumbindex.compare.likeness import similarity
 from thumbindex.compare.tokens import (
     DATE,
     FUNCTION,
@@ -19,38 +18,37 @@ from thumbindex.compare.tokens import (
     NEGATIONS,
     NUMBER,
     WORD,
-    Reading,
     Token,
+    TokenizedText,
     fence_language,
-    reading,
+    tokenize,
     without_code,
 )
+from thumbindex.compare.trigrams import trigram_similarity
 from thumbindex.language import language_of
 from thumbindex.model import BlockKind, Chunk, PairJudgment
 from thumbindex.settings import DuplicatesSettings
 from thumbindex.text import STOP_WORDS, words
 
 _NEARLY_EQUAL = 0.8
-"""The least share of words in common of texts that contradict each other."""
+"""Minimum share of common words of texts that contradict each other."""
 
 _VALUES = frozenset((NUMBER, DATE))
 _PLAIN = frozenset((WORD, FUNCTION))
 
 
-def kept_apart(first: Chunk, second: Chunk) -> str | None:
-    """Say why two chunks are not copies of each other whatever their similarity; None where nothing
-    speaks against it.
-    """
+def chunk_difference(first: Chunk, second: Chunk) -> str | None:
+    """Return why two chunks cannot be copies of each other, however similar; None if they can."""
     if first.kind is not second.kind:
         return f"{first.kind} against {second.kind}"
     if first.text == second.text and first.language == second.language:
         return None
-    return other_language(first, second) or differing(first.text, second.text)
+    return language_difference(first, second) or text_difference(first.text, second.text)
 
 
-def other_language(first: Chunk, second: Chunk) -> str | None:
-    """Say in which languages two chunks are written, people's or code's; None where they are in
-    one, or it is not known.
+def language_difference(first: Chunk, second: Chunk) -> str | None:
+    """Return the two natural or programming languages of two chunks; None if they are one, or
+    unknown.
     """
     if first.kind is BlockKind.CODE and second.kind is BlockKind.CODE:
         mine, yours = fence_language(first.language), fence_language(second.language)
@@ -61,42 +59,42 @@ def other_language(first: Chunk, second: Chunk) -> str | None:
     return f"{mine} against {yours}" if mine and yours and mine != yours else None
 
 
-def differing(first: str, second: str) -> str | None:
-    """Say which code, number, date, name, negation or word differs between two Markdown texts; None
-    if only one of them has words of its own, and these are plain ones.
+def text_difference(first: str, second: str) -> str | None:
+    """Return the code, number, date, name, negation or word that differs between two Markdown
+    texts; None if only one of them has additional words, and these are plain.
 
-    In a language whose negations are not known any word may be one.
+    In a language with unknown negations any word may be one.
     """
     if first == second:
         return None
-    left, right = reading(first), reading(second)
+    left, right = tokenize(first), tokenize(second)
     return (
-        _code_apart(left, right)
-        or _exact_apart(left, right)
-        or _words_apart(left, right)
-        or (_only_in_one(left, right) if _unknown(first, second) else None)
+        _code_difference(left, right)
+        or _exact_token_difference(left, right)
+        or _word_difference(left, right)
+        or (_additional_words(left, right) if _has_unknown_negations(first, second) else None)
     )
 
 
-def equal(first: str, second: str) -> bool:
-    """Tell whether two Markdown texts say the same in the same words: only markup, line breaks and
+def is_same_text(first: str, second: str) -> bool:
+    """Return whether two Markdown texts have the same words: only markup, line breaks and
     typography differ.
     """
     if first == second:
         return True
-    left, right = (reading(text) for text in (first, second))
+    left, right = (tokenize(text) for text in (first, second))
     return (
         bool(left.tokens)
-        and _only_tokens(left.tokens) == _only_tokens(right.tokens)
-        and _code_apart(left, right) is None
+        and _token_texts(left.tokens) == _token_texts(right.tokens)
+        and _code_difference(left, right) is None
     )
 
 
-def same_wording(first: str, second: str) -> bool:
-    """Tell whether two texts differ in no more than articles and endings; a spelling mistake may be
+def is_same_wording(first: str, second: str) -> bool:
+    """Return whether two texts differ in articles and suffixes alone; a spelling mistake may be
     another word (protected, projected).
     """
-    return _only_tokens(reading(first).stems) == _only_tokens(reading(second).stems)
+    return _token_texts(tokenize(first).stems) == _token_texts(tokenize(second).stems)
 
 
 @lru_cache(maxsize=1024)
@@ -104,24 +102,24 @@ def contradiction(first: str, second: str) -> str:
     """Name the numbers, versions, dates and negations in which two texts differ that are otherwise
     nearly equal; empty where they do not contradict each other.
     """
-    left, right = reading(first), reading(second)
+    left, right = tokenize(first), tokenize(second)
     mine, yours = left.subjects, right.subjects
     shared, joined = (mine & yours).total(), (mine | yours).total()
     if not shared or shared < _NEARLY_EQUAL * joined or (mine - yours and yours - mine):
         return ""
     negations = NEGATIONS.get(_language(first) or _language(second) or "en", frozenset())
     matcher = SequenceMatcher(
-        None, _only_tokens(left.stems), _only_tokens(right.stems), autojunk=False
+        None, _token_texts(left.stems), _token_texts(right.stems), autojunk=False
     )
     found = dict.fromkeys(
-        _disagreement(left.stems[a:b], right.stems[c:d], negations)
+        _value_contradiction(left.stems[a:b], right.stems[c:d], negations)
         for kind, a, b, c, d in matcher.get_opcodes()
         if kind != "equal"
     )
     return ", ".join(each for each in found if each)
 
 
-def _disagreement(
+def _value_contradiction(
     mine: Sequence[Token], yours: Sequence[Token], negations: frozenset[str]
 ) -> str | None:
     """Name the values that stand for each other in one replacement, or a negation that one text
@@ -149,19 +147,19 @@ def _language(text: str) -> str:
     return language_of(without_code(text))
 
 
-def _unknown(*texts: str) -> bool:
-    """Tell whether a text is in a language whose negations are not known."""
+def _has_unknown_negations(*texts: str) -> bool:
+    """Return whether a text is in a language with unknown negations."""
     return any(language and language not in NEGATIONS for language in map(_language, texts))
 
 
-def _only_tokens(tokens: Sequence[Token]) -> tuple[str, ...]:
+def _token_texts(tokens: Sequence[Token]) -> tuple[str, ...]:
     return tuple(token for _, token in tokens)
 
 
 # ------------------------------------------------------------------ what must be equal
 
 
-def _code_apart(left: Reading, right: Reading) -> str | None:
+def _code_difference(left: TokenizedText, right: TokenizedText) -> str | None:
     """Say where code differs in more than its words; a text without markup for code is compared by
     its words.
     """
@@ -177,8 +175,8 @@ def _code_apart(left: Reading, right: Reading) -> str | None:
     return None
 
 
-def _exact_apart(left: Reading, right: Reading) -> str | None:
-    """Say where the tokens that are no plain words differ, the first ones."""
+def _exact_token_difference(left: TokenizedText, right: TokenizedText) -> str | None:
+    """Return the first tokens that differ and are no plain words."""
     exact = {token for sort, token in (*left.tokens, *right.tokens) if sort not in _PLAIN}
     exact |= left.code | right.code
     mine, yours = ([token for _, token in each.tokens if token in exact] for each in (left, right))
@@ -189,29 +187,29 @@ def _exact_apart(left: Reading, right: Reading) -> str | None:
     return f"{_quoted(mine[a:b][:1])} against {_quoted(yours[c:d][:1])}"
 
 
-def _words_apart(left: Reading, right: Reading) -> str | None:
+def _word_difference(left: TokenizedText, right: TokenizedText) -> str | None:
     """Say which word of one text stands for which of the other, or that they stand in another order
     around something exact.
     """
-    stems = [_only_tokens(each.stems) for each in (left, right)]
+    stems = [_token_texts(each.stems) for each in (left, right)]
     mine, yours = Counter(stems[0]), Counter(stems[1])
     if mine - yours and yours - mine:
         return f"`{min(mine - yours)}` against `{min(yours - mine)}`"
     is_plain = all(sort in _PLAIN for sort, _ in (*left.stems, *right.stems))
-    if is_plain or _holds(*sorted(stems, key=len)):
+    if is_plain or _is_subsequence(*sorted(stems, key=len)):
         return None
     return "the same words in another order"
 
 
-def _holds(part: Sequence[str], whole: Sequence[str]) -> bool:
-    """Tell whether all words of one text stand in another, in their order."""
+def _is_subsequence(part: Sequence[str], whole: Sequence[str]) -> bool:
+    """Return whether a text contains all words of another, in order."""
     rest = iter(whole)
     return all(word in rest for word in part)
 
 
-def _only_in_one(left: Reading, right: Reading) -> str | None:
+def _additional_words(left: TokenizedText, right: TokenizedText) -> str | None:
     """Say which words one text has and the other has not, or that they stand in another order."""
-    mine, yours = _only_tokens(left.tokens), _only_tokens(right.tokens)
+    mine, yours = _token_texts(left.tokens), _token_texts(right.tokens)
     if mine == yours:
         return None
     counts = Counter(mine), Counter(yours)
@@ -224,26 +222,26 @@ def _only_in_one(left: Reading, right: Reading) -> str | None:
 
 _NEW_LINE = re.compile(r"\n(?=[ \t>]*(?:[-*+|#]|\d{1,9}[.)]|\n|[^\W\d][^:|\n]{0,30}:))")
 
-_LEANING = 8
-"""Texts with fewer words lean on their heading for what they speak of: "Optional, 30 by default."
-says another thing under another one.
+_SHORT = 8
+"""Texts with fewer words need their heading: "Optional, 30 by default." means another thing under
+another one.
 """
 
 _FORM = 6
-"""Texts whose lines all have fewer words are forms filled in ("Desk: 12", "Joined in 2019.")."""
+"""Texts whose lines all have fewer words are forms ("Desk: 12", "Joined in 2019.")."""
 
-_OVERLAP = 0.5
-"""The least share of words in common of texts that are worth reading: the others are alike in
-meaning or in their headings only.
+_MIN_OVERLAP = 0.5
+"""Minimum share of common words to compare two texts; others resemble each other in meaning or
+headings only.
 """
 
 _FEW = 12
-"""Texts of no more words are always read: there one word is a large share."""
+"""Texts of at most so many words are always compared: there one word is a large share."""
 
 
-def leans(text: str) -> bool:
-    """Tell whether a text leans on its page for what it speaks of: its lines, items and rows are
-    those of a form.
+def is_form(text: str) -> bool:
+    """Return whether all lines, items and rows of a text are short, as in a form: its subject is on
+    the page around it.
     """
     return all(_has_fewer_words(line, _FORM) for line in _NEW_LINE.split(text))
 
@@ -252,7 +250,7 @@ def _has_fewer_words(text: str, count: int) -> bool:
     return sum(word not in STOP_WORDS for word in words(text)) < count
 
 
-def judge(
+def judge_pair(
     first: Chunk, second: Chunk, cosine: float | None, settings: DuplicatesSettings
 ) -> PairJudgment:
     """Judge two chunks by their texts, the cosine of their vectors (None where one has none) and
@@ -262,72 +260,74 @@ def judge(
     decide what is the same, and a copy under other headings is alike by its 3-grams where its
     cosine is not.
     """
-    shared = 1.0 if first.text == second.text else _shared(first.text, second.text)
-    if shared < _OVERLAP and (cosine or 0.0) < settings.grey:
+    shared = 1.0 if first.text == second.text else _word_overlap(first.text, second.text)
+    if shared < _MIN_OVERLAP and (cosine or 0.0) < settings.grey:
         return PairJudgment("distinct", "not alike")
-    languages = other_language(first, second)
+    languages = language_difference(first, second)
     if languages:
         return PairJudgment("distinct", f"another language: {languages}")
-    if shared < _OVERLAP:
+    if shared < _MIN_OVERLAP:
         return PairJudgment("grey", f"cosine {cosine:.2f}, in other words")
-    leaning = _leaning(first, second)
-    if equal(first.text, second.text):
-        guard = _other_kind(first, second) or leaning
+    headings = _heading_difference(first, second)
+    if is_same_text(first.text, second.text):
+        guard = _kind_difference(first, second) or headings
         if guard:
             return PairJudgment("grey", guard)
         return PairJudgment(
             "same", "equal text" if first.text == second.text else "equal but for markup"
         )
     found = _judge_alike(first, second, cosine or 0.0, settings)
-    return PairJudgment("distinct", leaning) if leaning and found.zone == "grey" else found
+    return PairJudgment("distinct", headings) if headings and found.zone == "grey" else found
 
 
 def _judge_alike(
     first: Chunk, second: Chunk, cosine: float, settings: DuplicatesSettings
 ) -> PairJudgment:
     """Judge texts that have words in common and are not equal."""
-    grams = similarity(first.text, second.text)
+    grams = trigram_similarity(first.text, second.text)
     alike = max(cosine, grams)
     if alike < settings.grey:
         return PairJudgment("distinct", "not alike")
     how = f"cosine {cosine:.2f}" if cosine >= grams else f"3-gram similarity {grams:.2f}"
-    guard = _other_kind(first, second) or differing(first.text, second.text)
+    guard = _kind_difference(first, second) or text_difference(first.text, second.text)
     if guard:
-        differs = "" if _other_headings(first, second) else contradiction(first.text, second.text)
+        differs = (
+            ""
+            if _have_unrelated_headings(first, second)
+            else contradiction(first.text, second.text)
+        )
         return PairJudgment("grey", f"{how}, but {guard}", differs)
-    if same_wording(first.text, second.text):
+    if is_same_wording(first.text, second.text):
         return PairJudgment(
             "same" if alike >= settings.same else "grey", f"{how}, in the same words"
         )
-    more = _only_in_one(reading(first.text), reading(second.text))
+    more = _additional_words(tokenize(first.text), tokenize(second.text))
     return PairJudgment("grey", f"{how}, but {more}")
 
 
-def _other_kind(first: Chunk, second: Chunk) -> str | None:
+def _kind_difference(first: Chunk, second: Chunk) -> str | None:
     return f"{first.kind} against {second.kind}" if first.kind is not second.kind else None
 
 
-def _leaning(first: Chunk, second: Chunk) -> str | None:
-    """Say under which headings two short texts stand, where these name other things."""
-    if not _has_fewer_words(first.text, _LEANING):
+def _heading_difference(first: Chunk, second: Chunk) -> str | None:
+    """Return the headings of two short texts if these name different things."""
+    if not _has_fewer_words(first.text, _SHORT):
         return None
     mine, yours = (" > ".join(each.heading_path) for each in (first, second))
-    if mine and yours and differing(mine, yours):
+    if mine and yours and text_difference(mine, yours):
         return f"a short text under `{mine}` and under `{yours}`"
     return None
 
 
-def _other_headings(first: Chunk, second: Chunk) -> bool:
-    """Tell whether two chunks stand under headings, titles aside, that have no word in common."""
+def _have_unrelated_headings(first: Chunk, second: Chunk) -> bool:
+    """Return whether the headings of two chunks, titles aside, have no word in common."""
     if len(first.heading_path) < 2 or len(second.heading_path) < 2:
         return False
     mine, yours = set(words(first.heading_path[-1])), set(words(second.heading_path[-1]))
     return bool(mine and yours) and not mine & yours
 
 
-def _shared(first: str, second: str) -> float:
-    """Return the Jaccard similarity of the words in the source of two texts: a first look, cheaper
-    than reading them.
-    """
+def _word_overlap(first: str, second: str) -> float:
+    """Return the Jaccard similarity of the words of two Markdown texts, without tokenizing them."""
     left, right = (set(words(unicodedata.normalize("NFC", text))) for text in (first, second))
     return len(left & right) / len(left | right) if min(len(left), len(right)) > _FEW else 1.0

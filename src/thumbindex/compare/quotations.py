@@ -1,6 +1,4 @@
-"""Find a quotation in a note: as it is quoted, else the words that come nearest and in which they
-differ.
-"""
+"""Find a quotation in a note: word for word, else the nearest match and the words that differ."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ from unicodedata import normalize
 
 from thumbindex.text import CJK, strip_markup
 
-_WRITTEN = {"'": "‘’‚‛′", "-": "‐‑‒–−", "": "\u00ad\u200b\u200c\u200d\u2060\ufeff"}
-_SIGNS = {ord(sign): plain for plain, signs in _WRITTEN.items() for sign in signs}
+_SIGN_VARIANTS = {"'": "‘’‚‛′", "-": "‐‑‒–−", "": "\u00ad\u200b\u200c\u200d\u2060\ufeff"}
+_PLAIN_SIGNS = {ord(sign): plain for plain, signs in _SIGN_VARIANTS.items() for sign in signs}
 
 _WORD = re.compile(
     rf"[{CJK}]"  # each for itself: nothing stands between two words there
@@ -24,35 +22,32 @@ _WORD = re.compile(
     rf"|(?:(?![{CJK}_])\w)+(?:'(?:(?![{CJK}_])\w)+)*"
     r"|[=≤≥≠≈±%$€£¥°→←↔⇒+✓✔✗✘✅❌☑☒☐]|(?<=[\s\d])[<>](?=[\s\d=])"  # <name> is a placeholder
 )
-"""What counts in a quotation: words, numbers with their sign, and signs that mean something; other
-punctuation and emphasis do not.
+"""The tokens of a quotation: words, numbers with their sign, and meaningful signs; no other
+punctuation, no emphasis.
 """
 
 _GAP = re.compile(r"\[\s*(?:\.\.\.|…)\s*\]|\(\s*(?:\.\.\.|…)\s*\)|…|\.{3,}")
-"""Where a quotation leaves something out."""
+"""An omission in a quotation."""
 
-_GAP_WORDS = 300
-"""That a gap may stand for at most: more is another passage."""
+_MAX_GAP_WORDS = 300
+"""Maximum words that an omission stands for: more is another passage."""
 
-_PLACES = 200
-"""In which a quotation is looked for in one note: a word or two may stand in hundreds."""
+_MAX_CANDIDATES = 200
+"""Maximum candidate positions tried in one note: a word or two may occur hundreds of times."""
 
-_COMPARED = 300
-"""Words of a quotation that are compared with what comes nearest: what comes later in a longer one
-is not.
+_MAX_COMPARED_WORDS = 300
+"""Maximum words of a quotation that are compared with the nearest match."""
+
+_LOOKAHEAD, _TRIGRAM_LOOKAHEAD = 8, 2_000
+"""Words of the source that are searched for the next visible word, and for the next three in a row.
 """
 
-_NEAR, _AHEAD = 8, 2_000
-"""Words of the source that are looked through for the next word that a reader sees, and for the
-next three in a row.
-"""
-
-_TOLD, _TOLD_WORDS = 3, 8
-"""Differences that are told, and words of each."""
+_MAX_DIFFERENCES, _MAX_DIFFERENCE_WORDS = 3, 8
+"""Maximum differences reported, and maximum words of one."""
 
 
-class Span(NamedTuple):
-    """Words of a note, from the first to the last one, counted from 0."""
+class WordSpan(NamedTuple):
+    """A range of a note's words: the first and the last one, counted from 0."""
 
     first: int
     last: int
@@ -68,7 +63,7 @@ class NoteWords:
     joined: str  # a space before and behind each
     starts: tuple[int, ...]  # of each in it
 
-    def span_lines(self, span: Span) -> tuple[int, int]:
+    def span_lines(self, span: WordSpan) -> tuple[int, int]:
         """Return the first and the last line of some words."""
         return self.lines[span.first], self.lines[span.last]
 
@@ -79,24 +74,27 @@ def quotation_parts(quotation: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(each) for each in parts if each)
 
 
-def note_words(text: str) -> NoteWords:
-    """Read a note."""
+def tokenize_note(text: str) -> NoteWords:
+    """Tokenize a note."""
     written, lines = _words(_visible(text)), list[int]()
-    source = list(_words_of_lines(text.translate(_SIGNS)))
+    source = list(_words_of_lines(text.translate(_PLAIN_SIGNS)))
     runs = defaultdict[tuple[str, ...], list[int]](list)
     for n in range(len(source) - 2):
         runs[tuple(word for word, _ in source[n : n + 3])].append(n)
     at, number = 0, 1
-    # what a reader sees comes in the order of the source, which has more: where links lead,
-    # comments
+    # visible words are in the order of the source, which has more: link targets, comments
     for n, word in enumerate(written):
         near = next(
-            (each for each in range(at, min(at + _NEAR, len(source))) if source[each][0] == word),
+            (
+                each
+                for each in range(at, min(at + _LOOKAHEAD, len(source)))
+                if source[each][0] == word
+            ),
             None,
         )
         if near != at and (places := runs.get(tuple(written[n : n + 3]))):
             following = bisect_left(places, at)
-            if following < len(places) and places[following] < at + _AHEAD:
+            if following < len(places) and places[following] < at + _TRIGRAM_LOOKAHEAD:
                 near = places[following]
         if near is not None:
             at, number = near + 1, source[near][1]
@@ -106,50 +104,52 @@ def note_words(text: str) -> NoteWords:
     return NoteWords(tuple(written), folded, tuple(lines), f" {' '.join(folded)} ", starts)
 
 
-def find_quotation(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[Span, ...]:
-    """Return where a note has the words of a quotation one after the other; between its parts
-    something may be left out.
+def find_quotation(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[WordSpan, ...]:
+    """Return the occurrences of a quotation's words in a note; between its parts words may be
+    omitted.
     """
     found = []
-    for first in islice(_occurrences(parts[0], note, 0), _PLACES) if parts else ():
+    for first in islice(_occurrences(parts[0], note, 0), _MAX_CANDIDATES) if parts else ():
         last = first + len(parts[0]) - 1
         for part in parts[1:]:
-            following = next(_occurrences(part, note, last + 1, _GAP_WORDS), None)
+            following = next(_occurrences(part, note, last + 1, _MAX_GAP_WORDS), None)
             if following is None:
                 break
             last = following + len(part) - 1
         else:
-            found.append(Span(first, last))
+            found.append(WordSpan(first, last))
     return tuple(found)
 
 
-def nearest_words(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[Span, float] | None:
-    """Return the words of a note that come nearest to a quotation, and which share of its own they
-    have in order; None where nothing does.
+def nearest_match(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[WordSpan, float] | None:
+    """Return the nearest match of a quotation in a note, and the share of its words that match in
+    order; None if none do.
     """
     # Imported here: no question needs it, and every program of ours would wait for it.
     from rapidfuzz.fuzz import partial_ratio_alignment
 
-    quoted = [each.casefold() for part in parts for each in part][:_COMPARED]
+    quoted = [each.casefold() for part in parts for each in part][:_MAX_COMPARED_WORDS]
     best = partial_ratio_alignment(quoted, note.folded)
     if not quoted or not best:
         return None
     half = len(quoted) // 2
     low, high = max(0, best.dest_start - half), best.dest_end + half + 1
     operations = _operations(quoted, note.folded[low:high])
-    blocks = _dense([(a, low + c, b - a) for kind, a, b, c, _ in operations if kind == "equal"])
+    blocks = _densest_run(
+        [(a, low + c, b - a) for kind, a, b, c, _ in operations if kind == "equal"]
+    )
     if not blocks:
         return None
     # A word that is replaced at either end counts in: as many words of the note as of the quotation
     # stand beside the first and the last match.
     begin = max(0, blocks[0][1] - blocks[0][0])
     end = min(len(note.folded), blocks[-1][1] + len(quoted) - blocks[-1][0])
-    return Span(begin, end - 1), sum(size for *_, size in blocks) / len(quoted)
+    return WordSpan(begin, end - 1), sum(size for *_, size in blocks) / len(quoted)
 
 
-def words_apart(parts: Sequence[Sequence[str]], note: NoteWords, span: Span) -> str:
-    """Say in which words a quotation and a note differ, the quotation's first."""
-    quoted, (first, last) = [each for part in parts for each in part][:_COMPARED], span
+def word_differences(parts: Sequence[Sequence[str]], note: NoteWords, span: WordSpan) -> str:
+    """Describe the words that differ between a quotation and a note, the quotation's first."""
+    quoted, (first, last) = [each for part in parts for each in part][:_MAX_COMPARED_WORDS], span
     there = note.folded[first : last + 1]
     operations = [
         each
@@ -157,20 +157,20 @@ def words_apart(parts: Sequence[Sequence[str]], note: NoteWords, span: Span) -> 
         if each[0] != "equal"
     ]
     told = [
-        f"{_told(quoted[a:b])} against {_told(note.written[first + c : first + d])}"
-        for _, a, b, c, d in operations[:_TOLD]
+        f"{_quoted_words(quoted[a:b])} against {_quoted_words(note.written[first + c : first + d])}"
+        for _, a, b, c, d in operations[:_MAX_DIFFERENCES]
     ]
     return ", ".join(told) + (
-        f", and {len(operations) - _TOLD} more" if len(operations) > _TOLD else ""
+        f", and {len(operations) - _MAX_DIFFERENCES} more"
+        if len(operations) > _MAX_DIFFERENCES
+        else ""
     )
 
 
 def _operations(
     quoted: Sequence[str], there: Sequence[str]
 ) -> list[tuple[str, int, int, int, int]]:
-    """Return what makes one text of the other, as `difflib` has it; runs of words that are
-    replaced, taken out and put in are one.
-    """
+    """Return the edits between two texts as `difflib` opcodes; adjacent edits are merged."""
     from rapidfuzz.distance import Levenshtein
 
     merged = list[tuple[str, int, int, int, int]]()
@@ -183,9 +183,9 @@ def _operations(
     return merged
 
 
-def _dense(blocks: Sequence[tuple[int, int, int]]) -> Sequence[tuple[int, int, int]]:
-    """Return the run of matches (place in the quotation, in the note, size) that has most words,
-    less those of the note alone between them.
+def _densest_run(blocks: Sequence[tuple[int, int, int]]) -> Sequence[tuple[int, int, int]]:
+    """Return the run of matches (offset in the quotation, in the note, size) with most words, less
+    the unmatched words of the note between them.
     """
     best, most, begin, score = (0, 0), 0, 0, 0
     for at, (a, c, size) in enumerate(blocks):
@@ -199,14 +199,15 @@ def _dense(blocks: Sequence[tuple[int, int, int]]) -> Sequence[tuple[int, int, i
     return blocks[best[0] : best[1]]
 
 
-def _told(words: Sequence[str]) -> str:
+def _quoted_words(words: Sequence[str]) -> str:
     if not words:
         return "nothing"
-    return f"`{' '.join(words[:_TOLD_WORDS])}{' …' if len(words) > _TOLD_WORDS else ''}`"
+    ellipsis = " …" if len(words) > _MAX_DIFFERENCE_WORDS else ""
+    return f"`{' '.join(words[:_MAX_DIFFERENCE_WORDS])}{ellipsis}`"
 
 
 def _visible(markdown: str) -> str:
-    return normalize("NFC", strip_markup(markdown).translate(_SIGNS))
+    return normalize("NFC", strip_markup(markdown).translate(_PLAIN_SIGNS))
 
 
 def _words_of_lines(text: str) -> Iterator[tuple[str, int]]:
@@ -225,8 +226,8 @@ def _words(text: str) -> list[str]:
 def _occurrences(
     part: Sequence[str], note: NoteWords, after: int, within: int | None = None
 ) -> Iterator[int]:
-    """Yield the words of a note, from one on and `within` so many, at which a part of a quotation
-    begins.
+    """Yield the positions, from `after` on and at most `within` words later, at which a part of a
+    quotation begins.
     """
     wanted = f" {' '.join(map(str.casefold, part))} "
     if after >= len(note.starts):

@@ -1,4 +1,4 @@
-"""Read a text for comparison: its visible words, cut into tokens of one sort each."""
+"""Tokenize a text for comparison: its words, numbers, dates, names, negations, code and signs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from thumbindex.days import find_dates
 from thumbindex.language import FUNCTION_WORDS
 from thumbindex.text import STOP_WORDS, fold, looks_like_code, strip_markup
 
-_DENYING = {
+_NEGATION_WORDS = {
     "en": (
         "not cannot no none never neither nor nothing nobody nowhere without except excluding "
         "unless only hardly rarely seldom"
@@ -56,7 +56,7 @@ _DENYING = {
     "никакой никакая никакое никакие никаких без кроме"
     " только лишь едва редко",
 }
-"""Words that deny, or leave room for one thing alone, by language."""
+"""Words that negate or restrict (`only`), by language."""
 
 _ACCENTED = frozenset("né só".split())
 """Without their accents these are other, frequent words."""
@@ -68,12 +68,12 @@ def _forms(listed: Iterable[str]) -> frozenset[str]:
     return frozenset(found | {fold(word) for word in found - _ACCENTED})
 
 
-NEGATIONS = {language: _forms([listed]) for language, listed in _DENYING.items()}
-"""Negations by language. In other languages any word may be one."""
+NEGATIONS = {language: _forms([listed]) for language, listed in _NEGATION_WORDS.items()}
+"""Negations by language; in another language any word may be one."""
 
 _NEGATIONS = frozenset[str]().union(*NEGATIONS.values())
 
-_COUNTS = {
+_NUMBER_WORDS = {
     word: str(n)
     for n, word in enumerate((
         "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
@@ -117,11 +117,11 @@ _FENCE_LANGUAGES = {
 } | dict.fromkeys(("text", "txt", "plain", "plaintext"), "")
 """One name for each that a code fence's language goes by."""
 
-READINGS = 512
-"""How many texts stay read: more than a query compares with each other, and a few megabytes."""
+_TEXT_CACHE_SIZE = 512
+"""Tokenized texts that are cached: more than a query compares, and a few megabytes."""
 
 NUMBER, DATE, NEGATION, CODE, NAME, SIGN, FUNCTION, WORD = "ndpcmsfw"
-"""Sorts of tokens. A number comes with its unit. Each is a letter, so that a reading is small."""
+"""Kinds of tokens, one letter to save memory. A number includes its unit."""
 
 _TYPOGRAPHY = {
     ord(sign): plain
@@ -141,7 +141,7 @@ _FENCE = re.compile(
 )
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
 
-_CELL, _STRUCK, _DONE, _ITEM = "¦", "⊘", "☑", "№"
+_CELL, _STRUCK_OUT, _DONE, _ITEM = "¦", "⊘", "☑", "№"
 """Signs for markup that means something: a table's cell, struck out, done, a list's number."""
 
 _MARKUP = (
@@ -149,7 +149,7 @@ _MARKUP = (
     (re.compile(r"(?m)^[ \t>]*\[(?!\^)[^\[\]\n]+\]:[ \t]*\S+[^\n]*$"), ""),  # a link's definition
     (re.compile(r"(?m)^([ \t>]*)(\d{1,9}[.)])(?=[ \t])"), rf"\1{_ITEM}\2"),
     (re.compile(r"(?m)^([ \t>]*(?:[-*+]|№\d+[.)])[ \t]+)\[[xX]\][ \t]"), rf"\1{_DONE} "),
-    (re.compile(r"(?<!~)~~(?!~)"), f" {_STRUCK} "),
+    (re.compile(r"(?<!~)~~(?!~)"), f" {_STRUCK_OUT} "),
     (re.compile(r"(\[\[[^\[\]\n]*\]\])|\|"), lambda match: match[1] or f" {_CELL} "),
     (re.compile(r"<(/?[A-Za-z][^<>]{0,300})>"), r" \1 "),  # it may be a placeholder: <name>
     (re.compile(r"(?m)\[\^[^\]\[\s]+\]:?|(?:^|[ \t])\^[\w-]+$"), ""),  # footnotes, block ids
@@ -175,10 +175,8 @@ _ARTICLES = frozenset(("a", "an", "the"))
 
 _ENDINGS = ("ing", "ed", "es", "ly", "s", "d", "e")
 
-STEMS = 20_000
-"""Words whose stems are remembered: most words of a question's candidates were those of the last
-one's.
-"""
+_STEM_CACHE_SIZE = 20_000
+"""Words whose stems are cached: the candidates of two queries share most of their words."""
 
 Token = tuple[str, str]
 """A token's sort, and the token: in lower case, but for identifiers and short units."""
@@ -187,8 +185,8 @@ Token = tuple[str, str]
 # no slots: what is worked out of a text is kept with it, since a question compares each with many
 # others
 @dataclass(frozen=True)
-class Reading:
-    """A text as guards see it."""
+class TokenizedText:
+    """The tokens and the code of a text."""
 
     tokens: tuple[Token, ...]
     spans: tuple[str, ...]  # inline code, white space folded
@@ -199,7 +197,7 @@ class Reading:
     def stems(self) -> tuple[Token, ...]:
         """The tokens without articles, words without their endings."""
         return tuple(
-            (sort, without_ending(token) if sort in (WORD, NAME) else token)
+            (sort, cut_suffix(token) if sort in (WORD, NAME) else token)
             for sort, token in self.tokens
             if token not in _ARTICLES
         )
@@ -210,17 +208,17 @@ class Reading:
         return Counter(stem for sort, stem in self.stems if sort in (WORD, NAME, CODE))
 
 
-@lru_cache(maxsize=READINGS)
-def reading(markdown: str) -> Reading:
-    """Read a text."""
+@lru_cache(maxsize=_TEXT_CACHE_SIZE)
+def tokenize(markdown: str) -> TokenizedText:
+    """Tokenize a Markdown text."""
     text = unescape(unicodedata.normalize("NFC", markdown)).translate(_TYPOGRAPHY)
     text = _BROKEN_WORD.sub("-", text)
     blocks = tuple(
-        (fence_language(match[3]), _laid_out(match[4])) for match in _FENCE.finditer(text)
+        (fence_language(match[3]), _dedented(match[4])) for match in _FENCE.finditer(text)
     )
-    spans = tuple(_bare(match[2]) for match in _SPAN.finditer(_FENCE.sub("", text)))
+    spans = tuple(_span_code(match[2]) for match in _SPAN.finditer(_FENCE.sub("", text)))
     code = frozenset(token for span in spans for _, token in _tokens(span))
-    return Reading(tuple(_tokens(_shown(text))), spans, blocks, code)
+    return TokenizedText(tuple(_tokens(_visible_line(text))), spans, blocks, code)
 
 
 def without_code(markdown: str) -> str:
@@ -234,26 +232,26 @@ def fence_language(info: str) -> str:
     return _FENCE_LANGUAGES.get(name, name)
 
 
-@lru_cache(maxsize=STEMS)
-def without_ending(word: str) -> str:
-    """Return a word without its ending; a function word as it is."""
+@lru_cache(maxsize=_STEM_CACHE_SIZE)
+def cut_suffix(word: str) -> str:
+    """Return a word without its suffix; a function word as it is."""
     ending = next(
         (each for each in _ENDINGS if word.endswith(each) and len(word) - len(each) > 2), ""
     )
     return word.removesuffix(ending) if word not in STOP_WORDS else word
 
 
-def _shown(text: str) -> str:
+def _visible_line(text: str) -> str:
     """Return the visible text on one line, with signs for what is lost there."""
     # a table's second row, a line across the page
     lines = (line for line in text.split("\n") if "-" not in line or line.strip(" \t>|:-"))
     text = "\n".join(lines)
     for pattern, replacement in _MARKUP:
         text = pattern.sub(replacement, text)
-    return _in_digits(_ESCAPE.sub("", " ".join(strip_markup(text).split())))
+    return _normalize_numbers(_ESCAPE.sub("", " ".join(strip_markup(text).split())))
 
 
-def _in_digits(text: str) -> str:
+def _normalize_numbers(text: str) -> str:
     """Write dates and large numbers in one way."""
     if not any(c.isdigit() for c in text):
         return text
@@ -298,8 +296,8 @@ def _word(token: str, inside: bool) -> tuple[Token, ...]:
     folded = fold(bare)
     if folded.endswith("n't"):
         return ((WORD, folded[:-3]), (NEGATION, "not"))
-    if folded in _COUNTS:
-        return ((NUMBER, _COUNTS[folded]),)
+    if folded in _NUMBER_WORDS:
+        return ((NUMBER, _NUMBER_WORDS[folded]),)
     negation = next((form for form in (bare.casefold(), folded) if form in _NEGATIONS), None)
     if negation:
         return ((NEGATION, negation),)
@@ -324,7 +322,7 @@ def _sort_of(word: str, is_name: bool) -> str:
     return NAME if is_name else WORD
 
 
-def _bare(span: str) -> str:
+def _span_code(span: str) -> str:
     """Return inline code without the brackets around a key's name or a placeholder, and without a
     call's.
     """
@@ -333,7 +331,7 @@ def _bare(span: str) -> str:
     return (inner[1] if inner else code).removesuffix("()")
 
 
-def _laid_out(code: str) -> str:
+def _dedented(code: str) -> str:
     """Return a code block's lines without blank ones, margins and trailing spaces."""
     lines = [line.expandtabs(4).rstrip() for line in code.splitlines() if line.strip(" \t>")]
     margin = min((len(line) - len(line.lstrip()) for line in lines), default=0)

@@ -23,20 +23,20 @@ from unicodedata import normalize
 from thumbindex.corpus.read import read_inside
 from thumbindex.process import environment
 
-MOST_COMMITS = 50_000
+_MAX_COMMITS = 50_000
 """The newest commits that are read: which ones does not depend on the machine."""
 
-MOST_BYTES, MOST_SECONDS = 200_000_000, 30.0
+_MAX_BYTES, _MAX_SECONDS = 200_000_000, 30.0
 """What git may write, and for how long: where it takes more, no date is known."""
 
-_MOMENT_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 _SMALL_FILE, _LARGE_FILE = 10_000, 50_000_000
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")  # of sha256 they are longer
 _REFERENCE = re.compile(r"refs/[\w./@+-]{1,200}")
 _WRITTEN = re.compile(r"(?:19[7-9]|20\d)\d-\d\d-\d\d")
 
-Days = Mapping[str, tuple[str, str]]
+CommitDays = Mapping[str, tuple[str, str]]
 """By path (NFC) the days of a file's first and last commit, as their authors' calendars had them:
 ISO dates, empty where unknown.
 """
@@ -65,7 +65,7 @@ def has_no_commit(tree: Path) -> bool:
     """
     if (tree / ".git").is_dir() and not os.path.lexists(tree / ".git/HEAD"):
         return True
-    places = _directories(tree)
+    places = _git_directories(tree)
     if places is None:
         return False
     branch = _read(places[0], "HEAD", _SMALL_FILE).strip().removeprefix("ref:").strip()
@@ -78,7 +78,7 @@ def find_repository(root: Path) -> Repository | None:
     none, or none whose dates can be believed.
     """
     real, tree = Path(os.path.realpath(root)), find_work_tree(root)
-    places = _directories(tree) if tree else None
+    places = _git_directories(tree) if tree else None
     if tree is None or places is None:
         return None
     own, shared = places
@@ -102,7 +102,7 @@ def find_repository(root: Path) -> Repository | None:
     return None
 
 
-def _directories(tree: Path) -> tuple[Path, Path] | None:
+def _git_directories(tree: Path) -> tuple[Path, Path] | None:
     """Return a work tree's git directory, and the one that it shares; None where they lie in a
     place that git does not give them.
     """
@@ -157,16 +157,16 @@ def _read(folder: Path, name: str, most: int) -> str:
     return found.decode("utf-8", "replace") if isinstance(found, bytes) else ""
 
 
-def read_days(
+def read_commit_days(
     repository: Repository, own: Path, interrupted: Callable[[], bool] = lambda: False
-) -> Days | None:
+) -> CommitDays | None:
     """Return the days of the files below the folder; None where it was interrupted.
 
     Raises OSError where git is missing or fails.
 
     `own` is where the directory is made, and deleted again, that git takes for its repository.
     """
-    written = _ask(
+    written = _run_git(
         repository,
         own,
         [*_LOG, repository.commit, "--", *filter(None, [repository.below])],
@@ -177,14 +177,14 @@ def read_days(
     return _days_of(written, f"{repository.below}/" if repository.below else "", repository.shallow)
 
 
-def read_tracked(
+def read_tracked_paths(
     repository: Repository, own: Path, interrupted: Callable[[], bool] = lambda: False
 ) -> frozenset[str] | None:
     """Return the paths (NFC) of the commit below the folder, much sooner than their days; None and
     errors as with `read_days`.
     """
     below = f"{repository.below}/" if repository.below else ""
-    written = _ask(
+    written = _run_git(
         repository, own, [*_TREE, "--", repository.commit, *filter(None, [below])], interrupted
     )
     if written is None:
@@ -192,7 +192,7 @@ def read_tracked(
     return frozenset(normalize("NFC", path[len(below) :]) for path in written.split("\0") if path)
 
 
-def _ask(
+def _run_git(
     repository: Repository, own: Path, arguments: list[str], interrupted: Callable[[], bool]
 ) -> str | None:
     """Return what git says, in a directory that is made for it."""
@@ -209,7 +209,7 @@ def _ask(
             encoding="ascii",
             newline="\n",
         )
-        written = _run([program, *arguments], _surroundings(repository, own), own, interrupted)
+        written = _run([program, *arguments], _environment(repository, own), own, interrupted)
     finally:
         shutil.rmtree(own, ignore_errors=True)
     return None if written is None else os.fsdecode(written)
@@ -217,7 +217,7 @@ def _ask(
 
 _TREE = "--no-pager --bare ls-tree -r -z --name-only --full-tree".split()
 _LOG = (
-    f"--no-pager --bare log --topo-order --max-count={MOST_COMMITS} --no-mailmap "
+    f"--no-pager --bare log --topo-order --max-count={_MAX_COMMITS} --no-mailmap "
     "--no-show-signature --no-notes --no-color --date=short"
     " --format=%x01%H%x20%ad --raw -z --no-abbrev --no-renames --no-ext-diff --no-textconv "
     "--ignore-submodules=all"
@@ -230,7 +230,7 @@ _SAFE = (
 ).split()
 
 
-def _surroundings(repository: Repository, own: Path) -> dict[str, str]:
+def _environment(repository: Repository, own: Path) -> dict[str, str]:
     """Return all that git is told by its environment."""
     kept = {
         name: value
@@ -267,24 +267,24 @@ def _run(
 
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
-        end, is_over, was_interrupted = time.monotonic() + MOST_SECONDS, False, False
+        end, is_over, was_interrupted = time.monotonic() + _MAX_SECONDS, False, False
         while reader.is_alive() and not is_over:
-            reader.join(_MOMENT_SECONDS)
+            reader.join(_POLL_SECONDS)
             was_interrupted = reader.is_alive() and interrupted()
-            is_over = was_interrupted or time.monotonic() > end or sum(map(len, parts)) > MOST_BYTES
+            is_over = was_interrupted or time.monotonic() > end or sum(map(len, parts)) > _MAX_BYTES
         if is_over:
             process.kill()
         reader.join()
     if was_interrupted:
         return None
     if is_over:
-        raise OSError(f"git said too much, or nothing in {MOST_SECONDS:.0f} seconds")
+        raise OSError(f"git said too much, or nothing in {_MAX_SECONDS:.0f} seconds")
     if process.returncode:
         raise OSError("git failed")
     return b"".join(parts)
 
 
-def _days_of(written: str, below: str, shallow: frozenset[str]) -> Days:
+def _days_of(written: str, below: str, shallow: frozenset[str]) -> CommitDays:
     """Read a log, newest commit first.
 
     A file that only moved was not changed; its history goes on under its name before.

@@ -25,7 +25,7 @@ from thumbindex.corpus.markdown import (
     read_outline,
     read_source,
 )
-from thumbindex.corpus.private import says_private
+from thumbindex.corpus.private import has_private_marker
 from thumbindex.corpus.read import decode, is_text
 from thumbindex.language import language_of_prose
 from thumbindex.model import BlockKind, Document, Link, LinkKind, ParsedDocument, Problem
@@ -53,7 +53,7 @@ def parse_document(
     raw, found = decode(path, data)
     text = strip_invisible(raw)
     front = read_front_matter(path, text)
-    private = says_private(raw, front, settings)
+    private = has_private_marker(raw, front, settings)
     unread = (
         ""
         if is_text(data)

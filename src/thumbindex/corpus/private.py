@@ -26,7 +26,7 @@ from thumbindex.text import strip_invisible
 
 # ------------------------------------------------------------- a text as a careless writer means it
 
-_UNSEEN = re.compile(
+_INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd\U000e0000-\U000e0fff]+(#?)"
@@ -38,7 +38,7 @@ One before a tag parts it from a word.
 """
 
 _LINE_END = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_ALIKE = (("ï»¿", ""), ("i\u0307", "i"), ("ı", "i"), ("∶", ":"), ("꞉", ":"), ("ː", ":"))
+_LOOKALIKES = (("ï»¿", ""), ("i\u0307", "i"), ("ı", "i"), ("∶", ":"), ("꞉", ":"), ("ː", ":"))
 """What stands for a plain character: Turkish writes the small letter of I and the capital of i in
 its own way.
 
@@ -62,9 +62,9 @@ def _plain(text: str) -> str:
     if not text.isascii():
         text = _SYMBOL_BEFORE_TAG.sub(" #", text)
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-        for written, meant in _ALIKE:
+        for written, meant in _LOOKALIKES:
             text = text.replace(written, meant)
-    text = _UNSEEN.sub(lambda match: " #" if match[1] else "", text)
+    text = _INVISIBLE.sub(lambda match: " #" if match[1] else "", text)
     return _LINE_END.sub("\n", text).casefold()
 
 
@@ -84,7 +84,7 @@ _CODE_FENCE = re.compile(r" {0,3}(`{3,}+(?!.*`)|~{3,}+)[ \t]*+")
 _COMMENTS = {"<!--": "-->", "%%": "%%", "{/*": "*/}"}
 
 
-def _heads(text: str, late: bool) -> Iterator[tuple[str, bool]]:
+def _head_blocks(text: str, late: bool) -> Iterator[tuple[str, bool]]:
     """Yield what a text begins with as far as it could be meant as a head, and whether fences say
     so: blocks, comments, then the first paragraph.
 
@@ -160,7 +160,7 @@ def _uncoded(lines: Sequence[str]) -> list[str]:
     return kept
 
 
-def _below_rules(text: str) -> str:
+def _paragraphs_below_fences(text: str) -> str:
     """Return the paragraphs that stand right below a fence, wherever that is."""
     found, below = [""], False
     for line in text.split("\n"):
@@ -185,7 +185,7 @@ _NO = (
 _PROPERTY = re.compile(r"(?:^|(?<=[\s{\[,]))[&!](?!private\b)[^\s,{}\[\]]*+[ \t]++", re.M)
 """An anchor or a tag of YAML."""
 
-_STATED = re.compile(
+_KEY_AND_VALUE = re.compile(
     r"(?<![^\w\n])(?P<before>[^\w\n]*+)(?<!\w)private(?!\w)[^\w\n:=]*+(?:\n[^\w\n:=]*+)?[:=]++"
     rf"(?:(?P<no>{_NO})"
     rf"|(?P<empty>[^\S\n]*+{_QUOTE}*+[^\S\n]*+(?:\#(?!\S)[^\n]*+)?$)"
@@ -194,19 +194,19 @@ _STATED = re.compile(
 )
 """The key with a colon or an equals sign, and what kind of value follows."""
 
-_BARE = re.compile(
+_KEY_ALONE = re.compile(
     r"^(?![ \t]*\#\s)[^\w\n]*+private[^\w\n]*+(?:(?:true|yes|on|1|y)\b[^\n]*+)?$", re.M
 )
 """The key alone on its line, or with a yes and without a colon."""
 
-_PARAGRAPH = re.compile(
+_KEY_IN_PROSE = re.compile(
     r"^(?:<!---*+|\{/\*|[ \t_]|\*(?![ \t])|[^\w\s\#+*-])*+"
     rf"private(?:{_QUOTE}|[ \t*_\]])*+[:=]++[*_]*+(?!{_NO})",
     re.M,
 )
 """The key at the beginning of a line of prose, emphasized or not, which is no item of a list."""
 
-_BRACED = re.compile(
+_KEY_IN_BRACES = re.compile(
     r"^(?:export\b[^\n{]*+)?[ \t\[]*+\{(?:[^\n]*[{,])?"
     rf"[ \t]*+{_QUOTE}*+private{_QUOTE}*+[ \t]*+[:=](?!{_NO})",
     re.M,
@@ -216,30 +216,30 @@ _BRACED = re.compile(
 _OPENS = re.compile(r":[ \t]*+(?:[|>][-+0-9]*+)?$")
 """The end of a line below which what is indented belongs to its key."""
 
-_REFUSED = frozenset({"", "false", "no", "off", "0", "none", "null"})
+_NO_VALUES = frozenset({"", "false", "no", "off", "0", "none", "null"})
 
 
-def _is_stated(block: str) -> bool:
+def _has_key(block: str) -> bool:
     """Tell whether a block that cannot be read says that its note is private, wherever in it."""
     block = _PROPERTY.sub("", block)
-    for match in _STATED.finditer(block):
+    for match in _KEY_AND_VALUE.finditer(block):
         before = match["before"]
         begins = match.start() == 0 or block[match.start() - 1] == "\n"
         if not (match["no"] or re.search(r"#\s", before)) and (
             begins or match["word"] or any(sign in before for sign in "{[(,;?&*!")
         ):
             return True
-    return _BARE.search(block) is not None
+    return _KEY_ALONE.search(block) is not None
 
 
-def _is_stated_at_its_top(block: str) -> bool:
+def _has_top_level_key(block: str) -> bool:
     """Tell whether a block that can be read has the key at the beginning of a line with a value;
     what is indented below a key is of that key.
     """
     lines = _PROPERTY.sub("", block).split("\n")[1:]
     stated = (line for line in map(str.lstrip, lines) if line and not line.startswith("#"))
     if next(stated, "").startswith("{"):
-        return _is_stated(block)
+        return _has_key(block)
     opened: int | None = None  # how far the key is indented that the lines below it belong to
     for line in lines:
         indent = len(line) - len(line.lstrip())
@@ -248,7 +248,7 @@ def _is_stated_at_its_top(block: str) -> bool:
             continue
         is_open = _OPENS.search(line.partition(" #")[0].rstrip())
         opened = len(line) - len(line.lstrip(" \t-")) if is_open else None
-        found = _STATED.match(line)
+        found = _KEY_AND_VALUE.match(line)
         if (
             found
             and not found["before"].strip(" \t\"'`“”‘’?{(-")
@@ -259,18 +259,18 @@ def _is_stated_at_its_top(block: str) -> bool:
     return False
 
 
-def _is_field(fields: Mapping[str, Any]) -> bool:
+def _has_field(fields: Mapping[str, Any]) -> bool:
     """Tell whether fields that were read have the key, one that is merged in too, with a value
     other than no.
     """
     for key, value in fields.items():
         if key == "<<":
             merged = value if isinstance(value, list) else [value]
-            if any(isinstance(each, Mapping) and _is_field(each) for each in merged):
+            if any(isinstance(each, Mapping) and _has_field(each) for each in merged):
                 return True
         if (
             re.sub(r"^\W+|\W+$", "", _plain(_unescaped(key))) == "private"
-            and _plain(str(value)).strip() not in _REFUSED
+            and _plain(str(value)).strip() not in _NO_VALUES
         ):
             return True
     return False
@@ -346,35 +346,35 @@ def is_private(
 
 def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:
     """Tell whether a decoded file says of itself that it is private."""
-    return says_private(text, read_front_matter(path, strip_invisible(text)), settings)
+    return has_private_marker(text, read_front_matter(path, strip_invisible(text)), settings)
 
 
-def says_private(text: str, front: FrontMatter, settings: CorpusSettings) -> bool:
+def has_private_marker(text: str, front: FrontMatter, settings: CorpusSettings) -> bool:
     """Tell whether a decoded file with this front matter says of itself that it is private, by its
     head or by a tag.
     """
     wanted = tuple(filter(None, map(_tag, settings.private.tags)))
     read = front.lines if front.size and not front.problems else 0
     block, rest = map(_plain, map(_unescaped, _cut_after(text, read)))
-    if _is_field(front.fields) or any(_is_below(tag, wanted) for tag in front.tags):
+    if _has_field(front.fields) or any(_is_tag_or_child(tag, wanted) for tag in front.tags):
         return True
     if not any(word in part for word in ("private", *wanted) for part in (block, rest)):
         return False
-    heads = [*_heads(rest, late=bool(read))]
-    if _is_stated_at_its_top(block):
+    heads = [*_head_blocks(rest, late=bool(read))]
+    if _has_top_level_key(block):
         return True
-    if any(_is_stated(head) if fenced else _prose_says(head) for head, fenced in heads):
+    if any(_has_key(head) if fenced else _prose_has_key(head) for head, fenced in heads):
         return True
     listed = (tag for head, _ in ((block, True), *heads) for tag in _tags_listed(head))
     tags = (
         *listed,
         *(tag for head, fenced in ((block, True), *heads) if fenced for tag in _tags_in(head)),
     )
-    if any(_is_below(tag, wanted) for tag in tags):
+    if any(_is_tag_or_child(tag, wanted) for tag in tags):
         return True
     _, body = _cut_after(text, front.lines)
     # code is looked for only where it matters
-    return _body_says(body, wanted) and _body_says(_without_code(body), wanted)
+    return _body_is_private(body, wanted) and _body_is_private(_without_code(body), wanted)
 
 
 def _cut_after(text: str, count: int) -> tuple[str, str]:
@@ -385,13 +385,15 @@ def _cut_after(text: str, count: int) -> tuple[str, str]:
     return "\n".join(first[:count]), "".join(first[count:])
 
 
-def _prose_says(text: str) -> bool:
-    return bool(_PARAGRAPH.search(text) or _BRACED.search(text))
+def _prose_has_key(text: str) -> bool:
+    return bool(_KEY_IN_PROSE.search(text) or _KEY_IN_BRACES.search(text))
 
 
-def _body_says(body: str, wanted: tuple[str, ...]) -> bool:
+def _body_is_private(body: str, wanted: tuple[str, ...]) -> bool:
     body = _plain(body)
-    return _prose_says(_below_rules(body)) or any(_is_below(tag, wanted) for tag in _tags_in(body))
+    return _prose_has_key(_paragraphs_below_fences(body)) or any(
+        _is_tag_or_child(tag, wanted) for tag in _tags_in(body)
+    )
 
 
 def _without_code(body: str) -> str:
@@ -409,7 +411,7 @@ def _without_code(body: str) -> str:
     return "\n".join(lines)
 
 
-def _is_below(tag: str, wanted: tuple[str, ...]) -> bool:
+def _is_tag_or_child(tag: str, wanted: tuple[str, ...]) -> bool:
     name = _tag(tag)
     return any(name == each or name.startswith(f"{each}/") for each in wanted)
 

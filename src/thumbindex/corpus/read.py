@@ -19,7 +19,7 @@ from thumbindex.text import strip_invisible
 
 # ------------------------------------------------------------------ a folder
 
-_BY_DESCRIPTOR = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
+_LISTS_BY_FD = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
 """Whether a folder can be listed by what was opened: a file's facts cost a quarter less where its
 path is not looked up.
 """
@@ -37,7 +37,7 @@ systems lack).
 """
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     """One name in a folder, as it is on disk."""
 
     name: str
@@ -48,9 +48,9 @@ class Entry(NamedTuple):
     facts: os.stat_result | OSError | None = None
 
 
-def list_folder(real: str, settings: CorpusSettings) -> list[Entry]:
+def list_folder(real: str, settings: CorpusSettings) -> list[FolderEntry]:
     """List a folder by its real path; raise OSError where that is refused."""
-    place = os.open(real, _FOLDER_FLAGS) if _BY_DESCRIPTOR else real
+    place = os.open(real, _FOLDER_FLAGS) if _LISTS_BY_FD else real
     try:
         with os.scandir(place) as found:
             return [_entry(real, entry, settings) for entry in found]
@@ -59,21 +59,21 @@ def list_folder(real: str, settings: CorpusSettings) -> list[Entry]:
             os.close(place)
 
 
-def _entry(real: str, entry: os.DirEntry[str], settings: CorpusSettings) -> Entry:
+def _entry(real: str, entry: os.DirEntry[str], settings: CorpusSettings) -> FolderEntry:
     name, target = entry.name, None
     if entry.is_symlink() or _is_junction(entry):
         target = ""
     elif entry.is_dir(follow_symlinks=False):
-        return Entry(name, is_folder=True)
+        return FolderEntry(name, is_folder=True)
     elif not name.lower().endswith(settings.extensions) and name not in settings.ignore_files:
-        return Entry(name, is_folder=False)
+        return FolderEntry(name, is_folder=False)
     try:
         if target is None:
-            return Entry(name, False, None, entry.stat(follow_symlinks=False))
+            return FolderEntry(name, False, None, entry.stat(follow_symlinks=False))
         target = os.path.realpath(os.path.join(real, name))  # noqa: PTH118
-        return Entry(name, False, target, os.stat(target))  # noqa: PTH116
+        return FolderEntry(name, False, target, os.stat(target))  # noqa: PTH116
     except OSError as error:  # it went just now
-        return Entry(name, False, target, error)
+        return FolderEntry(name, False, target, error)
 
 
 def _is_junction(entry: os.DirEntry[str]) -> bool:
@@ -97,12 +97,12 @@ _FLAGS = (
     | getattr(os, "O_CLOEXEC", 0)
 )
 
-_STEPS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
+_HAS_DIR_FD = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 """Whether a path can be opened one folder after the other, none of them a symlink."""
 
-_OUT = "leads out of the folder: not read"
+_OUTSIDE = "leads out of the folder: not read"
 
-LONGEST_PATH = 259
+MAX_WINDOWS_PATH = 259
 """Characters of a path that Windows takes where nobody has allowed long ones."""
 
 
@@ -113,7 +113,7 @@ def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Probl
     real = os.path.realpath(root)
     found = read_inside(real, os.path.join(real, path), settings.max_file_bytes)  # noqa: PTH118
     if isinstance(found, int):
-        return too_large(path, found, settings)
+        return too_large_problem(path, found, settings)
     return Problem(path, None, found) if isinstance(found, str) else found
 
 
@@ -129,10 +129,10 @@ def read_inside(root: str, path: str, most: int) -> bytes | str | int:
             f" (Windows takes no path of {len(path)} characters: shorten it, or allow long paths "
             "there)"
         )
-        is_long = _WINDOWS and len(path) > LONGEST_PATH
+        is_long = _WINDOWS and len(path) > MAX_WINDOWS_PATH
         return f"cannot be read: {why}{advice if is_long else ''}"
     if descriptor is None:
-        return _OUT
+        return _OUTSIDE
     try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
@@ -147,7 +147,7 @@ def read_inside(root: str, path: str, most: int) -> bytes | str | int:
         os.close(descriptor)
 
 
-def inside(root: str, real: str) -> str | None:
+def path_inside(root: str, real: str) -> str | None:
     """Return a real path as one in a real folder, with slashes; "." for the folder itself, None
     where it is outside.
     """
@@ -161,10 +161,10 @@ def _open_inside(root: str, real: str) -> int | None:
     """Open a real path below a real folder, None where it is not below it; a folder on the way that
     has become a symlink meanwhile is an error.
     """
-    own = inside(root, real)
+    own = path_inside(root, real)
     if own is None or own == ".":
         return None
-    return _open_steps(root, own) if _STEPS else _open_and_compare(real)
+    return _open_steps(root, own) if _HAS_DIR_FD else _open_and_compare(real)
 
 
 def _open_steps(root: str, path: str) -> int:
@@ -196,7 +196,7 @@ def _open_and_compare(real: str) -> int | None:
     return None
 
 
-def too_large(path: str, size: int, settings: CorpusSettings) -> Problem:
+def too_large_problem(path: str, size: int, settings: CorpusSettings) -> Problem:
     """Report a file over the maximum."""
     return Problem(
         path,
@@ -205,7 +205,7 @@ def too_large(path: str, size: int, settings: CorpusSettings) -> Problem:
     )
 
 
-def digest_of(data: bytes) -> str:
+def content_digest(data: bytes) -> str:
     """Return the sha256 of a file's bytes in hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
@@ -215,7 +215,7 @@ def read_digest(root: Path, path: str, settings: CorpusSettings) -> str:
     digest.
     """
     data = read_bytes(root, path, settings)
-    return "" if isinstance(data, Problem) else digest_of(data)
+    return "" if isinstance(data, Problem) else content_digest(data)
 
 
 # ------------------------------------------------------------------ its text
@@ -288,7 +288,7 @@ def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
     return text, tuple(problems)
 
 
-def decode_seen(path: str, data: bytes) -> str:
+def decode_visible(path: str, data: bytes) -> str:
     """Return a file's text as it is shown and searched: without what nobody sees; empty where it is
     no text.
     """

@@ -12,7 +12,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from thumbindex.corpus.read import Entry, decode, inside, list_folder, read_inside, too_large
+from thumbindex.corpus.read import (
+    FolderEntry,
+    decode,
+    list_folder,
+    path_inside,
+    read_inside,
+    too_large_problem,
+)
 from thumbindex.errors import UnknownFolderError
 from thumbindex.globs import GlobRules, compose_accents, read_rules
 from thumbindex.model import Changes, FileState, Problem
@@ -94,7 +101,7 @@ def names_of(root: str, path: str, known: Names, hops: int = 0) -> tuple[str, ..
         known[path] = tuple(names)  # a loop of symlinks ends here
         for named in _named_targets(root, place):
             names += names_of(root, f"{named}{slash}" if named else "", known, hops + 1)
-        if (real := inside(root, os.path.realpath(place))) is not None:
+        if (real := path_inside(root, os.path.realpath(place))) is not None:
             real = "" if real == "." else f"{real}{slash}"
             names = [*(each for each in names if each != real), real]
     found = tuple(dict.fromkeys(names))
@@ -120,7 +127,7 @@ def _named_targets(root: str, link: str) -> list[str]:
             return []
         above, name = os.path.split(target.rstrip("/"))
         link = os.path.join(os.path.realpath(above), name)  # noqa: PTH118
-        named = {inside(root, os.path.normpath(each)) for each in (target, link)} - {None}
+        named = {path_inside(root, os.path.normpath(each)) for each in (target, link)} - {None}
         if named:
             return sorted("" if each == "." else each for each in named if each)
     return []
@@ -299,7 +306,7 @@ def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
     """
     real = _real(root)
     target = os.path.realpath(os.path.join(real, path))  # noqa: PTH118
-    own = inside(real, target)  # a symlink's file may be listed by this one
+    own = path_inside(real, target)  # a symlink's file may be listed by this one
     on_the_way = frozenset(part for each in (path, own) if each for part in _with_folders(each))
     state = _State(real, settings, asked=on_the_way)
     _go(state)
@@ -429,10 +436,10 @@ def _own_rules(state: _State, prefix: str, below: str, names: Sequence[str]) -> 
         yield _Ignore(prefix, read_rules([line for *_, line in lines]), tuple(lines))
 
 
-def _note_link(state: _State, path: str, link: Entry, rules: _InForce) -> None:
+def _note_link(state: _State, path: str, link: FolderEntry, rules: _InForce) -> None:
     if not link.target:
         return
-    if inside(state.root, link.target) is None:
+    if path_inside(state.root, link.target) is None:
         _note_link_out(state, path, rules)
         return
     found = link.facts if isinstance(link.facts, os.stat_result) else None
@@ -476,7 +483,7 @@ def _add(
     if not stat.S_ISREG(found.st_mode):
         return
     if found.st_size > state.settings.max_file_bytes:
-        state.problems.append(too_large(path, found.st_size, state.settings))
+        state.problems.append(too_large_problem(path, found.st_size, state.settings))
         return
     state.files[real] = state_of(path, found)
 

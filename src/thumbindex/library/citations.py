@@ -15,12 +15,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from thumbindex.compare.quotations import (
     NoteWords,
-    Span,
+    WordSpan,
     find_quotation,
-    nearest_words,
-    note_words,
+    nearest_match,
     quotation_parts,
-    words_apart,
+    tokenize_note,
+    word_differences,
 )
 from thumbindex.corpus.parse import headings_of
 from thumbindex.errors import UnknownPathError, UsageError
@@ -445,7 +445,7 @@ class _Note:
 
     @cached_property
     def words(self) -> NoteWords:
-        return note_words(self.text)
+        return tokenize_note(self.text)
 
     @cached_property
     def headings(self) -> tuple[tuple[int, str, int], ...]:
@@ -512,12 +512,12 @@ class _Note:
         place = document.folder, document.path, *lines
         return CitationCheck("", "", state, reason, now, address, *place)
 
-    def changed(self, parts: Sequence[Sequence[str]], span: Span) -> CitationCheck:
+    def changed(self, parts: Sequence[Sequence[str]], span: WordSpan) -> CitationCheck:
         """Say in which words a quotation differs from some words of it."""
         lines = self.words.span_lines(span)
         text = "\n".join(self.text.split("\n")[lines[0] - 1 : lines[1]])
         text = text if len(text) <= _TEXT_SHOWN else f"{text[:_TEXT_SHOWN]}…"
-        differs = words_apart(parts, self.words, span)
+        differs = word_differences(parts, self.words, span)
         return replace(self.found("changed", lines), text=text, differs=differs)
 
 
@@ -622,7 +622,7 @@ class _Check:
         if note:
             if spans := find_quotation(parts, note.words):
                 return self._in_note(cited, note, [note.words.span_lines(each) for each in spans])
-            near = nearest_words(parts, note.words)
+            near = nearest_match(parts, note.words)
             if near and near[1] >= _ALIKE:
                 return note.changed(parts, near[0])
         for other in self._elsewhere(cited, parts):

@@ -14,17 +14,17 @@ from pathlib import Path
 
 from thumbindex.config import with_folder_file
 from thumbindex.corpus.git import (
-    Days,
+    CommitDays,
     Repository,
     find_repository,
     find_work_tree,
     has_no_commit,
-    read_days,
-    read_tracked,
+    read_commit_days,
+    read_tracked_paths,
 )
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
-from thumbindex.corpus.read import LONGEST_PATH, digest_of, read_bytes, read_digest
+from thumbindex.corpus.read import MAX_WINDOWS_PATH, content_digest, read_bytes, read_digest
 from thumbindex.corpus.walk import (
     Names,
     find_changes,
@@ -257,15 +257,17 @@ def index_dates(folder: Folder, run: Run) -> None:
     is_known, undated, failure = _known_dates(folder, repository)
     if is_known and not undated:
         return
-    days: Days | None = {}
+    days: CommitDays | None = {}
     try:
         if repository and is_known:  # what is in no commit needs no history
-            tracked = frozenset() if failure else read_tracked(repository, own, run.interrupted)
+            tracked = (
+                frozenset() if failure else read_tracked_paths(repository, own, run.interrupted)
+            )
             if tracked is None:
                 return
             days = None if undated.isdisjoint(tracked) else days
         if repository and days is not None:
-            failure, days = "", read_days(repository, own, run.interrupted)
+            failure, days = "", read_commit_days(repository, own, run.interrupted)
             if days is None:
                 return
     except OSError as error:  # what is known stays; the next commit is tried again
@@ -657,7 +659,7 @@ def _read(
         elif isinstance(data, Problem):
             failed.append(data)
         else:
-            read = replace(state, digest=digest_of(data))
+            read = replace(state, digest=content_digest(data))
             parsed = parse_document(state.path, data, folder.config.corpus, modified[state.path])
             if parsed.private:
                 private.append(read)
@@ -672,7 +674,7 @@ def _is_listed(path: Path) -> bool:
     """
     try:
         return os.path.lexists(path) or (
-            len(str(path)) > LONGEST_PATH and path in path.parent.iterdir()
+            len(str(path)) > MAX_WINDOWS_PATH and path in path.parent.iterdir()
         )
     except OSError:
         return False

@@ -14,8 +14,8 @@ from statistics import fmean
 
 import numpy as np
 
-from thumbindex.compare.differences import judge
-from thumbindex.compare.tokens import reading
+from thumbindex.compare.differences import judge_pair
+from thumbindex.compare.tokens import tokenize
 from thumbindex.errors import StorageError
 from thumbindex.index.duplicate_tables import Alike, DuplicateFindings, DuplicateTables
 from thumbindex.index.snapshot import stored_vectors
@@ -180,14 +180,14 @@ class _Comparison:
     ) -> Iterator[Alike]:
         for a, b in pairs:
             # a list of what reference links mean is no text
-            if a in texts and b in texts and reading(texts[a].text).tokens:
+            if a in texts and b in texts and tokenize(texts[a].text).tokens:
                 # in double precision it is the same whatever else was compared with them
                 cosine = (
                     round(float(vectors[a].astype(np.float64) @ vectors[b].astype(np.float64)), 6)
                     if a in vectors and b in vectors
                     else None
                 )
-                verdict = judge(texts[a], texts[b], cosine, self.settings.duplicates)
+                verdict = judge_pair(texts[a], texts[b], cosine, self.settings.duplicates)
                 if verdict.zone != "distinct":
                     yield a, b, cosine or 0.0, verdict.zone, verdict.rule, verdict.differs
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from thumbindex.corpus.parse import comments_of, headings_of
-from thumbindex.corpus.read import decode_seen
+from thumbindex.corpus.read import decode_visible
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, newest_first, passes
 from thumbindex.index.store import Store, document_from_row
@@ -319,7 +319,7 @@ def text_now(reader: Reader, path: str) -> str:
         raise UnknownPathError(
             f"{path} {data.reason}; `thumbindex index` brings the index up to the disk."
         )
-    return decode_seen(path, data)
+    return decode_visible(path, data)
 
 
 def mean_vector(snapshot: Snapshot, document: DocumentId) -> Vector | None:

@@ -9,8 +9,8 @@ from collections.abc import Generator, Mapping, Sequence
 
 import numpy as np
 
-from thumbindex.compare.differences import kept_apart
-from thumbindex.compare.tokens import reading
+from thumbindex.compare.differences import chunk_difference
+from thumbindex.compare.tokens import tokenize
 from thumbindex.model import Chunk, IngestionCounts
 from thumbindex.ports import Vector
 from thumbindex.settings import IngestSettings
@@ -119,9 +119,9 @@ def _says_the_same(keeper: Chunk, other: Chunk) -> bool:
     nobody would find that any more.
     """
     return (
-        Counter(reading(other.text).stems) <= Counter(reading(keeper.text).stems)
+        Counter(tokenize(other.text).stems) <= Counter(tokenize(keeper.text).stems)
         and _numbers(keeper) == _numbers(other)
-        and kept_apart(keeper, other) is None
+        and chunk_difference(keeper, other) is None
     )
 
 

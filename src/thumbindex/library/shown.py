@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from thumbindex.corpus.private import is_private
-from thumbindex.corpus.read import digest_of, read_bytes
+from thumbindex.corpus.read import content_digest, read_bytes
 from thumbindex.corpus.walk import Names, facts_of, state_of
 from thumbindex.errors import StorageError
 from thumbindex.index.store import Store
@@ -120,7 +120,7 @@ def _is_same(data: bytes | Problem, indexed: FileState | None) -> bool:
     """Return whether a file was read and is as it was indexed."""
     if indexed is None or isinstance(data, Problem):
         return False
-    return indexed.digest == digest_of(data)
+    return indexed.digest == content_digest(data)
 
 
 # ------------------------------------------------------------------ some notes

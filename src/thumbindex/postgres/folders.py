@@ -14,7 +14,7 @@ from platform import node
 from typing import Any, TypeVar
 
 from thumbindex.config import NOWHERE
-from thumbindex.corpus.read import decode_seen, digest_of
+from thumbindex.corpus.read import content_digest, decode_visible
 from thumbindex.errors import (
     EngineError,
     EngineLostError,
@@ -463,7 +463,11 @@ class _PublishedFolder:
         if data is None or isinstance(data, Problem):
             return None
         indexed = self._store.manifest([path]).get(path) if self._store else None
-        return decode_seen(path, data) if indexed and indexed.digest == digest_of(data) else None
+        return (
+            decode_visible(path, data)
+            if indexed and indexed.digest == content_digest(data)
+            else None
+        )
 
     def _beat(self) -> None:
         if time.monotonic() >= self._beat_at:

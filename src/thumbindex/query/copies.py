@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.compare.differences import contradiction, differing, kept_apart
-from thumbindex.compare.likeness import Similarities, similarities
+from thumbindex.compare.differences import chunk_difference, contradiction, text_difference
+from thumbindex.compare.trigrams import SimilarityMatrix, trigram_similarities
 from thumbindex.model import Candidate, Chunk, ChunkId, Document, DroppedChunk, day_of
 from thumbindex.ports import Catalog, Duplicates, inner_products
 from thumbindex.query.stage import Search, Tools
@@ -68,7 +68,7 @@ def told_apart(first: Candidate, second: Candidate, duplicates: Duplicates) -> s
 
 @lru_cache(maxsize=_PAIRS)
 def _kept_apart(first: Chunk, second: Chunk) -> str | None:
-    return kept_apart(first, second)
+    return chunk_difference(first, second)
 
 
 def merge(
@@ -202,8 +202,8 @@ def near_copies(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int
     return [(a, b) for a, b in pairs if _are_of_one_kind(candidates[a], candidates[b])]
 
 
-def _by_letters(candidates: Sequence[Candidate]) -> Similarities:
-    return similarities(tuple(each.chunk.text for each in candidates))
+def _by_letters(candidates: Sequence[Candidate]) -> SimilarityMatrix:
+    return trigram_similarities(tuple(each.chunk.text for each in candidates))
 
 
 def _cosines(candidates: Sequence[Candidate], tools: Tools) -> npt.NDArray[np.float32]:
@@ -437,7 +437,7 @@ def _grouped(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, .
     """Return the positions of near copies that are versions of the first of them, and nearest to it
     of their document.
     """
-    likeness = similarities(tuple(each.chunk.text for each in candidates))
+    likeness = trigram_similarities(tuple(each.chunk.text for each in candidates))
     document = np.array([each.document for each in candidates])
 
     def are_nearest(a: int, b: int) -> bool:
@@ -482,7 +482,7 @@ def are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
         each.chunk.text.replace(".".join(map(str, version_of(name))), "")
         for each, name in zip((first, second), names, strict=True)
     )
-    return not second.name_kind and differing(*texts) is None
+    return not second.name_kind and text_difference(*texts) is None
 
 
 def full_path(document: Document) -> str:

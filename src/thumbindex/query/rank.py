@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from thumbindex.compare.tokens import without_ending
+from thumbindex.compare.tokens import cut_suffix
 from thumbindex.language import function_word_weights
 from thumbindex.model import Candidate, ChunkId, DocumentId, Hit, RankedList
 from thumbindex.query.stage import Search, Tools
@@ -231,7 +231,7 @@ def headings(search: Search, tools: Tools) -> Search:
     best chunk takes what its best one had.
     """
     stops = function_word_weights(search.text, tools.snapshot.keyword.languages)
-    asked = frozenset(without_ending(word) for word in words(search.text) if stops.get(word, 1.0))
+    asked = frozenset(cut_suffix(word) for word in words(search.text) if stops.get(word, 1.0))
     if not asked:
         return search
     family: dict[DocumentId, list[Candidate]] = defaultdict(list)
@@ -275,7 +275,7 @@ def heading_stems(heading: str) -> frozenset[str]:
     """Return a heading's words without their endings, remembered: the same headings come with one
     question after the other.
     """
-    return frozenset(map(without_ending, words(heading)))
+    return frozenset(map(cut_suffix, words(heading)))
 
 
 def recency(search: Search, tools: Tools) -> Search:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from thumbindex.compare.differences import contradiction, leans
+from thumbindex.compare.differences import contradiction, is_form
 from thumbindex.model import Candidate, DocumentId
 from thumbindex.ports import Documents, Matrix, inner_products
 from thumbindex.query.copies import near_copies
@@ -69,7 +69,9 @@ def _may_disagree(first: Candidate, second: Candidate, documents: Documents) -> 
         return first.chunk.heading_path == second.chunk.heading_path
     if are_of_a_series(mine.path, other.path):
         return False
-    return mine.title == other.title or not (leans(first.chunk.text) or leans(second.chunk.text))
+    return mine.title == other.title or not (
+        is_form(first.chunk.text) or is_form(second.chunk.text)
+    )
 
 
 _NUMBER = re.compile(r"\d+")

@@ -1,4 +1,4 @@
-"""How alike texts are by their letters: the similarity of their 3-grams (Broder 1997)."""
+"""The similarity of texts by their character 3-grams (Broder 1997)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ import numpy.typing as npt
 
 from thumbindex.text import strip_markup
 
-Grams = npt.NDArray[np.int64]
+TrigramSet = npt.NDArray[np.int64]
 """Shape (grams,): three characters as one number, ascending, each once."""
 
-Similarities = npt.NDArray[np.float64]
+SimilarityMatrix = npt.NDArray[np.float64]
 """Shape (texts, texts): |A ∩ B| / |A ∪ B|, 0 to 1."""
 
-GRAM_SETS = 512
-"""Texts whose 3-grams are kept: about 4 KB each."""
+_TRIGRAM_CACHE_SIZE = 512
+"""Texts whose 3-grams are cached: about 4 KB each."""
 
-COMPARED_SETS = 8
-"""Sets of texts that stay compared: the stages look at one query's candidates one after the
-other.
-"""
+_MATRIX_CACHE_SIZE = 8
+"""Similarity matrices that are cached: the stages of one query compare the same candidates."""
 
-_FIRST_LOOK = 0.35
-"""The least similarity of sketches of texts that are compared further: sketches are off by 0.05."""
+_SKETCH_CUTOFF = 0.35
+"""Minimum similarity of two sketches to compare their texts exactly; sketches are off by 0.05."""
 
 _BITS = 4096
 _FACTOR = 0x9E3779B97F4A7C15
@@ -33,32 +31,30 @@ _SHIFT = np.uint64(52)
 
 
 @lru_cache(maxsize=1024)
-def similarity(first: str, second: str) -> float:
-    """Return the similarity of two texts; an empty one is like no other."""
-    mine, yours = gram_set(first), gram_set(second)
+def trigram_similarity(first: str, second: str) -> float:
+    """Return the Jaccard similarity of two texts' 3-grams; 0 for an empty text."""
+    mine, yours = trigrams(first), trigrams(second)
     shared = len(np.intersect1d(mine, yours, assume_unique=True))
     joined = len(mine) + len(yours) - shared
     return shared / joined if joined else 0.0
 
 
-@lru_cache(maxsize=COMPARED_SETS)
-def similarities(texts: tuple[str, ...]) -> Similarities:
-    """Return the similarity of each two texts; 0 where a first look tells that they are not
-    alike.
-    """
+@lru_cache(maxsize=_MATRIX_CACHE_SIZE)
+def trigram_similarities(texts: tuple[str, ...]) -> SimilarityMatrix:
+    """Return the similarity of every two texts; 0 if their sketches are not similar."""
     found = np.zeros((len(texts), len(texts)))
-    for a, b in np.argwhere(np.triu(_look(texts) >= _FIRST_LOOK, 1)).tolist():
-        found[a, b] = found[b, a] = similarity(texts[a], texts[b])
+    for a, b in np.argwhere(np.triu(_sketch_similarities(texts) >= _SKETCH_CUTOFF, 1)).tolist():
+        found[a, b] = found[b, a] = trigram_similarity(texts[a], texts[b])
     return found
 
 
-def _look(texts: Sequence[str]) -> Similarities:
-    """Return about which share of their 3-grams each two texts have in common, by sketches: each
-    3-gram is hashed to one of 4,096 bits.
+def _sketch_similarities(texts: Sequence[str]) -> SimilarityMatrix:
+    """Return the approximate similarity of every two texts by sketches: a 3-gram is hashed to one
+    of 4,096 bits.
     """
     held = np.zeros((len(texts), _BITS), dtype=np.bool_)
     for row, text in zip(held, texts, strict=True):
-        row[gram_set(text).astype(np.uint64) * np.uint64(_FACTOR) >> _SHIFT] = True
+        row[trigrams(text).astype(np.uint64) * np.uint64(_FACTOR) >> _SHIFT] = True
     bits = np.packbits(held, axis=1).view(np.uint64)
     sizes = held.sum(axis=1)
     shared = np.zeros((len(texts), len(texts)))
@@ -70,8 +66,8 @@ def _look(texts: Sequence[str]) -> Similarities:
     return found
 
 
-@lru_cache(maxsize=GRAM_SETS)
-def gram_set(markdown: str) -> Grams:
+@lru_cache(maxsize=_TRIGRAM_CACHE_SIZE)
+def trigrams(markdown: str) -> TrigramSet:
     """Return the character 3-grams of a text's visible words: case, line breaks and markup do not
     count.
     """
