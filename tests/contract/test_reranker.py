@@ -3,7 +3,7 @@
 import pytest
 
 from fakes import FakeReranker
-from thumbindex.encode.rerank import CrossEncoderReranker
+from thumbindex.encode.models import CrossEncoderReranker
 
 QUERY = "share a vault"
 PASSAGES = ["walnuts and bread", "Share a vault with your team", "", "the vault"]

@@ -6,7 +6,13 @@ import sys
 
 import pytest
 
-from thumbindex.encode.models import BUNDLED, BUNDLED_FOLDER, bundled_folder, find_model, locate
+from thumbindex.encode.models import (
+    BUNDLED,
+    BUNDLED_FOLDER,
+    bundled_folder,
+    find_model,
+    locate_model,
+)
 from thumbindex.errors import ModelError
 
 REMEDY = "take another"
@@ -65,7 +71,7 @@ def test_a_bundled_file_that_is_missing_or_changed_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["no/such/model/folder", "./models"])
 def test_a_folder_that_is_not_there_is_said_to_be_missing(name, tmp_path):
     with pytest.raises(ModelError, match=r"There is no model folder .* take another"):
-        locate(name, offline=True, remedy=REMEDY)
+        locate_model(name, offline=True, remedy=REMEDY)
 
 
 def test_offline_a_model_of_the_hub_is_refused_with_what_to_do():
@@ -79,7 +85,7 @@ def test_a_model_that_cannot_be_fetched_is_refused_with_the_reason():
     with pytest.raises(
         ModelError, match=r"sentence-transformers/no-such could not be fetched .* take another"
     ):
-        locate("no-such", offline=False, remedy=REMEDY)
+        locate_model("no-such", offline=False, remedy=REMEDY)
 
 
 def snapshot(cache, name, files):
@@ -107,8 +113,8 @@ def snapshot(cache, name, files):
 def test_only_a_complete_model_of_the_hub_cache_is_taken(files, expected, tmp_path):
     snapshot(tmp_path, "someone/a-model", files)
     script = (
-        "from thumbindex.encode.models import cached; raise SystemExit(0 if "
-        "cached('someone/a-model') else 5)"
+        "from thumbindex.encode.models import cached_model; raise SystemExit(0 if "
+        "cached_model('someone/a-model') else 5)"
     )
     # read once, when huggingface_hub is imported
     environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path)}

@@ -2,7 +2,7 @@ import shutil
 
 import pytest
 
-from thumbindex.encode.rerank import CrossEncoderReranker
+from thumbindex.encode.models import CrossEncoderReranker
 from thumbindex.errors import ModelError
 
 

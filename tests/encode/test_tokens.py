@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from thumbindex.encode.embed import BYTES_A_TOKEN, open_tokenizer, token_counter
+from thumbindex.encode.embed import MAX_BYTES_PER_TOKEN, open_tokenizer, token_counter
 from thumbindex.encode.models import BUNDLED_FOLDER
 
 COUNT = token_counter()
@@ -32,7 +32,7 @@ ENGLISH = (
 def test_tokens_are_those_of_the_bundled_model(tokenizer: Any, text: str) -> None:
     assert COUNT(text) == max(
         len(tokenizer.encode(text, add_special_tokens=False).ids),
-        -(-len(text.encode()) // BYTES_A_TOKEN),
+        -(-len(text.encode()) // MAX_BYTES_PER_TOKEN),
     )
 
 

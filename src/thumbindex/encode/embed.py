@@ -1,6 +1,4 @@
-"""Turn texts into vectors: onnxruntime on a CPU, torch where there is a GPU or no other way; and
-count tokens.
-"""
+"""Embed texts with onnxruntime on a CPU, or with torch on a GPU; and count tokens."""
 
 from __future__ import annotations
 
@@ -17,8 +15,8 @@ from thumbindex.encode.models import (
     BUNDLED_NAMES,
     ModelCard,
     bundled_folder,
-    extra_is_there,
     find_model,
+    has_extra,
     open_in_torch,
     require_extra,
 )
@@ -31,8 +29,8 @@ from thumbindex.text import has_cjk
 
 @lru_cache(maxsize=2)
 def open_tokenizer(path: Path, window: int) -> Any:
-    """Return a file's tokenizer, which cuts texts at so many tokens and says what it cut off;
-    nobody may change it, for others have it too.
+    """Return a file's tokenizer, which truncates texts at `window` tokens; it is shared, so do not
+    change it.
     """
     from tokenizers import Tokenizer
 
@@ -42,68 +40,61 @@ def open_tokenizer(path: Path, window: int) -> Any:
     return tokenizer
 
 
-BYTES_A_TOKEN = 6
-"""The most that one token may stand for: WordPiece sees no blanks, and one token in any word that
-is very long or of a script that it does not know.
+MAX_BYTES_PER_TOKEN = 6
+"""Maximum bytes counted as one token: WordPiece makes one token of a very long word, or of one in
+an unknown script.
 """
 
-BUNDLED_WINDOW = 256
-"""Tokens at which the bundled model's texts are cut: with the same the tokenizer is the one that it
-is embedded with.
-"""
+_BUNDLED_WINDOW = 256
+"""The bundled model's window: with it the token counter shares the embedder's tokenizer."""
 
-_LONGEST_REMEMBERED = 100
-"""Characters of a piece whose tokens are remembered."""
+_MAX_CACHED_WORD = 100
+"""Maximum characters of a word whose token count is cached."""
 
-_REMEMBERED = 1 << 13
-"""Pieces between blanks whose tokens are remembered: an answer is counted several times while it is
-packed, and most of its pieces are known.
-
-Four times as many made no answer faster, and a server that runs for long filled them with marks and
-numbers of notes that have changed since.
-"""
+_WORD_CACHE_SIZE = 1 << 13
+"""Words whose token counts are cached: an answer is counted several times while it is packed."""
 
 
 @lru_cache(maxsize=1)
 def token_counter() -> Callable[[str], int]:
-    """Return what counts a text's tokens: never less than the tokenizer of all-MiniLM-L6-v2.
+    """Return a function that counts a text's tokens: at least as many as all-MiniLM-L6-v2 makes.
 
-    Raises ModelError where that is not installed.
+    Raises ModelError if that model's tokenizer is not installed.
     """
-    tokenizer = open_tokenizer(bundled_folder() / "tokenizer.json", BUNDLED_WINDOW)
+    tokenizer = open_tokenizer(bundled_folder() / "tokenizer.json", _BUNDLED_WINDOW)
 
-    def encoded(piece: str) -> int:
-        found = tokenizer.encode(piece, add_special_tokens=False)
+    def count_tokens(word: str) -> int:
+        found = tokenizer.encode(word, add_special_tokens=False)
         return len(found.ids) + sum(len(rest.ids) for rest in found.overflowing)
 
-    remembered = lru_cache(maxsize=_REMEMBERED)(encoded)
+    cached = lru_cache(maxsize=_WORD_CACHE_SIZE)(count_tokens)
 
     def count(text: str) -> int:
-        least = -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN)
-        # WordPiece takes a text apart at blanks
+        least = -(-len(text.encode("utf-8", "replace")) // MAX_BYTES_PER_TOKEN)
+        # WordPiece splits a text at blanks
         counts = [
-            remembered(piece) if len(piece) <= _LONGEST_REMEMBERED else encoded(piece)
-            for piece in text.split()
+            cached(word) if len(word) <= _MAX_CACHED_WORD else count_tokens(word)
+            for word in text.split()
         ]
         return max(least, sum(counts))
 
     return count
 
 
-GPU_TRACES = ("/dev/nvidia0", "/dev/kfd", "/dev/dxg", r"C:\Windows\System32\nvcuda.dll")
-"""What the drivers of NVIDIA, AMD and WSL leave: where none is, torch need not be imported to say
-that there is no GPU.
+_GPU_DRIVER_FILES = ("/dev/nvidia0", "/dev/kfd", "/dev/dxg", r"C:\Windows\System32\nvcuda.dll")
+"""Files of the drivers of NVIDIA, AMD and WSL: without one there is no GPU, and torch need not be
+imported to find out.
 """
 
 
 def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False) -> Embedder:
-    """Find and load the model that is set; raise ModelError where it cannot be had.
+    """Find and load the configured model; raise ModelError if it is not available.
 
-    `lean` is for who embeds questions alone, and stays.
+    A `lean` embedder saves memory, for a process that embeds queries alone.
     """
     # the bundled model stays in onnxruntime, for its weights for torch would have to be fetched
     torch = settings.runtime == "torch" or (
-        settings.runtime == "auto" and settings.model not in BUNDLED_NAMES and gpu_is_there()
+        settings.runtime == "auto" and settings.model not in BUNDLED_NAMES and has_gpu()
     )
     if settings.runtime == "torch":
         require_extra('`encode.embed.runtime = "torch"`')
@@ -114,15 +105,13 @@ def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False)
 
 
 def default_workers() -> int:
-    """Return one worker a core that this process may use, at most four: more would share memory
-    bandwidth rather than add to it.
-    """
+    """Return the number of usable cores, at most four: more would only share memory bandwidth."""
     return min(4, cores())
 
 
-def gpu_is_there() -> bool:
-    """Tell whether torch has a GPU to compute on."""
-    if not any(Path(trace).exists() for trace in GPU_TRACES) or not extra_is_there():
+def has_gpu() -> bool:
+    """Return whether torch can use a GPU."""
+    if not any(Path(trace).exists() for trace in _GPU_DRIVER_FILES) or not has_extra():
         return False
     import torch
 
@@ -130,7 +119,7 @@ def gpu_is_there() -> bool:
 
 
 class _Embedder:
-    """What both runtimes share: prefixes, and a text at a time."""
+    """The base of both runtimes: adds prefixes and embeds one text at a time."""
 
     def __init__(self, card: ModelCard, precision: str, workers: int = 1) -> None:
         self.name = card.name
@@ -141,36 +130,36 @@ class _Embedder:
         self._workers = workers
 
     def embed_passages(self, texts: Sequence[str]) -> Matrix:
-        """Embed texts that are searched: shape (len(texts), dimensions)."""
+        """Embed passages: shape (len(texts), dimensions)."""
         return self._matrix([self._card.passage_prefix + text for text in texts])
 
     def embed_query(self, text: str) -> Vector:
-        """Embed a text that searches."""
+        """Embed a query."""
         return self._embed(self._card.query_prefix + text)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
-        """Embed texts that search, side by side: shape (len(texts), dimensions)."""
+        """Embed queries in parallel: shape (len(texts), dimensions)."""
         return self._matrix([self._card.query_prefix + text for text in texts])
 
     def _matrix(self, texts: Sequence[str]) -> Matrix:
-        rows = _side_by_side(self._embed, texts, self._workers)
+        rows = _embed_in_parallel(self._embed, texts, self._workers)
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
 
     def _embed(self, text: str) -> Vector:
         raise NotImplementedError
 
 
-SHIPPED = "onnx-1"
-"""The precision, in a fingerprint, of a graph that the model ships: whatever that file holds."""
+_SHIPPED_GRAPH = "onnx-1"
+"""The precision, in a fingerprint, of an ONNX graph that the model ships."""
 
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 
 
-def open_graph(path: Path, lean: bool = False) -> Any:
+def _open_session(path: Path, lean: bool = False) -> Any:
     """Open an inference session of one thread; raise ModelError if the file is no graph.
 
-    A `lean` one leaves the weights where they are mapped from the file: 10 MB less that no other
-    process shares, half a millisecond a question.
+    A `lean` session uses the weights as mapped from the file: 10 MB less memory of its own, half a
+    millisecond more a query.
     """
     forbid_telemetry()
     import onnxruntime
@@ -191,8 +180,8 @@ def open_graph(path: Path, lean: bool = False) -> Any:
 
 
 class OnnxEmbedder(_Embedder):
-    """Runs a graph one text at a time, several side by side: int8 scales would tie a batch's texts
-    together.
+    """Runs an ONNX graph on one text a call, several calls in parallel: in a batch, int8 scales
+    would depend on the other texts.
     """
 
     def __init__(self, card: ModelCard, workers: int, lean: bool = False) -> None:
@@ -207,9 +196,9 @@ class OnnxEmbedder(_Embedder):
                 f"The model {card.name} has parts that onnxruntime cannot run. Take `--set "
                 "encode.embed.runtime=torch`."
             )
-        super().__init__(card, SHIPPED, workers)
+        super().__init__(card, _SHIPPED_GRAPH, workers)
         self._tokenizer = open_tokenizer(card.folder / "tokenizer.json", card.window)
-        self._session = open_graph(card.graph, lean)
+        self._session = _open_session(card.graph, lean)
         self._inputs = {entry.name for entry in self._session.get_inputs()}
         outputs = {
             entry.name: entry.shape
@@ -229,13 +218,11 @@ class OnnxEmbedder(_Embedder):
             self.dimensions = outputs[self._output][-1]
 
     def knows(self, word: str) -> bool:
-        """Tell whether a word is one token of the vocabulary."""
+        """Return whether a word is one token of the vocabulary."""
         return _is_one_token(word, self._tokenizer.encode(word, add_special_tokens=False).tokens)
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts that are longer than the window, of which only the beginning is
-        embedded.
-        """
+        """Count the texts that are longer than the window."""
         encodings = self._tokenizer.encode_batch(
             [self._card.passage_prefix + text for text in texts]
         )
@@ -279,14 +266,12 @@ class TorchEmbedder(_Embedder):
         self._lock = threading.Lock()  # its tokenizer cannot be borrowed by two threads
 
     def knows(self, word: str) -> bool:
-        """Tell whether a word is one token of the vocabulary."""
+        """Return whether a word is one token of the vocabulary."""
         with self._lock:
             return _is_one_token(word, self._model.tokenizer.tokenize(word))
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts that are longer than the window, of which only the beginning is
-        embedded.
-        """
+        """Count the texts that are longer than the window."""
         with self._lock:
             found = [
                 self._model.tokenizer(
@@ -302,7 +287,7 @@ class TorchEmbedder(_Embedder):
         return _normalized(np.asarray(vector, dtype=np.float32))
 
 
-def _side_by_side(
+def _embed_in_parallel(
     embed: Callable[[str], Vector], texts: Sequence[str], workers: int
 ) -> list[Vector]:
     if workers == 1 or len(texts) < 2:
@@ -316,15 +301,14 @@ def _side_by_side(
 
 
 _UNKNOWN = ("[unk]", "<unk>", "<|endoftext|>")
-"""Tokens that stand for what a vocabulary does not hold."""
+"""Tokens that stand for unknown words."""
 
 
 def _is_one_token(word: str, tokens: Sequence[str]) -> bool:
-    """Tell whether the only token is the word itself, and not one that stands for what is unknown;
-    some begin with the space before them.
+    """Return whether the only token is the word itself, with or without the space before it.
 
-    A vocabulary of bytes writes a character of another script in its own way: any one token but an
-    unknown one is it.
+    A byte-level vocabulary encodes a CJK character in its own way: any single token is it, unless
+    it stands for unknown words.
     """
     found = [bare for token in tokens if (bare := token.lstrip("▁Ġ").casefold())]
     return found == [word.casefold()] or (

@@ -1,5 +1,5 @@
-"""Find a model (bundled, a folder, or of the Hugging Face hub), read its card, and tell its files
-apart by their digests.
+"""Find a model (bundled, in a folder, or on the Hugging Face hub) and read its card; load a
+cross-encoder.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,7 +83,7 @@ BUNDLED_FILES = {
 }
 """Bytes and sha256 of the files that decide what vectors come out."""
 
-TAKE_BUNDLED = f"use the model that is installed with `--set encode.embed.model={BUNDLED}`"
+_USE_BUNDLED = f"use the model that is installed with `--set encode.embed.model={BUNDLED}`"
 
 _PORTABLE_MODULES = {"Transformer", "Pooling", "Normalize"}
 _PORTABLE_POOLINGS = {"mean", "cls"}
@@ -105,7 +107,7 @@ _FAMILIES = (
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What must be known of an embedding model to run it."""
+    """The facts about an embedding model that are needed to run it."""
 
     name: str  # as a user would write it
     folder: Path
@@ -159,7 +161,7 @@ def read_card(folder: Path, name: str, *, torch: bool = False) -> ModelCard:
         and not settings.get("do_lower_case")
     )
     portable = portable and (folder / "tokenizer.json").is_file()
-    graph = None if (torch or not portable) and _own_weights(folder) else shipped_graph(folder)
+    graph = None if (torch or not portable) and _own_weights(folder) else _shipped_graph(folder)
     return ModelCard(
         name=name,
         folder=folder,
@@ -179,7 +181,7 @@ def read_card(folder: Path, name: str, *, torch: bool = False) -> ModelCard:
     )
 
 
-def shipped_graph(folder: Path) -> Path | None:
+def _shipped_graph(folder: Path) -> Path | None:
     """Return the ONNX file that a model's folder ships, if any."""
     return next((folder / name for name in _GRAPHS if (folder / name).is_file()), None)
 
@@ -297,18 +299,18 @@ def _own(folder: Path, pattern: str) -> list[Path]:
     ]
 
 
-EXTRA = ("sentence_transformers", "torch")
-"""What the extra `models` installs, and nothing imports unless a model needs it."""
+_EXTRA_PACKAGES = ("sentence_transformers", "torch")
+"""The packages of the extra `models`, imported only for a model that needs them."""
 
 
-def extra_is_there() -> bool:
-    """Tell whether the extra `models` is installed, without importing any of it."""
-    return all(importlib.util.find_spec(name) for name in EXTRA)
+def has_extra() -> bool:
+    """Return whether the extra `models` is installed, without importing it."""
+    return all(importlib.util.find_spec(name) for name in _EXTRA_PACKAGES)
 
 
 def require_extra(what: str) -> None:
-    """Raise ModelError where the extra `models` is not installed; `what` begins the sentence."""
-    if not extra_is_there():
+    """Raise ModelError, beginning with `what`, if the extra `models` is not installed."""
+    if not has_extra():
         raise ModelError(
             f"{what} needs the extra `models`: {install_with('models')}. Without a GPU, first "
             "install torch's build for CPUs."
@@ -358,10 +360,10 @@ def find_model(name: str, *, offline: bool, torch: bool = False) -> ModelCard:
     """
     if name in BUNDLED_NAMES and not torch:
         return read_card(bundled_folder(), BUNDLED)
-    remedy = TAKE_BUNDLED
+    remedy = _USE_BUNDLED
     if name in BUNDLED_NAMES:
         name, remedy = BUNDLED, "leave `encode.embed.runtime` at `auto`"
-    folder = locate(name, offline=offline, remedy=remedy, torch=torch)
+    folder = locate_model(name, offline=offline, remedy=remedy, torch=torch)
     return read_card(folder, name, torch=torch)
 
 
@@ -385,11 +387,11 @@ def bundled_folder(folder: Path = BUNDLED_FOLDER, *, read: bool = False) -> Path
     return folder
 
 
-def locate(
+def locate_model(
     name: str, *, offline: bool, remedy: str, proof: str = "modules.json", torch: bool = False
 ) -> Path:
-    """Return the folder of a model by its folder or hub name, fetching it where that is allowed;
-    for `proof` and `torch` see `cached`.
+    """Return the folder of a model by its path or hub name, fetching it if that is allowed; for
+    `proof` and `torch` see `cached_model`.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -397,7 +399,7 @@ def locate(
     if not _HUB_NAME.fullmatch(name) or name.startswith("."):
         raise ModelError(f"There is no model folder {name}. Correct the path, or {remedy}.")
     repository = name if "/" in name else f"sentence-transformers/{name}"
-    found = cached(repository, proof, torch=torch)
+    found = cached_model(repository, proof, torch=torch)
     if found:
         return found
     if offline:
@@ -406,7 +408,7 @@ def locate(
             f"fetching it. Go online once, or {remedy}."
         )
     complaint = run_child("thumbindex.encode.models", repository, *(["torch"] if torch else []))
-    found = cached(repository, proof, torch=torch)
+    found = cached_model(repository, proof, torch=torch)
     if not found:
         raise ModelError(
             f"The model {repository} could not be fetched "
@@ -415,7 +417,9 @@ def locate(
     return found
 
 
-def cached(repository: str, proof: str = "modules.json", *, torch: bool = False) -> Path | None:
+def cached_model(
+    repository: str, proof: str = "modules.json", *, torch: bool = False
+) -> Path | None:
     """Return the folder of a model that is complete in the Hugging Face cache, else None; no
     network is used.
 
@@ -433,7 +437,7 @@ def cached(repository: str, proof: str = "modules.json", *, torch: bool = False)
         folder = Path(snapshot_download(repository, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError):
         return None
-    return folder if _has_weights(folder) or (shipped_graph(folder) and not torch) else None
+    return folder if _has_weights(folder) or (_shipped_graph(folder) and not torch) else None
 
 
 def _has_weights(folder: Path) -> bool:
@@ -462,6 +466,48 @@ def open_in_torch(kind: str, folder: Path, what: str, remedy: str) -> Any:
         return getattr(sentence_transformers, kind)(str(folder), local_files_only=True)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         raise ModelError(f"The {what} in {folder} cannot be loaded ({error}). {remedy}") from error
+
+
+_SKIP_RERANK = "leave `rerank` out with `query.skip`"
+
+
+class CrossEncoderReranker:
+    """Scores with a sentence-transformers CrossEncoder of one output, through a sigmoid."""
+
+    def __init__(self, model: str, *, offline: bool) -> None:
+        if model in {"", "late-interaction"}:  # the latter was the default, without a model
+            raise ModelError(
+                "The stage `rerank` needs a model: name a CrossEncoder in `encode.rerank.model`, "
+                f"or {_SKIP_RERANK}."
+            )
+        self.name = model
+        require_extra(f"The reranker {model}")
+        folder = locate_model(
+            model, offline=offline, remedy=_SKIP_RERANK, proof="config.json", torch=True
+        )
+        self._model = open_in_torch(
+            "CrossEncoder",
+            folder,
+            f"reranker {model}",
+            f"Name another, or {_SKIP_RERANK}.",
+        )
+        if self._model.num_labels != 1:
+            raise ModelError(
+                f"{model} is no reranker: it has {self._model.num_labels} outputs, not one. "
+                f"Name another, or {_SKIP_RERANK}."
+            )
+        self._lock = threading.Lock()  # its tokenizer cannot be borrowed by two threads
+
+    def score(self, query: str, passages: Sequence[str]) -> list[float]:
+        """Score each passage for the query, in the passages' order: 0 to 1."""
+        if not passages:
+            return []
+        from torch.nn import Sigmoid
+
+        pairs = [(query, passage) for passage in passages]
+        with self._lock:
+            scores = self._model.predict(pairs, activation_fn=Sigmoid(), show_progress_bar=False)
+        return [float(score) for score in scores]
 
 
 if __name__ == "__main__":

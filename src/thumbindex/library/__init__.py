@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar, Unpack
 from thumbindex.config import configured_roots, load_config, real_folder
 from thumbindex.corpus.walk import unmatched_globs
 from thumbindex.encode.embed import open_embedder, token_counter
-from thumbindex.encode.rerank import CrossEncoderReranker
+from thumbindex.encode.models import CrossEncoderReranker
 from thumbindex.errors import (
     IndexDamagedError,
     ModelError,
