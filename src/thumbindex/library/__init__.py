@@ -77,8 +77,8 @@ from thumbindex.library.reading import (
     related_to,
 )
 from thumbindex.library.repeats import ingestion_warnings, ingestion_words
-from thumbindex.library.shown import every_document, shown
 from thumbindex.library.status import status_of
+from thumbindex.library.visibility import all_documents, filter_visible
 from thumbindex.library.why import why
 from thumbindex.model import (
     Answer,
@@ -597,7 +597,7 @@ class Library:
         files of few more are looked at.
         """
         readers = self._named(folder)
-        documents = islice(shown(arrange(every_document(readers)), readers), limit)
+        documents = islice(filter_visible(arrange(all_documents(readers)), readers), limit)
         return tuple(map(entry_of, documents))
 
     def named_like(

@@ -15,7 +15,7 @@ from thumbindex.index.analysis import marks
 from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
 from thumbindex.library.reader import OpenedIndex, Reader
-from thumbindex.library.shown import Door
+from thumbindex.library.visibility import PrivacyFilter
 from thumbindex.model import Answer, ChunkId, IndexState, Query
 from thumbindex.ports import (
     Embedder,
@@ -90,7 +90,7 @@ def answer(
         terms=tuple(term for way in ways for term in (*way.terms, *way.identifiers)),
         nearest=tuple(place_of_chunk(each, tools.snapshot.catalog) for each in search.nearest),
     )
-    return Door(search, tools, indexed).let_out(found)
+    return PrivacyFilter(search, tools, indexed).filter_answer(found)
 
 
 def marked(found: Answer, readers: Sequence[Reader]) -> Answer:

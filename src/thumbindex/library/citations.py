@@ -33,7 +33,7 @@ from thumbindex.library.names import (
 )
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import text_now
-from thumbindex.library.shown import shown
+from thumbindex.library.visibility import filter_visible
 from thumbindex.model import CitationCheck, CitationState, NameKind, Section, Verification
 from thumbindex.settings import LONGEST_DRAFT
 from thumbindex.text import (
@@ -691,7 +691,8 @@ class _Check:
                 ids = dict.fromkeys(map(snapshot.catalog.document_of, held.first(len(held))))
                 documents = {snapshot.catalog.documents[n].path: n for n in ids}
                 for each in islice(
-                    shown((snapshot.catalog.documents[n] for n in ids), [reader]), _SEARCHED
+                    filter_visible((snapshot.catalog.documents[n] for n in ids), [reader]),
+                    _SEARCHED,
                 ):
                     yield Found(reader, snapshot, documents[each.path], each)
 

@@ -15,7 +15,7 @@ from thumbindex.index.duplicate_tables import Alike
 from thumbindex.index.store import document_from_row
 from thumbindex.index.writer import Writer
 from thumbindex.library.reader import DiskReader, Reader
-from thumbindex.library.shown import shown_clusters
+from thumbindex.library.visibility import visible_clusters
 from thumbindex.model import (
     Cluster,
     ClusterMember,
@@ -235,7 +235,7 @@ def all_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicateReport:
     listed = [each for each in every if grey or each.zone == "same" or each.verdict]
     return DuplicateReport(
         # of what may be shown, a text that stands in one place is there once
-        tuple(each for each in shown_clusters(listed, readers) if len(each.texts) > 1),
+        tuple(each for each in visible_clusters(listed, readers) if len(each.texts) > 1),
         tuple(lapsed),
         chunks,
         len(merged),
@@ -275,7 +275,7 @@ class Decisions:
         for each in readers:
             each.refresh()
         decided = next(each for each in (*_read_clusters(reader)[0], found) if each.id == found.id)
-        return shown_clusters([decided], readers)[0]
+        return visible_clusters([decided], readers)[0]
 
     def _deciding(self) -> list[DiskReader]:
         """Return the folders whose decisions are kept here.

@@ -10,7 +10,7 @@ from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.index.judgment_file import change_judgments, read_judgments
 from thumbindex.library.names import Notes
 from thumbindex.library.reader import Reader
-from thumbindex.library.shown import hidden_paths_now
+from thumbindex.library.visibility import hidden_paths
 from thumbindex.model import JudgedQuery, RelevanceJudgment
 from thumbindex.text import query_id
 
@@ -85,7 +85,7 @@ def _shown(reader: Reader) -> tuple[JudgedQuery, ...]:
     found = read_judgments(reader.folder.places)
     paths = {place.path for each in found for place in each.places}
     known = set(reader.store.manifest(paths)) if paths and reader.indexed else set()
-    hidden = hidden_paths_now(known, reader)
+    hidden = hidden_paths(known, reader)
     shown = (
         replace(each, places=tuple(one for one in each.places if one.path in known - hidden))
         for each in found

@@ -21,7 +21,12 @@ from thumbindex.corpus.private import is_private
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.names import names_of
 from thumbindex.library.reader import OpenedIndex, Reader
-from thumbindex.library.shown import NAMES_TOLD, every_document, read_shown, shown
+from thumbindex.library.visibility import (
+    SUGGESTED_NAMES,
+    all_documents,
+    filter_visible,
+    read_visible,
+)
 from thumbindex.model import Document, DocumentId, NameKind, Problem, Section, day_of
 from thumbindex.ports import Snapshot
 from thumbindex.query.match_names import documents_named
@@ -132,10 +137,10 @@ class Notes:
             paths = [each.document.path for each in alike]
             if len(self.readers) > 1:
                 paths = [f"{each.document.folder}: {each.document.path}" for each in alike]
-            more = " and more" if len(alike) > NAMES_TOLD else ""
+            more = " and more" if len(alike) > SUGGESTED_NAMES else ""
             raise UsageError(
                 f"{name!r} is the name of several documents: "
-                f"{', '.join(map(one_line, paths[:NAMES_TOLD]))}{more}. Give the path of one."
+                f"{', '.join(map(one_line, paths[:SUGGESTED_NAMES]))}{more}. Give the path of one."
             )
         return alike[0]
 
@@ -252,10 +257,10 @@ class Notes:
         places = [(each, directory) for each in self.readers]
         places += chain.from_iterable(self.places(directory))
         within = [(each.folder.name, path.strip("/").removeprefix("./")) for each, path in places]
-        return shown(
+        return filter_visible(
             (
                 document
-                for document in every_document(self.readers)
+                for document in all_documents(self.readers)
                 if any(
                     document.folder == folder
                     and (path in {"", "."} or document.path.startswith(f"{path}/"))
@@ -300,11 +305,11 @@ class Notes:
     def _nearest(self, path: str) -> list[str]:
         """Return the first paths whose file names look most like that of a path."""
         by_stem: dict[str, list[Document]] = defaultdict(list)
-        for each in every_document(self.readers):
+        for each in all_documents(self.readers):
             by_stem[_stem(each.path)].append(each)
         close = get_close_matches(_stem(path), by_stem, n=_LOOKED_AT)
-        near = shown((each for stem in close for each in by_stem[stem]), self.readers)
-        return list(islice(dict.fromkeys(each.path for each in near), NAMES_TOLD))
+        near = filter_visible((each for stem in close for each in by_stem[stem]), self.readers)
+        return list(islice(dict.fromkeys(each.path for each in near), SUGGESTED_NAMES))
 
 
 def not_in_index(written: str, nearest: Sequence[str] = ()) -> UnknownPathError:
@@ -365,7 +370,7 @@ def _stem(path: str) -> str:
 def _shown_now(found: Sequence[Found]) -> list[Found]:
     """Return the first few of some notes that may be shown now."""
     readers = list(dict.fromkeys(each.reader for each in found))
-    documents = islice(shown((each.document for each in found), readers), NAMESAKES)
+    documents = islice(filter_visible((each.document for each in found), readers), NAMESAKES)
     open_ones = {(each.folder, each.path) for each in documents}
     return [each for each in found if (each.document.folder, each.document.path) in open_ones]
 
@@ -377,7 +382,7 @@ def sections_now(found: Found) -> tuple[Section, ...]:
     if database := found.reader.database:
         return database.store(found.document.folder).sections_at(found.document.path)
     folder, path = found.reader.folder, found.document.path
-    data = read_shown(folder, path, found.reader.store)
+    data = read_visible(folder, path, found.reader.store)
     if data is None or isinstance(data, Problem):
         return ()
     return parse_document(path, data, folder.config.corpus).sections

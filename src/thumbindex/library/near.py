@@ -11,7 +11,7 @@ import numpy as np
 from thumbindex.library.decisions import all_duplicates
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import mean_vector
-from thumbindex.library.shown import open_documents
+from thumbindex.library.visibility import visible_documents
 from thumbindex.model import Document, DocumentId, UnlinkedPair, day_of, iso_day
 from thumbindex.ports import Matrix
 
@@ -49,7 +49,7 @@ def unlinked_pairs(reader: Reader) -> tuple[UnlinkedPair, ...]:
         snapshot, ids = opened.snapshot, {path: n for n, path in opened.catalog.every_path()}
         documents: list[Document] = []
         means = []
-        for each in _newest(open_documents([reader])):
+        for each in _newest(visible_documents([reader])):
             mean = mean_vector(snapshot, ids[each.path]) if each.path in ids else None
             if mean is not None:
                 documents.append(each)

@@ -19,11 +19,11 @@ from thumbindex.index.store import Store, document_from_row
 from thumbindex.library.folders import Folder
 from thumbindex.library.names import Found, lines_under, no_heading, not_in_index
 from thumbindex.library.reader import Reader
-from thumbindex.library.shown import (
-    NAMES_TOLD,
-    hidden_paths_now,
-    open_documents,
-    read_shown,
+from thumbindex.library.visibility import (
+    SUGGESTED_NAMES,
+    hidden_paths,
+    read_visible,
+    visible_documents,
 )
 from thumbindex.model import (
     BrokenLink,
@@ -131,7 +131,7 @@ def list_notes(
     """List the notes that filters let through, without a question: the newest first, then by path;
     those that are `linked` are left out.
     """
-    documents = open_documents(readers)
+    documents = visible_documents(readers)
     passed = [
         DocumentId(n)
         for n, each in enumerate(documents)
@@ -146,7 +146,7 @@ def list_notes(
         FilterIndex(documents).near,
         lambda one: any(passes(each, one) for each in documents),
     )
-    unmet = tuple(replace(each, nearest=each.nearest[:NAMES_TOLD]) for each in unmet)
+    unmet = tuple(replace(each, nearest=each.nearest[:SUGGESTED_NAMES]) for each in unmet)
     lacking = replace(filters, since=None, until=None)
     undated = 0
     if filters != lacking:
@@ -190,7 +190,7 @@ def _open_links(readers: Sequence[Reader]) -> Iterator[tuple[str, str, Link, boo
             paths = {path for path, _, _ in links} | {
                 link.resolved for _, _, link in links if link.resolved
             }
-            hidden = hidden_paths_now(paths, reader)
+            hidden = hidden_paths(paths, reader)
             yield from (
                 (name, path, link, link.resolved in hidden)
                 for path, _, link in links
@@ -272,7 +272,7 @@ def related_to(found: Found, limit: int) -> RelatedNotes:
     similar = nearest_documents(snapshot, own, limit)
     around = (*linked, *linking, *(n for n, _ in similar))
     paths = {n: snapshot.catalog.documents[n].path for n in around}
-    hidden = hidden_paths_now(paths.values(), reader)
+    hidden = hidden_paths(paths.values(), reader)
     paths = {n: path for n, path in paths.items() if path not in hidden}
     return RelatedNotes(
         reader.folder.name,
@@ -307,7 +307,7 @@ def text_now(reader: Reader, path: str) -> str:
         if published is None:
             raise not_in_index(path)
         return published
-    data = read_shown(reader.folder, path, reader.store)
+    data = read_visible(reader.folder, path, reader.store)
     if data is None:  # it was rewritten since it was found
         raise not_in_index(path)
     if isinstance(data, Problem) and not reader.folder.root.is_dir():

@@ -13,7 +13,7 @@ from thumbindex.errors import UnknownPathError
 from thumbindex.library.names import Found
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import related_to, text_now
-from thumbindex.library.shown import hidden_among, looks_now
+from thumbindex.library.visibility import hidden_in, note_states
 from thumbindex.model import Backlink, BrokenLink, DocumentId, Link, NotePage
 
 MOST_BACKLINKS = 200
@@ -52,7 +52,7 @@ def note_page(
     links = [link for _, _, link in reader.store.links([path])]
     sources = reader.store.links_to(path)
     around = _around(own, lambda n: (*graph.linked(n), *graph.linking(n)))
-    looks = looks_now(
+    states = note_states(
         {
             *((folder, link.resolved) for link in links if link.resolved),
             *((folder, source) for source, _ in sources),
@@ -60,7 +60,7 @@ def note_page(
         },
         [reader],
     )
-    hidden = {path for _, path in hidden_among(looks)}
+    hidden = {path for _, path in hidden_in(states)}
     resolved = {
         link.target: link.resolved
         for link in links
@@ -80,7 +80,7 @@ def note_page(
     named = [n for each in (*tied, *near) if (n := catalog.at(each)) is not None]
     titles = {documents[n].path: documents[n].title for n in (*named, *shown)}
     open_sources = [(source, link) for source, link in sources if source not in hidden]
-    changed = {path for (_, path), look in looks.items() if look == "changed"}
+    changed = {path for (_, path), state in states.items() if state == "changed"}
     return NotePage(
         folder=folder,
         path=path,

@@ -28,7 +28,7 @@ from thumbindex.library.folders import Folder
 from thumbindex.library.freshness import SILENT_SECONDS, progress_of
 from thumbindex.library.indexing import problem_of_dates
 from thumbindex.library.reader import Reader
-from thumbindex.library.shown import hidden_paths_now
+from thumbindex.library.visibility import hidden_paths
 from thumbindex.model import (
     FolderStatus,
     IndexState,
@@ -148,7 +148,7 @@ def _with_contents(status: FolderStatus, reader: Reader) -> FolderStatus:
     """Return a status with what the index says."""
     store, folder, state = reader.store, reader.folder, folder_state(reader)
     flagged, problems = flags_of(store.flagged()), (*status.skipped, *store.problems())
-    hidden = hidden_paths_now({each.path for each in flagged}, reader)
+    hidden = hidden_paths({each.path for each in flagged}, reader)
     flagged = tuple(each for each in flagged if each.path not in hidden)
     if isinstance(store, Store) and (said := problem_of_dates(folder, store)):
         problems += (Problem(".git", None, said),)

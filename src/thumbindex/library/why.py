@@ -18,7 +18,7 @@ from thumbindex.errors import UnknownFolderError, UnknownPathError
 from thumbindex.library.answering import tools_over, without_folder
 from thumbindex.library.names import Found, Notes, meant_headings, no_heading
 from thumbindex.library.reader import Reader
-from thumbindex.library.shown import Door, looks_now
+from thumbindex.library.visibility import PrivacyFilter, note_states
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, WhyReport
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.query.explain import outcome_of
@@ -183,7 +183,7 @@ def _in_index(
         lambda stage, search: steps.append((stage, search)),
     )
     outcome = outcome_of(found.document, found.fragment or "", wanted, steps, answer, tools)
-    outcome = Door(answer, tools, folders).let_out_why(outcome)
+    outcome = PrivacyFilter(answer, tools, folders).filter_why_report(outcome)
     return replace(outcome, query=query.text, notes=notes_on(found))
 
 
@@ -216,7 +216,7 @@ def notes_on(found: Found) -> tuple[str, ...]:
     if found.reader.is_published:
         return ()
     folder, path = found.reader.folder, found.document.path
-    look = looks_now([(folder.name, path)], [found.reader]).get((folder.name, path))
+    look = note_states([(folder.name, path)], [found.reader]).get((folder.name, path))
     try:
         left_out = why_left_out(folder.root, path, folder.config.corpus)
     except UnknownFolderError:

@@ -29,7 +29,7 @@ from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer, is_wiped
 from thumbindex.library.folders import Folder
-from thumbindex.library.shown import look_at, read_shown
+from thumbindex.library.visibility import folder_note_states, read_visible
 from thumbindex.model import DatabaseStatus, Problem
 from thumbindex.postgres.database import Engine as Engine
 from thumbindex.postgres.database import Session
@@ -422,7 +422,7 @@ class _PublishedFolder:
             if not is_wiped(store) and any(len(each.deleted) for each in store.segments()):
                 self.holds_private = True  # files of its words may hold a private note's still
                 return None
-            looks = look_at(self._folder, opened.catalog.paths, store)
+            looks = folder_note_states(self._folder, opened.catalog.paths, store)
             self.holds_private = "private" in looks.values()
             if self.holds_private:  # the index forgets it first
                 return None
@@ -459,7 +459,7 @@ class _PublishedFolder:
         """Return a note's text where its file is still the one that was indexed, and may be
         shown.
         """
-        data = read_shown(self._folder, path, self._store)
+        data = read_visible(self._folder, path, self._store)
         if data is None or isinstance(data, Problem):
             return None
         indexed = self._store.manifest([path]).get(path) if self._store else None

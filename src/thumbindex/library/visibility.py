@@ -1,6 +1,6 @@
-"""Which notes may be shown as their files are now: none that became private or is gone.
+"""Visibility: hide notes whose files are gone or have become private since they were indexed.
 
-Whatever is read from an index passes here on its way out.
+Everything that is read from an index passes this filter before it is shown.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from thumbindex.text import words
 if TYPE_CHECKING:
     from thumbindex.postgres.published_store import PublishedStore
 
-NAMES_TOLD = 3
-"""Names that are told of those that come near."""
+SUGGESTED_NAMES = 3
+"""Maximum similar names in an error or an unmet filter."""
 
-_LOOKED_AT = 50
-"""Notes whose files are looked at at once."""
+_CHECKED_AT_ONCE = 50
+"""Notes whose files are checked in one batch."""
 
-Look = Literal["as indexed", "changed", "gone", "private"]
-"""What a note's file is now. A note that is gone or private is not shown."""
+NoteState = Literal["as indexed", "changed", "gone", "private"]
+"""The current state of a note's file. A note that is gone or private is hidden."""
 
 NotePlace = tuple[str, str]
 """Folder and path of a note."""
@@ -59,30 +59,34 @@ NotePlace = tuple[str, str]
 # ------------------------------------------------------------------ one note
 
 
-def look_at(folder: Folder, paths: Collection[str], store: Store | None) -> dict[str, Look]:
-    """Return what the files of a folder's notes are now, whatever the index still knows of them.
+def folder_note_states(
+    folder: Folder, paths: Collection[str], store: Store | None
+) -> dict[str, NoteState]:
+    """Return the current state of a folder's notes, by path.
 
-    A file is read only if its size, times or place on the disk are not those that were indexed.
+    A file is read only if its size, times or inode differ from those that were indexed.
     """
     indexed: Mapping[str, FileState] = {}
-    is_read_so = False
+    is_same_parser = False
     with suppress(StorageError):
         if store is not None:
-            indexed, is_read_so = store.manifest(paths), store.meta("corpus") == cutting(folder)
+            indexed, is_same_parser = store.manifest(paths), store.meta("corpus") == cutting(folder)
     names: Names = {}
-    return {path: _look(folder, path, indexed.get(path), is_read_so, names) for path in paths}
+    return {
+        path: _note_state(folder, path, indexed.get(path), is_same_parser, names) for path in paths
+    }
 
 
-def _look(
-    folder: Folder, path: str, indexed: FileState | None, is_read_so: bool, names: Names
-) -> Look:
+def _note_state(
+    folder: Folder, path: str, indexed: FileState | None, is_same_parser: bool, names: Names
+) -> NoteState:
     root, settings = folder.root, folder.config.corpus
     if is_private(root, path, settings, b"", names):
         return "private"
     try:
         # (of a listing's every note)
         state = state_of(path, os.stat(f"{root}/{path}"))  # noqa: PTH116
-        if indexed is not None and is_read_so and facts_of(state) == facts_of(indexed):
+        if indexed is not None and is_same_parser and facts_of(state) == facts_of(indexed):
             return "as indexed"
     # it may be private where it lies now; of a folder that is away nothing has moved
     except (FileNotFoundError, NotADirectoryError):
@@ -91,33 +95,35 @@ def _look(
     except (OSError, ValueError):
         pass
     data = read_bytes(root, path, settings)
-    is_same = _is_same(data, indexed)
-    if _is_kept(folder, path, data, is_same, names):
+    is_unchanged = _is_unchanged(data, indexed)
+    if _is_private_now(folder, path, data, is_unchanged, names):
         return "private"
     # what cannot be read is taken to be as it was
-    return "as indexed" if is_same or isinstance(data, Problem) else "changed"
+    return "as indexed" if is_unchanged or isinstance(data, Problem) else "changed"
 
 
-def read_shown(
+def read_visible(
     folder: Folder, path: str, store: Store | PublishedStore | None
 ) -> bytes | Problem | None:
-    """Return what a note's file holds now; None if it may not be shown."""
+    """Read a note's file; return None if the note is private now."""
     indexed = None if store is None else store.manifest([path]).get(path)
     data = read_bytes(folder.root, path, folder.config.corpus)
-    return None if _is_kept(folder, path, data, _is_same(data, indexed), {}) else data
+    return None if _is_private_now(folder, path, data, _is_unchanged(data, indexed), {}) else data
 
 
-def _is_kept(folder: Folder, path: str, data: bytes | Problem, is_same: bool, names: Names) -> bool:
-    """Return whether a file is private. In a closed folder, every file is that has changed since it
-    was indexed: the list of private notes cannot be read there.
+def _is_private_now(
+    folder: Folder, path: str, data: bytes | Problem, is_unchanged: bool, names: Names
+) -> bool:
+    """Return whether a file is private. In a closed folder, whose list of private notes cannot be
+    read, every file that has changed since it was indexed is private.
     """
-    return (folder.config.closed and not is_same) or is_private(
+    return (folder.config.closed and not is_unchanged) or is_private(
         folder.root, path, folder.config.corpus, data, names
     )
 
 
-def _is_same(data: bytes | Problem, indexed: FileState | None) -> bool:
-    """Return whether a file was read and is as it was indexed."""
+def _is_unchanged(data: bytes | Problem, indexed: FileState | None) -> bool:
+    """Return whether a file has the digest that was indexed."""
     if indexed is None or isinstance(data, Problem):
         return False
     return indexed.digest == content_digest(data)
@@ -126,42 +132,44 @@ def _is_same(data: bytes | Problem, indexed: FileState | None) -> bool:
 # ------------------------------------------------------------------ some notes
 
 
-def looks_now(places: Iterable[NotePlace], readers: Sequence[Reader]) -> dict[NotePlace, Look]:
-    """Return what the files of some notes are now; of published folders nothing is known."""
+def note_states(
+    places: Iterable[NotePlace], readers: Sequence[Reader]
+) -> dict[NotePlace, NoteState]:
+    """Return the current state of some notes; notes of published folders are left out."""
     paths: dict[str, set[str]] = defaultdict(set)
     for folder, path in places:
         paths[folder].add(path)
-    found: dict[NotePlace, Look] = {}
+    found: dict[NotePlace, NoteState] = {}
     for reader in readers:
         if (asked := paths.get(reader.folder.name)) and isinstance(reader, DiskReader):
             try:
                 store = reader.store
             except StorageError:  # it is just being put in the place of another: all are read
                 store = None
-            looks = look_at(reader.folder, asked, store)
-            found |= {(reader.folder.name, path): look for path, look in looks.items()}
+            states = folder_note_states(reader.folder, asked, store)
+            found |= {(reader.folder.name, path): state for path, state in states.items()}
     return found
 
 
-def hidden_among(looks: Mapping[NotePlace, Look]) -> frozenset[NotePlace]:
-    """Return the notes that may not be shown."""
-    return frozenset(place for place, look in looks.items() if look in ("gone", "private"))
+def hidden_in(states: Mapping[NotePlace, NoteState]) -> frozenset[NotePlace]:
+    """Return the notes that are hidden in these states."""
+    return frozenset(place for place, state in states.items() if state in ("gone", "private"))
 
 
-def hidden_now(places: Iterable[NotePlace], readers: Sequence[Reader]) -> frozenset[NotePlace]:
-    """Return which notes may not be shown as their files are now."""
-    return hidden_among(looks_now(places, readers))
+def hidden_notes(places: Iterable[NotePlace], readers: Sequence[Reader]) -> frozenset[NotePlace]:
+    """Return which of some notes are hidden now."""
+    return hidden_in(note_states(places, readers))
 
 
-def hidden_paths_now(paths: Iterable[str], reader: Reader) -> set[str]:
-    """Return which paths of a folder may not be shown now."""
+def hidden_paths(paths: Iterable[str], reader: Reader) -> set[str]:
+    """Return which of some paths of a folder are hidden now."""
     return {
-        path for _, path in hidden_now(((reader.folder.name, each) for each in paths), [reader])
+        path for _, path in hidden_notes(((reader.folder.name, each) for each in paths), [reader])
     }
 
 
-def every_document(readers: Sequence[Reader]) -> Iterator[Document]:
-    """Yield all documents, by folder and path, whatever may be shown of them."""
+def all_documents(readers: Sequence[Reader]) -> Iterator[Document]:
+    """Yield all indexed documents by folder and path, hidden ones too."""
     return (
         document
         for reader in readers
@@ -170,26 +178,24 @@ def every_document(readers: Sequence[Reader]) -> Iterator[Document]:
     )
 
 
-def open_documents(readers: Sequence[Reader]) -> list[Document]:
-    """Return all documents that may be shown now, by folder and path."""
-    documents = list(every_document(readers))
-    hidden = hidden_now(((each.folder, each.path) for each in documents), readers)
+def visible_documents(readers: Sequence[Reader]) -> list[Document]:
+    """Return all visible documents by folder and path."""
+    documents = list(all_documents(readers))
+    hidden = hidden_notes(((each.folder, each.path) for each in documents), readers)
     return [each for each in documents if (each.folder, each.path) not in hidden]
 
 
-def shown(documents: Iterable[Document], readers: Sequence[Reader]) -> Iterator[Document]:
-    """Yield the documents that may be shown now; the files of few more are looked at than are
-    taken.
-    """
+def filter_visible(documents: Iterable[Document], readers: Sequence[Reader]) -> Iterator[Document]:
+    """Yield the visible documents. Files are checked in batches, as documents are consumed."""
     rest = iter(documents)
-    while some := list(islice(rest, _LOOKED_AT)):
-        hidden = hidden_now(((each.folder, each.path) for each in some), readers)
+    while some := list(islice(rest, _CHECKED_AT_ONCE)):
+        hidden = hidden_notes(((each.folder, each.path) for each in some), readers)
         yield from (each for each in some if (each.folder, each.path) not in hidden)
 
 
-def shown_clusters(clusters: Sequence[Cluster], readers: Sequence[Reader]) -> list[Cluster]:
-    """Return clusters without the texts of notes that may not be shown now."""
-    hidden = hidden_now(
+def visible_clusters(clusters: Sequence[Cluster], readers: Sequence[Reader]) -> list[Cluster]:
+    """Return clusters without the texts of hidden notes."""
+    hidden = hidden_notes(
         ((each.folder, each.path) for cluster in clusters for each in cluster.texts), readers
     )
     return [
@@ -203,29 +209,26 @@ def shown_clusters(clusters: Sequence[Cluster], readers: Sequence[Reader]) -> li
 
 # ------------------------------------------------------------------ an answer
 
-_FIRST = 8
-"""Chunks with a word, or that pass a filter, of which one has to be of a note that may be shown."""
+_SAMPLED_CHUNKS = 8
+"""Chunks of a selection that are checked for one of a visible note."""
 
 
-class Door:
-    """What may be told of a search: nothing of notes that may not be shown now."""
+class PrivacyFilter:
+    """Removes everything about hidden notes from the result of a search."""
 
     def __init__(self, search: Search, tools: Tools, opened: Mapping[Reader, OpenedIndex]) -> None:
         self._search, self._tools, self._opened = search, tools, opened
-        # whatever is published may be shown
+        # published notes are always visible
         self._readers = [reader for reader in opened if not reader.is_published]
 
-    def let_out(self, found: Answer) -> Answer:
-        """Return an answer without what it says of notes that may not be shown.
-
-        One that has no passage left is an answer that found nothing.
-        """
-        looks = looks_now(self._named_in(found), self._readers) if self._readers else {}
-        hidden = hidden_among(looks)
-        open_ones = (each for each in found.passages if (each.folder, each.path) not in hidden)
+    def filter_answer(self, found: Answer) -> Answer:
+        """Return an answer without hidden notes; one without passages found nothing."""
+        states = note_states(self._mentioned_notes(found), self._readers) if self._readers else {}
+        hidden = hidden_in(states)
+        visible = (each for each in found.passages if (each.folder, each.path) not in hidden)
         passages = tuple(
-            _with_shown_places(replace(each, rank=rank), looks)
-            for rank, each in enumerate(open_ones, 1)
+            _with_visible_places(replace(each, rank=rank), states)
+            for rank, each in enumerate(visible, 1)
         )
         taken_out = len(found.passages) - len(passages)
         found = replace(
@@ -236,7 +239,7 @@ class Door:
             nearest=tuple(each for each in found.nearest if (each.folder, each.path) not in hidden),
             listed=None if found.listed is None else found.listed - taken_out,
         )
-        if hidden or not self._has_open_words():
+        if hidden or not self._has_visible_terms():
             # stages and explanations name notes and words
             found = replace(
                 found,
@@ -255,46 +258,44 @@ class Door:
             listed=None if found.listed is None else 0,
         )
 
-    def let_out_why(self, found: WhyReport) -> WhyReport:
-        """Return what became of a note without the names and words of notes that may not be
-        shown.
-        """
-        hidden = hidden_now(self._took_part(), self._readers) if self._readers else frozenset()
-        if hidden or not self._has_open_words():
+    def filter_why_report(self, found: WhyReport) -> WhyReport:
+        """Return a report without the names and terms of hidden notes."""
+        hidden = (
+            hidden_notes(self._candidate_notes(), self._readers) if self._readers else frozenset()
+        )
+        if hidden or not self._has_visible_terms():
             found = replace(found, corrected=None, terms={}, stages=())
         if any(path in found.reason for _, path in hidden):
             found = replace(found, reason="taken out", rank=None)
         return found
 
-    def _named_in(self, found: Answer) -> Iterator[NotePlace]:
-        """Yield the notes that an answer names, or that took part in it."""
-        yield from self._took_part()
+    def _mentioned_notes(self, found: Answer) -> Iterator[NotePlace]:
+        """Yield the notes that an answer names, and the candidates."""
+        yield from self._candidate_notes()
         yield from ((each.folder, each.path) for each in found.nearest)
         for passage in found.passages:
             yield passage.folder, passage.path
             for place in (*passage.also_in, *passage.disagrees):
                 yield place.folder, place.path
             if passage.explanation:
-                yield from self._at(edge.path for edge in passage.explanation.edges)
+                yield from self._notes_at(edge.path for edge in passage.explanation.edges)
 
-    def _took_part(self) -> Iterator[NotePlace]:
-        """Yield the notes that were candidates."""
+    def _candidate_notes(self) -> Iterator[NotePlace]:
+        """Yield the notes of all candidates, dropped ones too."""
         documents = self._tools.snapshot.catalog.documents
         for n in {each.document for each in self._search.candidates}:
             yield documents[n].folder, documents[n].path
-        yield from self._at(each.path for each in self._search.dropped)
+        yield from self._notes_at(each.path for each in self._search.dropped)
 
-    def _at(self, paths: Iterable[str]) -> Iterator[NotePlace]:
-        """Yield the notes at some paths, in whatever folder."""
+    def _notes_at(self, paths: Iterable[str]) -> Iterator[NotePlace]:
+        """Yield the notes at some paths in any folder."""
         for path in set(paths):
             for reader in self._readers:
                 if self._opened[reader].catalog.at(path) is not None:
                     yield reader.folder.name, path
 
-    def _has_open_words(self) -> bool:
-        """Return whether each word that was looked up was asked for, or is held by a note that may
-        be shown.
-        """
+    def _has_visible_terms(self) -> bool:
+        """Return whether each search term is from the query, or in a visible note."""
         search, keyword = self._search, self._tools.snapshot.keyword
         asked = set(words(" ".join((search.query.text, *(each.text for each in search.phrasings)))))
         terms = [term for way in search.ways for term in (*way.terms, *way.identifiers)]
@@ -304,50 +305,54 @@ class Door:
             for text in (texts if self._readers else ())
             if not asked.issuperset(words(text))
         )
-        return all(self._is_open(each) for each in held if each)
+        return all(self._has_visible_note(each) for each in held if each)
 
     def _unmet(self, unmet: Sequence[UnmetFilter]) -> tuple[UnmetFilter, ...]:
-        """Return the filters that no note meets which may be shown, with names of such notes.
+        """Return the filters that no visible note meets, with names from visible notes.
 
-        `unmet` are those of the query that no note meets at all.
+        `unmet` are the filters that no note meets at all.
         """
         catalog = self._tools.snapshot.catalog
 
         def is_met(one: Filters) -> bool:
             within = catalog.select(one)
-            return within is None or self._is_open(within)
+            return within is None or self._has_visible_note(within)
 
         filters = unmet_arguments(self._search.query.filters, catalog.near, is_met)
         typed = (
             UnmetFilter(each.field, each.value, catalog.near(each.field, each.value))
             for each in self._search.conditions
-            if each.field != "words" and (held := catalog.meeting(each)) and not self._is_open(held)
+            if each.field != "words"
+            and (held := catalog.meeting(each))
+            and not self._has_visible_note(held)
         )
         by_filter = {(each.field, each.value): each for each in (*filters, *typed, *unmet)}
-        return tuple(map(self._with_open_names, by_filter.values()))
+        return tuple(map(self._with_visible_names, by_filter.values()))
 
-    def _with_open_names(self, unmet: UnmetFilter) -> UnmetFilter:
+    def _with_visible_names(self, unmet: UnmetFilter) -> UnmetFilter:
         meeting = self._tools.snapshot.catalog.meeting
         names = (
-            name for name in unmet.nearest if self._is_open(meeting(Condition(unmet.field, name)))
+            name
+            for name in unmet.nearest
+            if self._has_visible_note(meeting(Condition(unmet.field, name)))
         )
-        return replace(unmet, nearest=tuple(islice(names, NAMES_TOLD)))
+        return replace(unmet, nearest=tuple(islice(names, SUGGESTED_NAMES)))
 
-    def _is_open(self, held: Selection) -> bool:
-        """Return whether some note of a selection may be shown."""
+    def _has_visible_note(self, held: Selection) -> bool:
+        """Return whether a selection has a chunk of a visible note."""
         if not self._readers:
             return bool(held)
         catalog = self._tools.snapshot.catalog
-        documents = (catalog.documents[catalog.document_of(n)] for n in held.first(_FIRST))
+        documents = (catalog.documents[catalog.document_of(n)] for n in held.first(_SAMPLED_CHUNKS))
         places = {(each.folder, each.path) for each in documents}
-        return not places <= hidden_now(places, self._readers)
+        return not places <= hidden_notes(places, self._readers)
 
 
-def _with_shown_places(passage: Passage, looks: Mapping[NotePlace, Look]) -> Passage:
-    """Return a passage that names no note which may not be shown, as copies none that has changed
-    since, no place twice, and none that it shows itself.
+def _with_visible_places(passage: Passage, states: Mapping[NotePlace, NoteState]) -> Passage:
+    """Return a passage without hidden notes, without copies in notes that have changed since, and
+    with each place once, its own left out.
     """
-    hidden = hidden_among(looks)
+    hidden = hidden_in(states)
     others: tuple[Place, ...] = (*passage.also_in, *passage.disagrees)
     if any((each.folder, each.path) in hidden for each in others):
         disagrees = tuple(
@@ -360,12 +365,12 @@ def _with_shown_places(passage: Passage, looks: Mapping[NotePlace, Look]) -> Pas
     own = (passage.folder, passage.path)
     by_note: dict[NotePlace, list[Place]] = defaultdict(list)
     for place in passage.also_in:
-        if looks.get((place.folder, place.path), "as indexed") == "as indexed":
+        if states.get((place.folder, place.path), "as indexed") == "as indexed":
             by_note[place.folder, place.path].append(place)
     also_in = tuple(
         each
         for places in by_note.values()
-        for each in _joined(places)
+        for each in _merge_adjacent(places)
         if (each.folder, each.path) != own
         or each.end_line < passage.start_line
         or each.start_line > passage.end_line
@@ -373,10 +378,8 @@ def _with_shown_places(passage: Passage, looks: Mapping[NotePlace, Look]) -> Pas
     return replace(passage, also_in=also_in, cluster_size=1 + len(also_in))
 
 
-def _joined(places: Sequence[Place]) -> list[Place]:
-    """Return places of one note, those that overlap or stand next to each other, but for an empty
-    line, as one.
-    """
+def _merge_adjacent(places: Sequence[Place]) -> list[Place]:
+    """Merge places of one note that overlap or are at most one line apart."""
     found = list[Place]()
     for each in sorted(places, key=lambda place: (place.start_line, place.end_line)):
         if found and each.start_line <= found[-1].end_line + 2:
