@@ -27,7 +27,7 @@ from thumbindex.index.locks import hold_lock
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import packed
 from thumbindex.library import Library, read_notes
-from thumbindex.library.names import Notes
+from thumbindex.library.note_lookup import NoteLookup
 from thumbindex.library.reader import DiskReader
 from thumbindex.library.reading import outline_headings, read_excerpt
 from thumbindex.mcp.replies import complete_argument, list_resources
@@ -239,7 +239,7 @@ def test_a_note_that_becomes_private_between_being_found_and_being_read_is_refus
     write(note, OPEN_TEXT)
     library.index(words_only=True)
     with closing(DiskReader(library.opened[0])) as reader:
-        found = Notes([reader]).find_exact(note.name)
+        found = NoteLookup([reader]).find_exact(note.name)
         write(note, BY_KEY)
         for ask in (lambda: read_excerpt(found, None, None), lambda: outline_headings(found)):
             with pytest.raises(UnknownPathError, match=r"^No document 'hidden.md' in the index\."):

@@ -35,7 +35,7 @@ from thumbindex.library.answering import (
     folder_state,
     marked,
 )
-from thumbindex.library.citations import verify
+from thumbindex.library.citations import verify_citations
 from thumbindex.library.decisions import Decisions, all_duplicates
 from thumbindex.library.embedding import embed_folder
 from thumbindex.library.folders import (
@@ -61,8 +61,8 @@ from thumbindex.library.indexing import (
     is_up_to_date,
     open_directories,
 )
-from thumbindex.library.names import Notes, begun_by
 from thumbindex.library.near_copies import find_duplicates
+from thumbindex.library.note_lookup import NoteLookup, complete_names
 from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.library.reading import (
     Note,
@@ -582,8 +582,8 @@ class Library:
             return found
         return outline_headings(notes.find(path))
 
-    def _notes(self, folder: str | None) -> Notes:
-        return Notes(self._named(folder), self.is_near)
+    def _notes(self, folder: str | None) -> NoteLookup:
+        return NoteLookup(self._named(folder), self.is_near)
 
     @at_one_moment
     def browse(
@@ -606,7 +606,7 @@ class Library:
         """Return the first notes with a name that begins as what is typed so far, the nearest
         first.
         """
-        return self.browse(partial(begun_by, typed), limit, folder=folder)
+        return self.browse(partial(complete_names, typed), limit, folder=folder)
 
     @at_one_moment
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> RelatedNotes:
@@ -647,7 +647,7 @@ class Library:
         as they are on disk now.
         """
         texts = [text] if isinstance(text, str) else text
-        return verify(texts, self._named(folder), self.is_near)
+        return verify_citations(texts, self._named(folder), self.is_near)
 
     @cached_property
     def count_tokens(self) -> Callable[[str], int]:

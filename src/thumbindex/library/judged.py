@@ -8,7 +8,7 @@ from datetime import datetime
 
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.index.judgment_file import change_judgments, read_judgments
-from thumbindex.library.names import Notes
+from thumbindex.library.note_lookup import NoteLookup
 from thumbindex.library.reader import Reader
 from thumbindex.library.visibility import hidden_paths
 from thumbindex.model import JudgedQuery, RelevanceJudgment
@@ -56,7 +56,7 @@ class Judgments:
         if grade is not None and grade not in GRADES:
             raise UsageError(f"A grade is 0, 1 or 2, not {grade}.")
         if grade is not None:
-            Notes([reader]).find_exact(path)
+            NoteLookup([reader]).find_exact(path)
 
         def change(judged: list[JudgedQuery]) -> list[JudgedQuery]:
             own, others = _parted(judged, query, kind)

@@ -17,7 +17,12 @@ from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, newest_first, passes
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.library.folders import Folder
-from thumbindex.library.names import Found, lines_under, no_heading, not_in_index
+from thumbindex.library.note_lookup import (
+    FoundNote,
+    heading_ranges,
+    unknown_heading_error,
+    unknown_path_error,
+)
 from thumbindex.library.reader import Reader
 from thumbindex.library.visibility import (
     SUGGESTED_NAMES,
@@ -198,7 +203,7 @@ def _open_links(readers: Sequence[Reader]) -> Iterator[tuple[str, str, Link, boo
             )
 
 
-def read_excerpt(found: Found, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:
+def read_excerpt(found: FoundNote, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:
     """Return a document's lines as they stand on disk: all, those under a heading, or a range."""
     reader, document = found.reader, found.document
     text = text_now(reader, document.path)
@@ -208,8 +213,8 @@ def read_excerpt(found: Found, heading: str | None, lines: tuple[int, int] | Non
     first, last = 1, len(rows)
     if heading is not None:
         headings = headings_of(document.path, text)
-        if not (meant := lines_under(heading, headings, len(rows))):
-            raise no_heading(document.path, heading, [name for _, name, _ in headings])
+        if not (meant := heading_ranges(heading, headings, len(rows))):
+            raise unknown_heading_error(document.path, heading, [name for _, name, _ in headings])
         first, last = meant[0]
     elif lines is not None:
         first, last = lines
@@ -250,7 +255,7 @@ def entry_of(document: Document) -> OutlineEntry:
     return OutlineEntry(document.folder, document.path, 0, document.title, 1)
 
 
-def outline_headings(found: Found) -> tuple[OutlineEntry, ...]:
+def outline_headings(found: FoundNote) -> tuple[OutlineEntry, ...]:
     """List a document's title and headings."""
     reader, document = found.reader, found.document
     headings = headings_of(document.path, text_now(reader, document.path))
@@ -261,7 +266,7 @@ def outline_headings(found: Found) -> tuple[OutlineEntry, ...]:
     return (entry_of(document), *entries)
 
 
-def related_to(found: Found, limit: int) -> RelatedNotes:
+def related_to(found: FoundNote, limit: int) -> RelatedNotes:
     """Return a document's links both ways and the documents whose mean vectors are nearest to its
     own; a link to a note that may not be shown now is left out.
     """
@@ -305,11 +310,11 @@ def text_now(reader: Reader, path: str) -> str:
     if reader.database:
         published = reader.database.store(reader.folder.name).source(path)
         if published is None:
-            raise not_in_index(path)
+            raise unknown_path_error(path)
         return published
     data = read_visible(reader.folder, path, reader.store)
     if data is None:  # it was rewritten since it was found
-        raise not_in_index(path)
+        raise unknown_path_error(path)
     if isinstance(data, Problem) and not reader.folder.root.is_dir():
         raise UnknownPathError(
             f"{path} cannot be read: the folder {reader.folder.root} is not there now; "

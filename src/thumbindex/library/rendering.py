@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from thumbindex.corpus.html import render_note
 from thumbindex.errors import UnknownPathError
-from thumbindex.library.names import Found
+from thumbindex.library.note_lookup import FoundNote
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import related_to, text_now
 from thumbindex.library.visibility import hidden_in, note_states
@@ -35,7 +35,7 @@ NoteAddress = Callable[[str, str], str]
 
 
 def note_page(
-    found: Found,
+    found: FoundNote,
     note_address: NoteAddress,
     tag_address: Callable[[str], str],
     lines: tuple[int, int] | None,

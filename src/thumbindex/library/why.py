@@ -16,7 +16,12 @@ from thumbindex.corpus.read import read_bytes
 from thumbindex.corpus.walk import why_left_out
 from thumbindex.errors import UnknownFolderError, UnknownPathError
 from thumbindex.library.answering import tools_over, without_folder
-from thumbindex.library.names import Found, Notes, meant_headings, no_heading
+from thumbindex.library.note_lookup import (
+    FoundNote,
+    NoteLookup,
+    matching_headings,
+    unknown_heading_error,
+)
 from thumbindex.library.reader import Reader
 from thumbindex.library.visibility import PrivacyFilter, note_states
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, WhyReport
@@ -43,7 +48,7 @@ def why(
     no note of that name, UsageError where several are meant or it has no such heading.
     """
     first = [each for each in readers if each.folder.name in query.filters.folder] or readers
-    notes = Notes(first, is_near), Notes(readers, is_near)
+    notes = NoteLookup(first, is_near), NoteLookup(readers, is_near)
     spellings = dict.fromkeys((note, os.path.normpath(note).replace(os.sep, "/")))
     paths = (each.find_path(text) for each in notes for text in spellings)
     found = next(filter(None, paths), None)
@@ -64,20 +69,20 @@ def why(
     return _in_index(found, query, readers, settings, embedder, reranker)
 
 
-def _of_name(note: str, named: Notes, every: Notes) -> Found:
+def _of_name(note: str, named: NoteLookup, every: NoteLookup) -> FoundNote:
     try:
         return named.find(note)
     except UnknownPathError:
         return every.find(note)
 
 
-def _on_disk(note: str, notes: Notes) -> list[tuple[Reader, str]]:
+def _on_disk(note: str, notes: NoteLookup) -> list[tuple[Reader, str]]:
     """Return the entries of folders, indexed or not, that a path (`path#heading` too) leads to."""
     found = list[tuple[Reader, str]]()
     for path in dict.fromkeys((note, note.partition("#")[0])):
         own = os.path.normpath(path).replace(os.sep, "/")
         found += [(each, own) for each in notes.readers if path and not Path(path).is_absolute()]
-        found += chain.from_iterable(notes.places(path))
+        found += chain.from_iterable(notes.resolve_path(path))
     return [
         (reader, path)
         for reader, path in found
@@ -144,7 +149,7 @@ def reason_of(reader: Reader, path: str) -> str:
 
 
 def _in_index(
-    found: Found,
+    found: FoundNote,
     query: Query,
     readers: Sequence[Reader],
     settings: QuerySettings,
@@ -200,10 +205,10 @@ def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> lis
         for n, chunk in chunks.items()
     }
     every = sorted(set().union(*chains.values()))
-    meant = {every[n] for n in meant_headings(heading, every)}
+    meant = {every[n] for n in matching_headings(heading, every)}
     found = [n for n in ids if meant & chains.get(n, set())]
     if not found:
-        raise no_heading(
+        raise unknown_heading_error(
             tools.snapshot.catalog.documents[document].path,
             heading,
             (name for chunk in chunks.values() for name in chunk.heading_path),
@@ -211,7 +216,7 @@ def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> lis
     return found
 
 
-def notes_on(found: Found) -> tuple[str, ...]:
+def notes_on(found: FoundNote) -> tuple[str, ...]:
     """Say where the file on disk is another one than the index knows."""
     if found.reader.is_published:
         return ()

@@ -1,6 +1,6 @@
-"""Which note is meant by what is typed: a path, a name, a citation, an address or an id.
+"""Find the note that a path, a name, a citation, an address or an id refers to.
 
-Every command, tool and screen asks here, so that the same words mean the same note everywhere.
+All commands, tools and screens use it, so that the same text means the same note everywhere.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ from thumbindex.text import (
     text_digest,
 )
 
-BELOW = " > "
-"""What answers write between a heading and the one below it."""
+HEADING_SEPARATOR = " > "
+"""Separates a heading from its subheading in answers."""
 
-NAMESAKES = 5
+MOST_NAMESAKES = 5
 """Maximum notes of one name."""
 
-_PARTS = 3
-"""Marks before a heading that may be part of a note's name instead."""
+_MOST_NAME_MARKS = 3
+"""Maximum `#` or ` > ` that are tried as part of a note's name."""
 
-_LOOKED_AT = 50
-"""Names that come near, of which the first ones are told that may be shown."""
+_MOST_SIMILAR = 50
+"""Similar names that are checked for visible notes."""
 
 _QUOTES = "`\"'<>“”"
 
-_ADORNED = re.compile(r"(?:#{1,6}[ \t]+)?(?:\d{1,4}\.[ \t]+)?(.*?)(?:[ \t]\(\d\.\d\d\))?", re.S)
-"""What answers write around a path: a heading's mark, a rank, and behind it a similarity."""
+_DECORATED = re.compile(r"(?:#{1,6}[ \t]+)?(?:\d{1,4}\.[ \t]+)?(.*?)(?:[ \t]\(\d\.\d\d\))?", re.S)
+"""A path in an answer: after a heading mark or a rank, before a similarity."""
 
 _ID = re.compile(r"(?:id )?([0-9a-f]{8})(?::\d{1,9}-\d{1,9}~?)?")
-"""A passage's id, as answers write it: the digest of its text, and the lines that were shown."""
+"""A passage's id in an answer: the digest of its text, and the lines that were shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A note in the snapshot in which it was found, and how it was meant."""
+class FoundNote:
+    """A note in one snapshot, with the heading and lines that were asked for."""
 
     reader: Reader
     snapshot: Snapshot
@@ -74,11 +74,10 @@ class Found:
     kind: NameKind = NameKind.PATH
 
 
-class Notes:
-    """The notes of some folders, in the snapshots of one moment, by what is typed for them.
+class NoteLookup:
+    """Finds notes of some folders, in one snapshot of each. Hidden notes are never found.
 
-    Absolute paths count for a caller who `is_near`: on this machine. A note that may not be shown
-    now is never found.
+    Absolute paths are accepted only from callers on this machine (`is_near`).
     """
 
     def __init__(self, readers: Sequence[Reader], is_near: bool = True) -> None:
@@ -91,9 +90,8 @@ class Notes:
 
     # -------------------------------------------------------------- one note
 
-    def find(self, written: str) -> Found:
-        """Return the note that is meant by a path or a name, as answers write it or as one types
-        it.
+    def find(self, written: str) -> FoundNote:
+        """Return the note for a path or a name, as answers write it or as a user types it.
 
         `notes: Ideas/x.md`, `x.md#Heading (lines 11-14)`, `## 1. x.md` and `x.md:11` are paths as
         answers write them. A name is a file's (`x`, `Ideas/x`), a title, an alias or a link, each
@@ -106,33 +104,33 @@ class Notes:
             return self._at_address(address)
         if found := self.find_path(written):
             return found
-        for name, heading, lines in _readings(written):
-            if alike := next(self.called(name), []):
-                one = self._only(alike, name)
+        for name, heading, lines in _parse_reference(written):
+            if alike := next(self.notes_named(name), []):
+                one = self._require_one(alike, name)
                 return replace(one, fragment=heading or one.fragment, lines=lines)
-        if own_id := _ID.fullmatch(_unadorned(written)):
-            return self._with_id(own_id[1])
+        if own_id := _ID.fullmatch(_strip_decoration(written)):
+            return self._passage_with_id(own_id[1])
         raise self._unknown(written)
 
-    def find_path(self, written: str) -> Found | None:
-        """Return the note whose path is written, as `find` does; no name counts."""
-        for path, heading, lines in ((written, None, None), *_readings(written)):
+    def find_path(self, written: str) -> FoundNote | None:
+        """Return the note at a path, as `find` does; names are not tried."""
+        for path, heading, lines in ((written, None, None), *_parse_reference(written)):
             if alike := next(self._at_path(path), None):
-                return replace(self._only(alike, path), fragment=heading, lines=lines)
+                return replace(self._require_one(alike, path), fragment=heading, lines=lines)
         return None
 
-    def find_exact(self, path: str) -> Found:
-        """Return the note at a path (`path#heading` too) that has to be exact.
+    def find_exact(self, path: str) -> FoundNote:
+        """Return the note at an exact path (`path#heading` too).
 
         Raises UnknownPathError for no note, UsageError for several.
         """
         for exact, fragment in ((path, None), *split_headings(path)):
-            if alike := self._at([(each, exact) for each in self.readers]):
-                return replace(self._only(alike, exact), fragment=fragment)
+            if alike := self._notes_at([(each, exact) for each in self.readers]):
+                return replace(self._require_one(alike, exact), fragment=fragment)
         raise self._unknown(path)
 
-    def _only(self, alike: Sequence[Found], name: str) -> Found:
-        """Return the one note that is meant. Raises UsageError for several, and names them."""
+    def _require_one(self, alike: Sequence[FoundNote], name: str) -> FoundNote:
+        """Return the only note. Raises UsageError that names several."""
         if len(alike) > 1:
             paths = [each.document.path for each in alike]
             if len(self.readers) > 1:
@@ -146,31 +144,29 @@ class Notes:
 
     # -------------------------------------------------------------- the notes of a name
 
-    def called(self, name: str) -> Iterator[list[Found]]:
-        """Yield the notes at a path or with a name, the best first, those together that bear it
-        equally well.
-        """
+    def notes_named(self, name: str) -> Iterator[list[FoundNote]]:
+        """Yield groups of notes at a path or with a name, best matches first."""
         yield from self._at_path(name)
-        for reader, path in chain.from_iterable(self.places(name)):
-            yield from self._bearing(path, [reader])
-        yield from self._bearing(name, self.readers)
+        for reader, path in chain.from_iterable(self.resolve_path(name)):
+            yield from self._notes_titled(path, [reader])
+        yield from self._notes_titled(name, self.readers)
 
-    def _at_path(self, path: str) -> Iterator[list[Found]]:
-        """Yield the notes at a path of a folder, or one that leads into folders."""
-        places = ([(each, path) for each in self.readers], *self.places(path))
-        yield from filter(None, map(self._at, places))
+    def _at_path(self, path: str) -> Iterator[list[FoundNote]]:
+        """Yield groups of notes at a path inside a folder, or a path that leads into one."""
+        places = ([(each, path) for each in self.readers], *self.resolve_path(path))
+        yield from filter(None, map(self._notes_at, places))
 
-    def places(self, path: str) -> Iterator[list[tuple[Reader, str]]]:
-        """Yield the folders that a path leads into, each with the rest of the path, the likeliest
-        first: one that names a folder (`notes: a.md`), is absolute, or begins above a folder as a
-        terminal shows it.
+    def resolve_path(self, path: str) -> Iterator[list[tuple[Reader, str]]]:
+        """Yield the folders that a path leads into, with the rest of the path, likeliest first.
+
+        The path names a folder (`notes: a.md`), is absolute, or begins above a folder.
         """
         folder, _, rest = path.partition(": ")
         yield [(each, rest) for each in self.readers if rest and each.folder.name == folder]
         if not self._is_near or "\0" in path:
             return
         if not Path(path).is_absolute():
-            yield [place for each in self.readers for place in _below_its_end(path, each)]
+            yield [place for each in self.readers for place in _relative_to_suffix(path, each)]
             return
         there = Path(os.path.normpath(path))
         for each in dict.fromkeys((there, Path(os.path.realpath(there.parent)) / there.name)):
@@ -182,18 +178,18 @@ class Notes:
             # of a folder within another one, that
             yield sorted(inside, key=lambda place: len(place[1]))[:1]
 
-    def _at(self, places: Iterable[tuple[Reader, str]]) -> list[Found]:
-        """Return the notes at some paths."""
+    def _notes_at(self, places: Iterable[tuple[Reader, str]]) -> list[FoundNote]:
+        """Return the visible notes at some paths."""
         found = []
         for reader, path in places:
             opened = self.opened.get(reader)
             n = opened.catalog.at(path) if opened else None
             if opened and n is not None:
-                found.append(Found(reader, opened.snapshot, n, opened.catalog.documents[n]))
-        return _shown_now(found)
+                found.append(FoundNote(reader, opened.snapshot, n, opened.catalog.documents[n]))
+        return _visible(found)
 
-    def _bearing(self, name: str, readers: Sequence[Reader]) -> Iterator[list[Found]]:
-        """Yield the notes that bear a name, those together that bear it equally well."""
+    def _notes_titled(self, name: str, readers: Sequence[Reader]) -> Iterator[list[FoundNote]]:
+        """Yield groups of notes with a name, best matches first."""
         claims = [
             (claim, reader, n)
             for reader in readers
@@ -207,17 +203,15 @@ class Notes:
                 snapshot = self.opened[reader].snapshot
                 document = snapshot.catalog.documents[n]
                 heading = claim.heading or None
-                found.append(Found(reader, snapshot, n, document, heading, kind=claim.kind))
-            if found := _shown_now(found):
+                found.append(FoundNote(reader, snapshot, n, document, heading, kind=claim.kind))
+            if found := _visible(found):
                 yield found
 
     # -------------------------------------------------------------- by a digest
 
-    def _with_id(self, digest: str) -> Found:
-        """Return the section whose text has a digest; of several notes the newest, as answers
-        do.
-        """
-        found = [passage for _, passage in self.with_digests({digest})]
+    def _passage_with_id(self, digest: str) -> FoundNote:
+        """Return the section whose text has a digest, in the newest of several notes."""
+        found = [passage for _, passage in self.passages_with_digests({digest})]
         if not found:
             raise UnknownPathError(
                 f"No passage has the id {digest} now: its text has changed, or there is none. Ask "
@@ -227,35 +221,34 @@ class Notes:
             found, key=lambda each: (day_of(each.document) or date.min, each.document.edited)
         )
 
-    def _at_address(self, address: PassageAddress) -> Found:
-        """Return what an address names: its passage where that stands now, in its note or another
-        one, else its note.
-        """
+    def _at_address(self, address: PassageAddress) -> FoundNote:
+        """Return the passage of an address, in its note or another one, else the note."""
         own = [(each, address.path) for each in self.readers if each.folder.name == address.folder]
-        found = note = next(iter(self._at(own)), None)
+        found = note = next(iter(self._notes_at(own)), None)
         if address.digest:
-            here = _passages_now(note) if note else ()
-            passages = chain(here, self.with_digests({address.digest}))
+            here = _current_passages(note) if note else ()
+            passages = chain(here, self.passages_with_digests({address.digest}))
             found = next((each for digest, each in passages if digest == address.digest), note)
         if found is None:
             raise self._unknown(address.path)
         return replace(found, fragment=address.heading or None)
 
-    def with_digests(self, digests: Collection[str]) -> Iterator[tuple[str, Found]]:
-        """Yield the passages whose texts have some digests, and that still have them, each with its
-        digest: every section of the indexes is looked at once.
+    def passages_with_digests(self, digests: Collection[str]) -> Iterator[tuple[str, FoundNote]]:
+        """Yield the digest and passage of each section whose current text has one of the digests.
+
+        The indexes are scanned once.
         """
         for reader in self.opened:
             for path in sorted(reader.store.paths_with_digests(digests)):
-                for note in self._at([(reader, path)]):
-                    yield from (each for each in _passages_now(note) if each[0] in digests)
+                for note in self._notes_at([(reader, path)]):
+                    yield from (each for each in _current_passages(note) if each[0] in digests)
 
     # -------------------------------------------------------------- several notes
 
     def documents_in(self, directory: str) -> Iterator[Document]:
-        """Yield the documents in a directory, and below it, that may be shown now."""
+        """Yield the visible documents in a directory and below it."""
         places = [(each, directory) for each in self.readers]
-        places += chain.from_iterable(self.places(directory))
+        places += chain.from_iterable(self.resolve_path(directory))
         within = [(each.folder.name, path.strip("/").removeprefix("./")) for each, path in places]
         return filter_visible(
             (
@@ -273,22 +266,20 @@ class Notes:
     # -------------------------------------------------------------- none
 
     def _unknown(self, written: str) -> UnknownPathError:
-        """Return the error for a text that means no note, with the nearest names."""
-        if next(Notes(self.readers, is_near=False).documents_in(written), None):
+        """Return the error for a text that matches no note, with similar names."""
+        if next(NoteLookup(self.readers, is_near=False).documents_in(written), None):
             return UnknownPathError(
                 f"{written!r} is a directory: `outline` lists the documents in it."
             )
-        file = parse_citation(_unadorned(written))[0].partition("#")[0] or written
-        if left_out := next(self._left_out(file), None):
+        file = parse_citation(_strip_decoration(written))[0].partition("#")[0] or written
+        if left_out := next(self._skipped_files(file), None):
             return UnknownPathError(
                 one_line(f"{left_out.path} is not in the index: {left_out.reason}.")
             )
-        return not_in_index(written, self._nearest(file))
+        return unknown_path_error(written, self._similar_paths(file))
 
-    def _left_out(self, name: str) -> Iterator[Problem]:
-        """Yield what was reported about files of a name that are no documents, and not private: too
-        large, or not to be read.
-        """
+    def _skipped_files(self, name: str) -> Iterator[Problem]:
+        """Yield the problems of files of this name that were not indexed, private ones left out."""
         end = f"/{one_line(name)}".casefold()
         for reader, opened in self.opened.items():
             for each in reader.store.problems():
@@ -302,18 +293,18 @@ class Notes:
                 ):
                     yield each
 
-    def _nearest(self, path: str) -> list[str]:
-        """Return the first paths whose file names look most like that of a path."""
+    def _similar_paths(self, path: str) -> list[str]:
+        """Return the paths with the most similar file names."""
         by_stem: dict[str, list[Document]] = defaultdict(list)
         for each in all_documents(self.readers):
             by_stem[_stem(each.path)].append(each)
-        close = get_close_matches(_stem(path), by_stem, n=_LOOKED_AT)
+        close = get_close_matches(_stem(path), by_stem, n=_MOST_SIMILAR)
         near = filter_visible((each for stem in close for each in by_stem[stem]), self.readers)
         return list(islice(dict.fromkeys(each.path for each in near), SUGGESTED_NAMES))
 
 
-def not_in_index(written: str, nearest: Sequence[str] = ()) -> UnknownPathError:
-    """Return the error for a note that is not in the index, or may not be shown."""
+def unknown_path_error(written: str, nearest: Sequence[str] = ()) -> UnknownPathError:
+    """Return the error for a note that is not in the index, or hidden."""
     hint = (
         f"Nearest: {', '.join(map(one_line, nearest))}."
         if nearest
@@ -325,34 +316,34 @@ def not_in_index(written: str, nearest: Sequence[str] = ()) -> UnknownPathError:
 # ------------------------------------------------------------------ what is typed
 
 
-def _readings(written: str) -> Iterator[tuple[str, str | None, tuple[int, int] | None]]:
-    """Yield the name, heading and lines that a text may be made of, the likeliest first."""
-    for text in dict.fromkeys((written, _unadorned(written))):
+def _parse_reference(written: str) -> Iterator[tuple[str, str | None, tuple[int, int] | None]]:
+    """Yield the ways to split a text into name, heading and lines, likeliest first."""
+    for text in dict.fromkeys((written, _strip_decoration(written))):
         cited, lines = parse_citation(text)
         yield cited, None, lines
         for file, heading in split_headings(cited):
             yield file, heading, lines
-        parts = cited.split(BELOW)
-        for count in range(min(len(parts) - 1, _PARTS), 0, -1):
-            file, _, heading = BELOW.join(parts[:count]).partition("#")
-            yield file, BELOW.join(filter(None, (heading, *parts[count:]))), lines
+        parts = cited.split(HEADING_SEPARATOR)
+        for count in range(min(len(parts) - 1, _MOST_NAME_MARKS), 0, -1):
+            file, _, heading = HEADING_SEPARATOR.join(parts[:count]).partition("#")
+            yield file, HEADING_SEPARATOR.join(filter(None, (heading, *parts[count:]))), lines
 
 
 def split_headings(text: str) -> Iterator[tuple[str, str | None]]:
-    """Yield what stands before and behind each `#`, from the last one: names may have one, too."""
+    """Yield the parts before and after each `#`, last one first: names may contain one."""
     marks = [at for at, letter in enumerate(text) if letter == "#"]
-    for at in dict.fromkeys((*reversed(marks[-_PARTS:]), *marks[:1])):
+    for at in dict.fromkeys((*reversed(marks[-_MOST_NAME_MARKS:]), *marks[:1])):
         yield text[:at], text[at + 1 :] or None
 
 
-def _unadorned(written: str) -> str:
-    """Return a text without what answers write around a path, and without quotes."""
-    found = _ADORNED.fullmatch(written.strip())
+def _strip_decoration(written: str) -> str:
+    """Return a text without quotes and without the decoration of paths in answers."""
+    found = _DECORATED.fullmatch(written.strip())
     return (found[1] if found else written).strip(f"{_QUOTES} \t\n")
 
 
-def _below_its_end(path: str, reader: Reader) -> Iterator[tuple[Reader, str]]:
-    """Yield the rest of a path that begins with the end of a folder's own."""
+def _relative_to_suffix(path: str, reader: Reader) -> Iterator[tuple[Reader, str]]:
+    """Yield the rest of a path that begins with the last parts of a folder's path."""
     written, root = path.replace("\\", "/"), f"/{reader.folder.root.as_posix()}".casefold()
     for at in (n for n, letter in enumerate(written) if letter == "/"):
         if at and root.endswith(f"/{written[:at]}".casefold()):
@@ -367,18 +358,16 @@ def _stem(path: str) -> str:
 # ------------------------------------------------------------------ notes as they are now
 
 
-def _shown_now(found: Sequence[Found]) -> list[Found]:
-    """Return the first few of some notes that may be shown now."""
+def _visible(found: Sequence[FoundNote]) -> list[FoundNote]:
+    """Return the first few visible notes."""
     readers = list(dict.fromkeys(each.reader for each in found))
-    documents = islice(filter_visible((each.document for each in found), readers), NAMESAKES)
+    documents = islice(filter_visible((each.document for each in found), readers), MOST_NAMESAKES)
     open_ones = {(each.folder, each.path) for each in documents}
     return [each for each in found if (each.document.folder, each.document.path) in open_ones]
 
 
-def sections_now(found: Found) -> tuple[Section, ...]:
-    """Return a note's sections as it is on disk now; none of one that cannot be read, or may not
-    be.
-    """
+def read_sections(found: FoundNote) -> tuple[Section, ...]:
+    """Return the current sections of a note; none if it cannot be read or is hidden."""
     if database := found.reader.database:
         return database.store(found.document.folder).sections_at(found.document.path)
     folder, path = found.reader.folder, found.document.path
@@ -388,9 +377,9 @@ def sections_now(found: Found) -> tuple[Section, ...]:
     return parse_document(path, data, folder.config.corpus).sections
 
 
-def _passages_now(note: Found) -> Iterator[tuple[str, Found]]:
-    """Yield the passages of a note as it is on disk now, each with the digest of its text."""
-    for each in sections_now(note):
+def _current_passages(note: FoundNote) -> Iterator[tuple[str, FoundNote]]:
+    """Yield the digest and passage of each current section of a note."""
+    for each in read_sections(note):
         yield text_digest(each.text), replace(note, lines=(each.start_line, each.end_line))
 
 
@@ -400,8 +389,8 @@ Headings = Sequence[tuple[int, str, int]]
 """Level, text and line of each heading of a note, in order."""
 
 
-def meant_headings(written: str, chains: Sequence[Sequence[str]]) -> list[int]:
-    """Return which of some headings a text means, each of them given behind those above it.
+def matching_headings(written: str, chains: Sequence[Sequence[str]]) -> list[int]:
+    """Return the indexes of the headings that a text matches. A chain ends with its heading.
 
     It may be written below others, as in `Above > Heading`, behind the note's title, and as an
     anchor writes it, without its signs (`set-up`).
@@ -409,28 +398,31 @@ def meant_headings(written: str, chains: Sequence[Sequence[str]]) -> list[int]:
     wanted = one_line(written).lstrip("#").strip()
     for form in (str.casefold, name_key):
         folded = [[form(one_line(name)) for name in chain] for chain in chains]
-        for parts in ([wanted], *(wanted.split(mark) for mark in (BELOW, "#") if mark in wanted)):
+        for parts in (
+            [wanted],
+            *(wanted.split(mark) for mark in (HEADING_SEPARATOR, "#") if mark in wanted),
+        ):
             *higher, own = (form(part.strip()) for part in parts)
             meant = [
                 n
                 for n, (*above, name) in enumerate(folded)
                 if own
                 and name == own
-                and (_in_order(higher, above) or _in_order(higher[1:], above))
+                and (_is_subsequence(higher, above) or _is_subsequence(higher[1:], above))
             ]
             if meant:
                 return meant
     return []
 
 
-def _in_order(some: Sequence[str], every: Sequence[str]) -> bool:
-    """Tell whether some names are among all of them, in this order."""
+def _is_subsequence(some: Sequence[str], every: Sequence[str]) -> bool:
+    """Return whether `some` is a subsequence of `every`."""
     rest = iter(every)
     return all(each in rest for each in some)
 
 
-def _chains_of(headings: Headings) -> list[list[str]]:
-    """Return each heading behind those above it, the highest first."""
+def _heading_paths(headings: Headings) -> list[list[str]]:
+    """Return the chain of each heading: its ancestors, then itself."""
     found, open_ones = list[list[str]](), list[tuple[int, str]]()
     for level, name, _ in headings:
         open_ones = [*(each for each in open_ones if each[0] < level), (level, name)]
@@ -438,20 +430,18 @@ def _chains_of(headings: Headings) -> list[list[str]]:
     return found
 
 
-def lines_under(written: str, headings: Headings, total: int) -> list[tuple[int, int]]:
-    """Return the lines under each heading that a text means: to the next one that is not below
-    it.
-    """
+def heading_ranges(written: str, headings: Headings, total: int) -> list[tuple[int, int]]:
+    """Return the line range of each matching heading, up to the next heading of its level."""
     found = []
-    for n in meant_headings(written, _chains_of(headings)):
+    for n in matching_headings(written, _heading_paths(headings)):
         level, _, line = headings[n]
         following = (other for depth, _, other in headings[n + 1 :] if depth <= level)
         found.append((line, next(following, total + 1) - 1))
     return found
 
 
-def no_heading(path: str, written: str, headings: Iterable[str]) -> UsageError:
-    """Return the error for a text that means no heading of a note, with the nearest ones."""
+def unknown_heading_error(path: str, written: str, headings: Iterable[str]) -> UsageError:
+    """Return the error for a text that matches no heading, with similar ones."""
     names = list(dict.fromkeys(headings))
     near = get_close_matches(written, names, n=3, cutoff=0.4) or names[:3]
     hint = f" Nearest: {', '.join(map(one_line, near))}." if near else ""
@@ -461,14 +451,14 @@ def no_heading(path: str, written: str, headings: Iterable[str]) -> UsageError:
 # ------------------------------------------------------------------ names typed so far
 
 
-def begun_by(typed: str, documents: Iterable[Document]) -> list[Document]:
-    """Return the documents with a name that is typed so far, then those with one that begins so,
-    then those in whose names a word does.
+def complete_names(typed: str, documents: Iterable[Document]) -> list[Document]:
+    """Return the documents that complete a typed name: exact names first, then names that begin
+    with it, then names with a word that does.
     """
-    wanted = _in_words(typed)
+    wanted = _fold_name(typed)
 
     def distance(document: Document) -> int:
-        called = [_in_words(each) for each in (document.path, *names_of(document))]
+        called = [_fold_name(each) for each in (document.path, *names_of(document))]
         if wanted in called:
             return 0
         if any(each.startswith(wanted) for each in called):
@@ -481,6 +471,6 @@ def begun_by(typed: str, documents: Iterable[Document]) -> list[Document]:
 
 
 @lru_cache(maxsize=50_000)
-def _in_words(name: str) -> str:
-    """Fold a name, its words apart: all names are compared at each letter that is typed."""
+def _fold_name(name: str) -> str:
+    """Fold a name and separate its words. Cached: completion compares all names per keystroke."""
     return re.sub(r"[-_/\s]+", " ", fold_line(name)).strip()
