@@ -1,5 +1,5 @@
-"""A note as a page: its text as HTML, who links to it and in which words, what leads nowhere, what
-is near, and what lies around it.
+"""Render a note as a page: its text as safe HTML, its backlinks, broken links, near notes and graph
+neighborhood.
 """
 
 from __future__ import annotations
@@ -7,36 +7,64 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from html import escape
+from itertools import pairwise
+from typing import Any
+from urllib.parse import urlsplit
 
-from thumbindex.corpus.html import render_note
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markupsafe import Markup
+
+from thumbindex.corpus.front_matter import read_front_matter
+from thumbindex.corpus.markdown import (
+    inline_pieces,
+    is_attachment,
+    parse_destination,
+    parse_wikilink,
+    parser,
+    read_source,
+    visible_heading,
+    without_anchor,
+)
 from thumbindex.errors import UnknownPathError
 from thumbindex.library.note_lookup import FoundNote
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import related_to, text_now
 from thumbindex.library.visibility import hidden_in, note_states
-from thumbindex.model import Backlink, BrokenLink, DocumentId, Link, NotePage
+from thumbindex.model import (
+    Backlink,
+    BrokenLink,
+    DocumentId,
+    Link,
+    LinkKind,
+    NotePage,
+    RenderedNote,
+)
+from thumbindex.text import name_key, strip_invisible
 
-MOST_BACKLINKS = 200
-"""Links to a note that are listed with their sentence."""
+MAX_BACKLINKS = 200
+"""Maximum backlinks listed."""
 
-_MOST_READ = 50
-"""Other notes that are read for those sentences."""
+_MAX_NOTES_READ = 50
+"""Maximum notes read for the lines of these links."""
 
-_LONGEST_SENTENCE = 400
+_MAX_SENTENCE = 400
 
-_NEAR = 10
-"""Notes that are listed as near by meaning."""
+_MAX_NEAR = 10
+"""Maximum notes listed as near by meaning."""
 
-MOST_NEIGHBORS = 40
-"""Notes of the neighborhood: more of them are no picture."""
+MAX_NEIGHBORS = 40
+"""Maximum notes of the graph neighborhood."""
 
-NoteAddress = Callable[[str, str], str]
+NoteTarget = Callable[[str, str], str]
 """Takes the path of a note and a heading, which may be empty, and returns where it is shown."""
 
 
 def note_page(
     found: FoundNote,
-    note_address: NoteAddress,
+    note_address: NoteTarget,
     tag_address: Callable[[str], str],
     lines: tuple[int, int] | None,
 ) -> NotePage:
@@ -71,10 +99,10 @@ def note_page(
         target = resolved.get(link.target) if link.target else path
         return None if target is None else note_address(target, link.fragment)
 
-    related = related_to(found, 2 * _NEAR)
+    related = related_to(found, 2 * _MAX_NEAR)
     tied = {*related.links, *related.backlinks}
     nodes = [n for n in around if n == own or documents[n].path not in hidden]
-    shown = nodes[:MOST_NEIGHBORS]
+    shown = nodes[:MAX_NEIGHBORS]
     places = {n: at for at, n in enumerate(shown)}
     near = [each.path for each in related.similar]
     named = [n for each in (*tied, *near) if (n := catalog.at(each)) is not None]
@@ -86,7 +114,7 @@ def note_page(
         path=path,
         document=document,
         rendered=render_note(path, text, link_address, tag_address, lines, document.title),
-        related=replace(related, similar=related.similar[:_NEAR]),
+        related=replace(related, similar=related.similar[:_MAX_NEAR]),
         titles=titles,
         backlinks=tuple(_backlinks(open_sources, reader, changed, titles)),
         broken=tuple(
@@ -94,7 +122,7 @@ def note_page(
             for link in sorted(links, key=lambda link: link.line)
             if not link.resolved or link.resolved in hidden
         ),
-        unlinked=tuple(each for each in related.similar if each.path not in tied)[:_NEAR],
+        unlinked=tuple(each for each in related.similar if each.path not in tied)[:_MAX_NEAR],
         neighbors=tuple(documents[n].path for n in shown),
         edges=tuple(
             (places[n], places[other])
@@ -127,9 +155,9 @@ def _backlinks(
     """Yield the links to a note with the lines that they stand in; of a note that has changed since
     it was indexed no line can be told.
     """
-    taken = sources[:MOST_BACKLINKS]
+    taken = sources[:MAX_BACKLINKS]
     rows: dict[str, list[str]] = {}
-    for path in list(dict.fromkeys(path for path, _ in taken))[:_MOST_READ]:
+    for path in list(dict.fromkeys(path for path, _ in taken))[:_MAX_NOTES_READ]:
         with suppress(UnknownPathError):
             rows[path] = [] if path in changed else text_now(reader, path).split("\n")
     for path, link in taken:
@@ -138,5 +166,316 @@ def _backlinks(
             path,
             titles.get(path, path),
             link.line,
-            text[0].strip()[:_LONGEST_SENTENCE] if text else "",
+            text[0].strip()[:_MAX_SENTENCE] if text else "",
         )
+
+
+# ------------------------------------------------------------------ a note as HTML
+
+MAX_RENDERED_LINES = 4_000
+"""Maximum lines rendered at once; a longer note is rendered around the requested lines."""
+
+_MAX_RENDERED_CHARACTERS = 400_000
+"""Maximum characters of those lines: one line may be a whole file."""
+
+_LONGEST_ADDRESS = 2_000
+
+_ALIGNMENTS = {
+    "text-align:left": "left",
+    "text-align:center": "center",
+    "text-align:right": "right",
+}
+
+_EXTERNAL_SCHEMES = {"http", "https", "mailto"}
+"""Schemes of links that a reader may follow; any other link is shown as text."""
+
+_LINK_ATTRIBUTE = 'rel="noopener noreferrer nofollow"'
+
+LinkTarget = Callable[[Link], str | None]
+"""Takes a link inside the folder and returns its address on the page; None if it is broken."""
+
+TagTarget = Callable[[str], str]
+
+
+def render_note(
+    path: str,
+    text: str,
+    link_address: LinkTarget,
+    tag_address: TagTarget,
+    lines: tuple[int, int] | None = None,
+    title: str = "",
+) -> RenderedNote:
+    """Render a decoded file, or the part of a long one around the cited lines (from 1).
+
+    Comments and front matter are left out, HTML in the note is shown as written. Unless the note
+    begins with its own title, its highest headings become level 2, below the page's title.
+    """
+    text = strip_invisible(text)
+    front = read_front_matter(path, text)
+    rows = read_source("\n" * front.lines + text[front.size :], path).text.split("\n")
+    total = len(rows) - (not rows[-1])
+    first, last = _window(rows, lines, total)
+    md = parser()
+    env: dict[str, Any] = {}
+    tokens = md.parse("\n".join(rows[first - 1 : last]), env)
+    headings = tuple(_headings(md, tokens, first - 1, env))
+    begins = headings[0][:2] == (1, " ".join(title.split())) if headings and title else False
+    _parse_inline_and_shift_headings(
+        md, tokens, env, 0 if begins else 2 - min((each[0] for each in headings), default=2)
+    )
+    anchors = {name_key(name): line for _, name, line in reversed(headings)}
+    cited = range(lines[0], lines[1] + 1) if lines else range(0)
+    renderer = _NoteRenderer(link_address, tag_address, first - 1, cited, anchors)
+    html = renderer.render(tokens, md.options, env)
+    return RenderedNote(Markup(html), headings, first, last, total, begins)
+
+
+def _window(rows: Sequence[str], lines: tuple[int, int] | None, total: int) -> tuple[int, int]:
+    """Return the first and last line that are rendered."""
+    first = max(
+        1, min((lines[0] if lines else 1) - MAX_RENDERED_LINES // 4, total - MAX_RENDERED_LINES + 1)
+    )
+    last = min(total, first + MAX_RENDERED_LINES - 1)
+    start = (
+        lines[0]
+        if lines and sum(map(len, rows[first - 1 : lines[0]])) > _MAX_RENDERED_CHARACTERS // 2
+        else first
+    )
+    size = 0
+    for number in range(start, last + 1):
+        size += len(rows[number - 1])
+        if size > _MAX_RENDERED_CHARACTERS:
+            return start, max(start, number - 1)
+    return start, max(start, last)
+
+
+def _headings(
+    md: MarkdownIt, tokens: Sequence[Token], offset: int, env: dict[str, Any]
+) -> Iterator[tuple[int, str, int]]:
+    for before, token in pairwise(tokens):
+        if before.type == "heading_open" and before.map:
+            yield (
+                int(before.tag[1]),
+                visible_heading(md, token.content, env),
+                before.map[0] + offset + 1,
+            )
+
+
+def _parse_inline_and_shift_headings(
+    md: MarkdownIt, tokens: Sequence[Token], env: dict[str, Any], shift: int
+) -> None:
+    """Parse what is inside blocks, and move headings down by so many levels."""
+    for at, token in enumerate(tokens):
+        if token.type in {"heading_open", "heading_close"}:
+            token.tag = f"h{min(6, int(token.tag[1]) + shift)}"
+        elif token.hidden:  # the paragraph of a tight list
+            token.tag, token.hidden = "div", False
+        elif token.type == "inline":
+            is_heading = tokens[at - 1].type == "heading_open"
+            content = without_anchor(token.content) if is_heading else token.content
+            token.children = list(_children(md, content, env))
+
+
+def _children(md: MarkdownIt, content: str, env: dict[str, Any]) -> Iterator[Token]:
+    for piece, is_plain in inline_pieces(content):
+        if is_plain:
+            yield Token("text", "", 0, content=piece)
+        else:
+            tokens: list[Token] = []
+            md.inline.parse(piece, md, env, tokens)
+            yield from tokens
+
+
+# ------------------------------------------------------------------ the renderer
+
+_TAGS = frozenset(
+    "h1 h2 h3 h4 h5 h6 p div blockquote ul ol li thead tbody tr th td hr em strong s br".split()
+)
+"""Tags that markdown-it may write; other tokens are written as text."""
+
+
+class _NoteRenderer(RendererHTML):
+    """Writes a note's tokens as plain tags, with our own ones for lines, links and images, and with
+    no attribute from the note.
+
+    Line numbers count from 1 in the file.
+    """
+
+    def __init__(
+        self,
+        link_address: LinkTarget,
+        tag_address: TagTarget,
+        offset: int,  # lines before the first one that is parsed
+        cited: range,
+        anchors: Mapping[str, int],  # by a heading's bare name, its line
+    ) -> None:
+        super().__init__()
+        self._link_address, self._tag_address = link_address, tag_address
+        self._offset, self._cited, self._anchors = offset, cited, anchors
+        self._is_anchored = False  # the first cited block has been written
+        self._closing: list[str] = []  # of links that are open
+        self._writers: dict[str, Callable[[Token], str]] = {
+            "heading_open": self._numbered,
+            "paragraph_open": self._numbered,
+            "fence": self._code,
+            "code_block": self._code,
+            "html_block": self._code,
+            "softbreak": lambda _: "\n",
+            "code_inline": lambda token: f"<code>{escape(token.content)}</code>",
+            "table_open": lambda _: '<div class="scroll" tabindex="0"><table class="table">\n',
+            "table_close": lambda _: "</table></div>\n",
+            "footnote_reference_open": lambda token: (
+                f'<div class="footnote"><span class="quiet">{_label(token)}</span> '
+            ),
+            "footnote_reference_close": lambda _: "</div>\n",
+            "footnote_ref": lambda token: f"<sup>[{_label(token)}]</sup>",
+            "link_open": self._link_open,
+            "link_close": lambda _: self._closing.pop(),
+            "image": self._image,
+            "wikilink": self._wikilink,
+            "tag": self._tag,
+        }
+        self.rules = {}  # those of markdown-it write what we do not
+
+    def renderToken(  # noqa: N802
+        self, tokens: Sequence[Token], idx: int, options: Any, env: Any
+    ) -> str:
+        """Write a token by its writer, or a tag that may stand there, or its text."""
+        token = tokens[idx]
+        if write := self._writers.get(token.type):
+            return write(token)
+        if token.tag not in _TAGS:
+            return escape(token.content)
+        token.attrs = self._attributes(token)
+        return super().renderToken(tokens, idx, options, env)
+
+    def _attributes(self, token: Token) -> dict[str, str | int | float]:
+        if token.type == "ordered_list_open" and "start" in token.attrs:
+            return {"start": int(token.attrs["start"])}
+        if side := _ALIGNMENTS.get(str(token.attrs.get("style", ""))):
+            return {"class": side}
+        return self._place(token) if token.type == "tr_open" else {}
+
+    def _lines(self, token: Token) -> range:
+        start, end = token.map or (0, 0)
+        return range(start + self._offset + 1, end + self._offset + 1)
+
+    def _place(self, token: Token) -> dict[str, str | int | float]:
+        """Return the attributes that say on which lines a block stands, and whether it is cited."""
+        own = self._lines(token)
+        if not own:
+            return {}
+        cited = self._cited
+        is_cited = bool(cited) and own.start < cited.stop and cited.start < own.stop
+        return {
+            "id": f"L{own.start}",
+            "class": "block cited" if is_cited else "block",
+            "data-lines": f"{own.start}-{own.stop - 1}",
+        }
+
+    def _numbered(self, token: Token) -> str:
+        """Open a block behind the number of its line."""
+        token.attrs = self._place(token)
+        return f"<{token.tag}{self.renderAttrs(token)}>{self._anchor(token)}"
+
+    def _anchor(self, token: Token) -> str:
+        """Return the line's number as a link, and where the first cited line stands inside this
+        block a place to go to.
+        """
+        own = self._lines(token)
+        if not own:
+            return ""
+        number = (
+            f'<a class="number" href="#L{own.start}" tabindex="-1" aria-hidden="true">'
+            f"{own.start}</a>"
+        )
+        if self._cited and self._cited.start in own and not self._is_anchored:
+            self._is_anchored = True
+            if self._cited.start != own.start:
+                return f'{number}<span id="L{self._cited.start}"></span>'
+        return number
+
+    def _code(self, token: Token) -> str:
+        first = self._lines(token).start + (token.type == "fence")
+        rows = token.content.removesuffix("\n").split("\n") if token.content else []
+        shown = [
+            f'<span class="cited">{escape(row)}</span>' if number in self._cited else escape(row)
+            for number, row in enumerate(rows, start=first)
+        ]
+        # its lines are marked one by one
+        token.attrs = self._place(token) | {"class": "block", "tabindex": "0"}
+        text = "\n".join(shown)
+        return f"<pre{self.renderAttrs(token)}>{self._anchor(token)}<code>{text}</code></pre>\n"
+
+    # -------------------------------------------------------------- inside a block
+
+    def _link_open(self, token: Token) -> str:
+        opened, closed = "", ""
+        if not self._closing:
+            opened, closed = self._link(str(token.attrs.get("href", "")))
+        self._closing.append(closed)
+        return opened
+
+    def _link(self, target: str) -> tuple[str, str]:
+        """Return what opens and closes a link."""
+        if found := parse_destination(target, LinkKind.MARKDOWN, "", 0):
+            return self._inner(found)
+        if address := external_address(target):
+            host = urlsplit(address).hostname or ""
+            said = f' <span class="quiet host">({escape(host)})</span>' if host else ""
+            return f'<a class="foreign" href="{escape(address)}" {_LINK_ATTRIBUTE}>', f"</a>{said}"
+        kind = "attachment" if is_attachment(target) else "dead"
+        return f'<span class="{kind}" title="{escape(target[:_LONGEST_ADDRESS])}">', "</span>"
+
+    def _inner(self, link: Link) -> tuple[str, str]:
+        if not link.target and (line := self._anchors.get(name_key(link.fragment))):
+            return f'<a href="#L{line}">', "</a>"
+        if link.target and (address := self._link_address(link)):
+            return f'<a href="{escape(address)}">', "</a>"
+        return '<span class="broken">', '</span><span class="hidden-label"> (leads nowhere)</span>'
+
+    def _wikilink(self, token: Token) -> str:
+        kind = LinkKind.EMBED if token.markup == "!" else LinkKind.WIKILINK
+        found = parse_wikilink(token.content, kind, 0)
+        if found is None:
+            return f'<span class="attachment">{escape(token.content)}</span>'
+        opened, closed = ("", "") if self._closing else self._inner(found)
+        return f"{opened}{escape(found.text)}{closed}"
+
+    def _image(self, token: Token) -> str:
+        """Return an image as words: one of the folder is not served, one from elsewhere would tell
+        its host who reads what.
+        """
+        source = str(token.attrs.get("src", ""))
+        said = escape(token.content or source.rpartition("/")[2])
+        if address := external_address(source):
+            opened, closed = ("", "") if self._closing else self._link(address)
+            return f"{opened}image: {said}{closed}"
+        return f'<span class="attachment">image: {said}</span>'
+
+    def _tag(self, token: Token) -> str:
+        name = escape(token.content)
+        if self._closing:
+            return f"#{name}"
+        return f'<a class="tag" href="{escape(self._tag_address(token.content))}">#{name}</a>'
+
+
+def _label(token: Token) -> str:
+    return escape(str(token.meta.get("label", "")))
+
+
+def external_address(target: str) -> str:
+    """Return a web or mail address as written; empty for any other, deceptive or active one."""
+    address = f"https:{target}" if target.startswith("//") else target
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname
+    except ValueError:
+        return ""
+    if (
+        parts.scheme.lower() not in _EXTERNAL_SCHEMES
+        or len(address) > _LONGEST_ADDRESS
+        or not address.isprintable()
+    ):
+        return ""
+    return address if parts.scheme.lower() == "mailto" or host else ""

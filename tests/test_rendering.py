@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from fuzz.hostile import SNIPPETS, hostile_note
-from thumbindex.corpus.html import MOST_LINES, live, render_note
+from thumbindex.library.rendering import MAX_RENDERED_LINES, external_address, render_note
 from thumbindex.model import Link, RenderedNote
 
 ALLOWED = {
@@ -181,16 +181,16 @@ def test_addresses_that_do_something_are_dead():
         "x" * 5000,
         "http://a.example/\u202e",
     )
-    assert [each for each in dead if live(each)] == []
-    assert live("mailto:a@b.example") == "mailto:a@b.example"
-    assert live("//a.example/x") == "https://a.example/x"
+    assert [each for each in dead if external_address(each)] == []
+    assert external_address("mailto:a@b.example") == "mailto:a@b.example"
+    assert external_address("//a.example/x") == "https://a.example/x"
 
 
 def test_a_long_note_is_shown_around_what_is_cited():
     text = "".join(f"line {n}\n\n" for n in range(1, 20_000))
     found = rendered(text, (30_001, 30_001))
     assert found.first_line <= 30_001 <= found.last_line
-    assert found.last_line - found.first_line < MOST_LINES
+    assert found.last_line - found.first_line < MAX_RENDERED_LINES
     assert found.total_lines == 39_998
 
 
