@@ -9,7 +9,7 @@ import pytest
 
 from thumbindex.install.clients import CLIENTS, Client
 from thumbindex.install.edit import put_block
-from thumbindex.install.install import advice
+from thumbindex.install.plan import instruction_line
 
 PAGE = (Path(__file__).parents[1] / "docs" / "clients.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (.+)\n\n((?:(?!^##).*\n)+)", PAGE, re.M))
@@ -35,4 +35,4 @@ def test_a_section_names_the_command_and_what_to_do_next(client: Client) -> None
 
 
 def test_the_block_of_instructions_is_shown_as_it_is_written() -> None:
-    assert put_block("", (), advice([("notes", Path("/notes"))])) in PAGE
+    assert put_block("", (), instruction_line([("notes", Path("/notes"))])) in PAGE

@@ -49,7 +49,7 @@ ROOMS = {
 
 FACES = {
     "page": {"web.access", "web.limits"},
-    "install": {"cli.options", "cli.terminal", "postgres.folders"},
+    "install": {"postgres.folders"},
 }
 """Modules of another face that one may import: the page signs in as the web does."""
 
@@ -298,7 +298,7 @@ def test_a_command_prints_and_sees_paths_where_it_is_typed():
         r"\.absolute\(\)": {
             "encode/models.py",
             "index/sqlite.py",
-            "install/install.py",
+            "install/plan.py",
         },
         r"\bConsole\((?!\*\*streams\()": set(),
     }

@@ -13,12 +13,12 @@ from notes import write
 from schemas import check
 from thumbindex.cli.app import app
 from thumbindex.errors import ModelError
-from thumbindex.install.clients import CLIENTS, Surroundings
+from thumbindex.install.clients import CLIENTS, Machine
 from thumbindex.install.doctor import (
     check_client,
     check_folder,
-    check_handshake,
     check_model,
+    check_server_start,
 )
 from thumbindex.library import Library
 from thumbindex.library.status import examine_model, is_whole, verify_named
@@ -45,9 +45,9 @@ def examined(
     return result.exit_code, {each["subject"]: each["state"] for each in payload["checks"]}
 
 
-def cursor_entry(home: Path, entry: object) -> Surroundings:
+def cursor_entry(home: Path, entry: object) -> Machine:
     write(home / ".cursor" / "mcp.json", json.dumps({"mcpServers": {"thumbindex": entry}}))
-    return Surroundings("linux", home, {})
+    return Machine("linux", home, {})
 
 
 def test_an_installation_that_is_right_is_told_so_in_every_line(
@@ -114,7 +114,7 @@ def test_a_folder_that_is_not_there_fails_and_the_server_is_tried_without_it(
 def test_a_server_that_ends_before_it_answers_fails_and_the_command_that_says_why_is_named() -> (
     None
 ):
-    check = check_handshake(["--set=nonsense=1"])
+    check = check_server_start(["--set=nonsense=1"])
     assert (check.state, check.remedy) == (
         "fail",
         "Run `thumbindex serve --set=nonsense=1` yourself: it says why.",
@@ -233,10 +233,10 @@ def test_a_folder_that_a_client_names_and_no_server_takes_fails(tmp_path: Path) 
 def test_a_clients_file_that_is_broken_is_a_warning_and_one_without_us_is_nothing(
     tmp_path: Path,
 ) -> None:
-    around = cursor_entry(tmp_path, {})
-    write(CURSOR.file(around), "{")
-    broken = check_client(CURSOR, around)
+    machine = cursor_entry(tmp_path, {})
+    write(CURSOR.file(machine), "{")
+    broken = check_client(CURSOR, machine)
     assert broken is not None
     assert broken.state == "warn"
-    write(CURSOR.file(around), "{}")
-    assert check_client(CURSOR, around) is None
+    write(CURSOR.file(machine), "{}")
+    assert check_client(CURSOR, machine) is None

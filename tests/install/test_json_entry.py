@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thumbindex.install.edit import (
-    Malformed,
+    MalformedError,
     put_object,
     read_object,
     take_object,
@@ -139,7 +139,7 @@ def test_the_later_of_two_equal_keys_counts_as_it_does_for_clients() -> None:
     ],
 )
 def test_what_is_broken_is_named_with_its_place(text: str, place: str) -> None:
-    with pytest.raises(Malformed, match=f"^{place}: "):
+    with pytest.raises(MalformedError, match=f"^{place}: "):
         put_object(text, KEYS, ENTRY)
 
 
@@ -153,7 +153,7 @@ def test_what_is_broken_is_named_with_its_place(text: str, place: str) -> None:
 )
 def test_a_megabyte_of_anything_is_read_in_a_moment(text: str) -> None:
     begun = time.perf_counter()
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         put_object(text, KEYS, ENTRY)
     assert time.perf_counter() - begun < 5
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from thumbindex.errors import UsageError
-from thumbindex.install.clients import CLIENTS, Client, Surroundings
-from thumbindex.install.edit import backup_of
-from thumbindex.install.install import (
-    entry_spot,
-    install_at,
-    instructions_spot,
-    uninstall_at,
+from thumbindex.install.clients import CLIENTS, Client, Machine
+from thumbindex.install.edit import backup_path
+from thumbindex.install.plan import (
+    entry_location,
+    instructions_location,
+    plan_install,
+    plan_uninstall,
 )
 
 COMMAND = ["/opt/thumbindex", "serve", "--folder", "/notes"]
@@ -52,13 +52,13 @@ INSTRUCTIONS = {
 }
 
 
-def at(home: Path, platform: str = "linux", **environment: str) -> Surroundings:
-    """Return surroundings of which nothing lies outside the home folder."""
-    return Surroundings(platform, home, environment)
+def at(home: Path, platform: str = "linux", **environment: str) -> Machine:
+    """Return a machine of which nothing lies outside the home folder."""
+    return Machine(platform, home, environment)
 
 
-def install(client: Client, around: Surroundings) -> None:
-    install_at(entry_spot(client, around), client.entry(COMMAND)).write()
+def install(client: Client, machine: Machine) -> None:
+    plan_install(entry_location(client, machine), client.entry(COMMAND)).write()
 
 
 def files(home: Path) -> dict[str, bytes]:
@@ -73,14 +73,14 @@ def files(home: Path) -> dict[str, bytes]:
 def test_install_creates_a_missing_file_and_uninstall_removes_it(
     name: str, platform: str, tmp_path: Path
 ) -> None:
-    client, around = BY_NAME[name], at(tmp_path, platform)
-    install(client, around)
+    client, machine = BY_NAME[name], at(tmp_path, platform)
+    install(client, machine)
     text = (tmp_path / PLACES[name, platform]).read_text(encoding="utf-8")
     found = tomllib.loads(text) if client.is_toml else json.loads(text)
     for key in (*client.keys, "thumbindex"):
         found = found[key]
     assert found.get("args", found["command"])[-3:] == COMMAND[1:]
-    uninstall_at(entry_spot(client, around)).write()
+    plan_uninstall(entry_location(client, machine)).write()
     assert files(tmp_path) == {}
 
 
@@ -91,11 +91,11 @@ def test_lasting_instructions_go_where_the_client_reads_them_and_come_out_again(
     path = tmp_path / place
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes("# Mine\r\n\r\nBe brief – always.".encode())
-    spot = instructions_spot(BY_NAME[name], at(tmp_path))
+    spot = instructions_location(BY_NAME[name], at(tmp_path))
     assert spot is not None
-    install_at(spot, "Ask `query`.").write()
+    plan_install(spot, "Ask `query`.").write()
     assert b"\r\nAsk `query`.\r\n" in path.read_bytes()
-    uninstall_at(spot).write()
+    plan_uninstall(spot).write()
     assert files(tmp_path) == {place: "# Mine\r\n\r\nBe brief – always.".encode()}
 
 
@@ -112,21 +112,21 @@ def test_lasting_instructions_go_where_the_client_reads_them_and_come_out_again(
 def test_a_place_that_the_environment_names_is_taken(
     name: str, variable: str, place: str, tmp_path: Path
 ) -> None:
-    around = at(tmp_path / "home", **{variable: str(tmp_path / "elsewhere")})
-    assert BY_NAME[name].file(around) == tmp_path / "elsewhere" / place
+    machine = at(tmp_path / "home", **{variable: str(tmp_path / "elsewhere")})
+    assert BY_NAME[name].file(machine) == tmp_path / "elsewhere" / place
 
 
 def test_claude_desktop_from_the_store_reads_its_own_folder(tmp_path: Path) -> None:
-    around = at(tmp_path, "win32")
+    machine = at(tmp_path, "win32")
     packaged = (
         tmp_path
         / "AppData/Local/Packages/Claude_pzs8sxrjxfjjc/LocalCache/Roaming"
         / "Claude/claude_desktop_config.json"
     )
     packaged.parent.mkdir(parents=True)
-    assert BY_NAME["claude-desktop"].file(around) == tmp_path / PLACES["claude-desktop", "win32"]
+    assert BY_NAME["claude-desktop"].file(machine) == tmp_path / PLACES["claude-desktop", "win32"]
     packaged.write_text("{}", encoding="utf-8")
-    assert BY_NAME["claude-desktop"].file(around) == packaged
+    assert BY_NAME["claude-desktop"].file(machine) == packaged
 
 
 OLD_ENTRY = ', "thumbindex": {"type": "local", "command": ["x"]}'
@@ -155,7 +155,7 @@ def test_opencode_is_written_to_in_the_form_of_its_file(
     for key in keys:
         found = found[key]
     assert found == {"type": "local", "command": COMMAND}
-    uninstall_at(entry_spot(BY_NAME["opencode"], at(tmp_path))).write()
+    plan_uninstall(entry_location(BY_NAME["opencode"], at(tmp_path))).write()
     assert path.read_text(encoding="utf-8") == text.replace(OLD_ENTRY, "")
 
 
@@ -171,13 +171,13 @@ KINDS = {
 
 @pytest.mark.parametrize("content", KINDS.values(), ids=KINDS)
 def test_a_file_comes_back_to_the_byte_and_its_backup_goes(content: bytes, tmp_path: Path) -> None:
-    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
+    path, machine = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()
     path.write_bytes(content)
-    install(BY_NAME["cursor"], around)
-    assert backup_of(path).read_bytes() == content
+    install(BY_NAME["cursor"], machine)
+    assert backup_path(path).read_bytes() == content
     assert path.read_bytes()[:3] == content[:3] or content[:3] != b"\xef\xbb\xbf"
-    uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
+    plan_uninstall(entry_location(BY_NAME["cursor"], machine)).write()
     assert files(tmp_path) == {".cursor/mcp.json": content}
 
 
@@ -185,45 +185,45 @@ def test_a_file_comes_back_to_the_byte_and_its_backup_goes(content: bytes, tmp_p
     "content", [b'model = "x"', b'\xef\xbb\xbfmodel = "x"\r\n', b"# only a remark\n", b""]
 )
 def test_a_toml_file_comes_back_to_the_byte(content: bytes, tmp_path: Path) -> None:
-    path, around = tmp_path / ".codex/config.toml", at(tmp_path)
+    path, machine = tmp_path / ".codex/config.toml", at(tmp_path)
     path.parent.mkdir()
     path.write_bytes(content)
-    install(BY_NAME["codex"], around)
+    install(BY_NAME["codex"], machine)
     assert b"[mcp_servers.thumbindex]" in path.read_bytes()
-    uninstall_at(entry_spot(BY_NAME["codex"], around)).write()
+    plan_uninstall(entry_location(BY_NAME["codex"], machine)).write()
     assert files(tmp_path) == {".codex/config.toml": content}
 
 
 def test_the_backup_holds_the_file_before_our_entry_came_last(tmp_path: Path) -> None:
-    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
+    path, machine = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()
     for content in ('{"a": 1}', '{"b": 2}'):
         path.write_text(content, encoding="utf-8")
-        install(BY_NAME["cursor"], around)
+        install(BY_NAME["cursor"], machine)
         entry = BY_NAME["cursor"].entry(["/other", "serve"])
-        install_at(entry_spot(BY_NAME["cursor"], around), entry).write()
+        plan_install(entry_location(BY_NAME["cursor"], machine), entry).write()
     assert files(tmp_path).keys() == {".cursor/mcp.json", ".cursor/mcp.json.thumbindex-backup"}
-    uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
+    plan_uninstall(entry_location(BY_NAME["cursor"], machine)).write()
     assert files(tmp_path) == {".cursor/mcp.json": b'{"b": 2}'}
 
 
 def test_a_new_file_goes_even_if_an_old_backup_is_there(tmp_path: Path) -> None:
-    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
+    path, machine = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()
-    backup_of(path).write_text('{"a": 1}', encoding="utf-8")
-    install(BY_NAME["cursor"], around)
-    uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
+    backup_path(path).write_text('{"a": 1}', encoding="utf-8")
+    install(BY_NAME["cursor"], machine)
+    plan_uninstall(entry_location(BY_NAME["cursor"], machine)).write()
     assert files(tmp_path) == {".cursor/mcp.json.thumbindex-backup": b'{"a": 1}'}
 
 
 def test_an_entry_that_somebody_wrote_by_hand_is_kept_in_a_backup(tmp_path: Path) -> None:
-    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
+    path, machine = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()
     by_hand = '{"mcpServers": {"thumbindex": {"command": "/mine", "disabled": true}}}'
     path.write_text(by_hand, encoding="utf-8")
-    install(BY_NAME["cursor"], around)
-    assert backup_of(path).read_text(encoding="utf-8") == by_hand
-    uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
+    install(BY_NAME["cursor"], machine)
+    assert backup_path(path).read_text(encoding="utf-8") == by_hand
+    plan_uninstall(entry_location(BY_NAME["cursor"], machine)).write()
     assert json.loads(path.read_text(encoding="utf-8")) == {"mcpServers": {}}
 
 
@@ -265,42 +265,46 @@ def test_a_broken_file_is_left_alone_and_its_place_named(
 
 
 def test_permissions_stay_for_the_file_and_its_backup(tmp_path: Path) -> None:
-    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
+    path, machine = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()
     path.write_text("{}", encoding="utf-8")
     path.chmod(0o600)
-    install(BY_NAME["cursor"], around)
-    modes = [stat.S_IMODE(each.stat().st_mode) for each in (path, backup_of(path))]
+    install(BY_NAME["cursor"], machine)
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (path, backup_path(path))]
     assert modes == [0o600, 0o600]
 
 
 def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
-    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
+    path, machine = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()
     path.write_text("{}", encoding="utf-8")
     path.chmod(0o444)
     with pytest.raises(UsageError, match="is read-only, and was not changed"):
-        install(BY_NAME["cursor"], around)
+        install(BY_NAME["cursor"], machine)
     assert files(tmp_path) == {".cursor/mcp.json": b"{}"}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="symlinks need a privilege on Windows")
 def test_a_symlinked_file_is_written_through(tmp_path: Path) -> None:
-    path, around, dotfiles = tmp_path / ".cursor/mcp.json", at(tmp_path), tmp_path / "dotfiles.json"
+    path, machine, dotfiles = (
+        tmp_path / ".cursor/mcp.json",
+        at(tmp_path),
+        tmp_path / "dotfiles.json",
+    )
     path.parent.mkdir()
     dotfiles.write_text('{"a": 1}', encoding="utf-8")
     path.symlink_to(dotfiles)
-    install(BY_NAME["cursor"], around)
+    install(BY_NAME["cursor"], machine)
     assert (path.is_symlink(), "thumbindex" in dotfiles.read_text(encoding="utf-8")) == (True, True)
-    uninstall_at(entry_spot(BY_NAME["cursor"], around)).write()
+    plan_uninstall(entry_location(BY_NAME["cursor"], machine)).write()
     assert (path.is_symlink(), dotfiles.read_text(encoding="utf-8")) == (True, '{"a": 1}')
 
 
 def test_what_another_program_wrote_meanwhile_is_not_lost(tmp_path: Path) -> None:
-    path, around = tmp_path / ".claude.json", at(tmp_path)
+    path, machine = tmp_path / ".claude.json", at(tmp_path)
     path.write_text('{"numStartups": 1}', encoding="utf-8")
-    change = install_at(
-        entry_spot(BY_NAME["claude-code"], around),
+    change = plan_install(
+        entry_location(BY_NAME["claude-code"], machine),
         BY_NAME["claude-code"].entry(COMMAND),
     )
     path.write_text('{"numStartups": 2}', encoding="utf-8")
@@ -310,12 +314,12 @@ def test_what_another_program_wrote_meanwhile_is_not_lost(tmp_path: Path) -> Non
 
 
 def test_the_difference_shows_what_changes_and_little_else(tmp_path: Path) -> None:
-    path, around = tmp_path / ".cursor/mcp.json", at(tmp_path)
+    path, machine = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()
     path.write_text(
         '{\n  "secret": "abc",\n  "mcpServers": {\n    "a": {}\n  }\n}\n', encoding="utf-8"
     )
-    shown = install_at(entry_spot(BY_NAME["cursor"], around), {"command": "x"}).difference()
+    shown = plan_install(entry_location(BY_NAME["cursor"], machine), {"command": "x"}).difference()
     assert shown.splitlines()[3:] == [
         '   "mcpServers": {',
         '+    "thumbindex": {',

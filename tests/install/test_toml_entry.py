@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from thumbindex.install.edit import Malformed, put_table, read_table, take_table
+from thumbindex.install.edit import MalformedError, put_table, read_table, take_table
 
 KEYS = ("mcp_servers", "thumbindex")
 ENTRY = {"command": r"C:\Program Files\thumbindex.exe", "args": ["serve", "--folder", "/ü"]}
@@ -80,7 +80,9 @@ def test_a_value_that_only_looks_like_our_table_is_left_alone() -> None:
     ],
 )
 def test_a_table_that_cannot_be_edited_by_lines_is_left_alone(text: str) -> None:
-    with pytest.raises(Malformed, match=r"a line each: \[mcp_servers\.thumbindex\]; command ="):
+    with pytest.raises(
+        MalformedError, match=r"a line each: \[mcp_servers\.thumbindex\]; command ="
+    ):
         put_table(text, KEYS, ENTRY)
 
 
@@ -88,5 +90,5 @@ def test_a_table_that_cannot_be_edited_by_lines_is_left_alone(text: str) -> None
     ("text", "place"), [("a = 1\nb = = 2\n", "2:5"), ("a = 1\na = 2\n", "2:6"), ('x = """', "1:1")]
 )
 def test_what_is_broken_is_named_with_its_place(text: str, place: str) -> None:
-    with pytest.raises(Malformed, match=f"^{place}: "):
+    with pytest.raises(MalformedError, match=f"^{place}: "):
         put_table(text, KEYS, ENTRY)

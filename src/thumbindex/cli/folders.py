@@ -7,18 +7,37 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thumbindex.cli.options import JsonOption
-from thumbindex.cli.terminal import print_json, print_line
+from thumbindex.cli.last_answer import erase_answer
+from thumbindex.cli.options import (
+    JsonOption,
+    open_for,
+    open_named,
+    takes_opening,
+    takes_opening_or_engine,
+)
+from thumbindex.cli.terminal import (
+    ProgressDisplay,
+    print_forgotten,
+    print_json,
+    print_line,
+    print_report,
+    print_status,
+)
 from thumbindex.config import LONGEST_ABOUT, configured_roots, real_folder, user_config_file
-from thumbindex.errors import UsageError
+from thumbindex.errors import (
+    IndexBusyError,
+    UnknownFolderError,
+    UsageError,
+)
 from thumbindex.install.edit import (
-    naming,
+    naming_file,
     put_table,
     read_table,
     read_text,
@@ -26,10 +45,19 @@ from thumbindex.install.edit import (
     write_text,
 )
 from thumbindex.model import FolderStatus
-from thumbindex.opening import Opening
-from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code
+from thumbindex.opening import Opening, open_everywhere
+from thumbindex.present.as_json import (
+    report_payload,
+    status_payload,
+)
+from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code, print_error
+from thumbindex.present.sentences import CHECK_GLOB, unmatched_glob_warning
 from thumbindex.settings import Config
 from thumbindex.text import one_line, plural
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+
 
 _TABLE = "folders"
 
@@ -285,7 +313,7 @@ def _without_folder(text: str, name: str) -> str:
 def _change(path: Path, edit: Callable[[str], str]) -> None:
     """Edit a configuration file, which is created if there is none."""
     before = read_text(path)
-    with naming(path):
+    with naming_file(path):
         after = edit(before or "")
     if after == (before or ""):
         raise UsageError(
@@ -293,3 +321,130 @@ def _change(path: Path, edit: Callable[[str], str]) -> None:
             "configuration does (--config)."
         )
     write_text(path, after, before)
+
+
+@exits_with_code
+@takes_opening
+def index(
+    ctx: typer.Context,
+    opening: Opening,
+    words_only: Annotated[
+        bool,
+        typer.Option(
+            "--words-only", help="Leave the vectors for later: keywords and links answer at once."
+        ),
+    ] = False,
+    rebuild: Annotated[
+        bool,
+        typer.Option("--rebuild", help="Read every file again; texts that have a vector keep it."),
+    ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Compare every file's digest, not its facts alone, and read the whole index.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Bring the index up to date, vectors too."""
+    with open_for(ctx, opening) as library, ProgressDisplay() as show:
+        report = library.index(
+            words_only=words_only, rebuild=rebuild, verify=verify, progress=show, after_others=True
+        )
+        unmatched = library.unmatched_private_globs()
+    if as_json:
+        print_json(report_payload(report))
+    else:
+        print_report(report, opening.command("broken"))
+    _warn_of_globs(unmatched)
+    return FOUND
+
+
+def _warn_of_globs(unmatched: tuple[str, ...]) -> None:
+    for glob in unmatched:
+        print_error(f"{unmatched_glob_warning(glob)}. {CHECK_GLOB}", color="yellow")
+
+
+@exits_with_code
+@takes_opening_or_engine
+def status(
+    ctx: typer.Context,
+    opening: Opening,
+    as_json: JsonOption = False,
+) -> int:
+    """List the indexes, their size, model and state.
+
+    Those of --folder, else all of them.
+    """
+    if opening.index and not opening.database and not opening.index.expanduser().is_dir():
+        raise UsageError(
+            f"There is no index directory {opening.index}: check the path, or make one with "
+            f"`thumbindex index --index {opening.index}`."
+        )
+    is_chosen = opening.folder or opening.database
+    with open_for(ctx, opening) if is_chosen else open_everywhere(opening) as library:
+        folders, unmatched = library.status(), library.unmatched_private_globs()
+    if as_json:
+        print_json(status_payload(folders))
+    else:
+        print_status(folders)
+    _warn_of_globs(unmatched)
+    return FOUND
+
+
+@exits_with_code
+@takes_opening
+def forget(
+    ctx: typer.Context,
+    opening: Opening,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            help="Without --folder, too: those of the configured folders, else of the current one.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Delete the index of a folder, never the folder.
+
+    The folder itself may be gone.
+    """
+    with _to_forget(ctx, opening) as library:
+        if not opening.folder and not yes:
+            roots = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in library.folders)
+            raise UsageError(
+                f"Nothing was deleted: which index is meant? Run it with `{roots}`, or with --yes."
+            )
+        if watched := library.watched():
+            raise IndexBusyError(
+                f"Nothing was deleted: a server watches {', '.join(watched)} and would build "
+                "the index again. End it first."
+            )
+        if running := [each.progress for each in library.status() if each.progress]:
+            who = ", ".join(f"process {each.pid} is indexing {each.folder}" for each in running)
+            raise IndexBusyError(
+                f"Nothing was deleted: {who} and would make the index again. End it first, or "
+                "wait until it is done."
+            )
+        folders = library.forget()
+        erase_answer(root for _, root in library.folders)
+    if as_json:
+        print_json(status_payload(folders))
+    else:
+        print_forgotten(folders)
+    return FOUND
+
+
+def _to_forget(ctx: typer.Context, opening: Opening) -> AbstractContextManager[Library]:
+    """Open what is to be forgotten; the index of a folder that is gone is found by the folder's old
+    path or name.
+    """
+    try:
+        return open_named(ctx, opening)
+    except UnknownFolderError:
+        library = open_everywhere(opening)
+        if not library.folders:
+            raise
+        return library

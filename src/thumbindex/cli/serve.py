@@ -8,11 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thumbindex.background.host import Closeable, StartCommandServer
-from thumbindex.cli.options import chosen_here, takes_opening, takes_opening_or_engine
+from thumbindex.cli.options import (
+    JsonOption,
+    chosen_here,
+    takes_opening,
+    takes_opening_or_engine,
+)
+from thumbindex.cli.terminal import (
+    print_json,
+)
 from thumbindex.errors import UsageError
 from thumbindex.mcp.stdio import serve_stdio
 from thumbindex.opening import Opening
-from thumbindex.present.failures import exits_with_code
+from thumbindex.present.failures import FOUND, exits_with_code, print_error
+from thumbindex.web.token_file import add_token, default_token_file
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -130,3 +143,43 @@ def page(
         opens_browser=not no_browser,
         as_json=as_json,
     )
+
+
+@exits_with_code
+@takes_opening
+def token(
+    ctx: typer.Context,
+    opening: Opening,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Whose token it is, as in `tokens` of a folder.")
+    ],
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="Where its hash is written; without it, into your configuration.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Make a token for a client of `serve --http`.
+
+    It is printed this once: the file keeps its hash alone.
+    """
+    configured = opening.load().serve.http.token_file
+    path = (token_file or (Path(configured) if configured else default_token_file())).expanduser()
+    made = add_token(path, name)
+    if as_json:
+        print_json({"name": name, "token": made, "token_file": str(path)})
+    else:
+        typer.echo(made)
+        print_error(
+            f"Its hash is in {path}; the token itself is kept nowhere. A client sends it as "
+            "`Authorization: Bearer`."
+        )
+        if path == default_token_file():
+            print_error(
+                "From its next start on, `thumbindex serve --http` asks for a token of this file."
+            )
+    return FOUND

@@ -13,7 +13,7 @@ ENTRY = "thumbindex"
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Machine:
     """What places depend on; given in, so that every platform can be asked about on any."""
 
     platform: str  # as in `sys.platform`
@@ -51,12 +51,12 @@ class Client:
     name: str  # on the command line
     title: str
     # with its servers: the first one that is there, else the last one
-    files: Callable[[Surroundings], Sequence[Path]]
+    files: Callable[[Machine], Sequence[Path]]
     keys: tuple[str, ...] = ("mcpServers",)  # under which its servers stand
     inner: str = ""  # a key between those and the servers, in files of the client's later form
     entry: Callable[[Sequence[str]], dict[str, Any]] = _plain  # of a command line
     # read with every question; None where there is no such file
-    instructions: Callable[[Surroundings], Path] | None = None
+    instructions: Callable[[Machine], Path] | None = None
     restart: str = "Start a new session."  # the sentence that says what makes it see a change
     # the parts of the path of a project's own file, from the project's folder on; empty where there
     # is no such file
@@ -69,60 +69,60 @@ class Client:
         """Tell whether its file is TOML; all others are JSON, in which comments are left alone."""
         return self.name == "codex"
 
-    def file(self, around: Surroundings) -> Path:
+    def file(self, machine: Machine) -> Path:
         """Return its file."""
-        places = self.files(around)
+        places = self.files(machine)
         # a folder may be closed to us
         return next((each for each in places if os.path.exists(each)), places[-1])  # noqa: PTH110
 
-    def is_here(self, around: Surroundings) -> bool:
+    def is_here(self, machine: Machine) -> bool:
         """Tell whether it has been used on this machine: its file is there, or a folder of its
         own.
         """
-        file = self.file(around)
+        file = self.file(machine)
         own = [
             each.parent
-            for each in (file, *([self.instructions(around)] if self.instructions else ()))
-            if each.parent != around.home
+            for each in (file, *([self.instructions(machine)] if self.instructions else ()))
+            if each.parent != machine.home
         ]
         return os.path.exists(file) or any(map(os.path.isdir, own))  # noqa: PTH110
 
 
-def _claude_desktop(around: Surroundings) -> Sequence[Path]:
+def _claude_desktop(machine: Machine) -> Sequence[Path]:
     name = "claude_desktop_config.json"
-    plain = around.application("Claude") / name
-    if around.platform != "win32":
+    plain = machine.application("Claude") / name
+    if machine.platform != "win32":
         return (plain,)
     # As a packaged application it sees this folder in the place of the other one.
-    local = around.folder("LOCALAPPDATA", "AppData", "Local")
+    local = machine.folder("LOCALAPPDATA", "AppData", "Local")
     return (
         local / "Packages" / "Claude_pzs8sxrjxfjjc" / "LocalCache" / "Roaming" / "Claude" / name,
         plain,
     )
 
 
-def _windsurf(around: Surroundings) -> Path:
-    return around.home / ".codeium" / "windsurf"
+def _windsurf(machine: Machine) -> Path:
+    return machine.home / ".codeium" / "windsurf"
 
 
-def _zed(around: Surroundings) -> Path:
-    if around.platform == "win32":
-        return around.application("Zed")
-    if around.platform == "darwin":
-        return around.home / ".config" / "zed"
-    return around.application("zed")
+def _zed(machine: Machine) -> Path:
+    if machine.platform == "win32":
+        return machine.application("Zed")
+    if machine.platform == "darwin":
+        return machine.home / ".config" / "zed"
+    return machine.application("zed")
 
 
-def _codex(around: Surroundings) -> Path:
-    return around.folder("CODEX_HOME", ".codex")
+def _codex(machine: Machine) -> Path:
+    return machine.folder("CODEX_HOME", ".codex")
 
 
-def _gemini(around: Surroundings) -> Path:
-    return around.folder("GEMINI_CLI_HOME") / ".gemini"
+def _gemini(machine: Machine) -> Path:
+    return machine.folder("GEMINI_CLI_HOME") / ".gemini"
 
 
-def _open_code(around: Surroundings) -> Path:
-    return around.folder("XDG_CONFIG_HOME", ".config") / "opencode"
+def _open_code(machine: Machine) -> Path:
+    return machine.folder("XDG_CONFIG_HOME", ".config") / "opencode"
 
 
 CLIENTS: tuple[Client, ...] = (
@@ -132,15 +132,15 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "claude-code",
         "Claude Code",
-        lambda around: (around.folder("CLAUDE_CONFIG_DIR") / ".claude.json",),
+        lambda machine: (machine.folder("CLAUDE_CONFIG_DIR") / ".claude.json",),
         entry=_typed,
-        instructions=lambda around: around.folder("CLAUDE_CONFIG_DIR", ".claude") / "CLAUDE.md",
+        instructions=lambda machine: machine.folder("CLAUDE_CONFIG_DIR", ".claude") / "CLAUDE.md",
         project=(".mcp.json",),
     ),
     Client(
         "cursor",
         "Cursor",
-        lambda around: (around.home / ".cursor" / "mcp.json",),
+        lambda machine: (machine.home / ".cursor" / "mcp.json",),
         restart="Switch the server on under Settings, MCP.",
         project=(".cursor", "mcp.json"),
         workspace="${workspaceFolder}",
@@ -148,7 +148,7 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "vscode",
         "VS Code",
-        lambda around: (around.application("Code") / "User" / "mcp.json",),
+        lambda machine: (machine.application("Code") / "User" / "mcp.json",),
         keys=("servers",),
         entry=_typed,
         restart="Run `MCP: List Servers` and start it there.",
@@ -158,42 +158,42 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "windsurf",
         "Windsurf",
-        lambda around: (_windsurf(around) / "mcp_config.json",),
-        instructions=lambda around: _windsurf(around) / "memories" / "global_rules.md",
+        lambda machine: (_windsurf(machine) / "mcp_config.json",),
+        instructions=lambda machine: _windsurf(machine) / "memories" / "global_rules.md",
         restart="Refresh its list of MCP servers.",
     ),
     Client(
         "zed",
         "Zed",
-        lambda around: (_zed(around) / "settings.json",),
+        lambda machine: (_zed(machine) / "settings.json",),
         keys=("context_servers",),
-        instructions=lambda around: _zed(around) / "AGENTS.md",
+        instructions=lambda machine: _zed(machine) / "AGENTS.md",
         restart="It takes that up by itself.",
     ),
     Client(
         "codex",
         "Codex",
-        lambda around: (_codex(around) / "config.toml",),
+        lambda machine: (_codex(machine) / "config.toml",),
         keys=("mcp_servers",),
-        instructions=lambda around: _codex(around) / "AGENTS.md",
+        instructions=lambda machine: _codex(machine) / "AGENTS.md",
     ),
     Client(
         "gemini-cli",
         "Gemini CLI",
-        lambda around: (_gemini(around) / "settings.json",),
-        instructions=lambda around: _gemini(around) / "GEMINI.md",
+        lambda machine: (_gemini(machine) / "settings.json",),
+        instructions=lambda machine: _gemini(machine) / "GEMINI.md",
     ),
     Client(
         "opencode",
         "OpenCode",
-        lambda around: (
-            _open_code(around) / "opencode.jsonc",
-            _open_code(around) / "opencode.json",
+        lambda machine: (
+            _open_code(machine) / "opencode.jsonc",
+            _open_code(machine) / "opencode.json",
         ),
         keys=("mcp",),
         inner="servers",
         entry=lambda command: {"type": "local", "command": list(command)},
-        instructions=lambda around: _open_code(around) / "AGENTS.md",
+        instructions=lambda machine: _open_code(machine) / "AGENTS.md",
     ),
 )
 """In the order of the documentation."""

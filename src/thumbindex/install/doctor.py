@@ -11,28 +11,17 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-
-from thumbindex.cli.options import JsonOption, open_for, takes_opening_or_engine
-from thumbindex.cli.terminal import print_json
 from thumbindex.errors import ConfigError, ModelError, StorageError, ThumbindexError, UsageError
-from thumbindex.install.clients import CLIENTS, Client, Surroundings
-from thumbindex.install.install import (
-    command_of,
-    entry_spot,
-    options_of,
-    read_entry,
-    surroundings,
-)
+from thumbindex.install.clients import CLIENTS, Client, Machine
+from thumbindex.install.plan import entry_command, entry_location, option_values, read_entry
 from thumbindex.model import FolderStatus
 from thumbindex.opening import Opening
-from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code
 from thumbindex.present.sentences import (
     CHECK_GLOB,
     folder_state_sentence,
@@ -41,7 +30,7 @@ from thumbindex.present.sentences import (
 )
 from thumbindex.process import environment, offline
 from thumbindex.settings import Config
-from thumbindex.text import one_line, plural, redact_passwords
+from thumbindex.text import plural
 
 if TYPE_CHECKING:
     from thumbindex.library.status import ModelHealth
@@ -118,21 +107,21 @@ def check_folder(status: FolderStatus, whole: Callable[[], bool]) -> Check:
     return Check(subject, well, found, "", places)
 
 
-def check_client(client: Client, around: Surroundings) -> Check | None:
+def check_client(client: Client, machine: Machine) -> Check | None:
     """Look at one client's entry for the server; None where it has none."""
     subject = f"client {client.name}"
     try:
-        entry = read_entry(entry_spot(client, around))
+        entry = read_entry(entry_location(client, machine))
     except UsageError as error:
         return Check(subject, "warn", str(error), "The client cannot read it either.")
     if entry is None:
         return None
-    again, file = f"Run `thumbindex install {client.name}` with its folders.", client.file(around)
+    again, file = f"Run `thumbindex install {client.name}` with its folders.", client.file(machine)
 
     def check(state: State, found: str, remedy: str = "") -> Check:
         return Check(subject, state, f"{file}: {found}", remedy)
 
-    command = command_of(entry)
+    command = entry_command(entry)
     if not command:
         return check("fail", "the entry names no command", again)
     program = Path(command[0])
@@ -143,7 +132,7 @@ def check_client(client: Client, around: Surroundings) -> Check | None:
         return check("fail", f"there is no program {program}", again)
     if entry.get("disabled") is True or entry.get("enabled") is False:
         return check("warn", "the entry is switched off", f"Switch it on in {client.title}.")
-    away = [each for each in options_of(command, "--folder") if not Path(each).is_dir()]
+    away = [each for each in option_values(command, "--folder") if not Path(each).is_dir()]
     if away:
         return check(
             "warn", f"{', '.join(away)}: there is no such folder", f"Mount it, or: {again}"
@@ -151,7 +140,7 @@ def check_client(client: Client, around: Surroundings) -> Check | None:
     return check("ok", " ".join(command))
 
 
-def check_handshake(options: Sequence[str]) -> Check:
+def check_server_start(options: Sequence[str]) -> Check:
     """Start a server of our own, shake hands, list its tools, and end it."""
     began = time.perf_counter()
     try:
@@ -200,49 +189,8 @@ def check_database(url: str) -> Iterator[Check]:
         yield Check("engine", "fail", str(error))
 
 
-_COLORS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.colors.RED}
-
-
-@exits_with_code
-@takes_opening_or_engine
-def doctor(
-    ctx: typer.Context,
-    opening: Opening,
-    as_json: JsonOption = False,
-) -> int:
-    """Check the installation, the folders and the clients.
-
-    The folders are those of --folder, else the configured ones, else those that clients name.
-
-    With --engine, check a database that folders are published to, and nothing else.
-    """
-    checks = []
-    for found in examine(opening, surroundings(), lambda one: open_for(ctx, one)):
-        # a client's entry may name a database with its password
-        each = replace(
-            found, found=redact_passwords(found.found), remedy=redact_passwords(found.remedy)
-        )
-        checks.append(each)
-        if as_json:
-            continue
-        state = typer.style(f"{each.state:<4}", fg=_COLORS[each.state])
-        typer.echo(f"{state}  {one_line(f'{each.subject}: {each.found}')}")
-        for line in filter(None, (*each.places, each.remedy)):
-            typer.echo(f"      {one_line(line)}")
-    failed, doubtful = (sum(each.state == state for each in checks) for state in ("fail", "warn"))
-    if as_json:
-        print_json(
-            {"failed": failed, "warnings": doubtful, "checks": [asdict(each) for each in checks]}
-        )
-    else:
-        typer.echo(
-            f"{failed} failed, {doubtful} to look at, {len(checks) - failed - doubtful} right"
-        )
-    return NOT_FOUND if failed else FOUND
-
-
-def examine(
-    opening: Opening, around: Surroundings, opener: Callable[[Opening], Any]
+def run_checks(
+    opening: Opening, machine: Machine, opener: Callable[[Opening], Any]
 ) -> Iterator[Check]:
     """Yield what is found, one subject after another; the server that is started last writes what
     every server does, and nothing else does.
@@ -262,7 +210,7 @@ def examine(
     if not folders:
         folders, source = tuple(config.folders), "[folders] in the configuration"
     if not folders:
-        folders, source = tuple(dict.fromkeys(_folders_of_clients(around))), "a client's entry"
+        folders, source = tuple(dict.fromkeys(_folders_in_entries(machine))), "a client's entry"
     yield Check(
         "configuration",
         "ok",
@@ -271,7 +219,7 @@ def examine(
     there = yield from _examine_folders(
         [replace(opening, folder=(each,)) for each in folders], source, config, opener
     )
-    clients = [each for each in (check_client(client, around) for client in CLIENTS) if each]
+    clients = [each for each in (check_client(client, machine) for client in CLIENTS) if each]
     yield from clients or [
         Check(
             "clients",
@@ -281,7 +229,7 @@ def examine(
         )
     ]
     if there:
-        yield check_handshake(replace(opening, folder=there).arguments())
+        yield check_server_start(replace(opening, folder=there).arguments())
     else:
         # A server without folders would take the current one in, which may be anything.
         # Windows deletes no file that is open: the server's child may take a moment longer to end.
@@ -295,7 +243,7 @@ def examine(
                 None,
                 opening.overrides,
             )
-            yield check_handshake(empty.arguments())
+            yield check_server_start(empty.arguments())
 
 
 def _examine_folders(
@@ -341,10 +289,11 @@ def _examine_folders(
     return tuple(there)
 
 
-def _folders_of_clients(around: Surroundings) -> Iterator[str]:
+def _folders_in_entries(machine: Machine) -> Iterator[str]:
     """Yield the folders that clients have servers started with; files that cannot be read are told
     of later.
     """
     for client in CLIENTS:
         with suppress(ThumbindexError):
-            yield from options_of(command_of(read_entry(entry_spot(client, around))), "--folder")
+            entry = read_entry(entry_location(client, machine))
+            yield from option_values(entry_command(entry), "--folder")

@@ -29,16 +29,16 @@ Keys = tuple[str | int, ...]
 """A path to a value: names, and numbers of items in arrays."""
 
 
-class Malformed(Exception):  # noqa: N818 - `naming` makes a UsageError of it
+class MalformedError(Exception):
     """A text that cannot be read or edited: `line:column: reason`."""
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Turn Malformed into a UsageError that names the file."""
+def naming_file(path: Path) -> Iterator[None]:
+    """Turn MalformedError into a UsageError that names the file."""
     try:
         yield
-    except Malformed as error:
+    except MalformedError as error:
         raise UsageError(
             f"{path}:{error}. Nothing was changed: correct the file and run this again."
         ) from error
@@ -46,7 +46,7 @@ def naming(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Editor:
-    """Three functions for one file format; each raises Malformed."""
+    """Three functions for one file format; each raises MalformedError."""
 
     read: Callable[[str, Keys], Any]  # None if there is no entry
     put: Callable[[str, Keys, Any], str]
@@ -97,7 +97,7 @@ def write_text(path: Path, text: str | None, before: str | None, *, keep: bool =
                 "and run this again."
             )
         if keep:
-            shutil.copy2(path, backup_of(path))
+            shutil.copy2(path, backup_path(path))
         if text is None:
             target.unlink()
             return
@@ -114,7 +114,7 @@ def write_text(path: Path, text: str | None, before: str | None, *, keep: bool =
         ) from error
 
 
-def backup_of(path: Path) -> Path:
+def backup_path(path: Path) -> Path:
     """Return the place of a file's backup, which holds the file before our entry came."""
     return path.with_name(f"{path.name}{BACKUP}")
 
@@ -151,8 +151,8 @@ def _at(value: Any, keys: Keys) -> Any:
 def _checked(
     read: Callable[[str, Keys], Any], old: str, new: str, keys: Keys, entry: Any, todo: str
 ) -> str:
-    """Return the new text if the entry alone has changed. Raises Malformed."""
-    with suppress(Malformed):
+    """Return the new text if the entry alone has changed. Raises MalformedError."""
+    with suppress(MalformedError):
         documents = [read(text, ()) or {} for text in (old, new)]
         if _at(documents[1], keys) == entry:
             for document in documents:
@@ -160,7 +160,7 @@ def _checked(
             if repr(documents[0]) == repr(documents[1]):  # nan is not equal to itself
                 return new
     name = ".".join(map(str, keys))
-    raise Malformed(f"1:1: `{name}` cannot be edited as it is written here: {todo}")
+    raise MalformedError(f"1:1: `{name}` cannot be edited as it is written here: {todo}")
 
 
 def _remove(document: Any, keys: Keys) -> None:
@@ -217,21 +217,21 @@ _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*+[}}\]])", re.S)
 
 
 def read_object(text: str, keys: Keys) -> Any:
-    """Return the value at a path of keys, or None if there is none. Raises Malformed."""
+    """Return the value at a path of keys, or None if there is none. Raises MalformedError."""
     plain = _plain(text)
     try:
         return _at(json.loads(plain), keys) if plain.strip() else None
     except json.JSONDecodeError as error:
         what = error.msg[0].lower() + error.msg[1:]
-        raise Malformed(f"{error.lineno}:{error.colno}: {what}") from error
+        raise MalformedError(f"{error.lineno}:{error.colno}: {what}") from error
     except (RecursionError, ValueError) as error:
-        raise Malformed(f"1:1: it is no JSON that a client would write ({error})") from error
+        raise MalformedError(f"1:1: it is no JSON that a client would write ({error})") from error
 
 
 def put_object(text: str, keys: Keys, value: Any) -> str:
     """Return the text with a value at a path of keys; other keys of an entry stay.
 
-    Raises Malformed.
+    Raises MalformedError.
     """
     now = read_object(text, keys)
     if isinstance(now, dict) and isinstance(value, dict):
@@ -254,7 +254,7 @@ def put_object(text: str, keys: Keys, value: Any) -> str:
 
 
 def take_object(text: str, keys: Keys) -> str:
-    """Return the text without the entry at a path of keys, and one comma. Raises Malformed."""
+    """Return the text without the entry at a path of keys, and one comma. Raises MalformedError."""
     if read_object(text, keys) is None:
         return text
     start, _, end = _span(_plain(text), keys)
@@ -275,7 +275,7 @@ def _with_member(text: str, keys: Keys, value: Any, unit: str) -> str:
     """Put a member first in the innermost object that is there, on a line of its own."""
     document = read_object(text, ())
     if document is None:
-        raise Malformed("1:1: it is no object")
+        raise MalformedError("1:1: it is no object")
     depth = max(n for n in range(len(keys)) if _at(document, keys[:n]) is not None)
     _, at, _ = _span(_plain(text), keys[:depth])
     base, comma = _newline_at(text, at), "," if _at(document, keys[:depth]) else ""
@@ -341,17 +341,17 @@ JSON = Editor(read_object, put_object, take_object)
 
 
 def read_table(text: str, keys: Keys) -> Any:
-    """Return the value at a path of keys, or None if there is none. Raises Malformed."""
+    """Return the value at a path of keys, or None if there is none. Raises MalformedError."""
     try:
         return _at(tomllib.loads(text), keys)
     except tomllib.TOMLDecodeError as error:
         what, _, place = str(error).partition(" (at ")
         where = re.findall(r"\d+", place) or [str(text.count("\n") + 1), "1"]
-        raise Malformed(f"{':'.join(where)}: {what[0].lower()}{what[1:]}") from error
+        raise MalformedError(f"{':'.join(where)}: {what[0].lower()}{what[1:]}") from error
 
 
 def put_table(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
-    """Return the text with an entry as a table; other keys of the table stay. Raises Malformed."""
+    """Return the text with an entry as a table; other keys stay. Raises MalformedError."""
     now, newline, new = read_table(text, keys), _newline(text), ""
     # TOML reads JSON's strings and lists, but for one control character
     lines = {
@@ -374,7 +374,7 @@ def put_table(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
 
 
 def take_table(text: str, keys: Keys) -> str:
-    """Return the text without the table or line of a path of keys. Raises Malformed."""
+    """Return the text without the table or line of a path of keys. Raises MalformedError."""
     if read_table(text, keys) is None:
         return text
     new = ""

@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from thumbindex.cli.options import JsonOption, takes_opening
-from thumbindex.cli.terminal import print_json
-from thumbindex.config import absolute, real_folder
+from thumbindex.config import real_folder
 from thumbindex.errors import UsageError
-from thumbindex.install.clients import CLIENTS, ENTRY, Client, Surroundings
+from thumbindex.install.clients import CLIENTS, ENTRY, Client, Machine
 from thumbindex.install.edit import (
     BLOCK,
     JSON,
     TOML,
     Editor,
     Keys,
-    Malformed,
-    backup_of,
-    naming,
+    MalformedError,
+    backup_path,
+    naming_file,
     read_object,
     read_text,
     write_text,
 )
 from thumbindex.opening import Opening
-from thumbindex.present.failures import FOUND, exits_with_code
 from thumbindex.process import environment
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class EntryLocation:
     """The place of our entry in one file."""
 
     path: Path
@@ -47,7 +41,7 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """A file's text before and after; None is no file."""
 
     path: Path
@@ -57,7 +51,7 @@ class Change:
     restored: Path | None = None  # the backup that the text comes from
 
     @property
-    def is_none(self) -> bool:
+    def is_empty(self) -> bool:
         """Tell whether nothing is to be done."""
         return self.before == self.after
 
@@ -78,81 +72,81 @@ class Change:
 
         Raises UsageError.
         """
-        if self.is_none:
+        if self.is_empty:
             return None
         write_text(self.path, self.after, self.before, keep=self.keep)
         if self.restored:
             self.restored.unlink(missing_ok=True)
-        return backup_of(self.path) if self.keep else None
+        return backup_path(self.path) if self.keep else None
 
 
-def entry_spot(client: Client, around: Surroundings) -> Spot:
+def entry_location(client: Client, machine: Machine) -> EntryLocation:
     """Return where a client's entry for our server stands.
 
     Raises UsageError for a file that cannot be read.
     """
-    path = client.file(around)
+    path = client.file(machine)
     if client.is_toml:
-        return Spot(path, TOML, (*client.keys, ENTRY))
-    return Spot(path, JSON, (*client.keys, *_inner(client, path), ENTRY))
+        return EntryLocation(path, TOML, (*client.keys, ENTRY))
+    return EntryLocation(path, JSON, (*client.keys, *_nested_keys(client, path), ENTRY))
 
 
-def instructions_spot(client: Client, around: Surroundings) -> Spot | None:
+def instructions_location(client: Client, machine: Machine) -> EntryLocation | None:
     """Return where a client's lasting instructions say that our tools are to be used; None where it
     reads no such file.
     """
-    return Spot(client.instructions(around), BLOCK) if client.instructions else None
+    return EntryLocation(client.instructions(machine), BLOCK) if client.instructions else None
 
 
-def install_at(spot: Spot, entry: Any) -> Change:
+def plan_install(location: EntryLocation, entry: Any) -> FileChange:
     """Return the change that puts an entry into a file.
 
     Raises UsageError for a file that cannot be read or edited.
     """
-    before, editor, keys = read_text(spot.path), spot.editor, spot.keys
-    with naming(spot.path):
+    before, editor, keys = read_text(location.path), location.editor, location.keys
+    with naming_file(location.path):
         present = editor.read(before or "", keys)
         after = editor.put(before or "", keys, entry)
         # a file that this command made needs no backup
         is_ours = present is not None and editor.put("", keys, present) == before
-    is_first = present is None or not (is_ours or backup_of(spot.path).exists())
-    return Change(spot.path, before, after, keep=before is not None and is_first)
+    is_first = present is None or not (is_ours or backup_path(location.path).exists())
+    return FileChange(location.path, before, after, keep=before is not None and is_first)
 
 
-def uninstall_at(spot: Spot) -> Change:
+def plan_uninstall(location: EntryLocation) -> FileChange:
     """Return the change that takes our entry out of a file.
 
     If nothing else has changed since, the file's backup comes back. Raises UsageError.
     """
-    before, entry = read_text(spot.path), read_entry(spot)
+    before, entry = read_text(location.path), read_entry(location)
     if before is None or entry is None:
-        return Change(spot.path, before, before)
-    editor, keys = spot.editor, spot.keys
-    backup = backup_of(spot.path)
+        return FileChange(location.path, before, before)
+    editor, keys = location.editor, location.keys
+    backup = backup_path(location.path)
     for original in (read_text(backup), None):  # None: there was no file
-        with suppress(Malformed):
+        with suppress(MalformedError):
             is_first = editor.read(original or "", keys) is None
             if is_first and editor.put(original or "", keys, entry) == before:
                 restored = None if original is None else backup
-                return Change(spot.path, before, original, restored=restored)
-    with naming(spot.path):
-        return Change(spot.path, before, editor.take(before, keys))
+                return FileChange(location.path, before, original, restored=restored)
+    with naming_file(location.path):
+        return FileChange(location.path, before, editor.take(before, keys))
 
 
-def read_entry(spot: Spot) -> Any:
+def read_entry(location: EntryLocation) -> Any:
     """Return our entry, or None if there is none. Raises UsageError."""
-    with naming(spot.path):
-        return spot.editor.read(read_text(spot.path) or "", spot.keys)
+    with naming_file(location.path):
+        return location.editor.read(read_text(location.path) or "", location.keys)
 
 
-def _inner(client: Client, path: Path) -> tuple[str, ...]:
+def _nested_keys(client: Client, path: Path) -> tuple[str, ...]:
     """Return the key between, where a file is of the later form; one that is of both, or new, is
     read by both versions as the earlier one.
     """
     if not client.inner:
         return ()
     text = read_text(path) or ""
-    with suppress(Malformed):  # whoever reads it next says so
+    with suppress(MalformedError):  # whoever reads it next says so
         earlier = read_object(text, (*client.keys, ENTRY))
         later = read_object(text, (*client.keys, client.inner))
         # A server that is itself called so has a type.
@@ -161,7 +155,7 @@ def _inner(client: Client, path: Path) -> tuple[str, ...]:
     return ()
 
 
-def command_of(entry: Any) -> list[str]:
+def entry_command(entry: Any) -> list[str]:
     """Return the command line of a client's entry, empty where there is none."""
     if not isinstance(entry, Mapping):
         return []
@@ -172,7 +166,7 @@ def command_of(entry: Any) -> list[str]:
     return words if all(isinstance(each, str) for each in words) else []
 
 
-def options_of(command: Sequence[str], name: str) -> Iterator[str]:
+def option_values(command: Sequence[str], name: str) -> Iterator[str]:
     """Yield the values that a command line gives to an option."""
     for word, following in pairwise([*command, ""]):
         if word == name:
@@ -181,152 +175,7 @@ def options_of(command: Sequence[str], name: str) -> Iterator[str]:
             yield word.removeprefix(f"{name}=")
 
 
-_CLIENT_HELP = f"One of {', '.join(each.name for each in CLIENTS)}."
-
-
-@exits_with_code
-@takes_opening
-def install(
-    ctx: typer.Context,
-    opening: Opening,
-    client: Annotated[str | None, typer.Argument(metavar="CLIENT", help=_CLIENT_HELP)] = None,
-    project: Annotated[
-        bool,
-        typer.Option(
-            "--project",
-            help="Write the file of the project in the current directory, for all who work on it, "
-            "not your own.",
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would change and write nothing.")
-    ] = False,
-    uninstall: Annotated[
-        bool, typer.Option("--uninstall", help="Take out what this command put in.")
-    ] = False,
-    no_instructions: Annotated[
-        bool,
-        typer.Option("--no-instructions", help="Leave CLAUDE.md, AGENTS.md or the like alone."),
-    ] = False,
-    as_json: JsonOption = False,
-) -> int:
-    """Set up an MCP client to start the server.
-
-    Without --folder it serves the configured folders, else the current one.
-
-    Without CLIENT, list those that are found on this machine; with --project, it is Claude Code.
-    """
-    if client is None and not project:
-        return _list_clients(surroundings(), as_json)
-    chosen, around = _find_client(client or _TEAM), surroundings()
-    spots = [project_spot(chosen, absolute(".")) if project else entry_spot(chosen, around)]
-    if not no_instructions and not project and (lasting := instructions_spot(chosen, around)):
-        spots.append(lasting)
-    remarks = list[str]()
-    if uninstall:
-        changes = [uninstall_at(each) for each in spots]
-        done = "no longer starts thumbindex. If it is running, restart it."
-    elif project:
-        command = project_command(chosen, opening, absolute("."))
-        remarks = _replaced(spots[0], command, ())
-        changes = [install_at(spots[0], chosen.entry(command))]
-        done = (
-            "starts thumbindex for whoever opens this project and has thumbindex installed. "
-            f"{chosen.restart}"
-        )
-    else:
-        folders = _served(opening)
-        command, line = _serve_command(opening, folders), advice(folders)
-        remarks = _replaced(spots[0], command, opening.load().folders.values())
-        if not no_instructions and chosen.instructions is None:
-            remarks += [
-                f"{chosen.title} reads no file of lasting instructions. If it does not use the "
-                "tools by itself, add this to its settings:",
-                f"  {line}",
-            ]
-        entries = (chosen.entry(command), line)
-        changes = [install_at(spot, entry) for spot, entry in zip(spots, entries, strict=False)]
-        done = f"starts thumbindex. {chosen.restart}"
-    kept = list[Path | None]()
-    for change in changes:
-        kept.append(None if dry_run else change.write())
-        if not as_json:
-            said = change.difference() or f"{change.path}: nothing to change"
-            typer.echo(said, nl=change.is_none)
-    if as_json:
-        _print_as_json(chosen, dry_run, changes, kept)
-        return FOUND
-    for backup in filter(None, kept):
-        typer.echo(f"What was there is kept in {backup}")
-    if not all(change.is_none for change in changes):
-        said = "Nothing was written: this was --dry-run." if dry_run else f"{chosen.title} {done}"
-        typer.echo(said)
-    for remark in remarks:
-        typer.echo(remark)
-    return FOUND
-
-
-def _replaced(spot: Spot, command: Sequence[str], configured: Iterable[object]) -> list[str]:
-    """Say which folders of the present entry a new command line leaves out."""
-    served = [*options_of(command, "--folder")] or [*map(str, configured)]
-    roots = {real_folder(each) for each in served}
-    present = options_of(command_of(read_entry(spot)), "--folder")
-    gone = [f"--folder {shlex.quote(each)}" for each in present if real_folder(each) not in roots]
-    if not gone:
-        return []
-    return [
-        "The entry named other folders until now, which it serves no more. To keep them, run "
-        f"this again with {' '.join(gone)} as well."
-    ]
-
-
-def _print_as_json(
-    client: Client, dry_run: bool, changes: Sequence[Change], kept: Sequence[Path | None]
-) -> None:
-    files = [
-        {
-            "path": str(change.path),
-            "changed": not change.is_none,
-            "difference": change.difference(),
-            "backup": str(backup) if backup else None,
-        }
-        for change, backup in zip(changes, kept, strict=True)
-    ]
-    print_json({"client": client.name, "dry_run": dry_run, "files": files})
-
-
-_TEAM = "claude-code"
-"""The client that `--project` means where none is named: others read its file, `.mcp.json`, too."""
-
-
-def _list_clients(around: Surroundings, as_json: bool) -> int:
-    """List the clients that are found on this machine, each with its command."""
-    found = [each for each in CLIENTS if each.is_here(around)]
-    if as_json:
-        facts = [
-            {
-                "name": each.name,
-                "title": each.title,
-                "found": each in found,
-                "path": str(each.file(around)),
-            }
-            for each in CLIENTS
-        ]
-        print_json({"clients": facts})
-        return FOUND
-    if found:
-        typer.echo("Found on this machine:")
-    else:
-        typer.echo("No client that this command knows was found on this machine.")
-    width = max((len(each.title) for each in found), default=0)
-    for each in found:
-        typer.echo(f"  {each.title:{width}}  thumbindex install {each.name} --folder DIR")
-    others = ", ".join(each.name for each in CLIENTS if each not in found)
-    typer.echo(f"Not found: {others or 'none'}. docs/clients.md helps with more clients.")
-    return FOUND
-
-
-def project_spot(client: Client, project: Path) -> Spot:
+def project_location(client: Client, project: Path) -> EntryLocation:
     """Return where a project's own file names our server.
 
     Raises UsageError for a client that reads none.
@@ -337,7 +186,7 @@ def project_spot(client: Client, project: Path) -> Spot:
             f"{client.title} reads no file of a project that this command knows: --project is "
             f"for {known}."
         )
-    return Spot(project.joinpath(*client.project), JSON, (*client.keys, ENTRY))
+    return EntryLocation(project.joinpath(*client.project), JSON, (*client.keys, ENTRY))
 
 
 def project_command(client: Client, opening: Opening, project: Path) -> list[str]:
@@ -366,7 +215,7 @@ def project_command(client: Client, opening: Opening, project: Path) -> list[str
     return command
 
 
-def _find_client(name: str) -> Client:
+def find_client(name: str) -> Client:
     """Return a client by its name; raise UsageError that says which there are."""
     for each in CLIENTS:
         if name.casefold() in {each.name, each.title.casefold()}:
@@ -377,17 +226,17 @@ def _find_client(name: str) -> Client:
     )
 
 
-def surroundings() -> Surroundings:
+def this_machine() -> Machine:
     """Return where this process runs."""
-    return Surroundings(sys.platform, Path.home(), environment())
+    return Machine(sys.platform, Path.home(), environment())
 
 
-def _served(opening: Opening) -> tuple[tuple[str, Path], ...]:
+def folders_to_serve(opening: Opening) -> tuple[tuple[str, Path], ...]:
     """Return name and path of the folders to be named to the server; none where it takes the
     configured ones.
 
     A client starts its servers in any folder: the current one is named by its path. Raises
-    UsageError where that cannot be meant, and for a folder that no server takes: one around the
+    UsageError where that cannot be meant, and for a folder that no server takes: one machine the
     index directory, or with its index on a network drive.
     """
     # Imported here, as everything of the library: `--help` does without.
@@ -407,7 +256,7 @@ def _served(opening: Opening) -> tuple[tuple[str, Path], ...]:
     return folders if opening.folder or is_current else ()
 
 
-def _serve_command(opening: Opening, folders: Sequence[tuple[str, Path]]) -> list[str]:
+def serve_command(opening: Opening, folders: Sequence[tuple[str, Path]]) -> list[str]:
     """Return the command line of the server, with every path absolute: a client starts it in any
     folder.
 
@@ -441,7 +290,7 @@ def own_command(program: Path, python: Path) -> list[str]:
     return [str(python.absolute()), "-P", "-m", "thumbindex"]
 
 
-def advice(folders: Sequence[tuple[str, Path]]) -> str:
+def instruction_line(folders: Sequence[tuple[str, Path]]) -> str:
     """Return the line that makes an agent use the tools."""
     named = f" ({', '.join(name for name, _ in folders)})" if folders else ""
     return (

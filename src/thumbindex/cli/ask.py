@@ -1,0 +1,254 @@
+"""The commands that answer a question: `query`, `list` and `why`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thumbindex.cli.last_answer import remember_answer
+from thumbindex.cli.notes import (
+    index_words,
+    named_here,
+)
+from thumbindex.cli.options import (
+    AlsoOption,
+    GlobOption,
+    JsonOption,
+    PassageOption,
+    SinceOption,
+    TagOption,
+    UntilOption,
+    open_for,
+    takes_opening_or_engine,
+)
+from thumbindex.cli.print_answers import first_of_notes, print_answer, print_files
+from thumbindex.cli.terminal import (
+    print_json,
+    print_list,
+    print_why,
+)
+from thumbindex.errors import (
+    IndexDamagedError,
+    ModelError,
+    UsageError,
+)
+from thumbindex.model import Answer, Filters, Query
+from thumbindex.opening import Opening
+from thumbindex.present.as_json import (
+    answer_payload,
+    list_payload,
+)
+from thumbindex.present.as_json import as_json as to_json
+from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code, print_error
+from thumbindex.process import caller
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+
+
+@exits_with_code
+@takes_opening_or_engine
+def why_note(
+    ctx: typer.Context,
+    opening: Opening,
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="A note, as for `read`, or path#heading.")
+    ],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUERY", help="The question that it should answer, in quotes or not."
+        ),
+    ],
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="N", help="Passages that were asked for, 1 to 100."),
+    ] = None,
+    also: AlsoOption = None,
+    passage: PassageOption = "",
+    tag: TagOption = None,
+    glob: GlobOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Tell why a note does or does not answer a question.
+
+    Indexes nothing.
+    """
+    asked = Query.of(
+        " ".join(words),
+        also=also,
+        passage=passage,
+        limit=limit,
+        tag=tag,
+        path=glob,
+        since=since,
+        until=until,
+    )
+    with open_for(ctx, opening) as library:
+        _load_models(library)
+        found = library.why(named_here(path, library), asked)
+        several = len(library.folders) > 1
+    if as_json:
+        print_json(to_json(found))
+    else:
+        print_why(found, several)
+    return FOUND
+
+
+def _load_models(library: Library) -> None:
+    """Load the models where there are vectors to search."""
+    try:
+        if any(state.vectors for state in library.states().values()):
+            library.load_models()
+    except ModelError as error:
+        print_error(f"{error} {library.without_model}")
+
+
+_WAIT_FRESH = (
+    "Say whether the answer knows all that is on disk. What changed before is always indexed "
+    "first; "
+    "what changes after that is waited for up to so many seconds (60 at most), where a server is "
+    "there to index it."
+)
+
+
+@exits_with_code
+@takes_opening_or_engine
+def query(
+    ctx: typer.Context,
+    opening: Opening,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUERY",
+            help="The question, in quotes or not. One that begins with a dash follows `--`.",
+        ),
+    ],
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", help="Passages returned, 1 to 100.")
+    ] = None,
+    also: AlsoOption = None,
+    passage: PassageOption = "",
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="Show what each stage did, and how each passage came to its place."
+        ),
+    ] = False,
+    tag: TagOption = None,
+    path: GlobOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until all vectors are there.")] = False,
+    wait_fresh: Annotated[
+        float, typer.Option("--wait-fresh", metavar="SECONDS", help=_WAIT_FRESH)
+    ] = 0.0,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print whole sections, not the matching lines alone.")
+    ] = False,
+    files: Annotated[
+        bool,
+        typer.Option(
+            "--files", help="Print the paths of the notes alone, one a line, the best first."
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Find the passages that answer a question.
+
+    Shows where each stands, as path:line, and the lines that match.
+    """
+    asked = Query.of(
+        " ".join(words),
+        also=also,
+        passage=passage,
+        limit=limit,
+        tag=tag,
+        path=path,
+        since=since,
+        until=until,
+    )
+    if sum((full, files, as_json)) > 1:
+        raise UsageError("--full, --files and --json exclude each other: give one of them.")
+    with open_for(ctx, opening) as library:
+        ask = partial(library.query, asked, wait_fresh=wait_fresh, explain=explain)
+        answer = _answer(library, ask, wait)
+        roots = dict(library.folders)
+        if as_json:
+            print_json(answer_payload(answer, explain))
+        elif files:
+            answer = first_of_notes(library.marked(answer))  # the Nth path is what `open N` opens
+            remember_answer(answer, library.folders, opening)
+            print_files(answer, roots)
+        else:
+            narrowed = [f"--{name}" for name in dict(asked.filters.given())]
+            answer = library.marked(answer)
+            remember_answer(answer, library.folders, opening)
+            print_answer(
+                answer,
+                roots,
+                full,
+                explain,
+                narrowed,
+                library.models_ready,
+                opening.command("index"),
+            )
+    return FOUND if answer.answerable else NOT_FOUND
+
+
+@exits_with_code
+@takes_opening_or_engine
+def list_command(
+    ctx: typer.Context,
+    opening: Opening,
+    tag: TagOption = None,
+    path: GlobOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="N", min=1, help="Notes listed; all without it."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List notes by tag, path and date, the newest first."""
+    filters = Filters.of(tag=tag, path=path, since=since, until=until)
+    with open_for(ctx, opening) as library:
+        index_words(library)
+        found = library.listing(filters)
+        several = len(library.folders) > 1
+    if as_json:
+        print_json(list_payload(found, limit))
+    else:
+        print_list(found, limit, several)
+    return FOUND if found.notes else NOT_FOUND
+
+
+def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
+    """Ask what is up to date; repair an index that shows damage, and ask again."""
+    try:
+        _make_ready(library, wait)
+        return ask()
+    except IndexDamagedError:
+        if caller():  # the command repairs it itself
+            raise
+        library.repair()
+        _make_ready(library, wait)
+        return ask()
+
+
+def _make_ready(library: Library, wait: bool) -> None:
+    """Bring the words up to date, the vectors too with `wait`, and load the models where there are
+    vectors to search.
+    """
+    try:
+        index_words(library, wait)
+    except ModelError as error:
+        print_error(f"{error} {library.without_model}")
+        return
+    _load_models(library)
