@@ -22,7 +22,7 @@ from thumbindex.model import Link, LinkKind
 from thumbindex.text import STOP_WORDS, fold, strip_markup, words
 
 if TYPE_CHECKING:
-    from thumbindex.library import Library, Note
+    from thumbindex.library import Library, NoteText
 
 LINK_KINDS = ("title", "link", "description")
 """Links by pages' names, links in words of their own, and what pages say of themselves: a text that
@@ -61,7 +61,9 @@ class _Mention:
     source: str = ""
 
 
-def queries_from_links(notes: Sequence[Note], most: int = MOST_QUERIES) -> tuple[LabeledQuery, ...]:
+def queries_from_links(
+    notes: Sequence[NoteText], most: int = MOST_QUERIES
+) -> tuple[LabeledQuery, ...]:
     """Return up to `most` labeled queries that the notes hold, balanced by kind, the same for the
     same notes.
 
@@ -86,7 +88,7 @@ def queries_from_links(notes: Sequence[Note], most: int = MOST_QUERIES) -> tuple
     return tuple(sorted(taken, key=lambda query: LINK_KINDS.index(query.kind)))
 
 
-def _pages_by_name(notes: Sequence[Note]) -> Mapping[str, set[str]]:
+def _pages_by_name(notes: Sequence[NoteText]) -> Mapping[str, set[str]]:
     pages: dict[str, set[str]] = defaultdict(set)
     for document in (note.document for note in notes):
         for name in (document.title, *document.aliases):
@@ -120,7 +122,7 @@ def write_queries(path: Path, queries: Iterable[LabeledQuery]) -> None:
 # ------------------------------------------------------------------ what the notes hold
 
 
-def _links(notes: Sequence[Note]) -> Iterator[_Mention]:
+def _links(notes: Sequence[NoteText]) -> Iterator[_Mention]:
     """Yield what links call other pages; a page's link to itself, an embedded page and a name that
     nobody wrote tell nothing.
     """
@@ -146,7 +148,7 @@ def _called(link: Link) -> str:
     return " ".join(strip_markup(text).split())
 
 
-def _is_named(text: str, target: Note, heading: str | None) -> bool:
+def _is_named(text: str, target: NoteText, heading: str | None) -> bool:
     """Tell whether every word of a text stands in one of the target's names."""
     document = target.document
     stem = document.path.rpartition(".")[0]
@@ -174,7 +176,7 @@ def _letters(text: str) -> str:
     return "".join(c for c in fold(text) if c.isalnum())
 
 
-def _descriptions(notes: Sequence[Note]) -> Iterator[_Mention]:
+def _descriptions(notes: Sequence[NoteText]) -> Iterator[_Mention]:
     """Yield what pages say of themselves in front matter, where their texts do not say it word for
     word.
     """

@@ -36,7 +36,7 @@ from thumbindex.library.answering import (
     marked,
 )
 from thumbindex.library.citations import verify_citations
-from thumbindex.library.decisions import Decisions, all_duplicates
+from thumbindex.library.decisions import DuplicateDecisions, Judgments, list_duplicates
 from thumbindex.library.embedding import embed_folder
 from thumbindex.library.folders import (
     Folder,
@@ -65,21 +65,24 @@ from thumbindex.library.near_copies import find_duplicates
 from thumbindex.library.note_lookup import NoteLookup, complete_names
 from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.library.reading import (
-    Note,
-    entry_of,
-    list_broken,
+    NoteText,
     list_notes,
-    list_orphans,
     note_tokens,
+    outline_entry,
     outline_headings,
     read_excerpt,
     read_notes,
+)
+from thumbindex.library.related import (
+    list_broken,
+    list_orphans,
     related_to,
+    unlinked_pairs,
 )
 from thumbindex.library.repeats import ingestion_warnings, ingestion_words
 from thumbindex.library.status import status_of
 from thumbindex.library.visibility import all_documents, filter_visible
-from thumbindex.library.why import why
+from thumbindex.library.why_note import explain_note
 from thumbindex.model import (
     Answer,
     BrokenLinks,
@@ -109,13 +112,12 @@ from thumbindex.process import offline
 from thumbindex.settings import Config, QuerySettings
 
 if TYPE_CHECKING:
-    from thumbindex.library.judged import Judgments
     from thumbindex.postgres.folders import PublishedFolders
 
 __all__ = [
     "Folder",
     "Library",
-    "Note",
+    "NoteText",
     "WatchLock",
     "find_folders",
     "ingestion_warnings",
@@ -493,7 +495,7 @@ class Library:
         engines = (self.config.query, self._embedder, self._reranker)
         with self._turns:
             return self.in_one_moment(
-                partial(why, note, query, self._readers, *engines, is_near=self.is_near)
+                partial(explain_note, note, query, self._readers, *engines, is_near=self.is_near)
             )
 
     @at_one_moment
@@ -524,8 +526,6 @@ class Library:
 
         Of a folder with more than 20,000 notes the newest are compared.
         """
-        from thumbindex.library.near import unlinked_pairs  # only when it is asked for
-
         pairs = [pair for reader in self._named(folder) for pair in unlinked_pairs(reader)]
         return tuple(sorted(pairs, key=lambda pair: -pair.score))
 
@@ -577,7 +577,7 @@ class Library:
     ) -> tuple[OutlineEntry, ...]:
         """Return a document's headings, the documents of a directory, or every document."""
         notes = self._notes(folder)
-        found = tuple(map(entry_of, notes.documents_in(path or ".")))
+        found = tuple(map(outline_entry, notes.documents_in(path or ".")))
         if found or path is None or path.strip("/") in {"", "."}:
             return found
         return outline_headings(notes.find(path))
@@ -598,7 +598,7 @@ class Library:
         """
         readers = self._named(folder)
         documents = islice(filter_visible(arrange(all_documents(readers)), readers), limit)
-        return tuple(map(entry_of, documents))
+        return tuple(map(outline_entry, documents))
 
     def named_like(
         self, typed: str, limit: int, *, folder: str | None = None
@@ -738,12 +738,12 @@ class Library:
         """Return the clusters of one text, with `grey` those too of which the owner has to decide,
         and what of the decisions has lapsed.
         """
-        return all_duplicates(self._with_index(folder), grey=grey)
+        return list_duplicates(self._with_index(folder), grey=grey)
 
     @at_one_moment
-    def decisions(self, folder: Sequence[str] = ()) -> Decisions:
+    def decisions(self, folder: Sequence[str] = ()) -> DuplicateDecisions:
         """Return what the owner decides of duplicates in some folders."""
-        return Decisions(self._with_index(folder))
+        return DuplicateDecisions(self._with_index(folder))
 
     def _with_index(self, folder: Sequence[str]) -> tuple[Reader, ...]:
         chosen = self._named(folder)
@@ -759,10 +759,6 @@ class Library:
     @at_one_moment
     def judgments(self) -> Judgments:
         """Return what the owner judges of the answers of these folders."""
-        # Imported here, as what else the page alone asks for: a server without it loads nothing of
-        # that.
-        from thumbindex.library.judged import Judgments
-
         return Judgments(self._readers)
 
     # ----------------------------------------------------------- keeping the indexes up to the disk

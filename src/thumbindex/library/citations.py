@@ -30,7 +30,7 @@ from thumbindex.library.note_lookup import (
     read_sections,
 )
 from thumbindex.library.reader import Reader
-from thumbindex.library.reading import text_now
+from thumbindex.library.reading import current_text
 from thumbindex.library.visibility import filter_visible
 from thumbindex.model import CitationCheck, CitationState, NameKind, Section, Verification
 from thumbindex.settings import LONGEST_DRAFT
@@ -548,7 +548,7 @@ class _Checker:
         place = found.document.folder, found.document.path
         if place not in self._notes:
             try:
-                text = text_now(found.reader, found.document.path)
+                text = current_text(found.reader, found.document.path)
             except UnknownPathError:
                 self._notes[place] = None
                 return None

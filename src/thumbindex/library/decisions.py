@@ -1,4 +1,4 @@
-"""Clusters of texts that say the same, and what the owner decides about them."""
+"""The owner's decisions: which texts are duplicates, and which notes answer a query."""
 
 from __future__ import annotations
 
@@ -6,48 +6,49 @@ import hashlib
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import combinations
 
-from thumbindex.errors import UsageError
+from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.index.duplicate_clusters import clusters
 from thumbindex.index.duplicate_tables import Alike
+from thumbindex.index.judgment_file import change_judgments, read_judgments
 from thumbindex.index.store import document_from_row
 from thumbindex.index.writer import Writer
+from thumbindex.library.note_lookup import NoteLookup
 from thumbindex.library.reader import DiskReader, Reader
-from thumbindex.library.visibility import visible_clusters
+from thumbindex.library.visibility import hidden_paths, visible_clusters
 from thumbindex.model import (
     Cluster,
     ClusterMember,
     Decision,
     DuplicateReport,
+    JudgedQuery,
     LapsedDecision,
     Place,
+    RelevanceJudgment,
     Verdict,
     day_of,
     iso_day,
 )
 from thumbindex.query.provenance import owner_of
 from thumbindex.query.reorder import are_of_a_series
-from thumbindex.text import text_key
+from thumbindex.text import query_id, text_key
 
-ID_DIGITS = 8
-"""Hex digits of a cluster's name: to be typed, and a million clusters seldom have two of one
-name.
-"""
+_ID_DIGITS = 8
+"""Hex digits of a cluster's id: short enough to type, and collisions are rare."""
 
-_EACH_TWO = 50
-"""Up to so many texts of a cluster are decided each two, whatever may be found later; of more,
-which would be thousands, those that were found.
-"""
+_MOST_ALL_PAIRS = 50
+"""Maximum texts of a cluster for which all pairs are decided; in a larger one, the found pairs."""
 
 Pair = tuple[str, str]
-"""The digests of two texts, the lesser first."""
+"""The digests of two texts, in order."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Link:
-    """Two texts that are alike."""
+class _AlikePair:
+    """Two texts that are duplicates or in the grey zone."""
 
     ends: Pair
     rows: frozenset[int]
@@ -58,9 +59,7 @@ class _Link:
 
 
 def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
-    """Read a folder's clusters, those of one text first, by where they stand, its lapsed decisions,
-    and how many chunks it has.
-    """
+    """Read a folder's clusters by their first text, lapsed decisions, and number of chunks."""
     store, name = reader.store, reader.folder.name
     with store.read_transaction(), store.decoding():
         alike, decisions = (
@@ -76,17 +75,17 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
             for row, chunk in store.chunks(list(documents)).items():
                 if (digest := text_key(chunk.text).hex()) in wanted:
                     chunks[row], digests[row] = chunk, digest
-        links = _links(alike, decisions, digests)
-        standing = sorted({row for link in links for row in link.rows})
+        pairs = _alike_pairs(alike, decisions, digests)
+        standing = sorted({row for pair in pairs for row in pair.rows})
         facts = store.documents(sorted({documents[row] for row in standing}))
         read = {
             row: document_from_row(path, title, times, rest, name)
             for row, path, title, times, rest in facts
         }
-        standings = {}
+        members = {}
         for row in standing:
             chunk, document = chunks[row], read[documents[row]]
-            standings[row] = ClusterMember(
+            members[row] = ClusterMember(
                 name,
                 document.path,
                 chunk.start_line,
@@ -99,7 +98,7 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
             )
     gone = wanted - set(digests.values())
     order = sorted(
-        (_cluster_of(each, standings, decisions, name) for each in _grouped(links)),
+        (_build_cluster(each, members, decisions, name) for each in _group_pairs(pairs)),
         key=lambda each: (
             each.zone != "same",
             each.texts[0].path,
@@ -110,71 +109,67 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
     return order, [each for pair, each in decisions.items() if gone & set(pair)], len(documents)
 
 
-def _links(
+def _alike_pairs(
     alike: Iterable[Alike], decisions: Iterable[Pair], digests: Mapping[int, str]
-) -> list[_Link]:
-    """Return what the index holds for alike, and what the owner decided of other texts, found
-    by other settings.
-    """
+) -> list[_AlikePair]:
+    """Return the pairs in the index, and decided pairs that the current settings do not find."""
     found = []
     for a, b, cosine, zone, rule, differs in alike:
         if a in digests and b in digests:
             low, high = sorted((digests[a], digests[b]))
-            found.append(_Link((low, high), frozenset((a, b)), cosine, zone, rule, differs))
-    listed = {link.ends for link in found}
+            found.append(_AlikePair((low, high), frozenset((a, b)), cosine, zone, rule, differs))
+    listed = {pair.ends for pair in found}
     rows: dict[str, set[int]] = {}
     for row, digest in digests.items():
         rows.setdefault(digest, set()).add(row)
     for ends in decisions:
         both = frozenset().union(*(rows.get(digest, ()) for digest in ends))
         if ends not in listed and len(both) > 1 and rows.keys() >= set(ends):
-            found.append(_Link(ends, both, 0.0, "decided", "by the owner alone", ""))
+            found.append(_AlikePair(ends, both, 0.0, "decided", "by the owner alone", ""))
     return found
 
 
-def _grouped(links: Sequence[_Link]) -> list[list[_Link]]:
-    """Group links: those of one text by what hangs together, of the others each two texts by
-    themselves.
-    """
-    digests = sorted({digest for link in links for digest in link.ends})
+def _group_pairs(pairs: Sequence[_AlikePair]) -> list[list[_AlikePair]]:
+    """Group pairs: duplicates by connected component; each grey pair is a group."""
+    digests = sorted({digest for pair in pairs for digest in pair.ends})
     number = {digest: n for n, digest in enumerate(digests)}
-    same = [[number[digest] for digest in link.ends] for link in links if link.zone == "same"]
+    same = [[number[digest] for digest in pair.ends] for pair in pairs if pair.zone == "same"]
     joined = clusters(same, {}, {})
-    groups: dict[tuple[str, ...], list[_Link]] = defaultdict(list)
-    for link in links:
-        one, other = (joined.get(number[digest], [])[:1] for digest in link.ends)
-        is_same = link.zone == "same" or (link.zone == "decided" and one and one == other)
-        groups[("same", str(one)) if is_same else link.ends].append(link)
+    groups: dict[tuple[str, ...], list[_AlikePair]] = defaultdict(list)
+    for pair in pairs:
+        one, other = (joined.get(number[digest], [])[:1] for digest in pair.ends)
+        is_same = pair.zone == "same" or (pair.zone == "decided" and one and one == other)
+        groups[("same", str(one)) if is_same else pair.ends].append(pair)
     return list(groups.values())
 
 
-def _cluster_of(
-    links: list[_Link],
-    standings: Mapping[int, ClusterMember],
+def _build_cluster(
+    pairs: list[_AlikePair],
+    members: Mapping[int, ClusterMember],
     decisions: Mapping[Pair, Decision],
     folder: str,
 ) -> Cluster:
-    first = min(links, key=lambda link: (link.cosine, link.ends))
+    first = min(pairs, key=lambda pair: (pair.cosine, pair.ends))
     is_same = first.zone == "same"
     if is_same:
-        key = f"same{min(digest for link in links for digest in link.ends)}"
+        key = f"same{min(digest for pair in pairs for digest in pair.ends)}"
     else:
         key = f"grey{''.join(first.ends)}"
-    decided = {link.ends: decisions.get(link.ends) for link in links}
+    decided = {pair.ends: decisions.get(pair.ends) for pair in pairs}
     made = [decision for decision in decided.values() if decision]
     verdicts = {decision.verdict for decision in made}
     verdict = made[0].verdict if len(made) == len(decided) and len(verdicts) == 1 else None
-    rows = {row for link in links for row in link.rows}
+    rows = {row for pair in pairs for row in pair.rows}
     newest_first = sorted(
-        (standings[row] for row in rows),
+        (members[row] for row in rows),
         key=lambda each: (each.date, each.path, each.start_line),
         reverse=True,
     )
     differences = [
-        link.differs for link in links if link.differs and not _is_of_a_series(link, standings)
+        pair.differs for pair in pairs if pair.differs and not _is_of_a_series(pair, members)
     ]
     return Cluster(
-        hashlib.blake2b(key.encode(), digest_size=ID_DIGITS // 2).hexdigest(),
+        hashlib.blake2b(key.encode(), digest_size=_ID_DIGITS // 2).hexdigest(),
         folder,
         "same" if is_same else "grey",
         first.rule,
@@ -187,21 +182,22 @@ def _cluster_of(
     )
 
 
-def _is_of_a_series(link: _Link, standings: Mapping[int, ClusterMember]) -> bool:
+def _is_of_a_series(pair: _AlikePair, members: Mapping[int, ClusterMember]) -> bool:
     return any(
-        are_of_a_series(standings[a].path, standings[b].path)
-        for a, b in combinations(sorted(link.rows), 2)
+        are_of_a_series(members[a].path, members[b].path)
+        for a, b in combinations(sorted(pair.rows), 2)
     )
 
 
 def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
-    """Return the pairs of texts that a decision on a cluster is about, one that stands in several
-    places with itself too, and where they stand.
+    """Return the pairs of digests that a decision on a cluster covers, with their places.
+
+    A text in several places is paired with itself too.
     """
     first: dict[str, str] = {}
     for each in cluster.texts:
         first.setdefault(each.digest, f"{each.path}:{each.start_line}")
-    each_two = combinations(sorted(first), 2) if len(first) <= _EACH_TWO else ()
+    each_two = combinations(sorted(first), 2) if len(first) <= _MOST_ALL_PAIRS else ()
     places = Counter(each.digest for each in cluster.texts)
     itself = (
         (digest, digest) for digest, count in places.items() if count > 1 and cluster.zone == "same"
@@ -209,10 +205,8 @@ def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
     return [((a, b), (first[a], first[b])) for a, b in sorted({*cluster.pairs, *each_two, *itself})]
 
 
-def all_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicateReport:
-    """Return the clusters of some folders, with `grey` those too of which the owner has to decide,
-    and what of the decisions has lapsed.
-    """
+def list_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicateReport:
+    """Return the clusters and lapsed decisions of some folders; with `grey` undecided pairs too."""
     every: list[Cluster] = []
     lapsed: list[LapsedDecision] = []
     chunks = 0
@@ -247,19 +241,18 @@ def _place(text: ClusterMember) -> Place:
     return Place(text.folder, text.path, text.start_line, text.end_line)
 
 
-class Decisions:
-    """What the owner decides of copies in some folders, which are indexed."""
+class DuplicateDecisions:
+    """Records the owner's decisions about duplicates in some indexed folders."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._readers = readers
 
     def decide(self, cluster: str, verdict: Verdict | None, note: str = "") -> Cluster:
-        """Decide that all texts of a cluster, by its id, are the same or stay apart, or with None
-        take back what was decided; return the cluster as it is then.
+        """Decide that the texts of a cluster are the same or stay apart; None undoes a decision.
 
-        Raises UsageError where there is nothing to take back.
+        Returns the new cluster. Raises UsageError if there is nothing to undo.
         """
-        readers = self._deciding()
+        readers = self._local_readers()
         reader, found = _find_cluster(readers, cluster)
         pairs, now = _pairs_of(found), time.time()
         with Writer.open(reader.folder.places.folder) as writer:
@@ -277,11 +270,8 @@ class Decisions:
         decided = next(each for each in (*_read_clusters(reader)[0], found) if each.id == found.id)
         return visible_clusters([decided], readers)[0]
 
-    def _deciding(self) -> list[DiskReader]:
-        """Return the folders whose decisions are kept here.
-
-        Raises UsageError where there is none: those of a database are its builders'.
-        """
+    def _local_readers(self) -> list[DiskReader]:
+        """Return the folders whose decisions are stored on this machine. Raises UsageError."""
         if self._readers and all(reader.is_published for reader in self._readers):
             raise UsageError(
                 f"{self._readers[0].folder.name} is published from another place: decide there, "
@@ -291,7 +281,7 @@ class Decisions:
 
 
 def _find_cluster(readers: Sequence[Reader], name: str) -> tuple[Reader, Cluster]:
-    """Find a cluster by its id, or by how it begins where no other does."""
+    """Find a cluster by its id or a unique prefix of it."""
     wanted = name.strip().casefold()
     found = [
         (reader, each)
@@ -307,3 +297,90 @@ def _find_cluster(readers: Sequence[Reader], name: str) -> tuple[Reader, Cluster
         )
         raise UsageError(f"Cluster {name}: {what}; `thumbindex duplicates --grey` lists them.")
     return found[0]
+
+
+# ------------------------------------------------------------------ relevance judgments
+
+_GRADES = (0, 1, 2)
+"""Does not answer, helps, answers."""
+
+
+class Judgments:
+    """The owner's relevance judgments, stored beside the indexes of some folders."""
+
+    def __init__(self, readers: Sequence[Reader]) -> None:
+        self._readers = {reader.folder.name: reader for reader in readers}
+
+    def all(self) -> Mapping[str, tuple[JudgedQuery, ...]]:
+        """Return all judgments of visible notes by folder, oldest first."""
+        return {name: _visible_judgments(reader) for name, reader in self._readers.items()}
+
+    def of(self, query: str) -> Mapping[str, JudgedQuery]:
+        """Return the judgments of a query by folder. Raises StorageError."""
+        id_ = query_id(query)
+        return {
+            name: each
+            for name, reader in self._readers.items()
+            for each in read_judgments(reader.folder.places)
+            if query_id(each.query) == id_
+        }
+
+    def judge(
+        self, query: str, path: str, heading: str, grade: int | None, *, folder: str, kind: str = ""
+    ) -> JudgedQuery:
+        """Grade a passage for a query (2 answers, 1 helps, 0 does not); None removes the grade.
+
+        Returns the judgments of the query. Raises UnknownPathError for a hidden or unknown note.
+        """
+        reader = self._reader_of(folder)
+        if grade is not None and grade not in _GRADES:
+            raise UsageError(f"A grade is 0, 1 or 2, not {grade}.")
+        if grade is not None:
+            NoteLookup([reader]).find_exact(path)
+
+        def change(judged: list[JudgedQuery]) -> list[JudgedQuery]:
+            own, others = _split_by_query(judged, query, kind)
+            places = [each for each in own.places if (each.path, each.heading) != (path, heading)]
+            if grade is not None:
+                places.append(RelevanceJudgment(path, heading, grade))
+            now = datetime.now().astimezone().isoformat(timespec="seconds")
+            return [*others, replace(own, places=tuple(places), made=now)]
+
+        return _split_by_query(change_judgments(reader.folder.places, change), query, kind)[0]
+
+    def take_out(self, query: str, *, folder: str) -> None:
+        """Remove a query with all of its judgments."""
+        change_judgments(
+            self._reader_of(folder).folder.places,
+            lambda judged: _split_by_query(judged, query, "")[1],
+        )
+
+    def _reader_of(self, folder: str) -> Reader:
+        if folder not in self._readers:
+            raise UnknownFolderError(f"There is no folder {folder!r} here.")
+        return self._readers[folder]
+
+
+def _visible_judgments(reader: Reader) -> tuple[JudgedQuery, ...]:
+    """Return the judgments of a folder without hidden notes."""
+    found = read_judgments(reader.folder.places)
+    paths = {place.path for each in found for place in each.places}
+    known = set(reader.store.manifest(paths)) if paths and reader.indexed else set()
+    hidden = hidden_paths(known, reader)
+    shown = (
+        replace(each, places=tuple(one for one in each.places if one.path in known - hidden))
+        for each in found
+    )
+    return tuple(each for each in shown if each.places)
+
+
+def _split_by_query(
+    judged: Sequence[JudgedQuery], query: str, kind: str
+) -> tuple[JudgedQuery, list[JudgedQuery]]:
+    """Separate the judgments of one query from the others. Raises UsageError for an empty query."""
+    if not query.strip():
+        raise UsageError("The question is empty: there is nothing to judge.")
+    id_ = query_id(query)
+    own = (each for each in judged if query_id(each.query) == id_)
+    others = [each for each in judged if query_id(each.query) != id_]
+    return next(own, JudgedQuery(query.strip(), kind, (), "")), others

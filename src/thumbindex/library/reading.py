@@ -1,6 +1,4 @@
-"""Read single documents: their lines, their headings, what stands near them, and how many tokens
-they cost.
-"""
+"""Read notes: lists, lines, headings, current text, and estimated tokens."""
 
 from __future__ import annotations
 
@@ -8,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from thumbindex.corpus.parse import comments_of, headings_of
 from thumbindex.corpus.read import decode_visible
@@ -26,15 +22,11 @@ from thumbindex.library.note_lookup import (
 from thumbindex.library.reader import Reader
 from thumbindex.library.visibility import (
     SUGGESTED_NAMES,
-    hidden_paths,
     read_visible,
     visible_documents,
 )
 from thumbindex.model import (
-    BrokenLink,
-    BrokenLinks,
     Chunk,
-    ChunkId,
     Document,
     DocumentId,
     Excerpt,
@@ -45,27 +37,22 @@ from thumbindex.model import (
     OutlineEntry,
     Passage,
     Problem,
-    RelatedNotes,
-    SimilarNote,
     day_of,
     iso_day,
 )
-from thumbindex.ports import Snapshot, Vector
 from thumbindex.query.operators import unmet_arguments
 
 _SAMPLE = 4_000
-"""Characters of a passage that tell how many bytes of its note a token stands for."""
+"""Characters of a passage from which the bytes per token of its note are estimated."""
 
 _DIGITS = 2
-"""Digits of an estimate that are more than noise."""
+"""Significant digits of an estimate."""
 
 
 def note_tokens(
     passages: Sequence[Passage], readers: Sequence[Reader], count: Callable[[str], int]
 ) -> dict[tuple[str, str], int]:
-    """Return about how many tokens whole notes have, by folder and path: from their files' sizes,
-    and what a token is in the passages.
-    """
+    """Estimate the tokens of whole notes by folder and path, from file sizes and passages."""
     sizes: dict[tuple[str, str], int] = {}
     for reader in readers:
         if reader.indexed:
@@ -83,8 +70,8 @@ def note_tokens(
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """One document as its author wrote it."""
+class NoteText:
+    """A document with its headings, texts and links, as indexed."""
 
     document: Document
     # in order, as a reader sees them; one that stands in two places comes twice
@@ -93,16 +80,14 @@ class Note:
     links: tuple[Link, ...]
 
 
-def read_notes(folders: Sequence[Folder]) -> tuple[Note, ...]:
-    """Return every document of the folders' indexes, by folder and path; the notes themselves are
-    not read.
-    """
+def read_notes(folders: Sequence[Folder]) -> tuple[NoteText, ...]:
+    """Read every document from the folders' indexes, by folder and path."""
     return tuple(
         note for folder in folders if folder.places.store.exists() for note in _notes_of(folder)
     )
 
 
-def _notes_of(folder: Folder) -> Iterator[Note]:
+def _notes_of(folder: Folder) -> Iterator[NoteText]:
     with closing(Store(folder.places.store, read_only=True)) as store, store.read_transaction():
         rows, facts = store.chunk_rows(), store.documents()
         chunks = store.chunks([row for row, *_ in rows])
@@ -121,7 +106,7 @@ def _notes_of(folder: Folder) -> Iterator[Note]:
             same = [*(a == b for a, b in zip(above, own, strict=False)), False].index(False)
             headings += own[same:]
             above = own
-        yield Note(
+        yield NoteText(
             found, tuple(headings), tuple(each.text for each in texts[row]), tuple(links[path])
         )
 
@@ -133,9 +118,7 @@ _COMMENTS_FLAGGED = 5
 def list_notes(
     filters: Filters, readers: Sequence[Reader], linked: Collection[tuple[str, str]] = ()
 ) -> NoteList:
-    """List the notes that filters let through, without a question: the newest first, then by path;
-    those that are `linked` are left out.
-    """
+    """List the notes that pass filters and are not in `linked`, newest first, then by path."""
     documents = visible_documents(readers)
     passed = [
         DocumentId(n)
@@ -159,54 +142,10 @@ def list_notes(
     return NoteList(notes, unmet, undated)
 
 
-def list_orphans(filters: Filters, readers: Sequence[Reader]) -> NoteList:
-    """List the notes that no other note links to, of those that filters let through."""
-    linked = {
-        (folder, link.resolved)
-        for folder, path, link, _ in _open_links(readers)
-        if link.resolved and link.resolved != path
-    }
-    return list_notes(filters, readers, linked)
-
-
-def list_broken(filters: Filters, readers: Sequence[Reader]) -> BrokenLinks:
-    """List the links to no note, in the notes that filters let through; a note that may not be
-    shown now is none.
-    """
-    notes = list_notes(filters, readers)
-    sources = {(each.folder, each.path) for each in notes.notes}
-    found = (
-        BrokenLink(folder, path, link.line, link.kind, link.target, link.fragment, link.text)
-        for folder, path, link, hidden in _open_links(readers)
-        if (folder, path) in sources and (hidden or not link.resolved)
-    )
-    return BrokenLinks(
-        tuple(sorted(found, key=lambda each: (each.folder, each.path, each.line))), notes.unmet
-    )
-
-
-def _open_links(readers: Sequence[Reader]) -> Iterator[tuple[str, str, Link, bool]]:
-    """Yield the links of notes that may be shown now, by folder and path, and whether each leads to
-    a note that may not.
-    """
-    for reader in readers:
-        if reader.indexed:
-            name, links = reader.folder.name, reader.store.links()
-            paths = {path for path, _, _ in links} | {
-                link.resolved for _, _, link in links if link.resolved
-            }
-            hidden = hidden_paths(paths, reader)
-            yield from (
-                (name, path, link, link.resolved in hidden)
-                for path, _, link in links
-                if path not in hidden
-            )
-
-
 def read_excerpt(found: FoundNote, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:
-    """Return a document's lines as they stand on disk: all, those under a heading, or a range."""
+    """Return current lines of a document: all, the lines under a heading, or a range."""
     reader, document = found.reader, found.document
-    text = text_now(reader, document.path)
+    text = current_text(reader, document.path)
     rows = text.split("\n")
     if rows and not rows[-1]:
         rows.pop()
@@ -225,16 +164,14 @@ def read_excerpt(found: FoundNote, heading: str | None, lines: tuple[int, int] |
             )
         last = min(last, len(rows))
     shown = "\n".join(rows[first - 1 : last])
-    flags = (*document.flags, *_unseen(comments_of(document.path, text), first, last))
+    flags = (*document.flags, *_comment_flags(comments_of(document.path, text), first, last))
     return Excerpt(
         reader.folder.name, document.path, document.title, first, last, len(rows), shown, flags
     )
 
 
-def _unseen(comments: Sequence[tuple[int, int]], first: int, last: int) -> Iterator[str]:
-    """Flag the comments that reach into some lines: they are read as they stand in the file, where
-    a reader of the note does not see them.
-    """
+def _comment_flags(comments: Sequence[tuple[int, int]], first: int, last: int) -> Iterator[str]:
+    """Flag the comments within some lines: they are in the file, but not in a rendered note."""
     lines = [
         (max(start, first), min(end, last))
         for start, end in comments
@@ -250,7 +187,7 @@ def _unseen(comments: Sequence[tuple[int, int]], first: int, last: int) -> Itera
         )
 
 
-def entry_of(document: Document) -> OutlineEntry:
+def outline_entry(document: Document) -> OutlineEntry:
     """Return a document as an entry of an outline."""
     return OutlineEntry(document.folder, document.path, 0, document.title, 1)
 
@@ -258,55 +195,16 @@ def entry_of(document: Document) -> OutlineEntry:
 def outline_headings(found: FoundNote) -> tuple[OutlineEntry, ...]:
     """List a document's title and headings."""
     reader, document = found.reader, found.document
-    headings = headings_of(document.path, text_now(reader, document.path))
+    headings = headings_of(document.path, current_text(reader, document.path))
     entries = (
         OutlineEntry(reader.folder.name, document.path, level, text, line)
         for level, text, line in headings
     )
-    return (entry_of(document), *entries)
+    return (outline_entry(document), *entries)
 
 
-def related_to(found: FoundNote, limit: int) -> RelatedNotes:
-    """Return a document's links both ways and the documents whose mean vectors are nearest to its
-    own; a link to a note that may not be shown now is left out.
-    """
-    reader, snapshot, own, document = found.reader, found.snapshot, found.id, found.document
-    links = (link for _, _, link in reader.store.links([document.path]))
-    dangling = {link.target for link in links if not link.resolved}
-    linked, linking = snapshot.graph.linked(own), snapshot.graph.linking(own)
-    similar = nearest_documents(snapshot, own, limit)
-    around = (*linked, *linking, *(n for n, _ in similar))
-    paths = {n: snapshot.catalog.documents[n].path for n in around}
-    hidden = hidden_paths(paths.values(), reader)
-    paths = {n: path for n, path in paths.items() if path not in hidden}
-    return RelatedNotes(
-        reader.folder.name,
-        document.path,
-        tuple(paths[n] for n in linked if n in paths),
-        tuple(paths[n] for n in linking if n in paths),
-        tuple(sorted(dangling)),
-        tuple(SimilarNote(paths[n], round(cosine, 4)) for n, cosine in similar if n in paths),
-    )
-
-
-def nearest_documents(
-    snapshot: Snapshot, own: DocumentId, limit: int
-) -> list[tuple[DocumentId, float]]:
-    """Return the documents with the highest cosine between mean vectors, best first."""
-    center = mean_vector(snapshot, own)
-    if center is None:
-        return []
-    found = {hit.document for hit in snapshot.vector.search(center, 20 * limit)} - {own}
-    means = {n: mean_vector(snapshot, n) for n in found}
-    scored = [(n, float(center @ mean)) for n, mean in means.items() if mean is not None]
-    return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[:limit]
-
-
-def text_now(reader: Reader, path: str) -> str:
-    """Return a note's text as it is on disk.
-
-    Raises UnknownPathError where it cannot be read, or may not be.
-    """
+def current_text(reader: Reader, path: str) -> str:
+    """Return a note's current text. Raises UnknownPathError if it is hidden or cannot be read."""
     if reader.database:
         published = reader.database.store(reader.folder.name).source(path)
         if published is None:
@@ -325,14 +223,3 @@ def text_now(reader: Reader, path: str) -> str:
             f"{path} {data.reason}; `thumbindex index` brings the index up to the disk."
         )
     return decode_visible(path, data)
-
-
-def mean_vector(snapshot: Snapshot, document: DocumentId) -> Vector | None:
-    """Return the mean of a document's vectors at unit length; None if it has no vector."""
-    vectors = snapshot.vector.vectors([ChunkId(n) for n in snapshot.catalog.chunk_ids(document)])
-    vectors = vectors[~np.isnan(vectors).any(axis=1)]
-    if not len(vectors):
-        return None
-    mean = vectors.mean(axis=0)
-    length = float(np.linalg.norm(mean))
-    return np.asarray(mean / length, dtype=np.float32) if length else None

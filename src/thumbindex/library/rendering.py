@@ -31,7 +31,8 @@ from thumbindex.corpus.markdown import (
 from thumbindex.errors import UnknownPathError
 from thumbindex.library.note_lookup import FoundNote
 from thumbindex.library.reader import Reader
-from thumbindex.library.reading import related_to, text_now
+from thumbindex.library.reading import current_text
+from thumbindex.library.related import related_to
 from thumbindex.library.visibility import hidden_in, note_states
 from thumbindex.model import (
     Backlink,
@@ -74,7 +75,7 @@ def note_page(
     """
     reader, own, document = found.reader, found.id, found.document
     folder, path = reader.folder.name, document.path
-    text = text_now(reader, path)
+    text = current_text(reader, path)
     catalog, graph = reader.opened().catalog, found.snapshot.graph
     documents = catalog.documents
     links = [link for _, _, link in reader.store.links([path])]
@@ -159,7 +160,7 @@ def _backlinks(
     rows: dict[str, list[str]] = {}
     for path in list(dict.fromkeys(path for path, _ in taken))[:_MAX_NOTES_READ]:
         with suppress(UnknownPathError):
-            rows[path] = [] if path in changed else text_now(reader, path).split("\n")
+            rows[path] = [] if path in changed else current_text(reader, path).split("\n")
     for path, link in taken:
         text = rows.get(path, [])[link.line - 1 : link.line]
         yield Backlink(

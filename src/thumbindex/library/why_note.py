@@ -1,5 +1,5 @@
-"""Why a note is not among the answers: not on disk, left out, not indexed yet, kept out by a
-filter, or what the pipeline did with it.
+"""Explain why a note is or is not among the answers: not on disk, excluded, not indexed yet,
+filtered out, or dropped by a stage.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 
 
-def why(
+def explain_note(
     note: str,
     query: Query,
     readers: Sequence[Reader],
@@ -41,11 +41,10 @@ def why(
     reranker: Reranker | None,
     is_near: bool = True,
 ) -> WhyReport:
-    """Tell what became of a note when a question was asked, or why it is not in the index; the
-    folders that the query names come first.
+    """Return the outcome of a query for one note, or why the note is not indexed.
 
-    A path goes before the name of a note. Raises UnknownPathError where there is no such file and
-    no note of that name, UsageError where several are meant or it has no such heading.
+    Folders that the query names come first, and paths before names. Raises UnknownPathError if
+    there is no such file or note, UsageError for several or an unknown heading.
     """
     first = [each for each in readers if each.folder.name in query.filters.folder] or readers
     notes = NoteLookup(first, is_near), NoteLookup(readers, is_near)
@@ -55,21 +54,21 @@ def why(
     there = [] if found else [entry for each in notes for entry in _on_disk(note, each)]
     try:
         if found is None and not any((each.folder.root / path).is_file() for each, path in there):
-            found = _of_name(note, *notes)
+            found = _find_by_name(note, *notes)
     except UnknownPathError:
         if not there and is_near and _is_outside(note):
             roots = ", ".join(str(reader.folder.root) for reader in readers)
             reason = f"it lies outside the folders that are searched: {roots}"
-            return _unindexed(query, "", note, reason)
+            return _not_indexed(query, "", note, reason)
         if not there:
             raise
     if found is None:
         reader, path = there[0]
-        return _unindexed(query, reader.folder.name, path, reason_of(reader, path))
+        return _not_indexed(query, reader.folder.name, path, _why_not_indexed(reader, path))
     return _in_index(found, query, readers, settings, embedder, reranker)
 
 
-def _of_name(note: str, named: NoteLookup, every: NoteLookup) -> FoundNote:
+def _find_by_name(note: str, named: NoteLookup, every: NoteLookup) -> FoundNote:
     try:
         return named.find(note)
     except UnknownPathError:
@@ -77,7 +76,7 @@ def _of_name(note: str, named: NoteLookup, every: NoteLookup) -> FoundNote:
 
 
 def _on_disk(note: str, notes: NoteLookup) -> list[tuple[Reader, str]]:
-    """Return the entries of folders, indexed or not, that a path (`path#heading` too) leads to."""
+    """Return the folder entries, indexed or not, at a path (`path#heading` too)."""
     found = list[tuple[Reader, str]]()
     for path in dict.fromkeys((note, note.partition("#")[0])):
         own = os.path.normpath(path).replace(os.sep, "/")
@@ -86,19 +85,17 @@ def _on_disk(note: str, notes: NoteLookup) -> list[tuple[Reader, str]]:
     return [
         (reader, path)
         for reader, path in found
-        if path.split("/")[0] not in {"", ".", ".."} and _is_there(reader, path)
+        if path.split("/")[0] not in {"", ".", ".."} and _has_entry(reader, path)
     ]
 
 
 def _is_outside(note: str) -> bool:
-    """Tell whether a path that is in no folder leads out of them."""
+    """Return whether a path leads out of the folders."""
     return Path(note).is_absolute() or Path(os.path.normpath(note)).parts[:1] in {(), ("..",)}
 
 
-def _is_there(reader: Reader, path: str) -> bool:
-    """Tell whether the folder itself has an entry at a path, that is not private: what lies behind
-    a symlink out of it is nobody's business.
-    """
+def _has_entry(reader: Reader, path: str) -> bool:
+    """Return whether the folder has a public entry at a path; symlinks out of it do not count."""
     if reader.is_published:
         return False
     entry = reader.folder.root / path
@@ -115,14 +112,12 @@ def _is_there(reader: Reader, path: str) -> bool:
 # ------------------------------------------------------------------ not in the index
 
 
-def _unindexed(query: Query, folder: str, path: str, reason: str) -> WhyReport:
+def _not_indexed(query: Query, folder: str, path: str, reason: str) -> WhyReport:
     return WhyReport(query.text, None, folder, path, "", "not_indexed", "", reason)
 
 
-def reason_of(reader: Reader, path: str) -> str:
-    """Say why a file of a folder is not in its index: a rule leaves it out, it cannot be read, or
-    nobody has indexed it yet.
-    """
+def _why_not_indexed(reader: Reader, path: str) -> str:
+    """Return why a file is not indexed: a rule excludes it, it cannot be read, or it is new."""
     folder = reader.folder
     try:
         left_out = why_left_out(folder.root, path, folder.config.corpus)
@@ -180,7 +175,7 @@ def _in_index(
     if document is None:
         raise UnknownPathError(f"No document {path!r} in the index.")
     before = sum(each.documents for each in opened[:folder])
-    wanted = chunks_under(found.fragment, DocumentId(before + document), tools)
+    wanted = _chunks_under(found.fragment, DocumentId(before + document), tools)
     answer, _ = run(
         without_folder(query, len(opened)),
         tools,
@@ -189,12 +184,12 @@ def _in_index(
     )
     outcome = outcome_of(found.document, found.fragment or "", wanted, steps, answer, tools)
     outcome = PrivacyFilter(answer, tools, folders).filter_why_report(outcome)
-    return replace(outcome, query=query.text, notes=notes_on(found))
+    return replace(outcome, query=query.text, notes=_file_change_notes(found))
 
 
-def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> list[ChunkId]:
-    """Return a document's chunks, or those that stand under a heading; raise UsageError where there
-    is no such heading.
+def _chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> list[ChunkId]:
+    """Return a document's chunks, or the chunks under a heading. Raises UsageError if there is no
+    such heading.
     """
     ids = [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(document)]
     if heading is None:
@@ -216,8 +211,8 @@ def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> lis
     return found
 
 
-def notes_on(found: FoundNote) -> tuple[str, ...]:
-    """Say where the file on disk is another one than the index knows."""
+def _file_change_notes(found: FoundNote) -> tuple[str, ...]:
+    """Return sentences about changes of the file since it was indexed."""
     if found.reader.is_published:
         return ()
     folder, path = found.reader.folder, found.document.path

@@ -1,0 +1,229 @@
+"""Related notes: what links to a note, what is near it by meaning, and which links are missing or
+broken.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from thumbindex.library.decisions import list_duplicates
+from thumbindex.library.note_lookup import FoundNote
+from thumbindex.library.reader import Reader
+from thumbindex.library.reading import list_notes
+from thumbindex.library.visibility import hidden_paths, visible_documents
+from thumbindex.model import (
+    BrokenLink,
+    BrokenLinks,
+    ChunkId,
+    Document,
+    DocumentId,
+    Filters,
+    Link,
+    NoteList,
+    RelatedNotes,
+    SimilarNote,
+    UnlinkedPair,
+    day_of,
+    iso_day,
+)
+from thumbindex.ports import Matrix, Snapshot, Vector
+
+_MOST_COMPARED_NOTES = 20_000
+"""Maximum notes of a folder that are compared; the newest of a larger one."""
+
+_NEIGHBORS = 5
+"""Nearest neighbors per note."""
+
+_LEAST_COSINE = 0.55
+"""Minimum cosine of a pair: below it most pairs have only their subject in common."""
+
+_COPY_COSINE = 0.98
+"""Minimum cosine of copies, for which no link is suggested."""
+
+_ROWS_AT_ONCE = 250
+
+_MOST_COPIES = 1_000
+"""Maximum places of a duplicated text whose notes count as copies."""
+
+_LOCK = threading.Lock()
+"""One scan at a time: a large folder takes seconds and a core."""
+
+
+def related_to(found: FoundNote, limit: int) -> RelatedNotes:
+    """Return a document's links both ways and the nearest documents; hidden notes are left out."""
+    reader, snapshot, own, document = found.reader, found.snapshot, found.id, found.document
+    links = (link for _, _, link in reader.store.links([document.path]))
+    dangling = {link.target for link in links if not link.resolved}
+    linked, linking = snapshot.graph.linked(own), snapshot.graph.linking(own)
+    similar = _nearest_documents(snapshot, own, limit)
+    around = (*linked, *linking, *(n for n, _ in similar))
+    paths = {n: snapshot.catalog.documents[n].path for n in around}
+    hidden = hidden_paths(paths.values(), reader)
+    paths = {n: path for n, path in paths.items() if path not in hidden}
+    return RelatedNotes(
+        reader.folder.name,
+        document.path,
+        tuple(paths[n] for n in linked if n in paths),
+        tuple(paths[n] for n in linking if n in paths),
+        tuple(sorted(dangling)),
+        tuple(SimilarNote(paths[n], round(cosine, 4)) for n, cosine in similar if n in paths),
+    )
+
+
+def _nearest_documents(
+    snapshot: Snapshot, own: DocumentId, limit: int
+) -> list[tuple[DocumentId, float]]:
+    """Return the documents with the highest cosine between mean vectors, best first."""
+    center = _mean_vector(snapshot, own)
+    if center is None:
+        return []
+    found = {hit.document for hit in snapshot.vector.search(center, 20 * limit)} - {own}
+    means = {n: _mean_vector(snapshot, n) for n in found}
+    scored = [(n, float(center @ mean)) for n, mean in means.items() if mean is not None]
+    return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+
+def _mean_vector(snapshot: Snapshot, document: DocumentId) -> Vector | None:
+    """Return the mean of a document's vectors at unit length; None if it has no vector."""
+    vectors = snapshot.vector.vectors([ChunkId(n) for n in snapshot.catalog.chunk_ids(document)])
+    vectors = vectors[~np.isnan(vectors).any(axis=1)]
+    if not len(vectors):
+        return None
+    mean = vectors.mean(axis=0)
+    length = float(np.linalg.norm(mean))
+    return np.asarray(mean / length, dtype=np.float32) if length else None
+
+
+# ------------------------------------------------------------------ links
+
+
+def list_orphans(filters: Filters, readers: Sequence[Reader]) -> NoteList:
+    """List the notes that pass filters and that no other note links to."""
+    linked = {
+        (folder, link.resolved)
+        for folder, path, link, _ in _visible_links(readers)
+        if link.resolved and link.resolved != path
+    }
+    return list_notes(filters, readers, linked)
+
+
+def list_broken(filters: Filters, readers: Sequence[Reader]) -> BrokenLinks:
+    """List the broken links in the notes that pass filters; links to hidden notes are broken."""
+    notes = list_notes(filters, readers)
+    sources = {(each.folder, each.path) for each in notes.notes}
+    found = (
+        BrokenLink(folder, path, link.line, link.kind, link.target, link.fragment, link.text)
+        for folder, path, link, hidden in _visible_links(readers)
+        if (folder, path) in sources and (hidden or not link.resolved)
+    )
+    return BrokenLinks(
+        tuple(sorted(found, key=lambda each: (each.folder, each.path, each.line))), notes.unmet
+    )
+
+
+def _visible_links(readers: Sequence[Reader]) -> Iterator[tuple[str, str, Link, bool]]:
+    """Yield the folder, path and link of visible notes, and whether the target is hidden."""
+    for reader in readers:
+        if reader.indexed:
+            name, links = reader.folder.name, reader.store.links()
+            paths = {path for path, _, _ in links} | {
+                link.resolved for _, _, link in links if link.resolved
+            }
+            hidden = hidden_paths(paths, reader)
+            yield from (
+                (name, path, link, link.resolved in hidden)
+                for path, _, link in links
+                if path not in hidden
+            )
+
+
+# ------------------------------------------------------------------ missing links
+
+
+def unlinked_pairs(reader: Reader) -> tuple[UnlinkedPair, ...]:
+    """Return pairs of near notes that are not linked either way, nearest first.
+
+    Copies, translations, and notes whose names differ only in a number are left out.
+    """
+    if not reader.indexed:
+        return ()
+    with _LOCK:
+        opened = reader.opened()
+        snapshot, ids = opened.snapshot, {path: n for n, path in opened.catalog.every_path()}
+        documents: list[Document] = []
+        means = []
+        for each in _newest(visible_documents([reader])):
+            mean = _mean_vector(snapshot, ids[each.path]) if each.path in ids else None
+            if mean is not None:
+                documents.append(each)
+                means.append(mean)
+        nearest = _nearest_pairs(np.stack(means)) if means else {}
+        copies = _copies(reader)
+
+    def is_linked(first: DocumentId, second: DocumentId) -> bool:
+        graph = snapshot.graph
+        return second in graph.linked(first) or first in graph.linked(second)
+
+    found = []
+    for (a, b), cosine in sorted(nearest.items(), key=lambda item: (-item[1], item[0])):
+        first, second = documents[a], documents[b]
+        if (
+            _LEAST_COSINE <= cosine < _COPY_COSINE
+            and _is_worth_a_link(first, second)
+            and frozenset((first.path, second.path)) not in copies
+            and not is_linked(ids[first.path], ids[second.path])
+        ):
+            found.append(
+                UnlinkedPair(reader.folder.name, first.path, second.path, round(cosine, 4))
+            )
+    return tuple(found)
+
+
+def _newest(documents: Sequence[Document]) -> list[Document]:
+    """Return all documents, or the newest of a large folder."""
+    if len(documents) <= _MOST_COMPARED_NOTES:
+        return list(documents)
+    return sorted(documents, key=lambda each: iso_day(day_of(each)), reverse=True)[
+        :_MOST_COMPARED_NOTES
+    ]
+
+
+def _nearest_pairs(means: Matrix) -> dict[tuple[int, int], float]:
+    """Return the cosines of nearest neighbors by pair of rows."""
+    found: dict[tuple[int, int], float] = {}
+    count = min(_NEIGHBORS + 1, len(means))  # a row is its own nearest
+    for start in range(0, len(means), _ROWS_AT_ONCE):
+        cosines = means[start : start + _ROWS_AT_ONCE] @ means.T
+        best = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
+        for own, others in enumerate(best.tolist(), start):
+            for other in others:
+                if own != other:
+                    found[min(own, other), max(own, other)] = float(cosines[own - start, other])
+    return found
+
+
+_NUMBERS = re.compile(r"\d+(?:[._-]\d+)*")
+"""A number, version or date."""
+
+
+def _is_worth_a_link(first: Document, second: Document) -> bool:
+    if first.language and second.language and first.language != second.language:
+        return False
+    files = [_NUMBERS.sub("0", each.path.rpartition("/")[2].casefold()) for each in (first, second)]
+    titles = [_NUMBERS.sub("0", each.title.casefold()) for each in (first, second)]
+    return files[0] != files[1] and titles[0] != titles[1]
+
+
+def _copies(reader: Reader) -> set[frozenset[str]]:
+    """Return the pairs of notes that share a text."""
+    clusters = list_duplicates([reader], grey=False).clusters
+    return {
+        frozenset((a.path, b.path))
+        for cluster in clusters
+        for a in cluster.texts[:_MOST_COPIES]
+        for b in cluster.texts[:_NEIGHBORS]
+    }
