@@ -12,7 +12,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from thumbindex.config import HARMLESS, MOST_FOLDER_FILE, Setting, limits, settings
+from thumbindex.config import (
+    FOLDER_FILE_KEYS,
+    MAX_FOLDER_FILE_BYTES,
+    Setting,
+    describe_limits,
+    settings_by_key,
+)
 from thumbindex.settings import Config
 
 _CONFIG_HEAD = """\
@@ -92,7 +98,7 @@ def render_page() -> str:
     """Return `docs/configuration.md`: a section a table, with type, default, limits and meaning of
     each key.
     """
-    parts = [_PAGE_HEAD.format(harmless=_harmless(), size=MOST_FOLDER_FILE)]
+    parts = [_PAGE_HEAD.format(harmless=_harmless(), size=MAX_FOLDER_FILE_BYTES)]
     described = dict(_meanings(Config, ""))
     for table, group in _tables():
         parts.append(f"\n## [{table}]\n\n{described.get(table, 'Name = path.')}\n\n{_TABLE_HEAD}")
@@ -101,7 +107,7 @@ def render_page() -> str:
 
 
 def _harmless() -> str:
-    return ", ".join(f"`{key}*`" if key.endswith(".") else f"`{key}`" for key in HARMLESS)
+    return ", ".join(f"`{key}*`" if key.endswith(".") else f"`{key}`" for key in FOLDER_FILE_KEYS)
 
 
 def write_reference(root: Path) -> None:
@@ -112,7 +118,7 @@ def write_reference(root: Path) -> None:
 
 def _tables() -> Iterator[tuple[str, list[Setting]]]:
     for table, group in groupby(
-        settings().values(), key=lambda each: each.key.rpartition(".")[0] or each.key
+        settings_by_key().values(), key=lambda each: each.key.rpartition(".")[0] or each.key
     ):
         yield table, list(group)
 
@@ -142,7 +148,7 @@ def _row(each: Setting) -> str:
 
 
 def _allowed(each: Setting) -> str:
-    return ", ".join(each.choices) if each.choices else limits(each)
+    return ", ".join(each.choices) if each.choices else describe_limits(each)
 
 
 def _toml(value: Any) -> str:

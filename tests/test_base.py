@@ -18,7 +18,7 @@ from servers import ServerProcess
 from test_lock import LOCKED
 from thumbindex.encode.embed import TorchEmbedder, open_embedder
 from thumbindex.encode.models import BUNDLED_FOLDER, read_card
-from thumbindex.errors import ModelError, install_with
+from thumbindex.errors import ModelError, install_hint
 from thumbindex.settings import EmbedSettings
 
 BASE = {canonicalize_name(name) for name in ("thumbindex", "pip", "setuptools", *LOCKED)}
@@ -55,7 +55,7 @@ install brings and nothing else.
 """
 
 REMEDY = (
-    f"needs the extra `models`: {install_with('models')}. Without a GPU, first install torch's "
+    f"needs the extra `models`: {install_hint('models')}. Without a GPU, first install torch's "
     "build for CPUs."
 )
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from reference import render_config, render_page
-from thumbindex.config import changed, load_config, resolve_folders, with_folder_file
+from thumbindex.config import changed_settings, load_config, resolve_folders, with_folder_file
 from thumbindex.errors import ConfigError, UnknownFolderError, UsageError
-from thumbindex.process import offline
+from thumbindex.process import is_offline
 from thumbindex.settings import Config
 
 ROOT = Path(__file__).parent.parent
@@ -91,7 +91,7 @@ def test_a_folders_own_file_may_set_only_what_is_harmless(tmp_path: Path, text: 
     written(tmp_path, text, "thumbindex.toml")
     own = load_config(user_file=NOWHERE, folder=tmp_path)
     assert own == Config()
-    assert re.match(r"thumbindex.toml: .* may not be set in a folder's own", own.problem)
+    assert re.match(r"thumbindex.toml: .* may not be set in a folder's own", own.folder_file_error)
 
 
 @pytest.mark.parametrize(
@@ -209,12 +209,12 @@ def test_the_environment_can_forbid_the_network(
     monkeypatch: pytest.MonkeyPatch, value: str, forbidden: bool
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", value)
-    assert offline() is forbidden
+    assert is_offline() is forbidden
 
 
 def test_what_is_not_at_its_default_is_told_by_its_key() -> None:
-    assert changed(Config()) == {}
-    assert changed(
+    assert changed_settings(Config()) == {}
+    assert changed_settings(
         load_config(user_file=NOWHERE, overrides=["query.fuse.k=3", "corpus.exclude=a/**"])
     ) == {
         "corpus.exclude": ("a/**",),
@@ -232,7 +232,7 @@ def test_folders_may_name_the_tokens_that_see_them(tmp_path: Path) -> None:
     )
     (tmp_path / "c.toml").write_text(text, encoding="utf-8")
     config = load_config(user_file=tmp_path / "none", config_file=tmp_path / "c.toml")
-    assert (config.folders, config.granted) == (
+    assert (config.folders, config.folder_tokens) == (
         {"a": str(tmp_path / "notes"), "b": "/b"},
         {"b": ("alice", "group:x")},
     )
@@ -244,7 +244,7 @@ def test_a_later_layer_takes_rights_away_with_the_folders(tmp_path: Path) -> Non
     )
     (tmp_path / "c.toml").write_text('[folders]\nb = "b"\n', encoding="utf-8")
     config = load_config(user_file=tmp_path / "user.toml", config_file=tmp_path / "c.toml")
-    assert (list(config.folders), config.granted) == (["b"], {})
+    assert (list(config.folders), config.folder_tokens) == (["b"], {})
 
 
 @pytest.mark.parametrize(

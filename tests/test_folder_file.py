@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from folders import open_library
-from thumbindex.config import settings
+from thumbindex.config import settings_by_key
 from thumbindex.errors import UnknownPathError
 from thumbindex.library import Library
 from thumbindex.library.reader import LOOK_SECONDS
@@ -220,7 +220,7 @@ def test_where_a_file_may_keep_more_private_than_can_be_read_nothing_new_is_take
     assert found(library) == {"fruit.md", "leaf.md"}
     assert found(library, "sour diary mine alone bloom") <= {"fruit.md", "leaf.md"}
     assert "New and changed notes stay out until you correct it" in told(library)["strange"][0]
-    assert library.why("new.md", "apples").reason == library.opened[1].config.problem
+    assert library.why("new.md", "apples").reason == library.opened[1].config.folder_file_error
     freshness = library.query("apples", wait_fresh=5).freshness
     assert freshness is not None
     assert freshness.fresh
@@ -281,10 +281,10 @@ def test_a_folders_own_file_takes_nothing_away_from_what_the_user_keeps_private(
 def test_every_number_that_a_folders_own_file_may_set_has_bounds() -> None:
     numbers = [
         each
-        for each in settings().values()
+        for each in settings_by_key().values()
         if each.key.startswith(("query.", "corpus.chunk.")) and each.kind in (int, float)
     ]
-    assert [each.key for each in numbers if each.least is None or each.most is None] == []
+    assert [each.key for each in numbers if each.minimum is None or each.maximum is None] == []
     assert len(numbers) > 25
 
 

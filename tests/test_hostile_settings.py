@@ -13,7 +13,7 @@ import pytest
 
 from fakes import FakeEmbedder
 from fuzz.run import open_library
-from thumbindex.config import HARMLESS, load_config, settings, with_folder_file
+from thumbindex.config import FOLDER_FILE_KEYS, load_config, settings_by_key, with_folder_file
 from thumbindex.errors import ConfigError, ThumbindexError, UsageError
 from thumbindex.library import Library
 from thumbindex.mcp.tools import check_arguments
@@ -41,8 +41,8 @@ VALUES = (
 )
 KEYS = sorted(
     {
-        (each.kind, each.least, each.most, each.choices, type(each.default)): each.key
-        for each in reversed(settings().values())
+        (each.kind, each.minimum, each.maximum, each.choices, type(each.default)): each.key
+        for each in reversed(settings_by_key().values())
     }.values()
 )
 """A setting of each kind: of a type, with its bounds or its choices."""
@@ -103,13 +103,14 @@ def test_a_value_in_a_file_is_taken_or_named_with_its_file(key: str, tmp_path: P
     )
 
 
-@pytest.mark.parametrize("key", [key for key in KEYS if key.startswith(HARMLESS)])
+@pytest.mark.parametrize("key", [key for key in KEYS if key.startswith(FOLDER_FILE_KEYS)])
 def test_a_value_in_a_folders_own_file_is_taken_or_told_of(key: str, tmp_path: Path) -> None:
     for value in VALUES:
         (tmp_path / "thumbindex.toml").write_text(f"{key} = {value}\n", encoding="utf-8")
         own = with_folder_file(Config(), tmp_path)
-        assert own.problem == "" or (
-            own.problem.startswith("thumbindex.toml") and len(own.problem) < LONGEST
+        assert own.folder_file_error == "" or (
+            own.folder_file_error.startswith("thumbindex.toml")
+            and len(own.folder_file_error) < LONGEST
         ), (key, value)
 
 
@@ -122,9 +123,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_a_query_setting_that_is_taken_gives_an_answer_or_a_sentence(place: Path) -> None:
     values = ("1e-320", "true", "[]")
-    asked = [each for key, each in settings().items() if key.startswith("query.")]
+    asked = [each for key, each in settings_by_key().items() if key.startswith("query.")]
     for key, value in (
-        (each.key, value) for each in asked for value in (*values, str(each.least), str(each.most))
+        (each.key, value)
+        for each in asked
+        for value in (*values, str(each.minimum), str(each.maximum))
     ):
         with suppress(ConfigError):
             config = load_config(user_file=place / "none", overrides=[f"{key}={value}"])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.config import settings
+from thumbindex.config import settings_by_key
 from thumbindex.query.pipeline import STAGES
 from thumbindex.settings import STAGE_NAMES
 
@@ -272,7 +272,7 @@ def test_a_stage_is_one_word_in_four_places(name):
     assert (stage.__name__, stage.__module__.rpartition(".")[0]) == (name, "thumbindex.query")
     assert name in STAGE_NAMES
     assert name in headings
-    assert (name in tables) == any(key.startswith(f"query.{name}.") for key in settings())
+    assert (name in tables) == any(key.startswith(f"query.{name}.") for key in settings_by_key())
 
 
 def test_the_documentation_names_the_stages_in_the_order_of_the_run():

@@ -20,7 +20,7 @@ from thumbindex.config import load_config
 from thumbindex.encode.models import BUNDLED_FOLDER
 from thumbindex.errors import (
     IndexDamagedError,
-    IndexGoneError,
+    IndexMissingError,
     UnknownFolderError,
     UnknownPathError,
     UsageError,
@@ -379,7 +379,7 @@ def test_an_index_that_is_forgotten_while_it_is_written_is_gone_until_the_next_r
             with open_library(vault, tmp_path / "index") as other:
                 forgotten.append(other.forget())
 
-    with pytest.raises(IndexGoneError, match="run it again"):
+    with pytest.raises(IndexMissingError, match="run it again"):
         by_eight.index(progress=forget)
     assert not by_eight.indexed
     by_eight.index()

@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 from thumbindex.cli.app import app
-from thumbindex.config import settings
+from thumbindex.config import settings_by_key
 from thumbindex.library import Library
 from thumbindex.mcp.tools import TOOLS
 from thumbindex.model import QueryArguments
@@ -112,7 +112,7 @@ def test_one_name_means_one_thing_in_every_tool() -> None:
 
 @pytest.mark.parametrize(("name", "key"), KEYS.items())
 def test_a_default_stands_under_the_same_name_in_the_configuration(name: str, key: str) -> None:
-    assert key in settings()
+    assert key in settings_by_key()
     assert any(name in names for names in (*TOOL.values(), flags("query")))
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from thumbindex.process import collect_as_usual, collect_rarely, compute_on_one_thread
+from thumbindex.process import (
+    defer_garbage_collection,
+    limit_numeric_threads,
+    resume_garbage_collection,
+)
 
 SERVERS = ("serve", "page")
 """The commands that serve until they are ended."""
@@ -20,14 +24,14 @@ def main() -> None:
 
             if (code := ask_servers(sys.argv[1:])) is not None:
                 sys.exit(code)
-        collect_rarely()
+        defer_garbage_collection()
         # Imported here: an interruption while modules are being read is one, too.
         from thumbindex.cli.app import app
     except KeyboardInterrupt:
         sys.exit(130)
-    compute_on_one_thread()
+    limit_numeric_threads()
     if not is_server:  # a server opens its indexes before
-        collect_as_usual()
+        resume_garbage_collection()
     app(prog_name="thumbindex")
 
 

@@ -28,47 +28,49 @@ FOLDER_FILE = "thumbindex.toml"
 else.
 """
 
-NOWHERE = Path("/dev/null")
-"""Where what is published to a database is said to lie: below a file, so that nothing can be read
-there by mistake.
-"""
+NO_ROOT = Path("/dev/null")
+"""Root of a folder that lies in a database. It is a file, so that nothing can be read below it."""
 
-HARMLESS = ("corpus.include", "corpus.exclude", "corpus.chunk.", "corpus.private.", "query.")
+FOLDER_FILE_KEYS = (
+    "corpus.include",
+    "corpus.exclude",
+    "corpus.chunk.",
+    "corpus.private.",
+    "query.",
+)
 """What a folder's own file may set: it may come from anyone, so never models, paths or folders."""
 
-PRIVATE_GLOBS = "corpus.private.globs"
+_PRIVATE_GLOBS = "corpus.private.globs"
 
 _WILDCARD = re.compile(r"[*?\[]")
 
-LEAVES_OUT = ("corpus.include", "corpus.exclude", "corpus.private.")
-"""Keys that leave notes out. If one is wrong in a folder's own file, no new note is indexed."""
+_EXCLUDING_KEYS = ("corpus.include", "corpus.exclude", "corpus.private.")
+"""Keys that exclude notes. If one is wrong in a folder's own file, no new note is indexed."""
 
-ADDED = "corpus.private."
-"""Where a folder's own file adds to what the user says and takes nothing away: what is private
-stays so.
+_ADDITIVE_KEYS = "corpus.private."
+"""Keys that a folder's own file extends and never replaces: private notes stay private."""
+
+MAX_FOLDER_FILE_BYTES = 8_000
+"""Maximum size of a folder's own file: parsing time grows with the square of the key lengths, and
+its globs and tags are matched with each note.
 """
 
-MOST_FOLDER_FILE = 8_000
-"""Bytes of a folder's own file: TOML takes time by the parts of all keys times those of the longest
-one, and its globs and tags are asked of each note.
-"""
+MAX_ABOUT_CHARS = 300
+"""Maximum characters of a folder's description: clients read it with every session."""
 
-LONGEST_ABOUT = 300
-"""Characters of what is said about a folder: a client's model reads it with every greeting."""
-
-_READING = (
+_OPEN_FLAGS = (
     os.O_RDONLY
     | getattr(os, "O_NOFOLLOW", 0)
     | getattr(os, "O_NONBLOCK", 0)
     | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_CLOEXEC", 0)
 )
-"""Follows no symlink that was put there just now, and waits for no pipe."""
+"""Follow no symlink and wait for no pipe."""
 
-_LONGEST_SHOWN = 60
-"""Characters of a key or value that a message shows."""
+_MAX_SHOWN = 60
+"""Maximum characters of a key or value in a message."""
 
-_ORDERED = (
+_ORDERED_KEYS = (
     ("corpus.chunk.child_max", "corpus.chunk.parent_max"),
     ("query.confidence.abstain", "query.confidence.doubt"),
 )
@@ -84,8 +86,8 @@ class Setting:
     kind: Any
     default: Any
     meaning: str
-    least: float | None
-    most: float | None
+    minimum: float | None
+    maximum: float | None
     choices: tuple[str, ...]
 
 
@@ -104,26 +106,26 @@ def load_config(
     """
     values: dict[str, Any] = {}
     home = Path(user_file) if user_file is not None else user_config_file()
-    if _is_there(home):
+    if _exists(home):
         values |= _read_layer(home)
     pinned: dict[str, Any] = {}
     if config_file is not None:
         pinned |= _read_layer(Path(config_file).expanduser())
-        if "folders" in pinned and values.get("granted"):
-            before = {name: values["folders"][name] for name in values["granted"]}
-            _check_rights_kept(before, pinned["folders"], pinned["granted"], f"{config_file}")
+        if "folders" in pinned and values.get("folder_tokens"):
+            before = {name: values["folders"][name] for name in values["folder_tokens"]}
+            _check_rights_kept(before, pinned["folders"], pinned["folder_tokens"], f"{config_file}")
     for override in overrides:
         pinned |= _read_override(override)
-    written = frozenset({**values, **pinned}) - {"about", "granted"}
+    written = frozenset({**values, **pinned}) - {"about", "folder_tokens"}
     config: Config = replace(
-        _apply(Config(), {**values, **pinned}), pinned=frozenset(pinned), written=written
+        _apply(Config(), {**values, **pinned}), pinned=frozenset(pinned), explicit_keys=written
     )
     _check_together(config)
     return config if folder is None else with_folder_file(config, folder)
 
 
-def _is_there(path: Path) -> bool:
-    """Tell whether anything has this name, readable or not: a broken link too."""
+def _exists(path: Path) -> bool:
+    """Return whether a path exists, readable or not, or is a broken link."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -134,24 +136,24 @@ def _is_there(path: Path) -> bool:
 
 
 def with_folder_file(config: Config, folder: str | Path) -> Config:
-    """Return the configuration that holds for a folder: its own `thumbindex.toml` over all but what
-    `--config` and `--set` say.
+    """Return the configuration of a folder: its own `thumbindex.toml` over all but `--config` and
+    `--set`.
 
-    Nothing is raised. Of a wrong file only the right keys that leave notes out hold, and `problem`
-    says what is wrong. If it may leave out more than can be read, the configuration is `closed`.
+    Raises nothing. Of a wrong file only the valid keys that exclude notes are used, and
+    `folder_file_error` says what is wrong. If it may exclude more, `blocks_indexing` is set.
     """
     kept: dict[str, Any] = {}
-    closed, root = True, os.path.realpath(folder)
+    blocks, root = True, os.path.realpath(folder)
     try:
-        flat = list(_flatten(_parse(FOLDER_FILE, _read_own_file(Path(folder))), ""))
+        flat = list(_flatten(_parse(FOLDER_FILE, _read_folder_file(Path(folder))), ""))
         for key, value in flat:
-            if right := _right_items(key, value, root):  # they hold, whatever is wrong beside them
+            if right := _valid_items(key, value, root):  # valid beside wrong ones
                 kept[key] = right
-        closed = any(
-            _may_leave_out(key, value) for key, value in flat if value != list(kept.get(key, ()))
+        blocks = any(
+            _may_exclude(key, value) for key, value in flat if value != list(kept.get(key, ()))
         )
-        return _with_own(
-            config, {key: _taken(key, value, FOLDER_FILE, root) for key, value in flat}
+        return _with_folder_values(
+            config, {key: _checked_value(key, value, FOLDER_FILE, root) for key, value in flat}
         )
     except OSError as error:
         wrong = f"{FOLDER_FILE}: cannot be read ({error.strerror or error})"
@@ -159,45 +161,55 @@ def with_folder_file(config: Config, folder: str | Path) -> Config:
         said = one_line(str(error)).rstrip(".")
         wrong = said if said.startswith(FOLDER_FILE) else f"{FOLDER_FILE}: {said}"
     effect = "Only its settings that leave notes out are used."
-    if closed:
+    if blocks:
         effect = (
             "New and changed notes stay out until you correct it, as it may keep them private. "
             "What was indexed before is still shown."
         )
-    return replace(_with_own(config, kept), problem=f"{wrong}. {effect}", closed=closed)
+    return replace(
+        _with_folder_values(config, kept),
+        folder_file_error=f"{wrong}. {effect}",
+        blocks_indexing=blocks,
+    )
 
 
-def _right_items(key: str, value: Any, root: str) -> tuple[str, ...]:
-    """Return the right items of a list that leaves notes out."""
-    if not (key in settings() and key.startswith(LEAVES_OUT) and isinstance(value, list)):
+def _valid_items(key: str, value: Any, root: str) -> tuple[str, ...]:
+    """Return the valid items of a list that excludes notes."""
+    if not (
+        key in settings_by_key() and key.startswith(_EXCLUDING_KEYS) and isinstance(value, list)
+    ):
         return ()
     right = []
     for item in value:
         with suppress(ConfigError):
-            right += _taken(key, [item], FOLDER_FILE, root)
+            right += _checked_value(key, [item], FOLDER_FILE, root)
     return tuple(right)
 
 
-def _may_leave_out(key: str, value: Any) -> bool:
-    """Tell whether a key that does not hold may mean to leave notes out."""
-    if key in settings():
-        return key.startswith(LEAVES_OUT)
+def _may_exclude(key: str, value: Any) -> bool:
+    """Return whether an invalid key may have been meant to exclude notes."""
+    if key in settings_by_key():
+        return key.startswith(_EXCLUDING_KEYS)
     return not key.startswith("query.") or isinstance(value, (str, list, dict))
 
 
-def _with_own(config: Config, given: Mapping[str, Any]) -> Config:
+def _with_folder_values(config: Config, given: Mapping[str, Any]) -> Config:
     values = {key: value for key, value in given.items() if key not in config.pinned}
     # The user's own globs come last, as the last one decides: what begins with `!` takes away from
     # the folder's alone.
     values |= {
-        key: (*value, *_read(config, key)) for key, value in given.items() if key.startswith(ADDED)
+        key: (*value, *_value_of(config, key))
+        for key, value in given.items()
+        if key.startswith(_ADDITIVE_KEYS)
     }
-    own_config: Config = replace(_apply(config, values), written=config.written | values.keys())
+    own_config: Config = replace(
+        _apply(config, values), explicit_keys=config.explicit_keys | values.keys()
+    )
     _check_together(own_config)
     return own_config
 
 
-def _read_own_file(folder: Path) -> bytes:
+def _read_folder_file(folder: Path) -> bytes:
     """Return a folder's own file, empty where there is none; raise OSError, or ConfigError where it
     is no file of the folder, or too large.
     """
@@ -206,7 +218,7 @@ def _read_own_file(folder: Path) -> bytes:
     if Path(real).parent != Path(os.path.realpath(folder)):  # a symlink may lead anywhere
         raise ConfigError(f"{FOLDER_FILE}: is a symlink to another folder, and is not read")
     try:
-        descriptor = os.open(real, _READING)
+        descriptor = os.open(real, _OPEN_FLAGS)
     except OSError:
         if os.path.lexists(own):
             raise
@@ -215,11 +227,11 @@ def _read_own_file(folder: Path) -> bytes:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ConfigError(f"{FOLDER_FILE}: is not a regular file, and is not read")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            data = file.read(MOST_FOLDER_FILE + 1)
+            data = file.read(MAX_FOLDER_FILE_BYTES + 1)
     finally:
         os.close(descriptor)
-    if len(data) > MOST_FOLDER_FILE:
-        raise ConfigError(f"{FOLDER_FILE}: has more than {MOST_FOLDER_FILE:,} bytes")
+    if len(data) > MAX_FOLDER_FILE_BYTES:
+        raise ConfigError(f"{FOLDER_FILE}: has more than {MAX_FOLDER_FILE_BYTES:,} bytes")
     return data
 
 
@@ -250,7 +262,7 @@ def resolve_folders(
         root = configured.get(str(each)) or real_folder(each)
         # a name may be too long for the system
         if not os.path.isdir(root) and not is_known(root):  # noqa: PTH112
-            raise UnknownFolderError(_no_folder(str(each), root, sorted(configured)))
+            raise UnknownFolderError(_no_folder_message(str(each), root, sorted(configured)))
         found.append(root)
     return tuple(sorted(folder_names(configured, found).items()))
 
@@ -283,9 +295,9 @@ def configured_roots(config: Config) -> dict[str, Path]:
     return {name: real_folder(path) for name, path in config.folders.items()}
 
 
-def absolute(path: str | Path) -> Path:
-    """Return a path as the user who wrote it sees it: from the current directory of the command,
-    which may be another process.
+def absolute_path(path: str | Path) -> Path:
+    """Return an absolute path, relative to the current directory of the command, which may be
+    another process.
     """
     written = Path(path).expanduser()
     return written if written.is_absolute() else Path(current_folder(), written)
@@ -297,7 +309,7 @@ def real_folder(path: str | Path) -> Path:
 
     Else one folder would have two indexes, and two sets of rights.
     """
-    real = absolute(path).resolve()
+    real = absolute_path(path).resolve()
     try:
         if not real.samefile(str(real).swapcase()):
             return real
@@ -324,15 +336,15 @@ def _folded(name: str) -> str:
 
 
 @cache
-def settings() -> Mapping[str, Setting]:
+def settings_by_key() -> Mapping[str, Setting]:
     """Return every setting by its dotted key, in the order of `config.toml`."""
     return {each.key: each for each in _walk(Config, "")}
 
 
-def changed(config: Config) -> dict[str, Any]:
-    """Return the settings that are not at their defaults, by their dotted keys."""
-    now = {key: _read(config, key) for key in settings()}
-    return {key: value for key, value in now.items() if value != settings()[key].default}
+def changed_settings(config: Config) -> dict[str, Any]:
+    """Return the settings that differ from their defaults, by their dotted keys."""
+    now = {key: _value_of(config, key) for key in settings_by_key()}
+    return {key: value for key, value in now.items() if value != settings_by_key()[key].default}
 
 
 def _walk(table: Any, prefix: str) -> Iterator[Setting]:
@@ -358,7 +370,7 @@ def _apply(table: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
     return replace(table, **given)
 
 
-def _read(config: Config, key: str) -> Any:
+def _value_of(config: Config, key: str) -> Any:
     return reduce(getattr, key.split("."), config)
 
 
@@ -375,11 +387,11 @@ def _read_layer(path: Path) -> dict[str, Any]:
         ) from error
     values: dict[str, Any] = {}
     if "folders" in document:
-        values["folders"], values["about"], values["granted"] = _read_folders(
+        values["folders"], values["about"], values["folder_tokens"] = _read_folders(
             document.pop("folders"), path
         )
     for key, value in _flatten(document, ""):
-        values[key] = _taken(key, value, str(path))
+        values[key] = _checked_value(key, value, str(path))
     if token_file := values.get("serve.http.token_file"):
         values["serve.http.token_file"] = str(path.parent / Path(token_file).expanduser())
     return values
@@ -403,30 +415,28 @@ def _parse(place: str, data: bytes) -> dict[str, Any]:
         raise ConfigError(f"{place}: not valid TOML: too many nested brackets") from error
 
 
-def _taken(key: str, value: Any, place: str, root: str = "") -> Any:
-    """Return a key's value as its setting holds it; `root` is the folder whose own file states it,
-    where one does.
-    """
-    if key not in settings():
-        raise ConfigError(f"{place}: {_unknown(key)}")
-    if root and not key.startswith(HARMLESS):
+def _checked_value(key: str, value: Any, place: str, root: str = "") -> Any:
+    """Return a key's value, checked and converted; `root` is the folder whose own file sets it."""
+    if key not in settings_by_key():
+        raise ConfigError(f"{place}: {_unknown_key(key)}")
+    if root and not key.startswith(FOLDER_FILE_KEYS):
         raise ConfigError(
             f"{place}: `{key}` may not be set in a folder's own {FOLDER_FILE}: set it in "
             f"{user_config_file()} or with --config."
         )
-    taken = _check(settings()[key], value, place)
-    for glob in taken if key == PRIVATE_GLOBS else ():
+    taken = _check(settings_by_key()[key], value, place)
+    for glob in taken if key == _PRIVATE_GLOBS else ():
         if wrong := _wrong_glob(glob, root):
-            raise ConfigError(f"{place}: `{key}` {_shown(glob)} {wrong}.")
+            raise ConfigError(f"{place}: `{key}` {_show_value(glob)} {wrong}.")
     return taken
 
 
 def _read_override(override: str) -> dict[str, Any]:
     key, equals, written = (part.strip() for part in override.partition("="))
-    where = f"--set {_shortened(one_line(redact_passwords(override)), 2 * _LONGEST_SHOWN)}"
+    where = f"--set {_shorten(one_line(redact_passwords(override)), 2 * _MAX_SHOWN)}"
     if not equals:
         raise ConfigError(f"{where}: write it as TABLE.KEY=VALUE, for example query.limit=10.")
-    kind = settings()[key].kind if key in settings() else None
+    kind = settings_by_key()[key].kind if key in settings_by_key() else None
     value: Any = written
     with suppress(ValueError, RecursionError):  # text need not stand between quotes here
         value = tomllib.loads(f"value = {written}")["value"]
@@ -434,7 +444,7 @@ def _read_override(override: str) -> dict[str, Any]:
         value = written
     if kind == tuple[str, ...] and isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
-    return {key: _taken(key, value, where)}
+    return {key: _checked_value(key, value, where)}
 
 
 def _flatten(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
@@ -450,19 +460,19 @@ def _flatten(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]
 @cache
 def _tables() -> frozenset[str]:
     return frozenset(
-        known[: dot.start()] for known in settings() for dot in re.finditer(r"\.", known)
+        known[: dot.start()] for known in settings_by_key() for dot in re.finditer(r"\.", known)
     )
 
 
-def _unknown(key: str) -> str:
+def _unknown_key(key: str) -> str:
     if key in _tables():
         return f"`{key}` is a table: write its keys below [{key}]."
-    shown = _shortened(key)
+    shown = _shorten(key)
     table = shown.rpartition(".")[0]
     prefix = f"{table}." if table in _tables() else ""  # elsewhere a key sets something else
     known = [
         other.removeprefix(prefix)
-        for other in (*settings(), *sorted(_tables()))
+        for other in (*settings_by_key(), *sorted(_tables()))
         if other.startswith(prefix)
     ]
     near = get_close_matches(shown.removeprefix(prefix), known, n=1)
@@ -479,17 +489,19 @@ def _check(known: Setting, value: Any, place: str) -> Any:
     checked = _coerce(known.kind, value)
     if checked is None:
         raise ConfigError(
-            f"{place}: `{known.key}` must be {_KINDS[known.kind]}, not {_shown(value)}."
+            f"{place}: `{known.key}` must be {_KINDS[known.kind]}, not {_show_value(value)}."
         )
     for part in (checked if isinstance(checked, tuple) else (checked,)) if known.choices else ():
         if part not in known.choices:
-            near = get_close_matches(_shortened(part), known.choices, n=1)
+            near = get_close_matches(_shorten(part), known.choices, n=1)
             meant = f"did you mean `{near[0]}`?" if near else f"give {', '.join(known.choices)}."
-            raise ConfigError(f"{place}: `{known.key}` takes no {_shown(part)}: {meant}")
-    below = known.least is not None and not checked >= known.least
-    above = known.most is not None and not checked <= known.most
+            raise ConfigError(f"{place}: `{known.key}` takes no {_show_value(part)}: {meant}")
+    below = known.minimum is not None and not checked >= known.minimum
+    above = known.maximum is not None and not checked <= known.maximum
     if below or above:
-        raise ConfigError(f"{place}: `{known.key}` must be {limits(known)}, not {_shown(value)}.")
+        raise ConfigError(
+            f"{place}: `{known.key}` must be {describe_limits(known)}, not {_show_value(value)}."
+        )
     return checked
 
 
@@ -524,28 +536,28 @@ def _is_on_disk(parts: Sequence[str]) -> bool:
     return len(parts) > 2 and not parts[0] and not _WILDCARD.search(first) and os.path.isdir(first)  # noqa: PTH112
 
 
-def _shown(value: Any) -> str:
-    """Show what stands in a file, as far as it is short."""
+def _show_value(value: Any) -> str:
+    """Return a value as a message shows it, shortened."""
     if isinstance(value, str):
-        return repr(_shortened(value))
+        return repr(_shorten(value))
     if isinstance(value, (Mapping, list)):
         return "a table" if isinstance(value, Mapping) else "a list"
     # of thousands of digits Python writes none
-    is_long = isinstance(value, int) and value.bit_length() > _LONGEST_SHOWN
+    is_long = isinstance(value, int) and value.bit_length() > _MAX_SHOWN
     return "a number that large" if is_long else repr(value)
 
 
-def _shortened(text: str, most: int = _LONGEST_SHOWN) -> str:
+def _shorten(text: str, most: int = _MAX_SHOWN) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def limits(known: Setting) -> str:
-    """Say in words what numbers a setting takes; empty where any will do."""
-    if known.least is not None and known.most is not None:
-        return f"{known.least} to {known.most}"
-    if known.least is not None:
-        return f"at least {known.least}"
-    return f"at most {known.most}" if known.most is not None else ""
+def describe_limits(known: Setting) -> str:
+    """Return the range of a numeric setting in words; empty if it has none."""
+    if known.minimum is not None and known.maximum is not None:
+        return f"{known.minimum} to {known.maximum}"
+    if known.minimum is not None:
+        return f"at least {known.minimum}"
+    return f"at most {known.maximum}" if known.maximum is not None else ""
 
 
 _KINDS: Mapping[Any, str] = {
@@ -581,8 +593,8 @@ def _check_together(config: Config) -> None:
             "`query.deduplicate.method` is `exact_field`: name the field in "
             "`query.deduplicate.field`, as in `front_matter.id`."
         )
-    for low, high in _ORDERED:
-        least, most = _read(config, low), _read(config, high)
+    for low, high in _ORDERED_KEYS:
+        least, most = _value_of(config, low), _value_of(config, high)
         if least > most:
             raise ConfigError(
                 f"`{low}` ({least}) must not be above `{high}` ({most}): change one of them."
@@ -592,7 +604,7 @@ def _check_together(config: Config) -> None:
 # ------------------------------------------------------------------ folders
 
 
-def _no_folder(given: str, root: Path, configured: Sequence[str]) -> str:
+def _no_folder_message(given: str, root: Path, configured: Sequence[str]) -> str:
     if os.path.exists(root):  # noqa: PTH110
         return (
             f"{given}: that is a file: name the folder that holds it; `query --path` asks of "
@@ -635,7 +647,7 @@ def _read_folders(
             )
         paths[name] = str(path.parent / Path(table["path"]).expanduser())
         if table.get("about"):
-            about[name] = one_line(table["about"])[:LONGEST_ABOUT]
+            about[name] = one_line(table["about"])[:MAX_ABOUT_CHARS]
         if "tokens" in table:
             granted[name] = tuple(table["tokens"])
     roots: dict[Path, str] = {}
@@ -676,7 +688,7 @@ def _check_folder(name: Any, table: Mapping[str, Any], path: Path) -> None:
         meant = f"did you mean `{near[0]}`?" if near else "a folder has name, path, about, tokens."
         if key == "name":
             meant = "the name stands in the header, take it out here."
-        raise ConfigError(f"{path}: unknown key `folders.{_shortened(key)}`: {meant}")
+        raise ConfigError(f"{path}: unknown key `folders.{_shorten(key)}`: {meant}")
     if not isinstance(to := table.get("path"), str) or not to.strip():
         raise ConfigError(f"{path}: the folder {name!r} needs `path`, a string.")
     if not isinstance(table.get("about", ""), str):

@@ -1,18 +1,18 @@
 """One error tree. Each message says what happened, where, and what to do next.
 
 ThumbindexError
-├── UsageError              a wrong argument, query or path: the caller can mend it (exit code 2)
-│   ├── ConfigError         a key, value or file of the configuration
-│   ├── UnknownFolderError  a folder that is not configured or not there
-│   └── UnknownPathError    a document that is not in the index, with the nearest names
-├── StorageError            the index on disk
-│   ├── IndexBusyError      another process holds the writer's lock: wait, it is not damage
-│   ├── IndexGoneError      there is no index, or another process has just deleted it
-│   ├── IndexDamagedError   a file that is unreadable or of an earlier schema: it is built anew
-│   ├── IndexTooNewError    written by a later version of thumbindex
-│   └── EngineError         the database that folders are published to cannot be used as it is
-│       └── EngineLostError the connection was lost or ended: asked again, it may answer
-└── ModelError              a model that cannot be had; keyword search goes on
+├── UsageError                    a wrong argument, query or path (exit code 2)
+│   ├── ConfigError               a key, value or file of the configuration
+│   ├── UnknownFolderError        a folder that is not configured or does not exist
+│   └── UnknownPathError          a document that is not in the index, with the nearest names
+├── StorageError                  the index on disk
+│   ├── IndexBusyError            another process holds the writer's lock: wait, it is no damage
+│   ├── IndexMissingError         there is no index, or another process has just deleted it
+│   ├── IndexDamagedError         an unreadable file, or one of an earlier schema: it is rebuilt
+│   ├── IndexTooNewError          written by a later version of thumbindex
+│   └── EngineError               the database that holds published folders cannot be used
+│       └── EngineConnectionError the connection was lost: a retry may succeed
+└── ModelError                    a model that is not available; keyword search goes on
 """
 
 
@@ -20,15 +20,13 @@ class ThumbindexError(Exception):
     """Anything that thumbindex reports on purpose."""
 
 
-def install_with(extra: str) -> str:
-    """Return how to install thumbindex with an extra, in words: into an environment of its own, as
-    the README does, or into the present one.
-    """
+def install_hint(extra: str) -> str:
+    """Return the command that installs thumbindex with an extra."""
     return f"`uv tool install '.[{extra}]'` in its checkout (with pip: `pip install '.[{extra}]'`)"
 
 
 class UsageError(ThumbindexError):
-    """The caller asked for something that cannot be done as asked."""
+    """An argument, query or path is wrong."""
 
 
 class ConfigError(UsageError):
@@ -36,7 +34,7 @@ class ConfigError(UsageError):
 
 
 class UnknownFolderError(UsageError):
-    """The folder is not configured, or is not there."""
+    """The folder is not configured, or does not exist."""
 
 
 class UnknownPathError(UsageError):
@@ -51,14 +49,12 @@ class IndexBusyError(StorageError):
     """Another process is writing; nothing is damaged."""
 
 
-class IndexGoneError(StorageError):
-    """There is no index where one was to be read: it was never made, is only just begun, or was
-    forgotten meanwhile.
-    """
+class IndexMissingError(StorageError):
+    """There is no index: it was never made, or was deleted meanwhile."""
 
 
 class IndexDamagedError(StorageError):
-    """A file of the index cannot be read as what it should be."""
+    """A file of the index is unreadable or of an earlier schema."""
 
 
 class IndexTooNewError(StorageError):
@@ -66,13 +62,11 @@ class IndexTooNewError(StorageError):
 
 
 class EngineError(StorageError):
-    """The database that folders are published to cannot be reached, or not be used as it is."""
+    """The database that holds published folders cannot be reached or used."""
 
 
-class EngineLostError(EngineError):
-    """The connection to the database was lost, or its server ended what was asked: the same may be
-    asked again.
-    """
+class EngineConnectionError(EngineError):
+    """The connection to the database was lost or ended by its server: a retry may succeed."""
 
 
 class ModelError(ThumbindexError):

@@ -13,7 +13,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from thumbindex.library import Library
 from thumbindex.model import Passage, QueryArguments
-from thumbindex.settings import LONGEST_PHRASING, MOST_REWORDINGS
+from thumbindex.settings import MAX_PHRASING_CHARS, MAX_REWORDINGS
 
 _HIDDEN = [
     "address",
@@ -43,14 +43,14 @@ class ThumbindexRetriever(BaseRetriever):  # type: ignore[misc]
         # what is to be embedded beside a query, as HyDE has it: an answer as it might read, then
         # rewordings
         passage, *also = [
-            text[:LONGEST_PHRASING]
+            text[:MAX_PHRASING_CHARS]
             for text in query_bundle.custom_embedding_strs or ()
             if text != query_bundle.query_str
         ] or [""]
         asking: QueryArguments = {
             **self._asking,
             "passage": passage,
-            "also": also[:MOST_REWORDINGS],
+            "also": also[:MAX_REWORDINGS],
         }
         found = self._library.query(query_bundle.query_str, **asking)
         return [as_node(each) for each in found.passages]

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NewType, TypedDict, Unpack
 
 from thumbindex.errors import UsageError
-from thumbindex.settings import LONGEST_PHRASING, LONGEST_QUERY, MOST_REWORDINGS
+from thumbindex.settings import MAX_PHRASING_CHARS, MAX_QUERY_CHARS, MAX_REWORDINGS
 from thumbindex.text import format_address, line_range, one_line, replace_surrogates, text_digest
 
 DocumentId = NewType("DocumentId", int)
@@ -401,23 +401,23 @@ class Query:
         also = tuple(map(replace_surrogates, also or ()))
         if not text.strip():
             raise UsageError("The query is empty: say what to look for.")
-        if len(text) > LONGEST_QUERY:
+        if len(text) > MAX_QUERY_CHARS:
             raise UsageError(
-                f"The query has {len(text):,} characters, more than {LONGEST_QUERY:,} characters: "
-                "ask for less."
+                f"The query has {len(text):,} characters, more than {MAX_QUERY_CHARS:,} "
+                "characters: ask for less."
             )
-        if len(also) > MOST_REWORDINGS:
+        if len(also) > MAX_REWORDINGS:
             raise UsageError(
-                f"also has {len(also)} rewordings, more than {MOST_REWORDINGS}: give the best of "
+                f"also has {len(also)} rewordings, more than {MAX_REWORDINGS}: give the best of "
                 "them."
             )
         for name, other in (
             *(("A rewording in also", each) for each in also),
             ("The passage", passage),
         ):
-            if len(other) > LONGEST_PHRASING:
+            if len(other) > MAX_PHRASING_CHARS:
                 raise UsageError(
-                    f"{name} has {len(other):,} characters, more than {LONGEST_PHRASING:,}: a "
+                    f"{name} has {len(other):,} characters, more than {MAX_PHRASING_CHARS:,}: a "
                     "sentence or two will do."
                 )
         most = 0 if limit is None else read_limit(limit)

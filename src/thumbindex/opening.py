@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.config import (
-    NOWHERE,
+    NO_ROOT,
     configured_roots,
     load_config,
     real_folder,
@@ -204,7 +204,7 @@ def served_folders(
 
 def is_here(root: Path) -> bool:
     """Tell whether a folder, or a note, lies on this machine, and not in a database."""
-    return NOWHERE not in root.parents
+    return NO_ROOT not in root.parents
 
 
 def names_allowed(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> MayNameDirectory:
@@ -213,7 +213,7 @@ def names_allowed(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> Ma
     """
     config, folders = opening.load(), tuple(each for each in folders if is_here(each[1]))
     if not any(
-        own.closed or own.corpus.private.globs
+        own.blocks_indexing or own.corpus.private.globs
         for own in (with_folder_file(config, root) for _, root in folders)
     ):
         return {}

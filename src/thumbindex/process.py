@@ -1,6 +1,4 @@
-"""The process that this runs in: every read of its environment, and what is set there before a
-library is loaded that looks.
-"""
+"""The current process: its environment, threads, memory and garbage collection."""
 
 from __future__ import annotations
 
@@ -14,19 +12,19 @@ from typing import NamedTuple, TextIO
 from thumbindex.errors import UsageError
 
 
-def offline() -> bool:
-    """Tell whether the network is forbidden (`HF_HUB_OFFLINE`)."""
+def is_offline() -> bool:
+    """Return whether the network is forbidden (`HF_HUB_OFFLINE`)."""
     return os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"}
 
 
 def environment() -> Mapping[str, str]:
-    """Return the environment as it is."""
+    """Return a copy of the environment."""
     return dict(os.environ)
 
 
-class Caller(NamedTuple):
-    """A command of another process that this one answers: its folder, the variables of its
-    terminal, and its output.
+class RemoteCommand(NamedTuple):
+    """A command of another process that this one runs for it: its current directory, the variables
+    of its terminal, and its output.
     """
 
     folder: str
@@ -35,19 +33,19 @@ class Caller(NamedTuple):
     stderr: TextIO
 
 
-CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
-"""The command whose request is being answered; None outside a server's thread for one."""
+REMOTE_COMMAND: ContextVar[RemoteCommand | None] = ContextVar("caller", default=None)
+"""The remote command that runs in this context."""
 
 
-def caller() -> Caller | None:
-    """Return the command that this thread answers; None if it works for its own process."""
-    return CALLER.get()
+def remote_command() -> RemoteCommand | None:
+    """Return the remote command that this thread runs; None if it works for its own process."""
+    return REMOTE_COMMAND.get()
 
 
 def current_folder() -> str:
-    """Return the current directory, of the caller where there is one."""
-    if asked := caller():
-        return asked.folder
+    """Return the current directory, that of the remote command if there is one."""
+    if command := remote_command():
+        return command.folder
     try:
         return os.getcwd()  # noqa: PTH109 (the client of a server does without pathlib)
     except OSError as error:  # it was deleted; $PWD still names it, for the error message
@@ -59,37 +57,34 @@ def current_folder() -> str:
         return named
 
 
-def forbid_telemetry() -> None:
-    """Tell libraries that report to their makers not to: to be called before they are imported.
+def disable_telemetry() -> None:
+    """Disable the telemetry of third-party libraries; call it before they are imported.
 
-    Everything stays on this machine.
-
-    onnxruntime 1.29 and later (1.27 does not) make a device id and queue events unless its variable
-    is set.
+    onnxruntime 1.29 and later make a device id and queue events unless its variable is set.
     """
     for name in ("ORT_DISABLE_TELEMETRY", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
         os.environ[name] = "1"
 
 
-def compute_on_one_thread() -> None:
-    """Have numerical libraries compute on the thread that calls them, in a process of our own: to
-    be called before they are imported.
+def limit_numeric_threads() -> None:
+    """Limit numerical libraries to one thread, unless the user has set a number; call it before
+    they are imported.
 
-    A search computes for a millisecond or two; threads that wait for more of it spin for tens of
-    them, on processors that indexing needs. A number that somebody has set stays.
+    A search computes for a millisecond or two. Idle worker threads would spin for tens of them, on
+    processors that indexing needs.
     """
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
         os.environ.setdefault(name, "1")
 
 
-def give_way() -> None:
-    """Lower the priority of this thread; where the system has none a thread, of the process."""
+def lower_priority() -> None:
+    """Lower the priority of this thread, or of the process if threads have none."""
     if sys.platform != "win32":
         os.nice(10)
 
 
 def raise_file_limit(files: int) -> int:
-    """Let this process open so many files if the system allows it; return how many it may."""
+    """Raise the limit of open files to `files` if the system allows it; return the limit."""
     if sys.platform == "win32":
         return files
     import resource  # only a server over HTTP needs it
@@ -105,63 +100,55 @@ def raise_file_limit(files: int) -> int:
     return most
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-SWITCH_SECONDS = 0.001
-"""Between threads: at Python's own 5 ms a question waits as long after each of its reads, while
-another thread opens a new generation, and an edit at each file that is looked at, while a large one
-is parsed.
+_SWITCH_SECONDS = 0.001
+"""Switch interval of threads. At Python's own 5 ms, a query waits that long after each read while
+another thread parses a file or opens a generation.
 """
 
 
-def take_short_turns() -> None:
-    """Have threads of this process take turns often."""
-    sys.setswitchinterval(SWITCH_SECONDS)
+def switch_threads_often() -> None:
+    """Shorten the interval at which threads of this process take turns."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
 
 
-_AT_START = 1_000_000
-"""New objects before Python looks for cycles among them, while a program starts."""
+_STARTUP_THRESHOLD = 1_000_000
+"""New objects before a garbage collection, while a program starts."""
 
-_LATER = gc.get_threshold()
+_DEFAULT_THRESHOLDS = gc.get_threshold()
 
 
-def collect_rarely() -> None:
-    """Have Python look for cycles only once a start has made very many objects: nearly all of them
-    stay, and each look goes through all.
+def defer_garbage_collection() -> None:
+    """Defer garbage collection while a program starts: nearly all new objects stay, and each
+    collection visits them all.
     """
-    gc.set_threshold(_AT_START)
+    gc.set_threshold(_STARTUP_THRESHOLD)
 
 
-def collect_as_usual() -> None:
-    """End what `collect_rarely` began: look for cycles as ever, but not among what the start has
-    made.
+def resume_garbage_collection() -> None:
+    """Resume garbage collection if it was deferred, and exempt the objects made so far.
 
-    Where it began nothing, do nothing.
-
-    The start's own cycles stay with the rest: one look before freezing found 700 to 1,100 objects
-    in 50 to 120 ms, during which no thread answers, and gave back 0.1 MB of 168 to 208 at most (a
-    server of tldr-en, 12,273 chunks).
+    Cycles among those are not collected: one collection would block all threads for 50 to 120 ms
+    and free 0.1 MB.
     """
-    if gc.get_threshold()[0] == _AT_START:
+    if gc.get_threshold()[0] == _STARTUP_THRESHOLD:
         gc.freeze()
-        gc.set_threshold(*_LATER)
+        gc.set_threshold(*_DEFAULT_THRESHOLDS)
 
 
-FREED_BYTES = 1 << 20
-"""More than this that is free at the end of the heap, or was one piece, goes back to the system at
-once.
-"""
+_TRIM_BYTES = 1 << 20
+"""Free bytes at the end of the heap, or of one large block, that are returned at once."""
 
 
-def give_memory_back() -> None:
-    """Have glibc return what was freed to the system, in this process and those that it starts;
-    elsewhere, do nothing.
+def return_freed_memory() -> None:
+    """Have glibc return freed memory to the system, in this process and its children; on other
+    systems, do nothing.
 
-    Left to itself it keeps a pool a thread, and ever larger pieces in them: a server that was asked
-    thirty questions held 60 MB more.
+    By default it keeps a pool for each thread: a server held 60 MB more after thirty queries.
     """
     if sys.platform != "linux":
         return
@@ -171,8 +158,8 @@ def give_memory_back() -> None:
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
     for option, name, value in (
         (-8, "ARENA_MAX", 2),
-        (-1, "TRIM_THRESHOLD_", FREED_BYTES),
-        (-3, "MMAP_THRESHOLD_", FREED_BYTES),
+        (-1, "TRIM_THRESHOLD_", _TRIM_BYTES),
+        (-3, "MMAP_THRESHOLD_", _TRIM_BYTES),
     ):
         os.environ.setdefault(f"MALLOC_{name}", str(value))
         if tune is not None:

@@ -11,22 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-LEAST_BUDGET = 500
-"""Tokens of the smallest answer that says something useful."""
+MIN_BUDGET_TOKENS = 500
+"""Minimum budget of a useful answer, in tokens."""
 
-LONGEST_QUERY = 10_000
-"""Characters: longer texts are documents, not questions."""
+MAX_QUERY_CHARS = 10_000
+"""Maximum characters of a query: longer texts are documents."""
 
-LONGEST_PHRASING = 1_000
-"""Characters of a rewording, or of an answer as it might read: what a model embeds of it is
-less.
-"""
+MAX_PHRASING_CHARS = 1_000
+"""Maximum characters of a rewording or a hypothetical answer: a model embeds fewer."""
 
-MOST_REWORDINGS = 4
-"""Of one query: a few say what there is to say, and each costs a model's run."""
+MAX_REWORDINGS = 4
+"""Maximum rewordings of one query: each costs a run of the model."""
 
-LONGEST_DRAFT = 100_000
-"""Characters of a text whose citations are verified: a longer one is no answer."""
+MAX_DRAFT_CHARS = 100_000
+"""Maximum characters of a text whose citations are verified."""
 
 STAGE_NAMES = tuple(
     "classify correct synonyms expand search_vector search_keyword search_code search_graph "
@@ -41,12 +39,12 @@ def setting(
     default: Any,
     meaning: str,
     *,
-    least: float | None = None,
-    most: float | None = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
     choices: tuple[str, ...] = (),
 ) -> Any:
     """Declare a setting: its default, what it means, and what is allowed."""
-    metadata = {"meaning": meaning, "least": least, "most": most, "choices": choices}
+    metadata = {"meaning": meaning, "minimum": minimum, "maximum": maximum, "choices": choices}
     if isinstance(default, (list, dict)):
         return field(default_factory=lambda: type(default)(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -61,10 +59,10 @@ class ChunkSettings:
 
     # a chunk shorter than this is joined to its neighbor where the maximum allows
     child_min: int = 200
-    child_max: int = setting(500, "no chunk is longer", least=50, most=4000)
+    child_max: int = setting(500, "no chunk is longer", minimum=50, maximum=4000)
     # a section shorter than this is joined to its neighbor where the maximum allows
     parent_min: int = 1500
-    parent_max: int = setting(2000, "no section is longer", least=200, most=20000)
+    parent_max: int = setting(2000, "no section is longer", minimum=200, maximum=20000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ class CorpusSettings:
         False, "read files and folders whose names begin with a dot, inside the folder"
     )
     max_file_bytes: int = setting(
-        10_000_000, "larger files are reported and left out", least=1, most=1_000_000_000
+        10_000_000, "larger files are reported and left out", minimum=1, maximum=1_000_000_000
     )
     max_links: int = 10_000  # links of one note that are followed; the rest is reported
     chunk: ChunkSettings = field(default_factory=ChunkSettings)
@@ -131,8 +129,8 @@ class EmbedSettings:
     workers: int = setting(
         0,
         "texts embedded at once, one thread each; 0 is one a processor core, at most 4",
-        least=0,
-        most=64,
+        minimum=0,
+        maximum=64,
     )
     batch: int = 128  # texts embedded between two commits
 
@@ -164,15 +162,17 @@ class IngestSettings:
     """
 
     enabled: bool = setting(True, "leave repeats inside a document out of the search")
-    similarity: float = setting(0.90, "least cosine of a repeat", least=0, most=1)
+    similarity: float = setting(0.90, "least cosine of a repeat", minimum=0, maximum=1)
     least_salience: float = 0.05  # segments that matter less are not compared
     boost: str = setting(
         "logarithmic",
         "how repeats raise salience, n of them: base · log2(1 + n), base · n, or not",
         choices=("logarithmic", "linear", "off"),
     )
-    base: float = setting(0.15, "the base of the boost", least=0, most=1)
-    most_salience: float = setting(1.0, "salience is capped here, boosts included", least=0, most=1)
+    base: float = setting(0.15, "the base of the boost", minimum=0, maximum=1)
+    most_salience: float = setting(
+        1.0, "salience is capped here, boosts included", minimum=0, maximum=1
+    )
     log: bool = setting(True, "log counts and ratios of each run that left something out")
     metrics: bool = setting(True, "count by document type, for `status`")
 
@@ -186,10 +186,10 @@ class DuplicatesSettings:
     )
     nearest: int = 5  # chunks of other documents that each one is compared with
     same: float = setting(
-        0.94, "least cosine of copies that are merged without being asked", least=0, most=1
+        0.94, "least cosine of copies that are merged without being asked", minimum=0, maximum=1
     )
     grey: float = setting(
-        0.82, "least cosine of those that are listed for the owner to decide", least=0, most=1
+        0.82, "least cosine of those that are listed for the owner to decide", minimum=0, maximum=1
     )
 
 
@@ -237,7 +237,7 @@ class SearchVectorSettings:
     """Meaning: exact cosine over normalized vectors."""
 
     limit: int = 50  # chunks that are kept
-    weight: float = setting(0.65, "weight in fusion", least=0, most=100)
+    weight: float = setting(0.65, "weight in fusion", minimum=0, maximum=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,22 +245,22 @@ class SearchKeywordSettings:
     """Words: BM25F over stemmed fields, terms ORed."""
 
     limit: int = 50  # chunks that are kept
-    weight: float = setting(0.35, "weight in fusion", least=0, most=100)
+    weight: float = setting(0.35, "weight in fusion", minimum=0, maximum=100)
     k1: float = 1.2  # how soon a repeated word stops counting
     b: float = 0.75  # how much length counts, 0 to 1
     # how much matching more of the query's words counts beyond their sum, 0 to 1
     coverage: float = 1.0
-    title: float = setting(3.0, "boost of the title", least=0, most=100)
-    headings: float = setting(2.5, "boost of the headings above a chunk", least=0, most=100)
-    keywords: float = setting(2.5, "boost of front matter `keywords`", least=0, most=100)
-    description: float = setting(2.0, "boost of front matter `description`", least=0, most=100)
-    tags: float = setting(2.0, "boost of tags", least=0, most=100)
-    aliases: float = setting(1.5, "boost of aliases", least=0, most=100)
+    title: float = setting(3.0, "boost of the title", minimum=0, maximum=100)
+    headings: float = setting(2.5, "boost of the headings above a chunk", minimum=0, maximum=100)
+    keywords: float = setting(2.5, "boost of front matter `keywords`", minimum=0, maximum=100)
+    description: float = setting(2.0, "boost of front matter `description`", minimum=0, maximum=100)
+    tags: float = setting(2.0, "boost of tags", minimum=0, maximum=100)
+    aliases: float = setting(1.5, "boost of aliases", minimum=0, maximum=100)
     author: float = setting(
-        1.0, "boost of front matter `author`, `category` and `type`", least=0, most=100
+        1.0, "boost of front matter `author`, `category` and `type`", minimum=0, maximum=100
     )
-    path: float = setting(1.0, "boost of the folders in a file's path", least=0, most=100)
-    body: float = setting(1.0, "boost of the text", least=0, most=100)
+    path: float = setting(1.0, "boost of the folders in a file's path", minimum=0, maximum=100)
+    body: float = setting(1.0, "boost of the text", minimum=0, maximum=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ class SearchCodeSettings:
     """Identifiers: whole forms and their parts, unstemmed."""
 
     limit: int = 50  # chunks that are kept
-    weight: float = setting(0.1, "weight in fusion", least=0, most=100)
+    weight: float = setting(0.1, "weight in fusion", minimum=0, maximum=100)
     k1: float = 1.2  # how soon a repeated identifier stops counting
     b: float = 0.75  # how much length counts, 0 to 1
     whole: float = 4.0  # weight of a whole identifier against all of its parts together
@@ -279,7 +279,7 @@ class SearchGraphSettings:
     """Links: documents one hop from those found so far."""
 
     limit: int = 50  # chunks that are kept, one a document
-    weight: float = setting(0.05, "weight in fusion", least=0, most=100)
+    weight: float = setting(0.05, "weight in fusion", minimum=0, maximum=100)
     from_documents: int = 5  # documents whose links are followed, best first
     neighbors: int = 20  # most neighbors of one document
 
@@ -288,7 +288,7 @@ class SearchGraphSettings:
 class SalienceSettings:
     """How much what was found matters in its documents, as a ranking of its own."""
 
-    weight: float = setting(0.01, "weight in fusion", least=0, most=100)
+    weight: float = setting(0.01, "weight in fusion", minimum=0, maximum=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ class FuseSettings:
         "`convex` adds calibrated scores, `rrf` adds 1 / (k + rank)",
         choices=("convex", "rrf"),
     )
-    k: int = setting(10, "RRF's constant", least=0, most=10_000)
+    k: int = setting(10, "RRF's constant", minimum=0, maximum=10_000)
     limit: int = 50  # candidates that go on, best first; at least three a passage that is wanted
     chunks: int = 10  # candidates of one document
     spread: float = 0.5  # how fast a document's further chunks fall behind its best one
@@ -310,9 +310,9 @@ class FuseSettings:
 class RecencySettings:
     """Newer documents gain a little."""
 
-    bias: float = setting(0.02, "gain of a document of today", least=0, most=1)
+    bias: float = setting(0.02, "gain of a document of today", minimum=0, maximum=1)
     half_life_days: float = setting(
-        180.0, "days after which the gain is half", least=0.1, most=1_000_000
+        180.0, "days after which the gain is half", minimum=0.1, maximum=1_000_000
     )
 
 
@@ -321,11 +321,11 @@ class ConfidenceSettings:
     """How sure an answer is, and when there is none."""
 
     abstain: float = setting(
-        0.1, "below this confidence the answer is `not answerable`", least=0, most=1
+        0.1, "below this confidence the answer is `not answerable`", minimum=0, maximum=1
     )
-    doubt: float = setting(0.55, "below this confidence the level is `low`", least=0, most=1)
+    doubt: float = setting(0.55, "below this confidence the level is `low`", minimum=0, maximum=1)
     minimum_relevance: float = setting(
-        0.25, "candidates with a normalized score below this are left out", least=0, most=1
+        0.25, "candidates with a normalized score below this are left out", minimum=0, maximum=1
     )
 
 
@@ -343,7 +343,7 @@ class DeduplicateSettings:
     )
     field: str = setting("", "`exact_field`: dotted path of the field, as in `front_matter.id`")
     similarity_threshold: float = setting(
-        0.95, "`semantic`: least cosine of the same", least=0, most=1
+        0.95, "`semantic`: least cosine of the same", minimum=0, maximum=1
     )
 
 
@@ -351,15 +351,17 @@ class DeduplicateSettings:
 class DedupNgramSettings:
     """Near copies by character 3-grams."""
 
-    similarity: float = setting(0.7, "least Jaccard similarity of a copy", least=0, most=1)
+    similarity: float = setting(0.7, "least Jaccard similarity of a copy", minimum=0, maximum=1)
 
 
 @dataclass(frozen=True, slots=True)
 class DedupSemanticSettings:
     """Near copies by stored vectors."""
 
-    within: float = setting(0.85, "least cosine of a copy inside one document", least=0, most=1)
-    across: float = setting(0.90, "least cosine of a copy across documents", least=0, most=1)
+    within: float = setting(
+        0.85, "least cosine of a copy inside one document", minimum=0, maximum=1
+    )
+    across: float = setting(0.90, "least cosine of a copy across documents", minimum=0, maximum=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,11 +376,11 @@ class DiversifySettings:
     discount: float = setting(
         0.8,
         "what each further chunk of a document counts for beside the one before",
-        least=0,
-        most=1,
+        minimum=0,
+        maximum=1,
     )
     relevance: float = setting(
-        0.7, "`mmr`: weight of relevance against novelty (lambda)", least=0, most=1
+        0.7, "`mmr`: weight of relevance against novelty (lambda)", minimum=0, maximum=1
     )
 
 
@@ -386,15 +388,15 @@ class DiversifySettings:
 class RerankSettings:
     """A second look at the first few."""
 
-    top: int = setting(10, "candidates that are scored again", least=1, most=50)
-    weight: float = setting(0.2, "share of the reranker's score in the blend", least=0, most=1)
+    top: int = setting(10, "candidates that are scored again", minimum=1, maximum=50)
+    weight: float = setting(0.2, "share of the reranker's score in the blend", minimum=0, maximum=1)
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySettings:
     """Answering; a table for each stage that has settings, in the order of the pipeline."""
 
-    limit: int = setting(5, "passages returned", least=1, most=100)
+    limit: int = setting(5, "passages returned", minimum=1, maximum=100)
     skip: tuple[str, ...] = setting(
         ("expand", "deduplicate", "rerank"),
         "stages that are left out; what is given stands in place of the default",
@@ -416,7 +418,7 @@ class QuerySettings:
     rerank: RerankSettings = field(default_factory=RerankSettings)
 
     def runs(self, stage: str) -> bool:
-        """Tell whether a stage is not left out."""
+        """Return whether a stage is enabled."""
         return stage not in self.skip
 
 
@@ -431,8 +433,8 @@ class WatchSettings:
     quiet_ms: int = setting(
         150,
         "changes are taken in after this long without another one, in milliseconds",
-        least=0,
-        most=60_000,
+        minimum=0,
+        maximum=60_000,
     )
     # and at the latest this long after the first one, unless `quiet_ms` is longer
     longest_ms: int = 2000
@@ -441,8 +443,8 @@ class WatchSettings:
     reconcile_seconds: float = setting(
         60.0,
         "how often all files are compared, whatever was watched: network drives report nothing",
-        least=0.1,
-        most=86_400,
+        minimum=0.1,
+        maximum=86_400,
     )
 
 
@@ -454,7 +456,7 @@ class HttpSettings:
         "127.0.0.1",
         "address to listen at; one that others can reach needs `token_file` or `issuer`",
     )
-    port: int = setting(8377, "port to listen at; 0 takes a free one", least=0, most=65_535)
+    port: int = setting(8377, "port to listen at; 0 takes a free one", minimum=0, maximum=65_535)
     token_file: str = setting(
         "",
         "file of tokens' hashes, written by `thumbindex token`; with it nobody is answered "
@@ -511,10 +513,10 @@ class ServeSettings:
     max_tokens: int = setting(
         2000,
         "budget of an answer's text, and of its structured content, in tokens of all-MiniLM-L6-v2",
-        least=LEAST_BUDGET,
+        minimum=MIN_BUDGET_TOKENS,
     )
     read_tokens: int = setting(
-        6000, "budget of `read` and `outline`, in the same tokens", least=LEAST_BUDGET
+        6000, "budget of `read` and `outline`, in the same tokens", minimum=MIN_BUDGET_TOKENS
     )
     links: str = setting(
         "none",
@@ -544,15 +546,14 @@ class Config:
     engine: EngineSettings = field(default_factory=EngineSettings)
     query: QuerySettings = field(default_factory=QuerySettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
-    # by folder, what it holds, in the owner's words
-    about: Mapping[str, str] = field(default_factory=dict)
-    # by folder, the tokens that `[[folders]]` names
-    granted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    about: Mapping[str, str] = field(default_factory=dict)  # folder -> the owner's description
+    # folder -> the names of the tokens that may see it
+    folder_tokens: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # keys given with --config or --set: a folder's own file does not change them
     pinned: frozenset[str] = frozenset()
     # what is wrong with the folder's own file, in a sentence
-    problem: str = field(default="", compare=False)
-    # that file may keep more private than can be read: nothing new is taken in
-    closed: bool = field(default=False, compare=False)
-    # keys that some file or option states
-    written: frozenset[str] = field(default=frozenset(), compare=False)
+    folder_file_error: str = field(default="", compare=False)
+    # that file may exclude notes in a way that cannot be read: no new notes are indexed
+    blocks_indexing: bool = field(default=False, compare=False)
+    # keys that a file or an option sets
+    explicit_keys: frozenset[str] = field(default=frozenset(), compare=False)

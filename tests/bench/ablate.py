@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from stages import with_stages, without_stages
 from thumbindex.cli.terminal import ProgressDisplay, print_tables
-from thumbindex.config import load_config, settings
+from thumbindex.config import load_config, settings_by_key
 from thumbindex.errors import ThumbindexError
 from thumbindex.evaluation.baseline import compare_runs, main_values
 from thumbindex.evaluation.evaluate import RANKED_PASSAGES, QuerySource, check_labels, evaluate_all
@@ -64,7 +64,7 @@ def _choices() -> Mapping[str, Sequence[str]]:
     """Return what can be chosen, by keys such as `fuse.method`."""
     return {
         key.removeprefix("query."): each.choices
-        for key, each in settings().items()
+        for key, each in settings_by_key().items()
         if key.startswith("query.") and key.count(".") == 2 and each.choices
     }
 

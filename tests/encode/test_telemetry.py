@@ -9,7 +9,7 @@ def test_onnxruntime_leaves_no_device_id_and_no_queue_of_events(tmp_path):
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}
     environment.pop("ORT_DISABLE_TELEMETRY", None)
     program = (
-        "from thumbindex.process import forbid_telemetry; forbid_telemetry(); import onnxruntime"
+        "from thumbindex.process import disable_telemetry; disable_telemetry(); import onnxruntime"
     )
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
     assert list(tmp_path.rglob("*")) == []

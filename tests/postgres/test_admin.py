@@ -146,9 +146,9 @@ def test_a_folders_own_file_names_no_database(tmp_path: Path) -> None:
     config = load_config(user_file=tmp_path / "none", folder=tmp_path)
     assert (
         config.engine.url,
-        "`engine.url` may not be set in a folder's own thumbindex.toml" in config.problem,
+        "`engine.url` may not be set in a folder's own thumbindex.toml" in config.folder_file_error,
     ) == ("", True)
-    assert_no_password(config.problem)
+    assert_no_password(config.folder_file_error)
 
 
 def test_a_command_asks_the_configured_database_and_one_that_writes_an_index_does_not(

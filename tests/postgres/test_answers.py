@@ -27,7 +27,7 @@ from postgres.vault import (
 from stages import without_stages
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.library import Library
-from thumbindex.postgres.folders import NOWHERE, Publishing
+from thumbindex.postgres.folders import NO_ROOT, Publishing
 from thumbindex.postgres.publish import index_vectors
 
 
@@ -121,7 +121,7 @@ def test_status_tells_what_is_published_and_no_password(shared: Shared) -> None:
 
 
 def test_published_vaults_lie_where_no_file_is_read() -> None:
-    assert not (NOWHERE / "x").exists()
+    assert not (NO_ROOT / "x").exists()
 
 
 def test_duplicates_and_what_the_owner_decided_are_those_of_the_disk(

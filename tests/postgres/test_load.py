@@ -13,7 +13,7 @@ import pytest
 
 from postgres.server import TestServer
 from postgres.vault import QUESTIONS, answers, in_database, on_disk, publishing
-from thumbindex.errors import EngineLostError, UnknownFolderError
+from thumbindex.errors import EngineConnectionError, UnknownFolderError
 from thumbindex.library import Library
 from thumbindex.model import Progress
 from thumbindex.postgres.folders import Publishing
@@ -86,7 +86,7 @@ def test_an_index_that_is_built_anew_replaces_the_one_before_whole_or_not_at_all
                     "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
                 )
 
-        with pytest.raises(EngineLostError):
+        with pytest.raises(EngineConnectionError):
             load(disk, url, lose)
         assert answers(served, SOME) == before
         load(disk, url)

@@ -17,7 +17,7 @@ import pytest
 from postgres.cluster import Cluster, Node, wait_until
 from postgres.server import TestServer
 from postgres.vault import QUESTIONS, answers, in_database, on_disk, publishing, told, watching
-from thumbindex.errors import EngineError, EngineLostError
+from thumbindex.errors import EngineConnectionError, EngineError
 from thumbindex.library import Library
 from thumbindex.postgres.database import Engine
 from thumbindex.postgres.folders import PublishedFolders, Publishing
@@ -55,7 +55,7 @@ def test_what_is_lost_again_and_again_is_given_up(
         postgres.end_connections(database)
         return served.outline()
 
-    with pytest.raises(EngineLostError):
+    with pytest.raises(EngineConnectionError):
         served.in_one_moment(ask)
     assert len(asked) == 2
     assert served.query("apples").passages
@@ -83,7 +83,7 @@ def test_a_change_whose_connection_is_lost_is_not_made_twice(
         session.execute("CREATE TABLE counted (n int)")
     asked = 0
     # what happens between two changes
-    with pytest.raises(EngineLostError), engine.change() as session:  # noqa: PT012
+    with pytest.raises(EngineConnectionError), engine.change() as session:  # noqa: PT012
         asked += 1
         session.execute("INSERT INTO counted VALUES (1)")
         postgres.end_connections(database)
@@ -244,7 +244,7 @@ def test_a_builder_publishes_again_what_a_failover_has_lost(site: Site) -> None:
             assert time.monotonic() - began < 30
             try:
                 site.builder.look()
-            except EngineLostError:
+            except EngineConnectionError:
                 time.sleep(0.1)
         site.edit()
         site.builder.look()

@@ -203,9 +203,9 @@ def serve(library: Library, config: Config, place: Path) -> Callable[..., Any]:
         if not changed.serve.http.issuer:
             granted = {
                 name: tuple(each for each in tokens if ":" not in each)
-                for name, tokens in config.granted.items()
+                for name, tokens in config.folder_tokens.items()
             }
-            changed = replace(changed, granted=granted)
+            changed = replace(changed, folder_tokens=granted)
         return running_site(library, changed, place, check_seconds)
 
     return serve_it

@@ -26,7 +26,7 @@ from thumbindex.errors import (
 )
 from thumbindex.model import Changes, Progress
 from thumbindex.opening import Opening, is_here, open_library
-from thumbindex.process import collect_as_usual
+from thumbindex.process import resume_garbage_collection
 
 if TYPE_CHECKING:
     from thumbindex.background.supervisor import Indexer
@@ -96,7 +96,7 @@ class Follower:
                 with suppress(ThumbindexError, OSError):  # for those who ask to see
                     library.refresh([name])
                     self._tell(news.look([name]))
-            collect_as_usual()  # the first time: the start is over, and what it opened stays
+            resume_garbage_collection()  # has an effect once, when the start is over
             self._stopped.wait(max(self._pause, min(time.monotonic() - began, _LONGEST_REST)))
 
     def _tell(self, found: Mapping[str, Changes]) -> None:

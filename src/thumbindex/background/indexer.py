@@ -24,11 +24,11 @@ from thumbindex.library import Folder, Library
 from thumbindex.opening import Opening, open_library
 from thumbindex.present.failures import FOUND, run_command
 from thumbindex.process import (
-    collect_as_usual,
-    collect_rarely,
-    compute_on_one_thread,
-    give_way,
-    take_short_turns,
+    defer_garbage_collection,
+    limit_numeric_threads,
+    lower_priority,
+    resume_garbage_collection,
+    switch_threads_often,
 )
 
 SLICE_SECONDS = 2.0
@@ -127,7 +127,7 @@ class IndexingLoop:
             Job.MERGE: self._merge,
             Job.SCRUB: self._scrub,
         }
-        self._leisurely = ThreadPoolExecutor(1, "leisurely", initializer=give_way)
+        self._leisurely = ThreadPoolExecutor(1, "leisurely", initializer=lower_priority)
         self._job: Job | None = None  # the present one
         self._slice_ends: float | None = None
         self._is_cut_short = False
@@ -301,8 +301,8 @@ def index_for_server(arguments: Sequence[str]) -> int:
 
     No user's command: no parser of options is imported.
     """
-    collect_rarely()
-    compute_on_one_thread()
+    defer_garbage_collection()
+    limit_numeric_threads()
     if isinstance(sys.stderr, io.TextIOWrapper):
         # as the server reads it; Windows writes pipes in the encoding of its region
         sys.stderr.reconfigure(encoding="utf-8")
@@ -323,10 +323,10 @@ def work_for_server(open_it: Callable[[], Library], only: Collection[str] = ()) 
     threading.Thread(target=_leave_with_server, name="server watch", daemon=True).start()
     # Opened only now: a server that is killed while that goes on must not leave its child behind.
     library = open_it()
-    collect_as_usual()
+    resume_garbage_collection()
     # as for the end of the server: nothing has to be tidied up
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
-    take_short_turns()
+    switch_threads_often()
     if library.config.serve.watch.enabled:
         IndexingLoop(library, _say, only=only).run()
     else:

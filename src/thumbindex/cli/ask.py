@@ -43,7 +43,7 @@ from thumbindex.present.as_json import (
 )
 from thumbindex.present.as_json import as_json as to_json
 from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code, print_error
-from thumbindex.process import caller
+from thumbindex.process import remote_command
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -235,7 +235,7 @@ def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
         _make_ready(library, wait)
         return ask()
     except IndexDamagedError:
-        if caller():  # the command repairs it itself
+        if remote_command():  # the command repairs it itself
             raise
         library.repair()
         _make_ready(library, wait)

@@ -31,7 +31,7 @@ from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
 from thumbindex.opening import Opening, open_library
 from thumbindex.present.failures import FAILURE
-from thumbindex.process import CALLER, Caller, caller
+from thumbindex.process import REMOTE_COMMAND, RemoteCommand, remote_command
 
 LONGEST_REQUEST = 256 * 1024
 """Bytes of a request."""
@@ -99,7 +99,7 @@ class CommandServer:
             cast("TextIO", _Stream(printed, number, is_terminal))
             for number, is_terminal in enumerate(asked["are_terminals"])
         )
-        CALLER.set(Caller(asked["folder"], asked["terminal"], stdout, stderr))
+        REMOTE_COMMAND.set(RemoteCommand(asked["folder"], asked["terminal"], stdout, stderr))
         try:
             self._program.main(
                 asked["arguments"], "thumbindex", standalone_mode=False, obj=self._lend
@@ -161,6 +161,6 @@ def listen(library: Library, program: Any) -> CommandServer | None:
 
 def _is_for_the_log(record: logging.LogRecord) -> bool:
     """Have a command that warns run by itself, so that its user reads the warning."""
-    if caller() is not None:
+    if remote_command() is not None:
         raise CommandDeclined
     return True

@@ -16,7 +16,7 @@ from thumbindex.cli.terminal import (
     print_json,
     print_tables,
 )
-from thumbindex.config import changed
+from thumbindex.config import changed_settings
 from thumbindex.errors import UsageError
 from thumbindex.evaluation.baseline import check_baseline, compare_with, read_baseline
 from thumbindex.evaluation.evaluate import RANKED_PASSAGES, QuerySource, check_labels, evaluate_all
@@ -119,7 +119,7 @@ def evaluate_queries(
 def _of_interest(library: Library) -> dict[str, Any]:
     return {
         str(key): value
-        for key, value in changed(library.config).items()
+        for key, value in changed_settings(library.config).items()
         if key.startswith(_OF_INTEREST)
     }
 

@@ -30,7 +30,7 @@ from thumbindex.cli.terminal import (
     print_report,
     print_status,
 )
-from thumbindex.config import LONGEST_ABOUT, configured_roots, real_folder, user_config_file
+from thumbindex.config import MAX_ABOUT_CHARS, configured_roots, real_folder, user_config_file
 from thumbindex.errors import (
     IndexBusyError,
     UnknownFolderError,
@@ -114,9 +114,9 @@ def add(
             f"{given}: give --name with letters, digits, spaces, dots, dashes and "
             "underscores, at most 64 of them."
         )
-    if about is not None and len(about) > LONGEST_ABOUT:
+    if about is not None and len(about) > MAX_ABOUT_CHARS:
         raise UsageError(
-            f"--about has {len(about):,} characters: at most {LONGEST_ABOUT} are read."
+            f"--about has {len(about):,} characters: at most {MAX_ABOUT_CHARS} are read."
         )
     roots = configured_roots(present)
     _refuse_double(chosen, root, roots)
@@ -125,7 +125,7 @@ def add(
         for other, outer in roots.items()
         if root.is_relative_to(outer) or outer.is_relative_to(root)
     ]
-    if guarded := next((each for each in nested if each in present.granted), None):
+    if guarded := next((each for each in nested if each in present.folder_tokens), None):
         raise UsageError(
             f"{guarded} names the tokens that may see it, and {root} is a part of it, or "
             "around it: write both by hand, with tokens."
@@ -222,7 +222,7 @@ def remove(
         print_json({"name": found, "path": str(roots[found]), "config": str(path)})
         return FOUND
     print_line(f"{found} is no longer in {path}. Its notes are untouched.")
-    if found in present.granted:
+    if found in present.folder_tokens:
         print_line(
             "The tokens that may see it went, too: state them again before a server shares it.",
             "bold",

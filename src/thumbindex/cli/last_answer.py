@@ -25,7 +25,7 @@ from platformdirs import user_state_path
 from thumbindex.cli.options import open_for
 from thumbindex.cli.print_answers import place_line
 from thumbindex.cli.terminal import print_line
-from thumbindex.config import absolute
+from thumbindex.config import absolute_path
 from thumbindex.errors import StorageError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
 from thumbindex.opening import Opening, is_here
@@ -55,7 +55,7 @@ def remember_answer(answer: Answer, folders: Sequence[tuple[str, Path]], opening
     Nothing of a database can be opened: of such an answer nothing is kept.
     """
     roots = {name: str(root) for name, root in folders if is_here(root)}
-    index, config = (each and absolute(each) for each in (opening.index, opening.config))
+    index, config = (each and absolute_path(each) for each in (opening.index, opening.config))
     asked = Opening(tuple(roots.values()), index, config, opening.overrides).arguments()
     places = [
         (roots[each.folder], each.path, place_line(each))

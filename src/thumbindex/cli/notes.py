@@ -31,7 +31,7 @@ from thumbindex.cli.terminal import (
     print_list,
     print_text,
 )
-from thumbindex.config import absolute
+from thumbindex.config import absolute_path
 from thumbindex.errors import (
     IndexDamagedError,
     StorageError,
@@ -57,7 +57,7 @@ from thumbindex.present.sentences import (
     related_groups,
     verification_sentence,
 )
-from thumbindex.process import caller
+from thumbindex.process import remote_command
 from thumbindex.text import line_range, parse_citation, plural, replace_surrogates
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def _draft(text: str | None, file: Path | None) -> str:
             "There is no text: give it as an argument, with --file, or on standard input."
         )
     try:
-        data = absolute(file).read_bytes() if file is not None else sys.stdin.buffer.read()
+        data = absolute_path(file).read_bytes() if file is not None else sys.stdin.buffer.read()
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}.") from error
     return data.decode("utf-8", "replace")
@@ -387,7 +387,7 @@ def named_here(given: str, library: Library) -> str:
     """
     written, _ = parse_citation(given)
     file = written.partition("#")[0]
-    here = Path(os.path.abspath(absolute(file)))  # noqa: PTH100 - `..` is taken away
+    here = Path(os.path.abspath(absolute_path(file)))  # noqa: PTH100 - `..` is taken away
     roots = [root for _, root in library.folders]
     ways = (here, here.parent.resolve() / here.name)
     # what lies outside of the folders is not even looked at
@@ -404,7 +404,7 @@ def named_here(given: str, library: Library) -> str:
 
 def index_words(library: Library, vectors: bool = False) -> None:
     """Bring the words up to date, or say why what was indexed before has to do."""
-    if caller():  # a server lends what is up to date
+    if remote_command():  # a server lends what is up to date
         return
     try:
         with ProgressDisplay() as show:

@@ -12,7 +12,7 @@ import typer
 
 from thumbindex.cli.options import JsonOption, open_for, takes_opening, takes_opening_or_engine
 from thumbindex.cli.terminal import print_json
-from thumbindex.config import absolute, real_folder
+from thumbindex.config import absolute_path, real_folder
 from thumbindex.install.clients import CLIENTS, Client, Machine
 from thumbindex.install.doctor import run_checks
 from thumbindex.install.plan import (
@@ -80,7 +80,7 @@ def install(
         return _list_clients(this_machine(), as_json)
     chosen, machine = find_client(client or _PROJECT_CLIENT), this_machine()
     locations = [
-        project_location(chosen, absolute(".")) if project else entry_location(chosen, machine)
+        project_location(chosen, absolute_path(".")) if project else entry_location(chosen, machine)
     ]
     if not no_instructions and not project and (lasting := instructions_location(chosen, machine)):
         locations.append(lasting)
@@ -89,7 +89,7 @@ def install(
         changes = [plan_uninstall(each) for each in locations]
         done = "no longer starts thumbindex. If it is running, restart it."
     elif project:
-        command = project_command(chosen, opening, absolute("."))
+        command = project_command(chosen, opening, absolute_path("."))
         remarks = _dropped_folders(locations[0], command, ())
         changes = [plan_install(locations[0], chosen.entry(command))]
         done = (

@@ -31,7 +31,7 @@ from rich.table import Table
 from rich.text import Text
 
 from thumbindex import model
-from thumbindex.config import NOWHERE
+from thumbindex.config import NO_ROOT
 from thumbindex.model import (
     FolderStatus,
     IndexReport,
@@ -54,7 +54,7 @@ from thumbindex.present.sentences import (
     progress_sentence,
     why_details,
 )
-from thumbindex.process import caller, current_folder
+from thumbindex.process import current_folder, remote_command
 from thumbindex.text import escape_breaks, one_line
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def print_json(payload: Mapping[str, Any]) -> None:
 
     Escaped is what would turn or break a line where it is read, and a file name that is not UTF-8.
     """
-    asked = caller()
+    asked = remote_command()
     stdout = asked.stdout if asked else sys.stdout
     text = json.dumps(
         payload, ensure_ascii=stdout.encoding.lower() not in {"utf-8", "utf8"}, indent=2
@@ -346,7 +346,7 @@ def streams(stderr: bool = False) -> dict[str, Any]:
     """Return for a console where it prints: on this process's streams, or on those of a command
     that this one answers.
     """
-    asked = caller()
+    asked = remote_command()
     if asked:
         return {"file": asked.stderr if stderr else asked.stdout, "_environ": asked.terminal}
     return {"stderr": stderr}
@@ -393,7 +393,7 @@ def path_here(path: Path) -> str:
     that, behind its folder's name in a database.
     """
     if not is_here(path):
-        return path.relative_to(NOWHERE).as_posix()
+        return path.relative_to(NO_ROOT).as_posix()
     here = Path(current_folder())
     near = str(path.relative_to(here)) if here in path.parents else str(path)
     return f".{os.sep}{near}" if near.startswith("-") else near

@@ -22,7 +22,7 @@ from thumbindex.encode.models import (
 )
 from thumbindex.errors import ModelError
 from thumbindex.ports import Embedder, Matrix, Vector
-from thumbindex.process import cores, forbid_telemetry
+from thumbindex.process import count_cores, disable_telemetry
 from thumbindex.settings import EmbedSettings
 from thumbindex.text import has_cjk
 
@@ -106,7 +106,7 @@ def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False)
 
 def default_workers() -> int:
     """Return the number of usable cores, at most four: more would only share memory bandwidth."""
-    return min(4, cores())
+    return min(4, count_cores())
 
 
 def has_gpu() -> bool:
@@ -161,7 +161,7 @@ def _open_session(path: Path, lean: bool = False) -> Any:
     A `lean` session uses the weights as mapped from the file: 10 MB less memory of its own, half a
     millisecond more a query.
     """
-    forbid_telemetry()
+    disable_telemetry()
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from thumbindex.errors import ModelError, install_with
-from thumbindex.process import forbid_telemetry
+from thumbindex.errors import ModelError, install_hint
+from thumbindex.process import disable_telemetry
 
 
 def run_child(module: str, *arguments: str) -> str | None:
@@ -312,7 +312,7 @@ def require_extra(what: str) -> None:
     """Raise ModelError, beginning with `what`, if the extra `models` is not installed."""
     if not has_extra():
         raise ModelError(
-            f"{what} needs the extra `models`: {install_with('models')}. Without a GPU, first "
+            f"{what} needs the extra `models`: {install_hint('models')}. Without a GPU, first "
             "install torch's build for CPUs."
         )
 
@@ -456,7 +456,7 @@ def open_in_torch(kind: str, folder: Path, what: str, remedy: str) -> Any:
     ModelError where that cannot be.
     """
     require_extra(f"The {what}")
-    forbid_telemetry()
+    disable_telemetry()
     import sentence_transformers
     from transformers.utils import logging as transformers_logging
 
@@ -512,7 +512,7 @@ class CrossEncoderReranker:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    forbid_telemetry()
+    disable_telemetry()
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     try:
         fetch(sys.argv[1], torch=sys.argv[2:] == ["torch"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from thumbindex.errors import UsageError
-from thumbindex.settings import MOST_REWORDINGS
+from thumbindex.settings import MAX_REWORDINGS
 
 _SHOWN = 16
 """Hexadecimal digits of a set's digest: enough that no two sets share one by chance."""
@@ -158,12 +158,12 @@ def _read_query(line: str, where: str) -> LabeledQuery:
     if not row["query"].strip():
         raise UsageError(f"{where}: the query has no text: say what is asked.")
     also = row.get("also", [])
-    if len(also) > MOST_REWORDINGS or not all(
+    if len(also) > MAX_REWORDINGS or not all(
         isinstance(text, str) and text.strip() for text in also
     ):
         raise UsageError(
             f"{where}: also is {_quoted(also)}, and has to be a list of at most "
-            f"{MOST_REWORDINGS} texts."
+            f"{MAX_REWORDINGS} texts."
         )
     return LabeledQuery(
         str(row["id"]),

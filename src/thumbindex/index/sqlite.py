@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from thumbindex.errors import (
     IndexBusyError,
     IndexDamagedError,
-    IndexGoneError,
+    IndexMissingError,
     IndexTooNewError,
     StorageError,
 )
@@ -346,14 +346,16 @@ def damage_message(path: Path, what: str) -> str:
     )
 
 
-def _unfinished(path: Path) -> IndexGoneError:
-    return IndexGoneError(
+def _unfinished(path: Path) -> IndexMissingError:
+    return IndexMissingError(
         f"The index {path} is only just begun: ask again in a moment, or run `thumbindex index`."
     )
 
 
-def _missing(path: Path) -> IndexGoneError:
-    return IndexGoneError(f"There is no index at {path}: run `thumbindex index`, which makes one.")
+def _missing(path: Path) -> IndexMissingError:
+    return IndexMissingError(
+        f"There is no index at {path}: run `thumbindex index`, which makes one."
+    )
 
 
 def translate_error(

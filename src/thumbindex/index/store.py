@@ -17,7 +17,7 @@ from zlib import crc32
 
 import numpy as np
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexGoneError, StorageError
+from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexMissingError, StorageError
 from thumbindex.index.duplicate_tables import DECISIONS, DuplicateTables, read_decisions
 from thumbindex.index.files import KEYWORD_FOLDER, VECTORS_FOLDER
 from thumbindex.index.segments import SegmentFile
@@ -522,7 +522,7 @@ class Store(SqliteFile):
         elif path.exists():
             try:
                 self._vectors = VectorStore(path, read_only=True)
-            except (IndexBusyError, IndexGoneError):
+            except (IndexBusyError, IndexMissingError):
                 # another process writes the file, or has only just begun it: whoever asks next
                 # looks again
                 return

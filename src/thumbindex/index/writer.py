@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from thumbindex.errors import IndexGoneError, StorageError
+from thumbindex.errors import IndexMissingError, StorageError
 from thumbindex.index.builds import INCOMPLETE, build_in_progress, open_store, sweep_vectors
 from thumbindex.index.duplicate_tables import write_decisions
 from thumbindex.index.files import IndexPaths, as_storage_errors, fsync_files, make_folder
@@ -156,7 +156,7 @@ class Writer:
         with hold_lock(places.lock, waiting):
             places = places.at(build)
             if build and not places.store.exists():
-                raise IndexGoneError(
+                raise IndexMissingError(
                     f"The index in {folder} was forgotten by another process while it was "
                     "built anew: run it again."
                 )

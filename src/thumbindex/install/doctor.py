@@ -28,7 +28,7 @@ from thumbindex.present.sentences import (
     folder_warning_lines,
     unmatched_glob_warning,
 )
-from thumbindex.process import environment, offline
+from thumbindex.process import environment, is_offline
 from thumbindex.settings import Config
 from thumbindex.text import plural
 
@@ -57,7 +57,7 @@ def check_model(name: str, examine: Callable[[str], ModelHealth]) -> Check:
     try:
         found = examine(name)
     except ModelError as error:
-        if "/" in name and not offline() and "not on this machine" in str(error):
+        if "/" in name and not is_offline() and "not on this machine" in str(error):
             return Check(
                 "model",
                 "warn",
@@ -214,7 +214,8 @@ def run_checks(
     yield Check(
         "configuration",
         "ok",
-        f"{plural(len(config.written), 'key')} set, {plural(len(config.folders), 'folder')} named",
+        f"{plural(len(config.explicit_keys), 'key')} set, "
+        f"{plural(len(config.folders), 'folder')} named",
     )
     there = yield from _examine_folders(
         [replace(opening, folder=(each,)) for each in folders], source, config, opener

@@ -108,7 +108,7 @@ from thumbindex.model import (
     WhyReport,
 )
 from thumbindex.ports import Embedder, Reranker
-from thumbindex.process import offline
+from thumbindex.process import is_offline
 from thumbindex.settings import Config, QuerySettings
 
 if TYPE_CHECKING:
@@ -364,7 +364,7 @@ class Library:
             ]
             if self._reranker is None and self._embedder is not None and wanting:
                 self._reranker = CrossEncoderReranker(
-                    wanting[0].encode.rerank.model, offline=offline()
+                    wanting[0].encode.rerank.model, offline=is_offline()
                 )
 
     @at_one_moment
@@ -396,7 +396,7 @@ class Library:
         if known and settings.model == "auto":
             settings = replace(settings, model=known)
         if settings.model not in self._for_indexing:
-            embedder = open_embedder(settings, offline=offline(), lean=not self._wait_for_models)
+            embedder = open_embedder(settings, offline=is_offline(), lean=not self._wait_for_models)
             self._for_indexing.update({settings.model: embedder, embedder.name: embedder})
         return self._for_indexing[settings.model]
 

@@ -33,7 +33,7 @@ from thumbindex.library.reader import Reader
 from thumbindex.library.reading import current_text
 from thumbindex.library.visibility import filter_visible
 from thumbindex.model import CitationCheck, CitationState, NameKind, Section, Verification
-from thumbindex.settings import LONGEST_DRAFT
+from thumbindex.settings import MAX_DRAFT_CHARS
 from thumbindex.text import (
     SCHEME,
     format_address,
@@ -695,9 +695,9 @@ def verify_citations(
     Local file paths are resolved only for callers on this machine (`is_near`). Raises UsageError
     for texts longer than an answer.
     """
-    if (size := sum(map(len, texts))) > LONGEST_DRAFT:
+    if (size := sum(map(len, texts))) > MAX_DRAFT_CHARS:
         raise UsageError(
-            f"The text has {size:,} characters, more than {LONGEST_DRAFT:,}: verify a part of "
+            f"The text has {size:,} characters, more than {MAX_DRAFT_CHARS:,}: verify a part of "
             "it at a time."
         )
     names = CachedNoteLookup(readers, is_near)

@@ -50,7 +50,7 @@ class Folder:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Return what is wrong with the folder's own file, as it is told of any other file."""
-        path, _, reason = self.config.problem.partition(": ")
+        path, _, reason = self.config.folder_file_error.partition(": ")
         return (Problem(path, None, reason),) if path else ()
 
     @property
@@ -80,8 +80,8 @@ def with_present_privacy(folder: Folder) -> Folder:
     config = replace(
         folder.config,
         corpus=replace(before, private=private),
-        closed=now.closed,
-        problem=now.problem,
+        blocks_indexing=now.blocks_indexing,
+        folder_file_error=now.folder_file_error,
     )
     return replace(folder, config=config, own_file=facts)
 
@@ -143,9 +143,11 @@ def opened_folder(name: str, root: Path, directory: str, config: Config) -> Fold
     """Return a folder with its configuration: its own file over the user's."""
     places, own_file = place_of(directory, root), _facts_of_own_file(root)
     folder = Folder(name, root, places, with_folder_file(config, root), config, own_file)
-    if folder.config.problem:
+    if folder.config.folder_file_error:
         _LOG.warning(
-            "The folder %s is served without its own file: %s", name, folder.config.problem
+            "The folder %s is served without its own file: %s",
+            name,
+            folder.config.folder_file_error,
         )
     return folder
 

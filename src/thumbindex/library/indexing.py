@@ -31,7 +31,7 @@ from thumbindex.corpus.walk import (
     is_private_place,
     walk,
 )
-from thumbindex.errors import IndexBusyError, IndexGoneError, StorageError, UnknownFolderError
+from thumbindex.errors import IndexBusyError, IndexMissingError, StorageError, UnknownFolderError
 from thumbindex.index.builds import INCOMPLETE, begin_build, switch_build, words_generation
 from thumbindex.index.files import IndexPaths
 from thumbindex.index.locks import current_run, hold_lock
@@ -124,7 +124,7 @@ def open_directories(
 
 
 def _may_be_named(root: str, config: Config, name: str) -> bool:
-    return not (config.closed or is_private_place(root, name, config.corpus, {}))
+    return not (config.blocks_indexing or is_private_place(root, name, config.corpus, {}))
 
 
 def _without_links(problems: Sequence[Problem], private: Iterable[str]) -> tuple[Problem, ...]:
@@ -216,7 +216,7 @@ _NOTHING = IndexReport(0, 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0, 0.0, 0)
 def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedder) -> IndexReport:
     """Bring folders' indexes up to the disk: the words of all of them first, then vectors.
 
-    Raises ModelError with the words kept, and IndexGoneError if another process forgets an index
+    Raises ModelError with the words kept, and IndexMissingError if another process forgets an index
     meanwhile.
     """
     reports = [index_words(folder, run) for folder in folders]
@@ -320,7 +320,7 @@ def index_words(folder: Folder, run: Run) -> IndexReport:
     """Compare, read what differs, and keep its words; again where another process was faster."""
     began = time.perf_counter()
     # what is not taken in now must not be lost
-    run = replace(run, rebuild=run.rebuild and not folder.config.closed)
+    run = replace(run, rebuild=run.rebuild and not folder.config.blocks_indexing)
     comparison = compare(folder, run)
     if run.rebuild or _is_cut_otherwise(folder, comparison.known):
         with hold_lock(folder.places.rebuild, _waiting(folder, run)):
@@ -380,7 +380,9 @@ def _rebuild(folder: Folder, run: Run, comparison: Comparison, began: float) -> 
 
 
 def _is_cut_otherwise(folder: Folder, known: Known) -> bool:
-    return bool(known.corpus) and known.corpus != cutting(folder) and not folder.config.closed
+    return (
+        bool(known.corpus) and known.corpus != cutting(folder) and not folder.config.blocks_indexing
+    )
 
 
 def index_vectors(
@@ -434,7 +436,7 @@ def compare(folder: Folder, run: Run, *, mends: bool = True) -> Comparison:
         refuse_empty(folder.root, len(known.manifest))
     problems = _without_links(problems, known.private)
     return Comparison(
-        counted(found.changes, problems, known.private, is_closed=folder.config.closed),
+        counted(found.changes, problems, known.private, is_closed=folder.config.blocks_indexing),
         found.states,
         found.touched,
         problems,
@@ -567,13 +569,13 @@ def keep_words(folder: Folder, run: Run, comparison: Comparison) -> Kept:
 
 
 def _refuse_forgotten(writer: Writer) -> None:
-    """Raise IndexGoneError if another process has forgotten the index that a run has begun."""
+    """Raise IndexMissingError if another process has forgotten the index that a run has begun."""
     if not writer.store.meta("corpus"):
         raise _forgotten(writer.places)
 
 
-def _forgotten(places: IndexPaths) -> IndexGoneError:
-    return IndexGoneError(
+def _forgotten(places: IndexPaths) -> IndexMissingError:
+    return IndexMissingError(
         f"Another process has deleted the index in {places.folder} while it was written: run it "
         "again."
     )

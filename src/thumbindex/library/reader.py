@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from thumbindex.errors import IndexGoneError, StorageError
+from thumbindex.errors import IndexMissingError, StorageError
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.library.folders import Folder, with_present_privacy
@@ -121,7 +121,7 @@ class DiskReader:
         """Whether there are words to search, damaged or not."""
         try:
             return self.store.meta("words") != ""
-        except IndexGoneError:
+        except IndexMissingError:
             return False
         except StorageError:  # whoever asks it is told what is wrong
             return True

@@ -117,7 +117,7 @@ def _is_private_now(
     """Return whether a file is private. In a closed folder, whose list of private notes cannot be
     read, every file that has changed since it was indexed is private.
     """
-    return (folder.config.closed and not is_unchanged) or is_private(
+    return (folder.config.blocks_indexing and not is_unchanged) or is_private(
         folder.root, path, folder.config.corpus, data, names
     )
 

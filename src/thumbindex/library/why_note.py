@@ -127,8 +127,8 @@ def _why_not_indexed(reader: Reader, path: str) -> str:
         return left_out
     if not reader.indexed:
         return f"there is no index of {folder.name} yet: `thumbindex index` makes one"
-    if folder.config.closed:
-        return folder.config.problem
+    if folder.config.blocks_indexing:
+        return folder.config.folder_file_error
     data = read_bytes(folder.root, path, folder.config.corpus)
     if isinstance(data, Problem):
         return data.reason

@@ -38,7 +38,7 @@ from thumbindex.model import Progress
 from thumbindex.opening import MayNameDirectory
 from thumbindex.present.failures import describe_unexpected
 from thumbindex.present.sentences import indexing_sentence, progress_sentence
-from thumbindex.settings import LONGEST_QUERY
+from thumbindex.settings import MAX_QUERY_CHARS
 from thumbindex.text import format_address, one_line
 
 if TYPE_CHECKING:
@@ -406,11 +406,11 @@ class _Requests:
     ) -> types.GetPromptResult:
         """Return the prompt for a question."""
         question = (params.arguments or {}).get("question", "").strip()
-        if params.name != PROMPT_NAME or not 0 < len(question) <= LONGEST_QUERY:
+        if params.name != PROMPT_NAME or not 0 < len(question) <= MAX_QUERY_CHARS:
             raise MCPError(
                 code=types.INVALID_PARAMS,
-                message=f"The one prompt is {PROMPT_NAME}; it needs `question`, {LONGEST_QUERY:,} "
-                "characters at most.",
+                message=f"The one prompt is {PROMPT_NAME}; it needs `question`, "
+                f"{MAX_QUERY_CHARS:,} characters at most.",
             )
         content = types.TextContent(type="text", text=_PROMPT_TEXT.format(question=question))
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])

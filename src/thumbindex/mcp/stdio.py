@@ -12,15 +12,15 @@ from pathlib import Path
 
 from thumbindex.background.host import LibraryHost, StartCommandServer
 from thumbindex.opening import Opening, names_allowed, served_folders
-from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
+from thumbindex.process import limit_numeric_threads, return_freed_memory, switch_threads_often
 from thumbindex.text import one_line
 
 
 def serve_stdio(opening: Opening, start_command_server: StartCommandServer) -> int:
     """Serve one client until its end of standard input closes; the process ends here."""
     outgoing = claim_output()
-    compute_on_one_thread()  # the child that indexes, too
-    take_short_turns()
+    limit_numeric_threads()  # the child that indexes, too
+    switch_threads_often()
     config = opening.load()
     folders, about = served_folders(opening, config)
     if sys.stdin.isatty():
@@ -34,7 +34,7 @@ def serve_stdio(opening: Opening, start_command_server: StartCommandServer) -> i
     background = LibraryHost(
         opening, start_command_server=None if database else start_command_server
     )
-    give_memory_back()
+    return_freed_memory()
     # Imported here: only a server over standard input needs it, and it takes half a second.
     from thumbindex.mcp.server import serve_client
 

@@ -12,13 +12,13 @@ from typing import Any
 from thumbindex.arguments import LONGEST_ARGUMENT, MOST_VALUES, read_lines
 from thumbindex.errors import UsageError
 from thumbindex.model import MOST_PASSAGES, read_day, read_whole_number
-from thumbindex.settings import LEAST_BUDGET, LONGEST_DRAFT, LONGEST_QUERY
+from thumbindex.settings import MAX_DRAFT_CHARS, MAX_QUERY_CHARS, MIN_BUDGET_TOKENS
 from thumbindex.text import replace_surrogates
 
 Schema = Mapping[str, Any]
 
 
-_LONGEST = {"query": LONGEST_QUERY, "text": LONGEST_DRAFT}
+_LONGEST = {"query": MAX_QUERY_CHARS, "text": MAX_DRAFT_CHARS}
 """Of those that may be longer."""
 
 
@@ -51,7 +51,7 @@ _QUERY_INPUT: Schema = {
     },
     "max_tokens": {
         "type": "integer",
-        "minimum": LEAST_BUDGET,
+        "minimum": MIN_BUDGET_TOKENS,
         "description": "Budget of the answer",
     },
     "folder": {**_STRINGS, "description": "Only these folders"},

@@ -38,7 +38,7 @@ from thumbindex.present.sentences import (
     passage_flag_lines,
     passage_metadata,
 )
-from thumbindex.settings import LONGEST_QUERY
+from thumbindex.settings import MAX_QUERY_CHARS
 from thumbindex.text import line_range
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def read_question(visit: Visit, path: str = "path") -> Query:
 
     Raises UsageError.
     """
-    text, globs = visit.text("q", LONGEST_QUERY), visit.texts(path)
+    text, globs = visit.text("q", MAX_QUERY_CHARS), visit.texts(path)
     narrowing: FilterArguments = {
         "folder": visit.texts("folder"),
         "tag": visit.texts("tag"),
@@ -229,7 +229,7 @@ def grades_of(judged: Mapping[str, JudgedQuery]) -> Mapping[tuple[str, str, str]
 
 def names(visit: Visit) -> Screen:
     """List the notes whose name begins so: quick enough for each letter."""
-    text = visit.text("q", LONGEST_QUERY)
+    text = visit.text("q", MAX_QUERY_CHARS)
     found = names_like(visit.library, text)
     return Screen(
         "Notes by name",

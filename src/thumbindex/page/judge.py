@@ -17,7 +17,7 @@ from thumbindex.page.visit import (
     own_address,
 )
 from thumbindex.present.as_json import as_json
-from thumbindex.settings import LONGEST_QUERY
+from thumbindex.settings import MAX_QUERY_CHARS
 
 GRADES = {"2": "answers", "1": "helps", "0": "does not"}
 
@@ -97,7 +97,7 @@ def _command(visit: Visit, folder: str) -> str:
 def mark(visit: Visit) -> Done:
     """Keep what a passage is to a question, or take that back."""
     query, folder, path = (
-        visit.text("query", LONGEST_QUERY),
+        visit.text("query", MAX_QUERY_CHARS),
         visit.text("folder"),
         visit.text("path"),
     )
@@ -121,7 +121,7 @@ def mark(visit: Visit) -> Done:
 def take_out(visit: Visit) -> Done:
     """Take a question out, with all that was judged of it."""
     folder = visit.text("folder")
-    visit.library.judgments().take_out(visit.text("query", LONGEST_QUERY), folder=folder)
+    visit.library.judgments().take_out(visit.text("query", MAX_QUERY_CHARS), folder=folder)
     return Done(_back(visit, folder), {})
 
 
@@ -130,5 +130,5 @@ def _kind(visit: Visit) -> str:
 
 
 def _back(visit: Visit, folder: str) -> str:
-    target = own_address(visit.text("back", 2 * LONGEST_QUERY))
+    target = own_address(visit.text("back", 2 * MAX_QUERY_CHARS))
     return target if target != "/" else address("judge", folder=folder)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from thumbindex.arguments import LONGEST_ARGUMENT, MOST_VALUES, read_lines
-from thumbindex.config import absolute
+from thumbindex.config import absolute_path
 from thumbindex.errors import UsageError
 from thumbindex.model import read_whole_number
 from thumbindex.opening import is_here
@@ -115,7 +115,7 @@ class Visit:
             {name: root for name, root in self.library.folders if is_here(root)},
         )
         chosen = folder or (tuple(roots) if own.folder else ())
-        index, config = (path and absolute(path) for path in (own.index, own.config))
+        index, config = (path and absolute_path(path) for path in (own.index, own.config))
         return replace(
             own,
             folder=tuple(str(roots.get(each, each)) for each in chosen),

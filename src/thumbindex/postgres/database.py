@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from thumbindex.errors import (
+    EngineConnectionError,
     EngineError,
-    EngineLostError,
     IndexBusyError,
     IndexTooNewError,
     StorageError,
-    install_with,
+    install_hint,
 )
 from thumbindex.model import DatabaseStatus
 from thumbindex.text import redact_passwords
@@ -43,7 +43,7 @@ try:
     )
 except ImportError as error:
     raise EngineError(
-        f"A database needs the extra `postgres`: {install_with('postgres')}."
+        f"A database needs the extra `postgres`: {install_hint('postgres')}."
     ) from error
 
 VERSION = 6
@@ -98,7 +98,7 @@ class Session:
 
     def __init__(self, connection: Connection, where: str) -> None:
         self._connection, self._where = connection, where
-        self._lost: EngineLostError | None = None
+        self._lost: EngineConnectionError | None = None
         self._lock = threading.Lock()
 
     @property
@@ -144,7 +144,7 @@ class Session:
             try:
                 with translated(self._where):
                     yield
-            except EngineLostError as error:
+            except EngineConnectionError as error:
                 self._lost = error
                 raise
 
@@ -183,7 +183,7 @@ class Engine:
     def question(self) -> Iterator[Session]:
         """Give a session that only reads, all of it at one moment.
 
-        Raises EngineError; EngineLostError if the whole may be asked again.
+        Raises EngineError; EngineConnectionError if the whole may be asked again.
         """
         begin = (
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = "
@@ -434,12 +434,12 @@ def translation(error: psycopg.Error, where: str) -> StorageError:
             "`thumbindex doctor --engine URL`."
         )
     if error.sqlstate in ("40001", "40P01"):
-        return EngineLostError(
+        return EngineConnectionError(
             f"{where} ended a question to apply changes ({said}): ask again; "
             "`hot_standby_feedback = on` prevents it on a standby."
         )
     if isinstance(error, psycopg.OperationalError):
-        kind = EngineLostError if is_lost(error) else EngineError
+        kind = EngineConnectionError if is_lost(error) else EngineError
         return kind(
             f"{where} cannot be reached ({said}): see that PostgreSQL runs there and that "
             "address, role and password are right."

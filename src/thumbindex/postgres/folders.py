@@ -13,11 +13,11 @@ from pathlib import Path
 from platform import node
 from typing import Any, TypeVar
 
-from thumbindex.config import NOWHERE
+from thumbindex.config import NO_ROOT
 from thumbindex.corpus.read import content_digest, decode_visible
 from thumbindex.errors import (
+    EngineConnectionError,
     EngineError,
-    EngineLostError,
     IndexBusyError,
     StorageError,
     UnknownFolderError,
@@ -111,7 +111,7 @@ class PublishedFolders:
         try:
             with self.moment():
                 return ask()
-        except EngineLostError:
+        except EngineConnectionError:
             with self.moment():
                 return ask()
 
@@ -325,7 +325,7 @@ def _folder_of(state: FolderState, config: Config) -> Folder:
     about = state.facts.get("about")
     if about and state.name not in config.about:
         config = replace(config, about={**config.about, state.name: about})
-    return Folder(state.name, NOWHERE / state.name, IndexPaths(NOWHERE / state.name), config)
+    return Folder(state.name, NO_ROOT / state.name, IndexPaths(NO_ROOT / state.name), config)
 
 
 # ------------------------------------------------------------------ published by builders

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from thumbindex.errors import ThumbindexError, UsageError
-from thumbindex.process import caller
+from thumbindex.process import remote_command
 from thumbindex.text import one_line, redact_passwords
 
 FOUND, NOT_FOUND, WRONG_USE, FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -35,7 +35,7 @@ def run_command(command: Callable[[], int]) -> int:
     """Return a command's exit code, with an error reported in one line on stderr."""
     if logging.lastResort:  # what prints the log where nothing else does
         logging.lastResort.setFormatter(_OneLineFormatter())
-    for stream in (sys.stdout, sys.stderr) if caller() is None else ():
+    for stream in (sys.stdout, sys.stderr) if remote_command() is None else ():
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a path may hold bytes that are no UTF-8
     try:
@@ -79,7 +79,7 @@ def print_error(message: str, color: str | None = "red") -> None:
     # (`test_a_child_that_waits_has_loaded_little…`).
     import typer
 
-    asked = caller()
+    asked = remote_command()
     typer.secho(
         redact_passwords(one_line(message)), asked.stderr if asked else None, fg=color, err=True
     )

@@ -184,7 +184,7 @@ def admission(config: Config, folders: Folders) -> Admission:
         )
     rights = checked_rights(
         folders,
-        config.granted,
+        config.folder_tokens,
         tokens.names if tokens else (),
         asks=bool(verifiers),
         has_issuer=issuer is not None,

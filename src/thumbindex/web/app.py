@@ -57,10 +57,10 @@ from thumbindex.opening import (
 from thumbindex.present.failures import print_error
 from thumbindex.present.sentences import lag_sentence
 from thumbindex.process import (
-    compute_on_one_thread,
-    give_memory_back,
+    limit_numeric_threads,
     raise_file_limit,
-    take_short_turns,
+    return_freed_memory,
+    switch_threads_often,
 )
 from thumbindex.settings import Config, HttpSettings
 from thumbindex.text import one_line
@@ -483,7 +483,7 @@ def serve_http(
     config = opening.load()
     config = _with_http(config, **given)
     # empty: no token is to be asked for
-    is_said = "token_file" in given or "serve.http.token_file" in config.written
+    is_said = "token_file" in given or "serve.http.token_file" in config.explicit_keys
     if not is_said and not config.serve.http.issuer and default_token_file().is_file():
         print_error(
             f"Clients are asked for the tokens of {default_token_file()}; `--token-file ''` "
@@ -541,7 +541,9 @@ def serve_page(
     outgoing = claim_output()
     config = opening.load()
     # whoever has the key owns the notes
-    config = replace(config, granted={}, serve=replace(config.serve, http=HttpSettings(page=True)))
+    config = replace(
+        config, folder_tokens={}, serve=replace(config.serve, http=HttpSettings(page=True))
+    )
     folders = named_folders(opening)
     background = LibraryHost(opening, start_command_server=start_command_server)
     base = ""
@@ -595,9 +597,9 @@ def _with_http(config: Config, **given: Any) -> Config:
 
 def _listen(site: Site, settings: HttpSettings, say: Callable[[str], object]) -> None:
     """Serve until a signal ends it."""
-    compute_on_one_thread()  # the child that indexes, too
-    give_memory_back()
-    take_short_turns()
+    limit_numeric_threads()  # the child that indexes, too
+    return_freed_memory()
+    switch_threads_often()
     # A signal ends the server, not the process: what follows the server's end is to be done, too.
     # uvicorn raises it again when it is done.
     for number in (signal.SIGINT, signal.SIGTERM):
