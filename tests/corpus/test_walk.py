@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.corpus.walk import is_private_path, names_of, walk, why_left_out
+from thumbindex.corpus.ignore import equivalent_paths, matches_private_globs
+from thumbindex.corpus.walk import walk, why_left_out
 from thumbindex.errors import UnknownFolderError
 from thumbindex.settings import CorpusSettings, PrivateSettings
 
@@ -219,7 +220,7 @@ def test_a_glob_that_is_meant_to_keep_a_note_private_does(glob: str) -> None:
         else "diary/day.md"
     )
     path = "diary/d[ay.md" if "d[ay" in glob else path
-    assert is_private_path(path, CorpusSettings(private=PrivateSettings(globs=(glob,))))
+    assert matches_private_globs(path, (glob,))
 
 
 def test_a_symlink_is_named_by_what_it_leads_through_outside_the_folder_and_behind_dots(
@@ -234,7 +235,7 @@ def test_a_symlink_is_named_by_what_it_leads_through_outside_the_folder_and_behi
     (root / "sub").symlink_to("private/sub")
     (root / "dots").symlink_to("sub/../alias")
     for path in ("open/x.md", "dots/x.md"):
-        names = names_of(str(root), path, {})
+        names = equivalent_paths(str(root), path, {})
         assert ("private/alias/x.md" in names, names[-1]) == (True, ".store/x.md")
 
 
@@ -243,7 +244,7 @@ def test_a_chain_of_symlinks_takes_time_by_its_length_alone(tmp_path: Path) -> N
         (tmp_path / f".s/{n}").mkdir(parents=True)
         (tmp_path / f".s/{n}/b").symlink_to(f"../{n + 1}")
     (tmp_path / "a").symlink_to(".s/0")
-    assert len(names_of(str(tmp_path), f"a/{'b/' * 20}x.md", {})) < 50
+    assert len(equivalent_paths(str(tmp_path), f"a/{'b/' * 20}x.md", {})) < 50
 
 
 def test_a_glob_for_folders_keeps_no_note_of_the_root_out(tmp_path: Path) -> None:

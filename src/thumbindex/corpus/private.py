@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
+from thumbindex.corpus.ignore import PathCache, is_private_by_glob
 from thumbindex.corpus.markdown import code_lines
 from thumbindex.corpus.read import decode, read_bytes
-from thumbindex.corpus.walk import Names, is_private_place
 from thumbindex.model import Problem
 from thumbindex.settings import CorpusSettings
 from thumbindex.text import strip_invisible
@@ -327,15 +327,15 @@ def is_private(
     path: str,
     settings: CorpusSettings,
     data: bytes | Problem | None = None,
-    known: Names | None = None,
+    cache: PathCache | None = None,
 ) -> bool:
     """Return whether a file is private as it is now: by a glob, under any name that leads to it, or
     by what it says.
 
     `data` is what was read of it, if it was. A file that cannot be read says nothing. `root` is a
-    real path; `known` saves work for the next path.
+    real path; `cache` saves work for the next path.
     """
-    if is_private_place(str(root), path, settings, {} if known is None else known):
+    if is_private_by_glob(str(root), path, settings, {} if cache is None else cache):
         return True
     if data is None and path.lower().endswith(settings.extensions):
         data = read_bytes(root, path, settings)

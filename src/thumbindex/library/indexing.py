@@ -22,15 +22,11 @@ from thumbindex.corpus.git import (
     read_commit_days,
     read_tracked_paths,
 )
+from thumbindex.corpus.ignore import PathCache, is_private_by_glob
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.read import MAX_WINDOWS_PATH, content_digest, read_bytes, read_digest
-from thumbindex.corpus.walk import (
-    Names,
-    find_changes,
-    is_private_place,
-    walk,
-)
+from thumbindex.corpus.walk import find_changes, walk
 from thumbindex.errors import IndexBusyError, IndexMissingError, StorageError, UnknownFolderError
 from thumbindex.index.builds import INCOMPLETE, begin_build, switch_build, words_generation
 from thumbindex.index.files import IndexPaths
@@ -124,7 +120,7 @@ def open_directories(
 
 
 def _may_be_named(root: str, config: Config, name: str) -> bool:
-    return not (config.blocks_indexing or is_private_place(root, name, config.corpus, {}))
+    return not (config.blocks_indexing or is_private_by_glob(root, name, config.corpus, {}))
 
 
 def _without_links(problems: Sequence[Problem], private: Iterable[str]) -> tuple[Problem, ...]:
@@ -517,7 +513,7 @@ def keep_words(folder: Folder, run: Run, comparison: Comparison) -> Kept:
         touched=[(each, modified[each.path]) for each in touched if each.path in known.manifest],
         private=[each for each in touched if each.path in known.private],
     )
-    names = Names()
+    names = PathCache()
     kept, done, total = Kept(), 0, sum(map(len, groups))
     for number, group in enumerate(groups or [[]], 1):
         documents, failed, gone, private = _read(folder, group, modified)
@@ -526,7 +522,7 @@ def keep_words(folder: Folder, run: Run, comparison: Comparison) -> Kept:
         hidden = frozenset(state.path for state in private).union(
             path
             for path in first.removed
-            if is_private_place(str(folder.root), path, folder.config.corpus, names)
+            if is_private_by_glob(str(folder.root), path, folder.config.corpus, names)
         )
         removed = (*first.removed, *gone, *(problem.path for problem in failed), *hidden)
         facts: dict[str, str] = {}

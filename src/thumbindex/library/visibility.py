@@ -13,9 +13,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
+from thumbindex.corpus.ignore import PathCache
 from thumbindex.corpus.private import is_private
 from thumbindex.corpus.read import content_digest, read_bytes
-from thumbindex.corpus.walk import Names, facts_of, state_of
+from thumbindex.corpus.walk import file_state, stat_signature
 from thumbindex.errors import StorageError
 from thumbindex.index.store import Store
 from thumbindex.library.folders import Folder
@@ -71,22 +72,26 @@ def folder_note_states(
     with suppress(StorageError):
         if store is not None:
             indexed, is_same_parser = store.manifest(paths), store.meta("corpus") == cutting(folder)
-    names: Names = {}
+    names: PathCache = {}
     return {
         path: _note_state(folder, path, indexed.get(path), is_same_parser, names) for path in paths
     }
 
 
 def _note_state(
-    folder: Folder, path: str, indexed: FileState | None, is_same_parser: bool, names: Names
+    folder: Folder, path: str, indexed: FileState | None, is_same_parser: bool, names: PathCache
 ) -> NoteState:
     root, settings = folder.root, folder.config.corpus
     if is_private(root, path, settings, b"", names):
         return "private"
     try:
         # (of a listing's every note)
-        state = state_of(path, os.stat(f"{root}/{path}"))  # noqa: PTH116
-        if indexed is not None and is_same_parser and facts_of(state) == facts_of(indexed):
+        state = file_state(path, os.stat(f"{root}/{path}"))  # noqa: PTH116
+        if (
+            indexed is not None
+            and is_same_parser
+            and stat_signature(state) == stat_signature(indexed)
+        ):
             return "as indexed"
     # it may be private where it lies now; of a folder that is away nothing has moved
     except (FileNotFoundError, NotADirectoryError):
@@ -112,7 +117,7 @@ def read_visible(
 
 
 def _is_private_now(
-    folder: Folder, path: str, data: bytes | Problem, is_unchanged: bool, names: Names
+    folder: Folder, path: str, data: bytes | Problem, is_unchanged: bool, names: PathCache
 ) -> bool:
     """Return whether a file is private. In a closed folder, whose list of private notes cannot be
     read, every file that has changed since it was indexed is private.
