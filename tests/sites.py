@@ -10,7 +10,7 @@ from typing import Any
 
 from thumbindex.background.host import LibraryHost
 from thumbindex.settings import Config
-from thumbindex.web.app import Listening, Site
+from thumbindex.web.app import HttpApp, HttpServer
 from waiting import until
 
 
@@ -21,11 +21,11 @@ def with_http(config: Config, **given: Any) -> Config:
 
 @contextmanager
 def listening(
-    site: Site, config: Config, background: LibraryHost
-) -> Iterator[tuple[str, Listening]]:
+    site: HttpApp, config: Config, background: LibraryHost
+) -> Iterator[tuple[str, HttpServer]]:
     """Listen at a free port until this is left; yield the address and the server."""
     urls: list[str] = []
-    server = Listening(site.app, config.serve.http, urls.append, site.drain)
+    server = HttpServer(site.app, config.serve.http, urls.append, site.drain)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

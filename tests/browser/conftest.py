@@ -25,7 +25,7 @@ from thumbindex.index.locks import publish_run
 from thumbindex.library import Library
 from thumbindex.opening import Opening
 from thumbindex.settings import Config
-from thumbindex.web.app import Site
+from thumbindex.web.app import HttpApp
 from thumbindex.web.token_file import add_token
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or ""
@@ -119,7 +119,7 @@ def serving(
 ) -> Iterator[Served]:
     """Serve the page of a library until this is left."""
     background = background or LibraryHost(Opening(), lambda opening: library, command=[])
-    with listening(Site(background, library.folders, config), config, background) as (url, _):
+    with listening(HttpApp(background, library.folders, config), config, background) as (url, _):
         yield Served(url.removesuffix("/mcp"), root, library, background.revision)
 
 

@@ -21,7 +21,7 @@ from thumbindex.opening import Opening
 from thumbindex.page.site import SCREENS, render
 from thumbindex.page.visit import Screen, Visit
 from thumbindex.settings import Config
-from thumbindex.web.app import Site
+from thumbindex.web.app import HttpApp
 
 BASE = "http://127.0.0.1:8377"
 
@@ -30,7 +30,7 @@ BASE = "http://127.0.0.1:8377"
 class Browser:
     """Asks a site as a browser does: it keeps cookies, and says where its requests come from."""
 
-    site: Site
+    site: HttpApp
     headers: dict[str, str] = field(default_factory=dict)
     cookies: dict[str, str] = field(default_factory=dict)
 
@@ -92,7 +92,7 @@ def browse(plain_config: Config) -> Callable[..., Browser]:
 
     def open_it(library: Library, config: Config = plain_config, **given: Any) -> Browser:
         background = LibraryHost(Opening(), lambda opening: library, command=[])
-        return Browser(Site(background, library.folders, with_http(config, **given)))
+        return Browser(HttpApp(background, library.folders, with_http(config, **given)))
 
     return open_it
 

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from thumbindex.opening import Opening
-from thumbindex.page.ask import command, read_question
-from thumbindex.page.visit import address, note_address
+from thumbindex.page.ask import query_command, read_question
+from thumbindex.page.visit import note_address, screen_address
 
 
 def test_a_question_is_answered_with_the_words_marked_and_a_link_to_the_lines(browser, tags_of):
@@ -69,12 +69,12 @@ def test_the_command_opens_what_the_page_was_opened_with_and_tells_nobody_from_a
         f"thumbindex query tea --folder={vault} --set=query.limit=3 "
         f"--index={Path('indexes').absolute()}"
     )
-    commands = [command(visit, read_question(visit)) for visit in visits]
+    commands = [query_command(visit, read_question(visit)) for visit in visits]
     assert commands == [near, "thumbindex query tea", near, "thumbindex query tea --folder=vault"]
 
 
 def test_addresses_escape_what_paths_may_hold():
-    assert address("ask", q="a&b", tag=("x", "y"), limit=None) == "/?q=a%26b&tag=x&tag=y"
+    assert screen_address("ask", q="a&b", tag=("x", "y"), limit=None) == "/?q=a%26b&tag=x&tag=y"
     assert (
         note_address("my notes", "a#b/c?d.md", (3, 9))
         == "/note/my%20notes/a%23b/c%3Fd.md?lines=3-9#L3"

@@ -10,10 +10,10 @@ import pytest
 
 from thumbindex.background.host import LibraryHost
 from thumbindex.opening import Opening
-from thumbindex.page.session import LONGEST_SECONDS, OneTimeKey, Visitors, cookie_name
-from thumbindex.page.site import FORMS, HEADERS, SCREENS, static, static_files
-from thumbindex.page.visit import own_address
-from thumbindex.web.app import Site
+from thumbindex.page.session import LONGEST_SECONDS, OneTimeKey, SessionStore, cookie_name
+from thumbindex.page.site import FORMS, SCREENS, SECURITY_HEADERS, static_address, static_files
+from thumbindex.page.visit import same_site_address
+from thumbindex.web.app import HttpApp
 from thumbindex.web.limits import CHECK_SECONDS, MOST_FAILURES
 from thumbindex.web.token_file import add_token
 
@@ -41,12 +41,15 @@ def sign_in(browser, token: str, to: str = "/"):
 @pytest.mark.parametrize("path", [*SCREEN_PATHS, "/nothing", "/?limit=x"])
 def test_every_answer_forbids_what_is_not_ours(browser, path):
     found = browser.get(path)
-    assert {name: found.headers[name] for name in HEADERS} == HEADERS
+    assert {name: found.headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
 
 
 def test_a_refusal_forbids_it_too(browse, library):
     found = browse(library, concurrent=0).get("/")
-    assert (found.status_code, {name: found.headers[name] for name in HEADERS}) == (429, HEADERS)
+    assert (found.status_code, {name: found.headers[name] for name in SECURITY_HEADERS}) == (
+        429,
+        SECURITY_HEADERS,
+    )
 
 
 @pytest.mark.parametrize("path", SCREEN_PATHS)
@@ -67,14 +70,16 @@ def test_no_page_has_script_or_style_of_its_own(browser, tags_of, path):
 
 
 def test_what_pages_load_is_kept_for_ever_and_found_by_its_digest_only(browser):
-    found = browser.get(static("page.js"))
+    found = browser.get(static_address("page.js"))
     assert (found.status_code, found.headers["content-type"]) == (
         200,
         "text/javascript; charset=utf-8",
     )
     assert "immutable" in found.headers["cache-control"]
     assert browser.get("/static/000000000000/page.js").status_code == 404
-    assert browser.get(static("page.js").replace("page.js", "..%2fsite.py")).status_code == 404
+    assert (
+        browser.get(static_address("page.js").replace("page.js", "..%2fsite.py")).status_code == 404
+    )
 
 
 def test_the_first_page_is_small_and_four_requests(browser, tags_of):
@@ -101,7 +106,7 @@ def test_another_site_reads_nothing(browser):
     for kind in ("cross-site", "same-site"):
         found = browser.ask("/ask.json?q=green+button", Sec_Fetch_Site=kind)
         assert (found.status_code, "green button" in found.text) == (403, False)
-        assert browser.ask(static("page.js"), Sec_Fetch_Site=kind).status_code == 404
+        assert browser.ask(static_address("page.js"), Sec_Fetch_Site=kind).status_code == 404
         assert browser.ask("/changes", Sec_Fetch_Site=kind).status_code == 404
 
 
@@ -196,17 +201,17 @@ async def test_a_session_is_looked_up_again_and_ends_when_it_is_not_used():
                 AccessToken(token="", client_id="a", scopes=["notes"]) if token in taken else None
             )
 
-    visitors = Visitors(Verifier(), ("notes",), lambda: now[0])
-    first, second = await visitors.sign_in("good"), await visitors.sign_in("good")
+    sessions = SessionStore(Verifier(), ("notes",), lambda: now[0])
+    first, second = await sessions.sign_in("good"), await sessions.sign_in("good")
     assert first != second
-    assert await visitors.sign_in("bad") is None
+    assert await sessions.sign_in("bad") is None
     now[0] += LONGEST_SECONDS + 1
-    assert await visitors.user(first) is None
-    third = await visitors.sign_in("good")
+    assert await sessions.user(first) is None
+    third = await sessions.sign_in("good")
     taken.clear()
-    assert await visitors.user(third) is not None
+    assert await sessions.user(third) is not None
     now[0] += CHECK_SECONDS + 1
-    assert await visitors.user(third) is None
+    assert await sessions.user(third) is None
 
 
 def test_the_key_opens_the_page_once_and_the_next_one_is_told_to_the_terminal(
@@ -215,7 +220,7 @@ def test_the_key_opens_the_page_once_and_the_next_one_is_told_to_the_terminal(
     told: list[str] = []
     key = OneTimeKey(told.append)
     browser = browse(library)
-    browser.site = Site(
+    browser.site = HttpApp(
         LibraryHost(Opening(), lambda opening: library, command=[]),
         library.folders,
         plain_config,
@@ -252,7 +257,7 @@ def test_two_pages_of_one_machine_do_not_share_a_cookie():
     ],
 )
 def test_one_goes_back_to_an_address_of_ours_only(target):
-    assert own_address(target) == "/"
+    assert same_site_address(target) == "/"
 
 
 def test_no_template_marks_anything_safe():

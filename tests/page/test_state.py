@@ -8,7 +8,7 @@ import jsonschema
 
 from thumbindex.background.host import LibraryHost
 from thumbindex.opening import Opening
-from thumbindex.page.visit import NOT_FROM_AFAR
+from thumbindex.page.visit import SEE_SERVER_LOG
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "status.json"
 
@@ -54,4 +54,4 @@ def test_from_afar_no_warning_names_a_place_of_the_disk(library, visit_of):
         )
 
     assert visit().warnings() == [f"{root}: the disk is full.", "The model is missing."]
-    assert visit(is_near=False).warnings() == [NOT_FROM_AFAR, "The model is missing."]
+    assert visit(is_near=False).warnings() == [SEE_SERVER_LOG, "The model is missing."]

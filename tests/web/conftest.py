@@ -23,7 +23,7 @@ from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.opening import Opening
 from thumbindex.settings import Config, HttpSettings
-from thumbindex.web.app import Listening, Site
+from thumbindex.web.app import HttpApp, HttpServer
 from thumbindex.web.limits import CHECK_SECONDS
 from thumbindex.web.token_file import add_token
 
@@ -97,8 +97,8 @@ class Running:
     """A server that listens, and the tokens of those who know it."""
 
     url: str
-    site: Site
-    server: Listening
+    site: HttpApp
+    server: HttpServer
     place: Path
 
     def token(self, name: str) -> dict[str, str]:
@@ -184,7 +184,7 @@ def running_site(
 ) -> Iterator[Running]:
     """Serve a library's folders until this is left."""
     background = LibraryHost(Opening(), lambda opening: library, command=[])
-    site = Site(background, library.folders, config, check_seconds=check_seconds)
+    site = HttpApp(background, library.folders, config, check_seconds=check_seconds)
     with listening(site, config, background) as (url, server):
         yield Running(url, site, server, place)
 

@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from thumbindex.web.access import SigningKeys, is_safe
+from thumbindex.web.access import SigningKeys, is_https_or_loopback
 from waiting import until
 
 URL = "https://notes.example.org/mcp"
@@ -325,7 +325,14 @@ def test_keys_come_over_https_or_from_this_machine() -> None:
         "https://",
         "http://localhost.evil.org",
     ]
-    assert [is_safe(each) for each in addresses] == [True, True, False, False, False, False]
+    assert [is_https_or_loopback(each) for each in addresses] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_metrics_are_for_the_scope_that_is_named(guarded: Any, issuer: Issuer) -> None:

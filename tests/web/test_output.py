@@ -10,7 +10,7 @@ import pytest
 
 from thumbindex.errors import UsageError
 from thumbindex.settings import HttpSettings
-from thumbindex.web.app import Listening, ServerLog, how_to_connect
+from thumbindex.web.app import HttpServer, ServerLog, connection_hint
 
 SECRET = "zirconium"
 
@@ -58,15 +58,15 @@ def test_a_port_that_is_taken_is_said_so_in_one_line(
             r"choose another one with --port \(0 takes a free one\)\.$"
         ),
     ):
-        Listening(open_running.site.app, settings, print, print).run()
+        HttpServer(open_running.site.app, settings, print, print).run()
     assert caplog.text == ""
     assert open_running.ask("/health").status_code == 200
 
 
 def test_what_a_client_is_given_names_a_token_and_the_page_where_there_are_any() -> None:
-    first, servers, last = how_to_connect("http://x:1/mcp", asks=False).splitlines()
+    first, servers, last = connection_hint("http://x:1/mcp", requires_token=False).splitlines()
     assert json.loads(servers) == {"mcpServers": {"thumbindex": {"url": "http://x:1/mcp"}}}
-    asking = how_to_connect("http://x:1/mcp", asks=True, has_page=True).splitlines()
+    asking = connection_hint("http://x:1/mcp", requires_token=True, has_page=True).splitlines()
     entry = json.loads(asking[1])["mcpServers"]["thumbindex"]
     assert entry["headers"] == {"Authorization": "Bearer TOKEN"}
     assert [asking[0], asking[-1]] == [first, last]

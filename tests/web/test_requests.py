@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from thumbindex.page.site import static
+from thumbindex.page.site import static_address
 from thumbindex.settings import HttpSettings
 from thumbindex.web.limits import MOST_FAILURES, allowed_hosts, allowed_origins
 from waiting import until
@@ -277,7 +277,7 @@ WAITING = {
         b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\ntoken="
     ),
     "answers that nobody reads": (
-        f"GET {static('page.js')} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 50
+        f"GET {static_address('page.js')} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 50
     ),
 }
 

@@ -25,8 +25,8 @@ from thumbindex.library import Library
 from thumbindex.opening import Opening
 from thumbindex.postgres.folders import publish_folders
 from thumbindex.settings import Config
-from thumbindex.web.access import Rights, admission, checked_rights, nested
-from thumbindex.web.app import Site
+from thumbindex.web.access import FolderRights, access_policy, check_rights, nested_folder_warnings
+from thumbindex.web.app import HttpApp
 from thumbindex.web.token_file import add_token
 from waiting import until
 
@@ -287,7 +287,7 @@ def test_an_oversight_is_refused(
     granted: dict[str, list[str]], known: set[str], asks: bool, issuer: bool, says: str
 ) -> None:
     with pytest.raises(ConfigError, match=says):
-        checked_rights(FOLDERS, granted, known, asks=asks, has_issuer=issuer)
+        check_rights(FOLDERS, granted, known, requires_token=asks, has_issuer=issuer)
 
 
 def test_a_part_of_a_folder_that_has_rights_is_not_served_without_them(tmp_path: Path) -> None:
@@ -301,33 +301,33 @@ def test_a_part_of_a_folder_that_has_rights_is_not_served_without_them(tmp_path:
     (tmp_path / "c.toml").write_text(text, encoding="utf-8")
     config = load_config(user_file=tmp_path / "none", config_file=tmp_path / "c.toml")
     with pytest.raises(ConfigError, match="'2024' names no `tokens`"):
-        admission(config, resolve_folders(config, [tmp_path / "fin" / "2024"]))
-    assert admission(config, resolve_folders(config)).rights.seen_by(["bob"]) == frozenset()
+        access_policy(config, resolve_folders(config, [tmp_path / "fin" / "2024"]))
+    assert access_policy(config, resolve_folders(config)).rights.visible_to(["bob"]) == frozenset()
 
 
 def test_a_folder_that_is_called_as_another_one_has_not_its_rights() -> None:
     rights = {"handbook": ["*"], "salaries": ["alice"]}
     with pytest.raises(ConfigError, match="'salaries' names no `tokens`"):
-        checked_rights(
+        check_rights(
             FOLDERS,
             rights,
             {"alice"},
-            asks=True,
+            requires_token=True,
             has_issuer=False,
             configured={"handbook": Path("/h"), "salaries": Path("/old")},
         )
 
 
 def test_rights_are_what_is_written() -> None:
-    rights = checked_rights(
+    rights = check_rights(
         FOLDERS,
         {"handbook": ["*"], "salaries": ["alice", "group:finance"]},
         {"alice", "bob"},
-        asks=True,
+        requires_token=True,
         has_issuer=True,
     )
     seen = {
-        name: set(rights.seen_by([name]))
+        name: set(rights.visible_to([name]))
         for name in ("alice", "bob", "group:finance", "sub:alice", "finance")
     }
     both, one = {"handbook", "salaries"}, {"handbook"}
@@ -338,15 +338,19 @@ def test_rights_are_what_is_written() -> None:
         "sub:alice": one,
         "finance": one,
     }
-    assert Rights(("a", "b"), {}).seen_by([]) == {"a", "b"}
+    assert FolderRights(("a", "b"), {}).visible_to([]) == {"a", "b"}
 
 
 def test_a_folder_inside_another_one_is_warned_of() -> None:
     folders = [("all", Path("/notes")), ("secret", Path("/notes/hr"))]
-    warned = nested(folders, Rights(("all", "secret"), {"all": ("bob",), "secret": ("alice",)}))
+    warned = nested_folder_warnings(
+        folders, FolderRights(("all", "secret"), {"all": ("bob",), "secret": ("alice",)})
+    )
     assert [line.split(":")[0] for line in warned] == ["The folder 'secret' lies in 'all'"]
     assert (
-        nested(folders, Rights(("all", "secret"), {"all": ("bob",), "secret": ("bob", "alice")}))
+        nested_folder_warnings(
+            folders, FolderRights(("all", "secret"), {"all": ("bob",), "secret": ("bob", "alice")})
+        )
         == []
     )
 
@@ -370,14 +374,14 @@ def test_a_server_that_would_be_open_does_not_start(given: dict[str, Any], says:
     config = Config()
     config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
     with pytest.raises(ConfigError, match=says):
-        Site(LibraryHost(Opening(), command=[]), FOLDERS, config)
+        HttpApp(LibraryHost(Opening(), command=[]), FOLDERS, config)
 
 
 def test_this_machine_alone_needs_no_token() -> None:
     for host in ("127.0.0.1", "localhost", "::1", "127.9.9.9"):
         http = replace(Config().serve.http, host=host)
         config = replace(Config(), serve=replace(Config().serve, http=http))
-        assert Site(LibraryHost(Opening(), command=[]), FOLDERS, config).warnings() == []
+        assert HttpApp(LibraryHost(Opening(), command=[]), FOLDERS, config).warnings() == []
 
 
 # ------------------------------------------------------------------ subscriptions

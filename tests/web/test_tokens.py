@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 
 from thumbindex.cli.app import app
 from thumbindex.errors import ConfigError, UsageError
-from thumbindex.web.access import TokenFile
-from thumbindex.web.token_file import PREFIX, add_token, read_hashes
+from thumbindex.web.access import TokenFileVerifier
+from thumbindex.web.token_file import TOKEN_PREFIX, add_token, read_hashes
 
 
-def verified(file: TokenFile, token: str) -> str | None:
+def verified(file: TokenFileVerifier, token: str) -> str | None:
     found = anyio.run(file.verify_token, token)
     return found.client_id if found else None
 
@@ -30,8 +30,8 @@ def verified(file: TokenFile, token: str) -> str | None:
 def test_a_token_is_in_no_file(tmp_path: Path) -> None:
     path = tmp_path / "new" / "secrets" / "tokens"
     token = add_token(path, "alice")
-    assert token.startswith(PREFIX)
-    assert token.removeprefix(PREFIX) not in path.read_text(encoding="utf-8")
+    assert token.startswith(TOKEN_PREFIX)
+    assert token.removeprefix(TOKEN_PREFIX) not in path.read_text(encoding="utf-8")
     assert read_hashes(path) == {"alice": hashlib.sha256(token.encode()).digest()}
     assert sorted(each.name for each in path.parent.iterdir()) == [".tokens.lock", "tokens"]
 
@@ -87,7 +87,7 @@ def test_no_token_is_lost_when_several_are_made_at_once(tmp_path: Path) -> None:
                 strict=True,
             )
         )
-    file = TokenFile(tmp_path / "tokens")
+    file = TokenFileVerifier(tmp_path / "tokens")
     assert {name: verified(file, token) for name, token in tokens.items()} == {
         name: name for name in names
     }
@@ -95,7 +95,7 @@ def test_no_token_is_lost_when_several_are_made_at_once(tmp_path: Path) -> None:
 
 def test_each_token_is_its_holders(tmp_path: Path) -> None:
     tokens = {name: add_token(tmp_path / "tokens", name) for name in ("alice", "bob", "carol")}
-    file = TokenFile(tmp_path / "tokens")
+    file = TokenFileVerifier(tmp_path / "tokens")
     assert {name: verified(file, token) for name, token in tokens.items()} == {
         name: name for name in tokens
     }
@@ -115,7 +115,7 @@ def test_each_token_is_its_holders(tmp_path: Path) -> None:
 def test_a_line_that_is_deleted_revokes_its_token_at_once(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     tokens = [add_token(path, name) for name in ("alice", "bob")]
-    file = TokenFile(path)
+    file = TokenFileVerifier(path)
     kept = [
         line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("bob")
     ]
@@ -130,7 +130,7 @@ def test_a_file_that_cannot_be_read_lets_nobody_in_and_the_log_says_so(
     path = tmp_path / "tokens"
     token = add_token(path, "alice")
     kept = path.read_text(encoding="utf-8")
-    file = TokenFile(path)
+    file = TokenFileVerifier(path)
     path.unlink() if text is None else path.write_text(text, encoding="utf-8")
     assert verified(file, token) is None
     assert [
@@ -144,7 +144,7 @@ def test_a_file_that_cannot_be_read_lets_nobody_in_and_the_log_says_so(
 def test_a_token_in_the_file_itself_is_refused_and_not_shown(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("# mine\nalice hunter2\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"tokens:2: not `NAME sha256:HASH`") as caught:
-        TokenFile(tmp_path / "tokens")
+        TokenFileVerifier(tmp_path / "tokens")
     assert "hunter2" not in str(caught.value)
 
 
@@ -160,7 +160,7 @@ def test_the_command_prints_the_token_and_nothing_else(tmp_path: Path) -> None:
         app, ["token", "bob", "--token-file", str(tmp_path / "tokens"), "--json"]
     )
     again = CliRunner().invoke(app, ["token", "bob", "--token-file", str(tmp_path / "tokens")])
-    file = TokenFile(tmp_path / "tokens")
+    file = TokenFileVerifier(tmp_path / "tokens")
     assert verified(file, made.stdout.strip()) == "alice"
     assert verified(file, json.loads(as_json.stdout)["token"]) == "bob"
     assert (again.exit_code, "has a token 'bob' already" in again.stderr) == (2, True)

@@ -1,23 +1,18 @@
-"""Ask: notes by name as one types, and the passages that answer, with the lines that match
-first.
-"""
+"""Ask: the passages that answer a question, and notes by name while one types."""
 
 from __future__ import annotations
 
-import logging
 import shlex
 from collections.abc import Iterable, Mapping
 from datetime import date
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from thumbindex.errors import StorageError
 from thumbindex.model import (
     Disagreement,
     Document,
     FilterArguments,
     Filters,
-    JudgedQuery,
     ListedNote,
     OutlineEntry,
     Passage,
@@ -25,7 +20,8 @@ from thumbindex.model import (
     day_of,
     iso_day,
 )
-from thumbindex.page.visit import NOT_FROM_AFAR, Screen, Visit, address, note_address
+from thumbindex.page.judge import grades_of, judgments_of
+from thumbindex.page.visit import Screen, Visit, note_address, screen_address
 from thumbindex.present.as_json import answer_payload, as_json
 from thumbindex.present.best_lines import all_lines, best_lines
 from thumbindex.present.editor_links import available_links
@@ -44,23 +40,20 @@ from thumbindex.text import line_range
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
-_LOG = logging.getLogger(__name__)
+_MOST_NAMES = 8
+"""Maximum notes that are offered by name."""
 
-_NAMES_SHOWN = 8
-"""Notes that are offered by name: a list that is longer is searched, not read."""
+_MOST_LINES = 12
+"""Lines of a passage that are shown; the others are one click away."""
 
-_LINES_SHOWN = 12
-"""Lines of a passage that are seen at once: the others are one click away."""
-
-_RECENT = 8
-"""Dated notes that are shown where nothing is asked yet, the newest."""
+_MOST_RECENT = 8
+"""Maximum dated notes that are shown before a question."""
 
 _COPIES_LINKED = 10
 
 
 def read_question(visit: Visit, path: str = "path") -> Query:
-    """Read the question of an address, of which `path` names the globs; its text may be empty.
-
+    """Return the query of an address, in which `path` names the globs; its text may be empty.
     Raises UsageError.
     """
     text, globs = visit.text("q", MAX_QUERY_CHARS), visit.texts(path)
@@ -83,7 +76,7 @@ def read_question(visit: Visit, path: str = "path") -> Query:
 
 
 def address_values(asked: Query) -> dict[str, Any]:
-    """Return the values of an address that says a whole question."""
+    """Return the values of an address that make a whole query."""
     filters = asked.filters
     return {
         "q": asked.text,
@@ -98,10 +91,8 @@ def address_values(asked: Query) -> dict[str, Any]:
     }
 
 
-def _carried(asked: Query) -> list[tuple[str, str]]:
-    """Return what the form has no field for, so that it is said again with each word that is
-    typed.
-    """
+def _hidden_fields(asked: Query) -> list[tuple[str, str]]:
+    """Return the values for which the form has no visible field."""
     values = address_values(asked)
     several = [(name, each) for name in ("tag", "path") for each in values[name][1:]]
     several += [("also", each) for each in asked.also]
@@ -110,12 +101,14 @@ def _carried(asked: Query) -> list[tuple[str, str]]:
     ]
 
 
-def command(visit: Visit, asked: Query) -> str:
-    """Return the command that prints the same."""
-    return shlex.join(["thumbindex", "query", asked.text or "QUESTION", *options(visit, asked)])
+def query_command(visit: Visit, asked: Query) -> str:
+    """Return the command that prints the same answer."""
+    return shlex.join(
+        ["thumbindex", "query", asked.text or "QUESTION", *query_options(visit, asked)]
+    )
 
 
-def options(visit: Visit, asked: Query) -> list[str]:
+def query_options(visit: Visit, asked: Query) -> list[str]:
     """Return all but the question as options of the command line."""
     named = [(name, value) for name, value in asked.filters.given() if name != "folder"]
     named += [("also", each) for each in asked.also]
@@ -125,16 +118,16 @@ def options(visit: Visit, asked: Query) -> list[str]:
     return words + visit.options(asked.filters.folder)
 
 
-def show(visit: Visit) -> Screen:
-    """Answer a question, or say what can be asked."""
+def ask_screen(visit: Visit) -> Screen:
+    """Answer a question, or show recent notes if there is none."""
     asked, library = read_question(visit), visit.library
     values = {
         "q": asked.text,
         "given": asked.filters,
-        "carried": _carried(asked),
+        "carried": _hidden_fields(asked),
         "folders": [name for name, _ in library.folders],
         "several": len(library.folders) > 1,
-        "command": command(visit, asked),
+        "command": query_command(visit, asked),
         "indexing": indexing_sentence(visit.background.progress()),
         "problems": visit.warnings(),
     }
@@ -148,9 +141,9 @@ def show(visit: Visit) -> Screen:
             "notes": notes,
             "holds_none": library.indexed and not notes,
         }
-        return Screen("Ask", values | empty, lambda: _unasked(values | empty))
+        return Screen("Ask", values | empty, lambda: _empty_payload(values | empty))
     answer, busy = library.marked(library.query(asked)), visit.background.progress()
-    judged, damage = judged_of(visit, asked.text)
+    judged, damage = judgments_of(visit, asked.text)
     places = grades_of(judged)
     lines = [*filter_lines(answer.filters, answer.unmet, answer.undated)]
     if not busy and (without := missing_vectors_sentence(answer.index)):
@@ -160,23 +153,25 @@ def show(visit: Visit) -> Screen:
         "answer": answer,
         "recent": (),
         "notes": answer.index.documents,
-        "names": () if visit.part == "answer" else names_like(library, asked.text),
+        "names": () if visit.part == "answer" else notes_named_like(library, asked.text),
         "sure": confidence_sentence(
             answer, [f"{name} {value}" for name, value in asked.filters.given()]
         ),
         "lines": lines,
-        "chips": _chips(asked),
+        "chips": _filter_chips(asked),
         "cards": [_card(each, visit, places) for each in answer.passages],
-        "here": address("ask", **address_values(asked)),
+        "here": screen_address("ask", **address_values(asked)),
         "foot": answer_footer(answer, busy),
         # The screen Why calls a note `path`, and what narrows a question by paths `glob`.
-        "why": address("why", **address_values(asked) | {"path": "", "glob": asked.filters.path}),
+        "why": screen_address(
+            "why", **address_values(asked) | {"path": "", "glob": asked.filters.path}
+        ),
     }
     return Screen(asked.text, values | said, lambda: answer_payload(answer))
 
 
-def _unasked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the screen says before a question: what can be asked, and what is new."""
+def _empty_payload(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON of the screen before a question."""
     return {
         "query": "",
         "results": [],
@@ -187,13 +182,13 @@ def _unasked(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def named(note: OutlineEntry) -> dict[str, Any]:
-    """Return a note as JSON has it, with its address."""
+def note_payload(note: OutlineEntry) -> dict[str, Any]:
+    """Return a note as JSON, with its address."""
     return {**as_json(note), "address": note_address(note.folder, note.path)}
 
 
 def _newest(library: Library) -> tuple[ListedNote, ...]:
-    """Return the newest dated notes; no more files are looked at than are shown."""
+    """Return the newest dated notes, reading only as many files as are shown."""
     days: dict[tuple[str, str], date] = {}
 
     def newest_first(documents: Iterable[Document]) -> list[Document]:
@@ -203,46 +198,26 @@ def _newest(library: Library) -> tuple[ListedNote, ...]:
 
     return tuple(
         ListedNote(note.folder, note.path, note.heading, iso_day(days[note.folder, note.path]), ())
-        for note in library.browse(newest_first, _RECENT)
+        for note in library.browse(newest_first, _MOST_RECENT)
     )
 
 
-def judged_of(visit: Visit, text: str) -> tuple[Mapping[str, JudgedQuery], list[str]]:
-    """Return what was judged of a question, by folder, and what is wrong with it: an answer does
-    not wait until that is mended.
-    """
-    try:
-        return visit.library.judgments().of(text) if visit.may_write else {}, []
-    except StorageError as error:
-        _LOG.warning("%s", error)
-        return {}, [str(error) if visit.is_near else NOT_FROM_AFAR]
-
-
-def grades_of(judged: Mapping[str, JudgedQuery]) -> Mapping[tuple[str, str, str], int]:
-    """Return what was judged of a question by folder, path and heading."""
-    return {
-        (folder, each.path, each.heading): each.grade
-        for folder, one in judged.items()
-        for each in one.places
-    }
-
-
-def names(visit: Visit) -> Screen:
-    """List the notes whose name begins so: quick enough for each letter."""
+def names_screen(visit: Visit) -> Screen:
+    """List the notes whose names begin with the typed text."""
     text = visit.text("q", MAX_QUERY_CHARS)
-    found = names_like(visit.library, text)
+    found = notes_named_like(visit.library, text)
     return Screen(
         "Notes by name",
         {"q": text, "names": found, "several": len(visit.library.folders) > 1},
-        lambda: {"query": text, "entries": [named(each) for each in found]},
+        lambda: {"query": text, "entries": [note_payload(each) for each in found]},
     )
 
 
-def names_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
-    """Return the first notes whose names begin as what is typed."""
+def notes_named_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
+    """Return the first notes whose names begin with a text."""
     if not text.strip() or not library.indexed:
         return ()
-    return library.named_like(text, _NAMES_SHOWN)
+    return library.named_like(text, _MOST_NAMES)
 
 
 # ------------------------------------------------------------------ a passage
@@ -251,9 +226,9 @@ def names_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
 def _card(
     passage: Passage, visit: Visit, grades: Mapping[tuple[str, str, str], int]
 ) -> Mapping[str, Any]:
-    """Return what a card shows of a passage."""
+    """Return the values of a passage's card."""
     lines = all_lines(passage).lines
-    shown = best_lines(passage, lambda each: each.last - each.first < _LINES_SHOWN)
+    shown = best_lines(passage, lambda each: each.last - each.first < _MOST_LINES)
     root = dict(visit.library.folders)[passage.folder]
     span = (passage.match_start, passage.match_end)
     file = root / passage.path
@@ -294,12 +269,12 @@ def _disagreement(other: Disagreement) -> Mapping[str, str]:
 # ------------------------------------------------------------------ around the passages
 
 
-def _chips(asked: Query) -> list[tuple[str, str]]:
-    """Return each filter in words, with the address of the same question without it."""
+def _filter_chips(asked: Query) -> list[tuple[str, str]]:
+    """Return each filter in words, and the address of the same question without it."""
     chips = []
     values = address_values(asked)
     for name, value in asked.filters.given():
         given = values[name]
         rest = tuple(each for each in given if each != value) if isinstance(given, tuple) else ""
-        chips.append((f"{name}: {value}", address("ask", **values | {name: rest})))
+        chips.append((f"{name}: {value}", screen_address("ask", **values | {name: rest})))
     return chips

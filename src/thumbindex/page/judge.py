@@ -1,32 +1,37 @@
-"""Judge: thumbs at answers become questions that `eval` asks."""
+"""Judge: grades of answers, which become the queries of `thumbindex eval`."""
 
 from __future__ import annotations
 
+import logging
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from thumbindex.errors import UsageError
+from thumbindex.errors import StorageError, UsageError
 from thumbindex.model import JudgedQuery, RelevanceJudgment
 from thumbindex.page.visit import (
-    Done,
+    SEE_SERVER_LOG,
+    FormResult,
     Screen,
     Visit,
-    address,
     note_address,
-    own_address,
+    same_site_address,
+    screen_address,
 )
 from thumbindex.present.as_json import as_json
 from thumbindex.settings import MAX_QUERY_CHARS
 
-GRADES = {"2": "answers", "1": "helps", "0": "does not"}
+_LOG = logging.getLogger(__name__)
 
-_PAGE = 100
-"""Questions a page."""
+GRADE_LABELS = {"2": "answers", "1": "helps", "0": "does not"}
+"""Grades of a passage, and their labels."""
+
+_PAGE_SIZE = 100
+"""Judged queries per page."""
 
 
-def show(visit: Visit) -> Screen:
-    """List the judgments of a folder, and the command that measures by them."""
+def judge_screen(visit: Visit) -> Screen:
+    """List the judgments of a folder, and the command that evaluates with them."""
     judged = {folder: each for folder, each in visit.library.judgments().all().items() if each}
     names = [name for name, _ in visit.library.folders]
     folder = visit.text("folder") or next(iter(judged), names[0] if names else "")
@@ -34,8 +39,8 @@ def show(visit: Visit) -> Screen:
         raise UsageError(f"There is no folder {folder!r}.")
     own = judged.get(folder, ())
     page = visit.number("page", 1, 1, 10_000)
-    part = list(reversed(own))[(page - 1) * _PAGE : page * _PAGE]
-    pages = max(1, -(-len(own) // _PAGE))
+    part = list(reversed(own))[(page - 1) * _PAGE_SIZE : page * _PAGE_SIZE]
+    pages = max(1, -(-len(own) // _PAGE_SIZE))
     numbers = range(1, pages + 1) if pages > 1 else ()
     counts = {name: len(judged.get(name, ())) for name in names}
     shared: dict[str, Any] = {
@@ -46,10 +51,12 @@ def show(visit: Visit) -> Screen:
     }
     values = {
         **shared,
-        "folders": [(name, count, address("judge", folder=name)) for name, count in counts.items()],
+        "folders": [
+            (name, count, screen_address("judge", folder=name)) for name, count in counts.items()
+        ],
         "entries": [_entry(folder, each) for each in part],
-        "pages": [(n, address("judge", folder=folder, page=n)) for n in numbers],
-        "grades": GRADES,
+        "pages": [(n, screen_address("judge", folder=folder, page=n)) for n in numbers],
+        "grades": GRADE_LABELS,
     }
 
     def twin() -> dict[str, Any]:
@@ -62,7 +69,7 @@ def show(visit: Visit) -> Screen:
 def _entry(folder: str, judged: JudgedQuery) -> Mapping[str, Any]:
     return {
         "query": judged.query,
-        "ask": address("ask", q=judged.query),
+        "ask": screen_address("ask", q=judged.query),
         "kind": judged.kind,
         "made": judged.made[:16].replace("T", " "),
         "places": [_judged_place(folder, each) for each in judged.places],
@@ -70,7 +77,7 @@ def _entry(folder: str, judged: JudgedQuery) -> Mapping[str, Any]:
 
 
 def _judged_place(folder: str, place: RelevanceJudgment) -> Mapping[str, str]:
-    anchor = address("", heading=place.heading)[1:] if place.heading else ""
+    anchor = screen_address("", heading=place.heading)[1:] if place.heading else ""
     return {
         "href": note_address(folder, place.path) + anchor,
         "words": f"{place.path}#{place.heading}" if place.heading else place.path,
@@ -81,7 +88,7 @@ def _judged_place(folder: str, place: RelevanceJudgment) -> Mapping[str, str]:
 
 
 def _command(visit: Visit, folder: str) -> str:
-    """Return the command that measures by the judgments; its paths are for who is on this
+    """Return the command that evaluates with the judgments; its paths are for visitors on this
     machine.
     """
     places = {each.name: each.places for each in visit.library.opened}
@@ -94,8 +101,8 @@ def _command(visit: Visit, folder: str) -> str:
 # ------------------------------------------------------------------ what is judged
 
 
-def mark(visit: Visit) -> Done:
-    """Keep what a passage is to a question, or take that back."""
+def grade_passage(visit: Visit) -> FormResult:
+    """Store the grade of a passage for a query, or delete it."""
     query, folder, path = (
         visit.text("query", MAX_QUERY_CHARS),
         visit.text("folder"),
@@ -108,8 +115,8 @@ def mark(visit: Visit) -> Done:
     kept = visit.library.judgments().judge(
         query, path, visit.text("heading"), grade, folder=folder, kind=_kind(visit)
     )
-    return Done(
-        _back(visit, folder),
+    return FormResult(
+        _return_address(visit, folder),
         {
             "query": kept.query,
             "places": as_json(kept.places),
@@ -118,17 +125,38 @@ def mark(visit: Visit) -> Done:
     )
 
 
-def take_out(visit: Visit) -> Done:
-    """Take a question out, with all that was judged of it."""
+def delete_judgment(visit: Visit) -> FormResult:
+    """Delete a query with all its grades."""
     folder = visit.text("folder")
     visit.library.judgments().take_out(visit.text("query", MAX_QUERY_CHARS), folder=folder)
-    return Done(_back(visit, folder), {})
+    return FormResult(_return_address(visit, folder), {})
 
 
 def _kind(visit: Visit) -> str:
     return visit.text("kind")[:40]
 
 
-def _back(visit: Visit, folder: str) -> str:
-    target = own_address(visit.text("back", 2 * MAX_QUERY_CHARS))
-    return target if target != "/" else address("judge", folder=folder)
+def _return_address(visit: Visit, folder: str) -> str:
+    target = same_site_address(visit.text("back", 2 * MAX_QUERY_CHARS))
+    return target if target != "/" else screen_address("judge", folder=folder)
+
+
+# ------------------------------------------------------------------ judgments of one question
+
+
+def judgments_of(visit: Visit, text: str) -> tuple[Mapping[str, JudgedQuery], list[str]]:
+    """Return the judgments of a query by folder; if they cannot be read, none and a warning."""
+    try:
+        return visit.library.judgments().of(text) if visit.may_write else {}, []
+    except StorageError as error:
+        _LOG.warning("%s", error)
+        return {}, [str(error) if visit.is_near else SEE_SERVER_LOG]
+
+
+def grades_of(judged: Mapping[str, JudgedQuery]) -> Mapping[tuple[str, str, str], int]:
+    """Return the grades of a query by folder, path and heading."""
+    return {
+        (folder, each.path, each.heading): each.grade
+        for folder, one in judged.items()
+        for each in one.places
+    }

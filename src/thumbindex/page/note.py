@@ -1,4 +1,4 @@
-"""Note: its text with the cited lines marked, its outline, and what stands around it."""
+"""Note: its text with the cited lines marked, its outline, links and a map of its neighbors."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from typing import Any
 
 from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import BrokenLink, NotePage, day_of, iso_day
-from thumbindex.page.visit import NotThereError, Screen, Visit, address, note_address
+from thumbindex.page.visit import NotFoundError, Screen, Visit, note_address, screen_address
 from thumbindex.present.as_json import as_json, excerpt_payload, related_payload
 from thumbindex.present.editor_links import available_links
 from thumbindex.present.sentences import flag_lines
 from thumbindex.text import line_range
 
-_LISTED = 100
-"""Entries of each list beside a note: how many more there are is said."""
+_MOST_LISTED = 100
+"""Maximum entries of a list beside a note."""
 
 _LONGEST_OUTLINE = 300
 
 _RADIUS, _WIDTH, _HEIGHT = 118, 420, 320
 
 _LABEL = 24
-"""Characters of a title on the small map: fewer where its edge is near."""
+"""Maximum characters of a label on the map."""
 
 _CHARACTER = 6.2
-"""Pixels of one, about."""
+"""Pixels of a character, about."""
 
 
-def show(visit: Visit) -> Screen:
-    """Show a note of `/note/FOLDER/PATH`; whatever is not to be seen is not there, all in one
-    word.
-    """
+def note_screen(visit: Visit) -> Screen:
+    """Show the note of `/note/FOLDER/PATH`; private and missing notes get the same answer."""
     folder, _, path = visit.rest.partition("/")
     lines, heading, is_source = visit.lines(), visit.text("heading"), visit.has("source")
     try:
         library = visit.library.only([folder]) if folder in dict(visit.library.folders) else None
         if library is None or not path:
-            raise NotThereError(visit.rest)
+            raise NotFoundError(visit.rest)
         found = library.page(
             path,
             folder=folder,
             heading=heading or None,
             lines=lines,
-            note_address=lambda other, fragment: _beside(folder, other, fragment),
-            tag_address=lambda name: address("ask", q=f"tag:{name}"),
+            note_address=lambda other, fragment: _heading_address(folder, other, fragment),
+            tag_address=lambda name: screen_address("ask", q=f"tag:{name}"),
         )
         read = partial(library.read, found.path, folder=folder, exact=True)
         seen = (found.rendered.first_line, found.rendered.last_line)
         source = read(lines=seen) if is_source else None
     except (UnknownPathError, UnknownFolderError) as error:
-        raise NotThereError(str(error)) from error
-    cited = _cited(found, lines)
+        raise NotFoundError(str(error)) from error
+    cited = _cited_lines(found, lines)
     document, root = found.document, dict(visit.library.folders)[folder]
-    own, names = note_address(folder, found.path), _names(found)
-    backlinks = list({(each.path, each.line): each for each in found.backlinks}.values())[:_LISTED]
+    own, names = note_address(folder, found.path), _display_names(found)
+    backlinks = list({(each.path, each.line): each for each in found.backlinks}.values())[
+        :_MOST_LISTED
+    ]
     first = cited[0] if cited else 1
     rows = source.text.split("\n") if source else []
     state = visit.library.states().get(folder)
@@ -69,7 +69,7 @@ def show(visit: Visit) -> Screen:
         "folder": folder,
         "several": len(visit.library.folders) > 1,
         "day": iso_day(day_of(document)),
-        "tags": [(name, address("ask", q=f"tag:{name}")) for name in document.tags],
+        "tags": [(name, screen_address("ask", q=f"tag:{name}")) for name in document.tags],
         "flags": flag_lines(document.flags, (1, found.rendered.total_lines)),
         "outline": found.rendered.headings[:_LONGEST_OUTLINE],
         "cited": cited,
@@ -77,22 +77,22 @@ def show(visit: Visit) -> Screen:
         "is_source": is_source,
         "source": list(enumerate(rows, start=source.start_line if source else 1)),
         "own": own,
-        "switched": _switched(own, lines, is_source=is_source),
+        "switched": _toggle_address(own, lines, is_source=is_source),
         "links": [
             (note_address(folder, each), names[each], each)
-            for each in found.related.links[:_LISTED]
+            for each in found.related.links[:_MOST_LISTED]
         ],
-        "links_left": max(0, len(found.related.links) - _LISTED),
+        "links_left": max(0, len(found.related.links) - _MOST_LISTED),
         "backlinks": [
             (note_address(folder, each.path, (each.line, each.line)), names[each.path], each.text)
             for each in backlinks
         ],
         "backlinks_left": len(set(found.related.backlinks) - {each.path for each in backlinks}),
         "broken": [
-            (note_address(folder, found.path, (each.line, each.line)), _written(each), each.line)
-            for each in found.broken[:_LISTED]
+            (note_address(folder, found.path, (each.line, each.line)), _link_text(each), each.line)
+            for each in found.broken[:_MOST_LISTED]
         ],
-        "broken_left": max(0, len(found.broken) - _LISTED),
+        "broken_left": max(0, len(found.broken) - _MOST_LISTED),
         "unlinked": [
             (note_address(folder, each.path), names[each.path], each.path, each.score)
             for each in found.unlinked
@@ -107,7 +107,7 @@ def show(visit: Visit) -> Screen:
         return {
             "read": excerpt_payload(read(lines=cited)),
             "outline": {"entries": as_json(library.outline(found.path, folder=folder))},
-            "related": related_payload(found.related, _LISTED),
+            "related": related_payload(found.related, _MOST_LISTED),
             "backlinks": as_json(found.backlinks),
             "broken": as_json(found.broken),
             "unlinked": as_json(found.unlinked),
@@ -116,16 +116,13 @@ def show(visit: Visit) -> Screen:
     return Screen(document.title or found.path, values, twin)
 
 
-def _beside(folder: str, path: str, heading: str) -> str:
+def _heading_address(folder: str, path: str, heading: str) -> str:
     """Return the address of a note of the same folder, at a heading."""
-    return note_address(folder, path) + (address("", heading=heading)[1:] if heading else "")
+    return note_address(folder, path) + (screen_address("", heading=heading)[1:] if heading else "")
 
 
-def _cited(found: NotePage, lines: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return the cited lines as far as the note has them.
-
-    Raises UsageError where it has none of them.
-    """
+def _cited_lines(found: NotePage, lines: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Return the cited lines that the note has. Raises UsageError if it has none of them."""
     total = max(found.rendered.total_lines, 1)
     if lines and lines[0] > total:
         raise UsageError(
@@ -134,20 +131,16 @@ def _cited(found: NotePage, lines: tuple[int, int] | None) -> tuple[int, int] | 
     return (lines[0], min(lines[1], total)) if lines else None
 
 
-def _switched(own: str, lines: tuple[int, int] | None, *, is_source: bool) -> str:
-    """Return the address of a note as it is written, or as a page again, with the lines that are
-    cited.
-    """
+def _toggle_address(own: str, lines: tuple[int, int] | None, *, is_source: bool) -> str:
+    """Return the address of a note's source, or of the rendered note, at the cited lines."""
     query = "&".join(
         [*([f"lines={lines[0]}-{lines[1]}"] if lines else []), *([] if is_source else ["source=1"])]
     )
     return own + (f"?{query}" if query else "") + (f"#L{lines[0]}" if lines else "")
 
 
-def _names(found: NotePage) -> Mapping[str, str]:
-    """Return what each note around one is called: its title, or its path where there is none, or
-    several have the same.
-    """
+def _display_names(found: NotePage) -> Mapping[str, str]:
+    """Return the name of each note around one: its title if that is unique, else its path."""
     titles = {
         **found.titles,
         **{each.path: each.title for each in found.backlinks},
@@ -166,14 +159,12 @@ def _names(found: NotePage) -> Mapping[str, str]:
     }
 
 
-def _written(link: BrokenLink) -> str:
+def _link_text(link: BrokenLink) -> str:
     return link.written[:200]
 
 
 def _local_map(found: NotePage, names: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Return the notes around one as circles: it in the middle, those one link away around it, the
-    others around these.
-    """
+    """Return a map of the notes around one: neighbors in a circle, their neighbors outside."""
     if len(found.neighbors) < 2:
         return None
     tied = {there if here == 0 else here for here, there in found.edges if 0 in (here, there)}

@@ -1,5 +1,5 @@
-"""What a screen is given and what it gives back: one request, one page with its twin in JSON, one
-change.
+"""Records of the page: a visit (one request), a screen (its answer) and the result of a form;
+addresses.
 """
 
 from __future__ import annotations
@@ -21,25 +21,23 @@ if TYPE_CHECKING:
     from thumbindex.library import Library
 
 
-NOT_FROM_AFAR = (
+SEE_SERVER_LOG = (
     "Something is wrong with the index: whoever runs this server finds the reason in its log."
 )
-"""In place of a sentence that names places of the disk."""
+"""Replaces a sentence that names paths of the disk."""
 
 
-class NotThereError(UsageError):
-    """What an address names is not there, is private, or lies in a folder that the visitor does not
-    see: nobody is told which.
-    """
+class NotFoundError(UsageError):
+    """The address names nothing that the visitor may see."""
 
 
-class NotAllowedError(UsageError):
-    """The visitor may look, but not decide."""
+class ForbiddenError(UsageError):
+    """The visitor may read, but not decide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request: who asks over which folders, and what the address and a form say."""
+    """One request: its visitor's library, and the values of its address or form."""
 
     background: LibraryHost
     library: Library  # open, over the folders that the visitor sees and no others
@@ -53,10 +51,7 @@ class Visit:
     revision: str = ""  # `Follower.revision` before the library was asked
 
     def text(self, name: str, longest: int = LONGEST_ARGUMENT) -> str:
-        """Return a value, stripped; empty where there is none.
-
-        Raises UsageError where it is too long to be worked on.
-        """
+        """Return a value, stripped; empty if there is none. Raises UsageError if it is too long."""
         return next(iter(self.texts(name, longest)), "")
 
     def texts(self, name: str, longest: int = LONGEST_ARGUMENT) -> tuple[str, ...]:
@@ -71,7 +66,7 @@ class Visit:
         return tuple(said for each in given if (said := replace_surrogates(each).strip()))
 
     def number(self, name: str, default: int, least: int, most: int) -> int:
-        """Return a whole number. Raises UsageError for what is none, or out of range."""
+        """Return a whole number. Raises UsageError if it is none, or out of range."""
         written = self.text(name)
         return read_whole_number(name, written, least, most) if written else default
 
@@ -81,32 +76,26 @@ class Visit:
         return read_lines(written) if written else None
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
-        """Return one of some words, the first where none is given.
-
-        Raises UsageError for another one.
-        """
+        """Return one of some words, by default the first. Raises UsageError for others."""
         written = self.text(name) or choices[0]
         if written not in choices:
             raise UsageError(f"`{name}` is one of {', '.join(choices)}, not {written!r}.")
         return written
 
     def warnings(self) -> list[str]:
-        """Return what is wrong behind the answers, without places of the disk for whoever asks from
-        afar.
-        """
+        """Return the background's warnings, without paths of the disk for remote visitors."""
         said = self.background.notes()
         if self.is_near:
             return list(said)
         places = [
             str(place) for each in self.library.opened for place in (each.root, each.places.folder)
         ]
-        return [NOT_FROM_AFAR if any(place in note for place in places) else note for note in said]
+        return [SEE_SERVER_LOG if any(place in note for place in places) else note for note in said]
 
     def options(self, folder: Sequence[str] = ()) -> list[str]:
-        """Return the options by which a command opens these folders, else all that the server
-        opened.
+        """Return the command line's options that open these folders, else all of the server's.
 
-        Places of the disk are for who is on this machine.
+        Paths of the disk are for visitors on this machine.
         """
         if not self.is_near:
             return [f"--folder={each}" for each in folder]
@@ -124,14 +113,14 @@ class Visit:
         ).arguments()
 
     def has(self, name: str) -> bool:
-        """Tell whether a switch is on: given, and not as `0`."""
+        """Return whether a switch is on: given, and not as `0`."""
         return self.text(name) not in {"", "0"}
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What a screen shows: its title, the values for its template, and what makes its twin in JSON,
-    in the command line's schema where it has one.
+    """The answer to a visit: a title, the values of its template, and a function that makes its
+    JSON.
     """
 
     title: str
@@ -142,17 +131,15 @@ class Screen:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What a form did: the address to go on at, and what a script is told instead."""
+class FormResult:
+    """The result of a form: the next address, and the JSON for scripts."""
 
     address: str
     payload: Any = None
 
 
-def address(screen: str, **query: Any) -> str:
-    """Return a screen's address: `ask` is `/`; values that are empty are left out, several of a
-    name follow each other.
-    """
+def screen_address(screen: str, **query: Any) -> str:
+    """Return a screen's address; `ask` is `/`. Empty values are left out."""
     given = []
     for name, value in query.items():
         for each in value if isinstance(value, tuple | list) else (value,):
@@ -163,7 +150,7 @@ def address(screen: str, **query: Any) -> str:
 
 
 def note_address(folder: str, path: str, lines: tuple[int, int] | None = None) -> str:
-    """Return a note's address, with the lines that are to be seen first."""
+    """Return a note's address, scrolled to these lines."""
     place = "/".join(
         quote(each.encode("utf-8", "surrogateescape"), safe="")
         for each in (folder, *path.split("/"))
@@ -171,7 +158,7 @@ def note_address(folder: str, path: str, lines: tuple[int, int] | None = None) -
     return f"/note/{place}{f'?lines={lines[0]}-{lines[1]}#L{lines[0]}' if lines else ''}"
 
 
-def own_address(target: str) -> str:
-    """Return an address of this page, as it was given; `/` for what leads anywhere else."""
+def same_site_address(target: str) -> str:
+    """Return an address of this page unchanged; `/` for any other."""
     is_own = target.startswith("/") and not target.startswith("//")
     return target if is_own and target.isprintable() and "\\" not in target else "/"

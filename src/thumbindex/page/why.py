@@ -1,6 +1,4 @@
-"""Why: the ranks of passages through the stages as a picture, and what became of a note that is not
-among them.
-"""
+"""Why: a chart of ranks by stage, and the reason why a note is not in the answer."""
 
 from __future__ import annotations
 
@@ -16,14 +14,13 @@ from thumbindex.errors import UnknownFolderError, UnknownPathError
 from thumbindex.model import Answer, Passage, Query, TraceStep, WhyReport
 from thumbindex.page.ask import (
     address_values,
-    command,
-    grades_of,
-    judged_of,
-    names_like,
-    options,
+    notes_named_like,
+    query_command,
+    query_options,
     read_question,
 )
-from thumbindex.page.visit import NotThereError, Screen, Visit, address, note_address
+from thumbindex.page.judge import grades_of, judgments_of
+from thumbindex.page.visit import NotFoundError, Screen, Visit, note_address, screen_address
 from thumbindex.present.as_json import answer_payload, as_json
 from thumbindex.present.sentences import (
     confidence_sentence,
@@ -43,27 +40,27 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 250, 40, 96
 """Pixels around the picture: ranks at the left, what each line is at the right, stages beneath."""
 
 _LABEL_GAP = 15
-"""Pixels between two labels, so that both can be read."""
+"""Minimum pixels between two labels."""
 
 _LABEL = 34
-"""Characters of a label."""
+"""Maximum characters of a label."""
 
-_TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 20_000, 100_000)
+_RANK_TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 20_000, 100_000)
 
 _DROPPED_LISTED = 20
-"""Of what one stage dropped: how many more there are is said."""
+"""Maximum candidates dropped by a stage that are listed."""
 
 _NAMES_OFFERED = 200
 
-_LIKE_NOTHING = "There is no note “{}” that is yours to see."
+_NO_SUCH_NOTE = "There is no note “{}” that is yours to see."
 
 _LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """The ranks of one passage, or of the note that was asked for, by stage; a stage is missing
-    where it stood nowhere.
+class RankCurve:
+    """The ranks of a passage, or of the explained note, by stage; a stage is missing if it has
+    no rank.
     """
 
     label: str
@@ -73,7 +70,7 @@ class Course:
     lost_at: str = ""  # the stage that dropped it
 
 
-def show(visit: Visit) -> Screen:
+def why_screen(visit: Visit) -> Screen:
     """Explain an answer, or why a note is or is not in it."""
     # A note is called `path` here: what narrows the question by paths is `glob`.
     named, asked, library = visit.text("path"), read_question(visit, "glob"), visit.library
@@ -81,7 +78,7 @@ def show(visit: Visit) -> Screen:
     values: dict[str, Any] = {
         "q": asked.text,
         "path": named,
-        "kept": [(name, value) for name, value in _kept(asked)],
+        "kept": [(name, value) for name, value in _hidden_fields(asked)],
         "several": len(library.folders) > 1,
         "offered": [each.path for each in offered],
         "command": _command(visit, asked, named),
@@ -95,14 +92,14 @@ def show(visit: Visit) -> Screen:
             "Why", values, lambda: {"query": "", "results": [], "offered": list(values["offered"])}
         )
     answer = library.query(asked, explain=True)
-    found = _why(visit, asked, named) if named else None
+    found = _explain_note(visit, asked, named) if named else None
     is_missing = bool(named) and found is None
     shown = _shown(answer, found)
-    courses = [_course(each, is_asked=each is shown) for each in answer.passages]
+    courses = [_passage_curve(each, is_asked=each is shown) for each in answer.passages]
     if found and not shown:
-        courses.append(_lost(found))
+        courses.append(_dropped_curve(found))
     stages = _stages(answer.trace, courses)
-    grades = grades_of(judged_of(visit, answer.query)[0]) if found else {}
+    grades = grades_of(judgments_of(visit, answer.query)[0]) if found else {}
     explanation = shown.explanation if shown else None
     about_note: dict[str, Any] = {
         "grade": "",
@@ -122,7 +119,7 @@ def show(visit: Visit) -> Screen:
         ),
         "found": found,
         "here": _why_address(asked, named),
-        "missing": _LIKE_NOTHING.format(fold_line(named)[:_LONGEST_NAME]) if is_missing else "",
+        "missing": _NO_SUCH_NOTE.format(fold_line(named)[:_LONGEST_NAME]) if is_missing else "",
         "nearest": _nearest(library, asked, named) if is_missing else (),
         "explained": shown,
         "said": explanation_details(explanation) if explanation else (),
@@ -131,7 +128,7 @@ def show(visit: Visit) -> Screen:
         "courses": courses,
         "picture": _picture(courses, stages),
         "funnel": _funnel(answer.trace),
-        "ask": address("ask", **address_values(asked)),
+        "ask": screen_address("ask", **address_values(asked)),
         "cards": [(each, _why_address(asked, _place(each))) for each in answer.passages],
     }
     title = f"Why {named}" if named else f"Why: {asked.text}"
@@ -143,26 +140,26 @@ def show(visit: Visit) -> Screen:
 
 
 def _nearest(library: Library, asked: Query, named: str) -> list[tuple[str, str]]:
-    """Return notes whose names begin as what was typed, each with the address that explains it."""
-    found = names_like(library, PurePosixPath(named.partition("#")[0]).stem)
+    """Return notes whose names begin with the typed name, with the addresses that explain them."""
+    found = notes_named_like(library, PurePosixPath(named.partition("#")[0]).stem)
     return [(each.path, _why_address(asked, f"{each.folder}/{each.path}")) for each in found]
 
 
 def _why_address(asked: Query, named: str) -> str:
     """Return the address that explains a note."""
-    return address("why", **address_values(asked) | {"path": named, "glob": asked.filters.path})
+    return screen_address(
+        "why", **address_values(asked) | {"path": named, "glob": asked.filters.path}
+    )
 
 
-def _why(visit: Visit, asked: Query, named: str) -> WhyReport | None:
-    """Ask for one note; None for one that is private, gone or outside of all folders: nobody is
-    told which.
-    """
+def _explain_note(visit: Visit, asked: Query, named: str) -> WhyReport | None:
+    """Return the explanation of a note; None if it is private or missing."""
     try:
         found = visit.library.why(named, asked)
     except UnknownPathError:
         return None
     except UnknownFolderError as error:
-        raise NotThereError(str(error)) from error
+        raise NotFoundError(str(error)) from error
     return found if found.folder else None
 
 
@@ -171,14 +168,14 @@ def _place(passage: Passage) -> str:
 
 
 def _shown(answer: Answer, found: WhyReport | None) -> Passage | None:
-    """Return the passage of an answer that shows the note."""
+    """Return the passage of an answer that is the note."""
     if found is None or found.outcome != "shown":
         return None
     return next((each for each in answer.passages if each.rank == found.rank), None)
 
 
-def _kept(asked: Query) -> Iterable[tuple[str, str]]:
-    """Yield what a form has to say again so that the same question is meant."""
+def _hidden_fields(asked: Query) -> Iterable[tuple[str, str]]:
+    """Yield the values that a form repeats to keep the query."""
     for name, value in address_values(asked).items():
         if name != "q":
             for each in value if isinstance(value, tuple) else (value,):
@@ -188,23 +185,23 @@ def _kept(asked: Query) -> Iterable[tuple[str, str]]:
 
 def _command(visit: Visit, asked: Query, named: str) -> str:
     if not named:
-        return f"{command(visit, asked)} --explain"
+        return f"{query_command(visit, asked)} --explain"
     return shlex.join(
-        ["thumbindex", "why", named, asked.text or "QUESTION", *options(visit, asked)]
+        ["thumbindex", "why", named, asked.text or "QUESTION", *query_options(visit, asked)]
     )
 
 
 # ------------------------------------------------------------------ courses
 
 
-def _course(passage: Passage, *, is_asked: bool) -> Course:
+def _passage_curve(passage: Passage, *, is_asked: bool) -> RankCurve:
     ranks: dict[str, int] = {}
     if passage.explanation:
         ranks |= {each.retriever: each.rank for each in passage.explanation.evidence}
         ranks |= {each.stage: each.rank for each in passage.explanation.effects if each.rank}
     ranks["answer"] = passage.rank
     href = note_address(passage.folder, passage.path, (passage.match_start, passage.match_end))
-    return Course(
+    return RankCurve(
         f"{passage.rank}. {passage.heading or passage.title or passage.path}",
         href,
         ranks,
@@ -212,11 +209,11 @@ def _course(passage: Passage, *, is_asked: bool) -> Course:
     )
 
 
-def _lost(found: WhyReport) -> Course:
-    """Return the course of a note that is not in the answer."""
+def _dropped_curve(found: WhyReport) -> RankCurve:
+    """Return the curve of a note that is not in the answer."""
     ranks = {each.stage: each.rank for each in found.stages if each.rank is not None}
     name = found.path.rpartition("/")[2]
-    return Course(
+    return RankCurve(
         name + (f"#{found.heading}" if found.heading else ""),
         note_address(found.folder, found.path),
         ranks,
@@ -225,8 +222,8 @@ def _lost(found: WhyReport) -> Course:
     )
 
 
-def _stages(trace: Sequence[TraceStep], courses: Sequence[Course]) -> list[str]:
-    """Return the stages in which some passage has a rank, in the order of the run."""
+def _stages(trace: Sequence[TraceStep], courses: Sequence[RankCurve]) -> list[str]:
+    """Return the stages in which a passage has a rank, in the order of the pipeline."""
     ranked = {stage for each in courses for stage in each.ranks} | {
         each.lost_at for each in courses if each.lost_at
     }
@@ -239,16 +236,16 @@ def _stages(trace: Sequence[TraceStep], courses: Sequence[Course]) -> list[str]:
 # ------------------------------------------------------------------ the picture
 
 
-def _picture(courses: Sequence[Course], stages: Sequence[str]) -> Mapping[str, Any] | None:
-    """Return the slope picture: a column a stage, rank 1 on top, deep ranks close to each other."""
+def _picture(courses: Sequence[RankCurve], stages: Sequence[str]) -> Mapping[str, Any] | None:
+    """Return the chart: a column per stage, rank 1 on top, on a logarithmic scale."""
     if not courses or len(stages) < 2:
         return None
     deepest = max((rank for each in courses for rank in each.ranks.values()), default=1)
     step = (_WIDTH - _LEFT - _RIGHT) / (len(stages) - 1)
     columns = {stage: round(_LEFT + at * step, 1) for at, stage in enumerate(stages)}
-    drawn = [_drawn(each, columns, deepest) for each in courses]
+    drawn = [_drawn_curve(each, columns, deepest) for each in courses]
     spread_labels(drawn)
-    ticks = [(each, height_of(each, deepest)) for each in _TICKS if each <= max(deepest, 2)]
+    ticks = [(each, height_of(each, deepest)) for each in _RANK_TICKS if each <= max(deepest, 2)]
     return {
         "width": _WIDTH,
         "height": _HEIGHT,
@@ -261,14 +258,12 @@ def _picture(courses: Sequence[Course], stages: Sequence[str]) -> Mapping[str, A
 
 
 def height_of(rank: int, deepest: int) -> float:
-    """Return where a rank is drawn, from the top: by its logarithm, so that the first ones are told
-    apart.
-    """
+    """Return the height of a rank in the chart, by its logarithm."""
     share = math.log(rank) / math.log(max(deepest, 2))
     return round(_TOP + share * (_HEIGHT - _TOP - _BOTTOM), 1)
 
 
-def _drawn(course: Course, columns: Mapping[str, float], deepest: int) -> dict[str, Any]:
+def _drawn_curve(course: RankCurve, columns: Mapping[str, float], deepest: int) -> dict[str, Any]:
     points = [
         (columns[stage], height_of(rank, deepest), stage, rank)
         for stage in columns
@@ -294,9 +289,7 @@ def _drawn(course: Course, columns: Mapping[str, float], deepest: int) -> dict[s
 
 
 def spread_labels(lines: Sequence[dict[str, Any]]) -> None:
-    """Move labels apart that would cover each other, keeping their order: down first, then up from
-    the bottom.
-    """
+    """Move overlapping labels apart in their order: down first, then up from the bottom."""
     ordered = sorted(lines, key=lambda each: each["y"])
     for before, each in pairwise(ordered):
         each["y"] = max(each["y"], before["y"] + _LABEL_GAP)
@@ -310,7 +303,7 @@ def spread_labels(lines: Sequence[dict[str, Any]]) -> None:
 
 
 def _funnel(trace: Sequence[TraceStep]) -> list[Mapping[str, Any]]:
-    """Return what each stage took in and let out, how long it took, and what it dropped."""
+    """Return the sizes, times and dropped candidates of each stage."""
     most = max((each.size_out for each in trace), default=1) or 1
     slowest = max((each.seconds for each in trace), default=0.0) or 1.0
     return [

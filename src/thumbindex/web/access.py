@@ -1,6 +1,4 @@
-"""Access over HTTP: whose token is taken, by our file or an OAuth issuer, and who sees which
-folders.
-"""
+"""Access over HTTP: verify tokens by our file or an OAuth issuer, and which folders they see."""
 
 from __future__ import annotations
 
@@ -33,24 +31,24 @@ _LOG = logging.getLogger(__name__)
 # ------------------------------------------------------------------ rights
 
 EVERYONE = "*"
-"""In `tokens`: each valid token."""
+"""In `tokens`: every valid token."""
 
-OF_AN_ISSUER = ("sub", "scope", "group")
-"""The kinds of names from an issuer's token, as in `group:finance`: it cannot give the name of one
-of our tokens.
+ISSUER_CLAIMS = ("sub", "scope", "group")
+"""Kinds of names from an issuer's token, as in `group:finance`; the prefix keeps them apart
+from names in the token file.
 """
 
 Folders = Sequence[tuple[str, Path]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
-    """The names that see each folder; without any, whoever may ask sees all folders."""
+class FolderRights:
+    """The token names that see each folder; if none are given, all callers see all folders."""
 
     folders: tuple[str, ...]
     granted: Mapping[str, Collection[str]]
 
-    def seen_by(self, names: Collection[str]) -> frozenset[str]:
+    def visible_to(self, names: Collection[str]) -> frozenset[str]:
         """Return the folders that the holder of these names sees."""
         if not self.granted:
             return frozenset(self.folders)
@@ -61,28 +59,27 @@ class Rights:
         )
 
 
-def checked_rights(
+def check_rights(
     folders: Folders,
     granted: Mapping[str, Collection[str]],
     known: Collection[str],
     *,
-    asks: bool,
+    requires_token: bool,
     has_issuer: bool,
     configured: Mapping[str, Path] | None = None,
-) -> Rights:
+) -> FolderRights:
     """Return the rights over some folders.
 
-    Raises ConfigError if a folder would be open, or closed, by an oversight.
-
     `known` are the names in the token file. `configured` are the roots of the folders in `granted`:
-    another folder of the same name has nobody's rights.
+    another folder of the same name gets no rights. Raises ConfigError if a folder would be open, or
+    closed, by an oversight.
     """
     here = {
         name: tuple(granted[name])
         for name, root in folders
         if name in granted and (configured or {}).get(name, root) == root
     }
-    if here and not asks:
+    if here and not requires_token:
         raise ConfigError(
             f"The folder {next(iter(here))!r} names the tokens that see it, but no token is "
             "asked for: give --token-file or `serve.http.issuer`."
@@ -100,25 +97,25 @@ def checked_rights(
             )
         for token in here.get(name, ()):
             kind, colon, _ = token.partition(":")
-            is_claim = has_issuer and colon and kind in OF_AN_ISSUER
+            is_claim = has_issuer and colon and kind in ISSUER_CLAIMS
             if token != EVERYONE and token not in known and not is_claim:
                 raise ConfigError(
                     f"The folder {name!r} names {token!r}, which is not in the token file: "
                     "`thumbindex token NAME` makes a token. Of an issuer's token write sub:NAME, "
                     "scope:NAME or group:NAME, and set `serve.http.issuer`."
                 )
-    return Rights(names, here)
+    return FolderRights(names, here)
 
 
-def nested(folders: Folders, rights: Rights) -> list[str]:
-    """Warn of each folder inside another one that more tokens see: they find its files there."""
+def nested_folder_warnings(folders: Folders, rights: FolderRights) -> list[str]:
+    """Warn of folders inside another folder that more tokens see."""
     if not rights.granted:
         return []
     warnings = []
     for inner, root in folders:
         for outer in (name for name, above in folders if above in root.parents):
-            seen_by = rights.granted[inner]
-            if EVERYONE not in seen_by and set(rights.granted[outer]) - set(seen_by):
+            visible_to = rights.granted[inner]
+            if EVERYONE not in visible_to and set(rights.granted[outer]) - set(visible_to):
                 warnings.append(
                     f"The folder {inner!r} lies in {outer!r}: who sees {outer!r} finds its files "
                     "there, unless that folder excludes them (`corpus.exclude`)."
@@ -126,7 +123,7 @@ def nested(folders: Folders, rights: Rights) -> list[str]:
     return warnings
 
 
-def names_of(scope: Scope) -> frozenset[str]:
+def token_names(scope: Scope) -> frozenset[str]:
     """Return the names of a request's token; none if no token is asked for."""
     user = scope.get("user")
     claims = (user.access_token.claims or {}) if isinstance(user, AuthenticatedUser) else {}
@@ -136,14 +133,14 @@ def names_of(scope: Scope) -> frozenset[str]:
 # ------------------------------------------------------------------ who is let in
 
 
-class AnyOf:
+class AnyVerifier:
     """Accepts a token if any verifier accepts it."""
 
     def __init__(self, verifiers: Collection[TokenVerifier]) -> None:
         self._verifiers = tuple(verifiers)
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return what the first verifier that accepts a token knows of it."""
+        """Return the claims from the first verifier that accepts a token."""
         for each in self._verifiers:
             if found := await each.verify_token(token):
                 return found
@@ -151,25 +148,25 @@ class AnyOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
-    """Who is let in, and who sees what."""
+class AccessPolicy:
+    """The verifier of tokens and the rights of their holders."""
 
-    rights: Rights
-    verifier: AnyOf | None  # None where no token is asked for
+    rights: FolderRights
+    verifier: AnyVerifier | None  # None where no token is asked for
 
 
-def admission(config: Config, folders: Folders) -> Admission:
-    """Return who is let in by a configuration.
+def access_policy(config: Config, folders: Folders) -> AccessPolicy:
+    """Return the access policy of a configuration.
 
-    Raises ConfigError if it would let others in by an oversight.
+    Raises ConfigError if it would open the server by an oversight.
     """
     settings = config.serve.http
     tokens = (
-        TokenFile(Path(settings.token_file).expanduser(), settings.scopes)
+        TokenFileVerifier(Path(settings.token_file).expanduser(), settings.scopes)
         if settings.token_file
         else None
     )
-    issuer = Issuer(settings) if settings.issuer else None
+    issuer = IssuerVerifier(settings) if settings.issuer else None
     verifiers: list[TokenVerifier] = [each for each in (tokens, issuer) if each is not None]
     named = next((name for name in ("url", "hosts", "proxies") if getattr(settings, name)), "")
     if not verifiers and (named or not is_loopback(settings.host)):
@@ -182,28 +179,28 @@ def admission(config: Config, folders: Folders) -> Admission:
             f"{reached}, and no token is asked for: make one with `thumbindex token NAME` and "
             "start this again, or set `serve.http.issuer`."
         )
-    rights = checked_rights(
+    rights = check_rights(
         folders,
         config.folder_tokens,
         tokens.names if tokens else (),
-        asks=bool(verifiers),
+        requires_token=bool(verifiers),
         has_issuer=issuer is not None,
         configured=configured_roots(config),
     )
-    return Admission(rights, AnyOf(verifiers) if verifiers else None)
+    return AccessPolicy(rights, AnyVerifier(verifiers) if verifiers else None)
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether nobody but this machine can reach an address."""
+    """Return whether an address can be reached from this machine alone."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-class TokenFile:
-    """Verifies tokens by the hashes in a file, which is read for each request: a token is revoked
-    as soon as its line is deleted.
+class TokenFileVerifier:
+    """Verifies tokens by the hashes in a file, which is read for each request, so that deleting
+    a line revokes its token.
     """
 
     def __init__(self, path: Path, scopes: Sequence[str] = ()) -> None:
@@ -254,38 +251,40 @@ ALGORITHMS = (
     "ES512",
     "EdDSA",
 )
-"""Signatures that are taken: by a private key that the issuer alone has.
+"""Accepted signatures: those of a private key that the issuer alone has.
 
-Never `none`, never a secret that is shared.
+Never `none`, never a shared secret.
 """
 
 LONGEST_TOKEN = 16_384
-"""Characters: no issuer's token is longer, and a longer one is not worked on."""
+"""Maximum characters of a token."""
 
-_THREADS = 8
+_VERIFY_THREADS = 8
 
 _FETCH_SECONDS = 5.0
 
 _FRESH_SECONDS, _OLDEST_SECONDS = 300.0, 3600.0
-"""Older keys than the first are fetched again, and used up to the second if the issuer is away."""
+"""Age after which keys are fetched again, and age up to which old keys are used if the issuer
+is unreachable.
+"""
 
 _COOLDOWN_SECONDS = 10.0
-"""Between two fetches, successful or not: anybody may send a token with an unknown key id."""
+"""Minimum seconds between two fetches: anyone may send a token with an unknown key id."""
 
 _LEEWAY_SECONDS = 30.0
-"""By which two machines' clocks may differ."""
+"""Maximum difference between two machines' clocks."""
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
-class Issuer:
+class IssuerVerifier:
     """Verifies one issuer's access tokens for one audience (RFC 9068, RFC 7519)."""
 
     def __init__(self, settings: HttpSettings) -> None:
         self.address = settings.issuer
         self._audience = settings.audience or settings.url
         for name, address in (("issuer", self.address), ("jwks", settings.jwks)):
-            if address and not is_safe(address):
+            if address and not is_https_or_loopback(address):
                 raise ConfigError(
                     f"`serve.http.{name}` must begin with https://, not {address!r}: whoever "
                     "is between could forge tokens."
@@ -299,13 +298,11 @@ class Issuer:
         self._threads: CapacityLimiter | None = None  # made in the event loop
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return what a token tells of its holder; None for one that is not this issuer's, not for
-        us, or too old.
-        """
+        """Return the claims of a token, or None if it is not valid here."""
         if len(token) > LONGEST_TOKEN or token.count(".") != 2:
             return None
         # Threads of its own: tokens that wait for a silent issuer must not take all others.
-        self._threads = self._threads or CapacityLimiter(_THREADS)
+        self._threads = self._threads or CapacityLimiter(_VERIFY_THREADS)
         return await run_sync(self._verify, token, limiter=self._threads)
 
     def _verify(self, token: str) -> AccessToken | None:
@@ -327,11 +324,11 @@ class Issuer:
             )
         except (jwt.PyJWTError, ValueError, RecursionError):
             return None
-        subject, scopes = str(claims["sub"]), _texts(claims.get("scope", claims.get("scp")))
+        subject, scopes = str(claims["sub"]), _claim_values(claims.get("scope", claims.get("scp")))
         names = [
             f"sub:{subject}",
             *(f"scope:{each}" for each in scopes),
-            *(f"group:{each}" for each in _texts(claims.get("groups"))),
+            *(f"group:{each}" for each in _claim_values(claims.get("groups"))),
         ]
         client = str(claims.get("client_id") or claims.get("azp") or subject)
         # `iss` with the subject is what a session belongs to: another holder's session is not
@@ -371,7 +368,7 @@ class SigningKeys:
 
     def _fetch(self) -> None:
         try:
-            keys = _client(self._jwks or self._published()).get_signing_keys()
+            keys = _jwks_client(self._jwks or self._published()).get_signing_keys()
             self._keys = {str(key.key_id): key for key in keys}
             self._fetched_at = self._clock()
         # a connection that is cut off comes as the system calls it
@@ -385,9 +382,13 @@ class SigningKeys:
         Raises PyJWKClientError.
         """
         address = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
-        metadata = _client(address).fetch_data()
+        metadata = _jwks_client(address).fetch_data()
         jwks = metadata.get("jwks_uri")
-        if metadata.get("issuer") != self._issuer or not isinstance(jwks, str) or not is_safe(jwks):
+        if (
+            metadata.get("issuer") != self._issuer
+            or not isinstance(jwks, str)
+            or not is_https_or_loopback(jwks)
+        ):
             raise jwt.PyJWKClientError(
                 f"{address} is of another issuer, or names no keys over https: set "
                 "`serve.http.jwks`."
@@ -395,21 +396,21 @@ class SigningKeys:
         return jwks
 
 
-def _client(address: str) -> jwt.PyJWKClient:
+def _jwks_client(address: str) -> jwt.PyJWKClient:
     # Its own cache lets a made-up key id lock out every other token while the issuer is silent.
     return jwt.PyJWKClient(address, cache_jwk_set=False, timeout=_FETCH_SECONDS)
 
 
-def is_safe(address: str) -> bool:
-    """Tell whether nobody between can change what an address answers: https, or this machine."""
+def is_https_or_loopback(address: str) -> bool:
+    """Return whether an address is fetched over https or from this machine."""
     parts = urlsplit(address)
     return (parts.scheme == "https" and bool(parts.hostname)) or (
         parts.scheme == "http" and parts.hostname in _LOOPBACK
     )
 
 
-def _texts(claim: Any) -> list[str]:
-    """Read a claim that is a list, or a text with spaces between."""
+def _claim_values(claim: Any) -> list[str]:
+    """Return the values of a claim that is a list, or a text with spaces between."""
     if isinstance(claim, str):
         return claim.split()
     return [each for each in claim if isinstance(each, str)] if isinstance(claim, list) else []

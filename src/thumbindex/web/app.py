@@ -1,6 +1,4 @@
-"""MCP over Streamable HTTP for several clients: one address, and the order in which a request meets
-what is behind it.
-"""
+"""MCP over Streamable HTTP for several clients: the server, its routes and middleware."""
 
 from __future__ import annotations
 
@@ -54,6 +52,13 @@ from thumbindex.opening import (
     names_allowed,
     served_folders,
 )
+from thumbindex.page.session import (
+    OneTimeKey,
+    SessionStore,
+    SignIn,
+    delete_redirect_files,
+    open_in_browser,
+)
 from thumbindex.present.failures import print_error
 from thumbindex.present.sentences import lag_sentence
 from thumbindex.process import (
@@ -64,29 +69,37 @@ from thumbindex.process import (
 )
 from thumbindex.settings import Config, HttpSettings
 from thumbindex.text import one_line
-from thumbindex.web.access import EVERYONE, Folders, Rights, admission, names_of, nested
+from thumbindex.web.access import (
+    EVERYONE,
+    FolderRights,
+    Folders,
+    access_policy,
+    nested_folder_warnings,
+    token_names,
+)
 from thumbindex.web.limits import (
     CHECK_SECONDS,
     AuthFailureLimit,
     HostCheck,
     RequestLimits,
-    refusal,
-    still_taken,
+    error_response,
+    token_check,
 )
-from thumbindex.web.metrics import CONTENT_TYPE, Calls, Metrics, MetricsMiddleware
+from thumbindex.web.metrics import CONTENT_TYPE, Metrics, MetricsMiddleware, ToolCallMiddleware
 from thumbindex.web.token_file import default_token_file
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
-    from thumbindex.page.session import OneTimeKey
 
 
 _OTHER_FILES = 2_000
 """Files beside the connections: indexes, databases, pipes."""
 
 
-class Listening(uvicorn.Server):
-    """A server that tells its address when it listens, and ends the streams before it ends."""
+class HttpServer(uvicorn.Server):
+    """A uvicorn server that reports its address when it listens, and ends streams before it
+    ends.
+    """
 
     def __init__(
         self,
@@ -115,12 +128,12 @@ class Listening(uvicorn.Server):
         self._tell_address, self._drain = tell_address, drain
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until a signal ends it. Raises UsageError if the address cannot be listened at."""
+        """Serve until a signal ends it. Raises UsageError if it cannot listen at the address."""
         with _bind(self._host, self._port) as listener:
             super().run([listener])
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and tell the address."""
+        """Listen, and report the address."""
         await super().startup(sockets)
         port = self.servers[0].sockets[0].getsockname()[1]
         host = f"[{self._host}]" if ":" in self._host else self._host
@@ -148,15 +161,15 @@ def _bind(host: str, port: int) -> socket.socket:
         ) from error
 
 
-_PLACES = 5
-"""Of the places that an exception passed, the last ones say where it comes from."""
+_FRAMES = 5
+"""Maximum frames of an exception that are logged, the last ones."""
 
 
 class ServerLog(logging.StreamHandler[TextIO]):
-    """A log without any value that a client has sent, and with each line once a minute at most.
+    """A log without any value from a client, and with each line at most once a minute.
 
-    Our own messages hold nothing of a request. Of another package's message, and of an exception,
-    only kind and place are written.
+    Our own messages hold nothing of a request. Of other packages' messages and of exceptions, only
+    kind and place are written.
     """
 
     SECONDS = 60.0
@@ -177,7 +190,7 @@ class ServerLog(logging.StreamHandler[TextIO]):
             return said
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        frames = extract_tb(error.__traceback__)[-_PLACES:]
+        frames = extract_tb(error.__traceback__)[-_FRAMES:]
         places = ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
         return f"{said}: {type(error).__name__} at {places}"
 
@@ -190,20 +203,18 @@ class ServerLog(logging.StreamHandler[TextIO]):
             super().emit(record)
 
 
-THREADS = 256
-"""Requests that wait for something at once, of all clients: a thread that waits costs little, and
-who waits for nothing must not wait for one.
-"""
+MOST_THREADS = 256
+"""Maximum requests that wait at once, of all clients."""
 
 
 class SessionsByFolders:
-    """The protocol's sessions, with a session manager for each set of folders that a token sees.
+    """A session manager of the protocol for each set of folders that tokens see.
 
     A manager is made with the first request for its folders.
     """
 
     def __init__(
-        self, rights: Rights, make: Callable[[frozenset[str]], StreamableHTTPSessionManager]
+        self, rights: FolderRights, make: Callable[[frozenset[str]], StreamableHTTPSessionManager]
     ) -> None:
         self._rights, self._make = rights, make
         self._managers: dict[frozenset[str], StreamableHTTPSessionManager] = {}
@@ -213,16 +224,16 @@ class SessionsByFolders:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Accept requests until this is left."""
-        current_default_thread_limiter().total_tokens = THREADS
+        current_default_thread_limiter().total_tokens = MOST_THREADS
         async with anyio.create_task_group() as self._group:
             yield
             self._group.cancel_scope.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        folders = self._rights.seen_by(names_of(scope))
+        folders = self._rights.visible_to(token_names(scope))
         if not folders:
-            await refusal(
+            await error_response(
                 403,
                 "This token sees no folder. The server's administrator can name it in `tokens` of "
                 "a folder.",
@@ -247,8 +258,8 @@ async def _keep_open(
         await anyio.sleep_forever()
 
 
-class Site:
-    """All that is behind one address: the protocol, health and metrics."""
+class HttpApp:
+    """The ASGI application: the protocol, health, metrics and the page."""
 
     def __init__(
         self,
@@ -259,55 +270,55 @@ class Site:
         key: OneTimeKey | None = None,
         check_seconds: float = CHECK_SECONDS,
     ) -> None:
-        """Put a site together; with a key it is the page alone, for whoever opens it by that."""
+        """Build the application; with a key, it serves the page alone."""
         self._background, self._folders, self._may_name = background, folders, may_name
         self._about = config.about
         self._settings = config.serve.http
-        self._admission = admission(config, folders)
-        self._sessions = SessionsByFolders(self._admission.rights, self._sessions_over)
+        self._access = access_policy(config, folders)
+        self._sessions = SessionsByFolders(self._access.rights, self._sessions_for)
         self.metrics = Metrics()
         self._check_seconds = check_seconds
         self.limits = [
             RequestLimits(
-                self._sessions, self._settings, still_taken(self._admission.verifier), check_seconds
+                self._sessions, self._settings, token_check(self._access.verifier), check_seconds
             )
         ]
-        self.app = self._layers(key)
+        self.app = self._build_app(key)
 
     @property
-    def asks(self) -> bool:
-        """Tell whether a token is asked for."""
-        return self._admission.verifier is not None
+    def requires_token(self) -> bool:
+        """Return whether a token is required."""
+        return self._access.verifier is not None
 
     def warnings(self) -> list[str]:
-        """Say what is allowed and perhaps not meant."""
-        return nested(self._folders, self._admission.rights)
+        """Return warnings about what the configuration allows."""
+        return nested_folder_warnings(self._folders, self._access.rights)
 
-    def _sessions_over(self, names: frozenset[str]) -> StreamableHTTPSessionManager:
+    def _sessions_for(self, names: frozenset[str]) -> StreamableHTTPSessionManager:
         """Return the protocol's sessions over some folders: their server knows of no others."""
         http, folders = self._settings, [each for each in self._folders if each[0] in names]
         behind = (
             self._background if len(folders) == len(self._folders) else self._background.only(names)
         )
         server = build_server(behind, folders, self._may_name, self._about, is_near=False)
-        server.middleware.append(Calls(self.metrics, http.request_seconds))
+        server.middleware.append(ToolCallMiddleware(self.metrics, http.request_seconds))
         return StreamableHTTPSessionManager(server, max_sessions=http.connections)
 
     def drain(self) -> None:
-        """End the streams, which would never end; requests that are under way go on."""
+        """End the streams; other requests continue."""
         for limits in self.limits:
             limits.drain()
 
     @property
     def streams(self) -> int:
-        """How many streams are open."""
+        """The number of open streams."""
         return sum(limits.streams for limits in self.limits)
 
-    def _layers(self, key: OneTimeKey | None) -> ASGIApp:
-        """Return the layers that a request passes: metrics, its host, CORS, its token, its route,
-        the limits.
+    def _build_app(self, key: OneTimeKey | None) -> ASGIApp:
+        """Return the routes inside their middleware, innermost first: limits, route, token,
+        CORS, host, metrics.
         """
-        verifier, settings = self._admission.verifier, self._settings
+        verifier, settings = self._access.verifier, self._settings
         protocol: ASGIApp = self.limits[0]
         metrics: Any = self._metrics
         if verifier is not None:
@@ -337,7 +348,7 @@ class Site:
                 AnyHttpUrl(settings.url), [known.issuer_url], known.required_scopes
             )
         if settings.page:
-            routes += self._page(key)  # the last: it takes every address that is left
+            routes += self._page_routes(key)  # the last: it takes every address that is left
         site = Starlette(routes=routes, lifespan=self._lifespan)
         # behind a proxy an address that we make up may be a wrong one
         site.router.redirect_slashes = False
@@ -355,43 +366,44 @@ class Site:
                 expose_headers=["Mcp-Session-Id", "WWW-Authenticate"],
             )
         return MetricsMiddleware(
-            HostCheck(app, settings, asks_token=verifier is not None), self.metrics
+            HostCheck(app, settings, requires_token=verifier is not None), self.metrics
         )
 
-    def _page(self, key: OneTimeKey | None) -> list[Route]:
-        # Imported here: a server without the page loads nothing of it.
-        from thumbindex.page.session import Visitors
-        from thumbindex.page.site import CHANGES, Page, SignIn
+    def _page_routes(self, key: OneTimeKey | None) -> list[Route]:
+        # Imported here: a server without the page loads neither its screens nor Jinja.
+        from thumbindex.page.site import CHANGES_PATH, Page
 
-        asked = key or self._admission.verifier
-        visitors = (
-            None if asked is None else Visitors(asked, self._settings.scopes if key is None else ())
+        asked = key or self._access.verifier
+        sessions = (
+            None
+            if asked is None
+            else SessionStore(asked, self._settings.scopes if key is None else ())
         )
         page = Page(
             self._background,
             self._folders,
             self._settings,
-            SignIn(self._admission.rights, visitors, key),
+            SignIn(self._access.rights, sessions, key),
         )
-        by_token = still_taken(self._admission.verifier)
+        by_token = token_check(self._access.verifier)
 
-        async def still_known(scope: Scope) -> bool:
+        async def check_sender(scope: Scope) -> bool:
             if by_token is not None and isinstance(scope.get("user"), AuthenticatedUser):
                 return await by_token(scope)
-            return await page.still_signed_in(scope)
+            return await page.is_signed_in(scope)
 
-        def through(app: ASGIApp) -> ASGIApp:
+        def with_limits(app: ASGIApp) -> ASGIApp:
             limits = RequestLimits(
                 app,
                 self._settings,
-                None if visitors is None else still_known,
+                None if sessions is None else check_sender,
                 self._check_seconds,
-                is_stream=lambda scope: scope["path"] == CHANGES,
+                is_stream=lambda scope: scope["path"] == CHANGES_PATH,
             )
             self.limits.append(limits)
             return limits
 
-        return page.routes(through)
+        return page.routes(with_limits)
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -400,13 +412,13 @@ class Site:
             yield
 
     async def _health(self, request: Request) -> Response:
-        """Say that the process answers."""
+        """Return that the process answers."""
         return JSONResponse({"status": "ok"})
 
     async def _ready(self, request: Request) -> Response:
-        """Say whether every folder has words to search."""
+        """Return whether every folder can be searched."""
         if not self._background.is_ready:
-            await self._counts()  # a database that was away may be back
+            await self._index_counts()  # a database that was away may be back
         is_ready = self._background.is_ready
         library = self._background.library_if_open()
         database = library.database if library is not None and is_ready else None
@@ -417,33 +429,34 @@ class Site:
         )
 
     async def _metrics(self, request: Request) -> Response:
-        """Return the counts, of all folders: to those who are named for it."""
-        if self._admission.verifier is not None and not {EVERYONE, *names_of(request.scope)} & set(
-            self._settings.metrics
-        ):
-            return refusal(
+        """Return the metrics of all folders, to tokens named in `serve.http.metrics`."""
+        if self._access.verifier is not None and not {
+            EVERYONE,
+            *token_names(request.scope),
+        } & set(self._settings.metrics):
+            return error_response(
                 403,
                 "This token may not read metrics. The server's administrator can name it in "
                 "`serve.http.metrics`.",
             )
-        folders, database = await self._counts()
+        folders, database = await self._index_counts()
         return Response(self.metrics.text(folders, self.streams, database), media_type=CONTENT_TYPE)
 
-    async def _counts(self) -> tuple[Mapping[str, IndexState], DatabaseStatus | None]:
-        """Return what the folders hold and how their database is, which is not waited for long."""
+    async def _index_counts(self) -> tuple[Mapping[str, IndexState], DatabaseStatus | None]:
+        """Return the counts of the indexes and the state of their database, without a long wait."""
         library = self._background.library_if_open()
         if library is None:
             return {}, None
-        with anyio.move_on_after(AWAY_SECONDS):
-            return await run_sync(_counts_of, library, abandon_on_cancel=True)
+        with anyio.move_on_after(DATABASE_SECONDS):
+            return await run_sync(_read_counts, library, abandon_on_cancel=True)
         return {}, library.database.engine.status() if library.database else None
 
 
-AWAY_SECONDS = 2.0
-"""How long `/ready` and `/metrics` wait for a database: a monitor wants to hear that it is away."""
+DATABASE_SECONDS = 2.0
+"""Maximum wait of `/ready` and `/metrics` for a database."""
 
 
-def _counts_of(library: Library) -> tuple[Mapping[str, IndexState], DatabaseStatus | None]:
+def _read_counts(library: Library) -> tuple[Mapping[str, IndexState], DatabaseStatus | None]:
     database = library.database.status() if library.database else None
     if database is not None and not database.server:
         return {}, database
@@ -453,14 +466,14 @@ def _counts_of(library: Library) -> tuple[Mapping[str, IndexState], DatabaseStat
         return {}, database
 
 
-def how_to_connect(address: str, *, asks: bool, has_page: bool = False) -> str:
-    """Return what a terminal shows beside the address: how to give it to a client."""
+def connection_hint(address: str, *, requires_token: bool, has_page: bool = False) -> str:
+    """Return instructions for a terminal: how to give the address to a client."""
     entry: dict[str, Any] = {"url": address}
-    if asks:
+    if requires_token:
         entry["headers"] = {"Authorization": "Bearer TOKEN"}
     servers = json.dumps({"mcpServers": {"thumbindex": entry}}, ensure_ascii=False)
     text = f"Give that address to a client. Most take it in their file of servers as\n  {servers}\n"
-    if asks:
+    if requires_token:
         text += "in which TOKEN is what `thumbindex token NAME` printed.\n"
     if has_page:
         text += f"The page for browsers is {address.removesuffix('mcp')}.\n"
@@ -474,23 +487,23 @@ def serve_http(
     *,
     as_json: bool,
 ) -> int:
-    """Serve clients until a signal ends it, by the configuration and what the command line has
-    given over it; the process ends here.
+    """Serve clients until a signal ends it; `given` are the command line's settings. The process
+    ends here.
 
     Standard output gets one line, the address; everything else goes to standard error.
     """
     outgoing = claim_output()
     config = opening.load()
-    config = _with_http(config, **given)
+    config = _with_http_settings(config, **given)
     # empty: no token is to be asked for
-    is_said = "token_file" in given or "serve.http.token_file" in config.explicit_keys
-    if not is_said and not config.serve.http.issuer and default_token_file().is_file():
+    is_given = "token_file" in given or "serve.http.token_file" in config.explicit_keys
+    if not is_given and not config.serve.http.issuer and default_token_file().is_file():
         print_error(
             f"Clients are asked for the tokens of {default_token_file()}; `--token-file ''` "
             "asks for none.",
             color=None,
         )
-        config = _with_http(config, token_file=str(default_token_file()))
+        config = _with_http_settings(config, token_file=str(default_token_file()))
     folders, about = served_folders(opening, config)
     database = opening.database_in(config)
     # who sees what goes by the names under which folders are published, wherever their notes lie
@@ -499,25 +512,25 @@ def serve_http(
     background = LibraryHost(
         opening, start_command_server=None if database else start_command_server
     )
-    site = Site(background, folders, config, names_allowed(opening, folders))
+    site = HttpApp(background, folders, config, names_allowed(opening, folders))
     for warning in site.warnings():
         print_error(warning)
 
-    def say(address: str) -> None:
-        hint = how_to_connect(address, asks=site.asks, has_page=config.serve.http.page)
-        _announce(outgoing, address, hint, as_json=as_json)
+    def on_listening(address: str) -> None:
+        hint = connection_hint(
+            address, requires_token=site.requires_token, has_page=config.serve.http.page
+        )
+        _print_address(outgoing, address, hint, as_json=as_json)
 
     try:
-        _listen(site, config.serve.http, say)
+        _serve(site, config.serve.http, on_listening)
     finally:
         background.stop()
-    return _end()
+    return _exit()
 
 
 PAGE_PORT = 8378
-"""Where `thumbindex page` listens, so that addresses of its screens can be kept; where that is
-taken, at a free port.
-"""
+"""Default port of `thumbindex page`, so that bookmarks work; if it is in use, a free one."""
 
 
 def serve_page(
@@ -528,16 +541,11 @@ def serve_page(
     opens_browser: bool,
     as_json: bool,
 ) -> int:
-    """Serve the page alone, on this machine, to whoever opens it by an address that works once; the
+    """Serve the page alone, on this machine, to the browser that opens a one-time address. The
     process ends here.
 
-    Standard output gets one line, that address; the next ones, for other browsers, go to standard
-    error.
+    Standard output gets one line, that address; addresses for other browsers go to standard error.
     """
-    # Imported here: a server without the page loads nothing of it.
-    from thumbindex.page.browser import open_unseen, remove
-    from thumbindex.page.session import OneTimeKey
-
     outgoing = claim_output()
     config = opening.load()
     # whoever has the key owns the notes
@@ -550,39 +558,43 @@ def serve_page(
     shown: list[Path] = []  # the file that leads a browser to the address, until that was used
 
     def announce(key: str) -> None:
-        remove(shown)
+        delete_redirect_files(shown)
         sys.stderr.write(f"For another browser: {base}/sign-in/{key}\n")
         sys.stderr.flush()
 
-    def say(address: str) -> None:
+    def on_listening(address: str) -> None:
         nonlocal base
         base = address.removesuffix("/mcp")
         once = f"{base}/sign-in/{key.key}"
         hint = "This address opens the page once, in a browser on this machine. Ctrl-C ends it.\n"
         if opens_browser:
-            open_unseen(once, shown)
+            open_in_browser(once, shown)
             hint += "If the browser shows nothing, open the address yourself.\n"
-        _announce(outgoing, once, hint, as_json=as_json)
+        _print_address(outgoing, once, hint, as_json=as_json)
 
     key = OneTimeKey(announce)
     ports = (PAGE_PORT, 0) if port is None else (port,)
     try:
         for each in ports:
-            settings = _with_http(config, port=each)
+            settings = _with_http_settings(config, port=each)
             try:
-                _listen(Site(background, folders, settings, key=key), settings.serve.http, say)
+                _serve(
+                    HttpApp(background, folders, settings, key=key),
+                    settings.serve.http,
+                    on_listening,
+                )
                 break
             except UsageError:
                 if each == ports[-1]:
                     raise
     finally:
-        remove(shown)
+        delete_redirect_files(shown)
         background.stop()
-    return _end()
+    return _exit()
 
 
-def _announce(outgoing: TextIO, address: str, hint: str, *, as_json: bool) -> None:
-    """Print the address, and a hint if somebody reads it; from here on strangers may be heard."""
+def _print_address(outgoing: TextIO, address: str, hint: str, *, as_json: bool) -> None:
+    """Print the address, and a hint in a terminal; from here on, log as a server."""
     logging.getLogger().addHandler(ServerLog(sys.stderr))
     outgoing.write(f"{json.dumps({'url': address}, ensure_ascii=False) if as_json else address}\n")
     outgoing.flush()
@@ -591,11 +603,11 @@ def _announce(outgoing: TextIO, address: str, hint: str, *, as_json: bool) -> No
         sys.stderr.flush()
 
 
-def _with_http(config: Config, **given: Any) -> Config:
+def _with_http_settings(config: Config, **given: Any) -> Config:
     return replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
 
 
-def _listen(site: Site, settings: HttpSettings, say: Callable[[str], object]) -> None:
+def _serve(site: HttpApp, settings: HttpSettings, on_listening: Callable[[str], object]) -> None:
     """Serve until a signal ends it."""
     limit_numeric_threads()  # the child that indexes, too
     return_freed_memory()
@@ -607,12 +619,10 @@ def _listen(site: Site, settings: HttpSettings, say: Callable[[str], object]) ->
     # Else every stream is cut off at once, answers that are under way among them: the gate ends
     # what would never end.
     AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
-    Listening(site.app, settings, say, site.drain).run()
+    HttpServer(site.app, settings, on_listening, site.drain).run()
 
 
-def _end() -> int:
-    """End the process, as on standard input: threads that load a model or search must not keep a
-    server that is to end.
-    """
+def _exit() -> int:
+    """End the process at once: threads that load a model or search must not keep it alive."""
     sys.stderr.flush()
     os._exit(0)

@@ -1,5 +1,5 @@
-"""Limits of the HTTP server: the hosts and origins that may ask, and how many requests a client
-may send, how large and for how long.
+"""Limits of the HTTP server: allowed hosts and origins, failed tokens, and the number, size and
+time of a client's requests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from thumbindex.web.access import is_loopback
 _LOG = logging.getLogger(__name__)
 
 
-def refusal(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return an error as a message of JSON-RPC, which clients of the protocol show."""
     body = {
         "jsonrpc": "2.0",
@@ -51,18 +51,18 @@ _LOCAL_ORIGIN = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]+
 _PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 
 _OPEN_PATHS = ("/health", "/ready")
-"""Monitoring may ask for these under any host: they tell nothing of the notes."""
+"""Paths that monitoring may request under any host: they reveal nothing of the notes."""
 
 
 class HostCheck:
     """Refuses requests to another host and from web pages that are not allowed (DNS rebinding).
 
-    It refuses two more requests: one of two lengths, and one that came through a proxy to a
-    server that asks for no token.
+    It also refuses requests with two lengths, and proxied requests to a server that requires no
+    token.
     """
 
-    def __init__(self, app: ASGIApp, settings: HttpSettings, *, asks_token: bool) -> None:
-        self._app, self._asks_token = app, asks_token
+    def __init__(self, app: ASGIApp, settings: HttpSettings, *, requires_token: bool) -> None:
+        self._app, self._requires_token = app, requires_token
         self._has_page, self._is_local = settings.page, is_loopback(settings.host)
         self._hosts, self._origins = allowed_hosts(settings), allowed_origins(settings)
 
@@ -75,7 +75,7 @@ class HostCheck:
         headers = Headers(scope=scope)
         if "content-length" in headers and "transfer-encoding" in headers:
             # A proxy that reads the length would take the rest of the body for another request.
-            return refusal(
+            return error_response(
                 400,
                 "A request has a Content-Length or a Transfer-Encoding, not both.",
                 {"Connection": "close"},
@@ -86,8 +86,8 @@ class HostCheck:
         is_proxied = scope["http_version"] == "1.0" or any(
             name in headers for name in _PROXY_HEADERS
         )
-        if is_proxied and not self._asks_token:
-            return refusal(
+        if is_proxied and not self._requires_token:
+            return error_response(
                 403,
                 "This request came through a proxy, and the server asks for no token. Its "
                 "administrator starts it with --token-file.",
@@ -96,12 +96,12 @@ class HostCheck:
         name = _HOST.fullmatch(host)
         if name is None or name[1] not in self._hosts:
             _LOG.warning("Refused a request to an unknown host: see `serve.http.hosts`.")
-            return refusal(
+            return error_response(
                 421, "Unknown host. The server's administrator can allow it in `serve.http.hosts`."
             )
         if not self._is_allowed_origin(headers.getlist("origin"), host):
             _LOG.warning("Refused a request from another web page: see `serve.http.origins`.")
-            return refusal(
+            return error_response(
                 403,
                 "Unknown origin. The server's administrator can allow it in `serve.http.origins`.",
             )
@@ -141,8 +141,8 @@ def allowed_origins(settings: HttpSettings) -> frozenset[str]:
 
 MOST_FAILURES, FAILURE_SECONDS = 60, 60.0
 
-SIGN_IN = "/sign-in"
-"""The page's form in which a visitor gives a token."""
+SIGN_IN_PATH = "/sign-in"
+"""The page's form for signing in with a token."""
 
 
 class AuthFailureLimit:
@@ -162,7 +162,9 @@ class AuthFailureLimit:
             await self._app(scope, receive, send)
             return
         # Clients of an OAuth issuer find it by a request without a token, which is no failure.
-        has_token = "authorization" in Headers(scope=scope) or scope["path"].startswith(SIGN_IN)
+        has_token = "authorization" in Headers(scope=scope) or scope["path"].startswith(
+            SIGN_IN_PATH
+        )
         is_refused = False
 
         async def limit(message: Message) -> None:
@@ -172,7 +174,7 @@ class AuthFailureLimit:
                 is_refused = True
                 too_many = "Too many invalid tokens from this address: try again in a minute."
                 retry = {"Retry-After": f"{FAILURE_SECONDS:.0f}"}
-                await refusal(429, too_many, retry)(scope, receive, send)
+                await error_response(429, too_many, retry)(scope, receive, send)
             if not is_refused:
                 await send(message)
 
@@ -203,19 +205,19 @@ def _network_of(scope: Scope) -> str:
 # ------------------------------------------------------------------ requests and streams
 
 CHECK_SECONDS = 15.0
-"""How often the token of an open stream is verified again."""
+"""Seconds between two checks of an open stream's token."""
 
 _GRACE_SECONDS = 2.0
-"""The protocol ends a request this much earlier than its connection: its error says more."""
+"""Seconds by which the protocol ends a request before its connection: its error says more."""
 
-_AFTER = {"Retry-After": "1"}
+_RETRY_AFTER = {"Retry-After": "1"}
 
-StillKnown = Callable[[Scope], Awaitable[bool]]
-"""Tells whether the sender of a stream's request still has a valid token."""
+TokenCheck = Callable[[Scope], Awaitable[bool]]
+"""Returns whether the sender of a stream's request still has a valid token."""
 
 
-def still_taken(verifier: TokenVerifier | None) -> StillKnown | None:
-    """Return a check of a request's own token; None if no token is asked for."""
+def token_check(verifier: TokenVerifier | None) -> TokenCheck | None:
+    """Return a check of a request's own token; None if no token is required."""
     if verifier is None:
         return None
 
@@ -227,8 +229,8 @@ def still_taken(verifier: TokenVerifier | None) -> StillKnown | None:
     return check
 
 
-def is_stream_of_protocol(scope: Scope) -> bool:
-    """Tell whether the protocol answers a request by a stream."""
+def is_protocol_stream(scope: Scope) -> bool:
+    """Return whether the protocol answers a request with a stream."""
     # The SDK refuses a request whose body is of another method than this header.
     return (
         scope["method"] == "GET" or Headers(scope=scope).get("mcp-method") == "subscriptions/listen"
@@ -245,13 +247,13 @@ class RequestLimits:
         self,
         app: ASGIApp,
         settings: HttpSettings,
-        still_known: StillKnown | None = None,
+        check_sender: TokenCheck | None = None,
         check_seconds: float = CHECK_SECONDS,
-        is_stream: Callable[[Scope], bool] = is_stream_of_protocol,
+        is_stream: Callable[[Scope], bool] = is_protocol_stream,
     ) -> None:
         self._app = RequestBodyLimitMiddleware(app, settings.max_body_bytes)
         self._most, self._seconds = settings.concurrent, settings.request_seconds
-        self._still_known, self._check_seconds = still_known, check_seconds
+        self._check_sender, self._check_seconds = check_sender, check_seconds
         self._is_stream = is_stream
         self._open: Counter[tuple[str, bool]] = Counter()  # by client, and whether it is a stream
         self._streams: set[anyio.CancelScope] = set()
@@ -278,10 +280,10 @@ class RequestLimits:
         key = (client, is_stream)
         if self._open[key] >= self._most:
             too_many = f"{self._most} requests are being worked on: wait for one of them."
-            await refusal(429, too_many, _AFTER)(scope, receive, send)
+            await error_response(429, too_many, _RETRY_AFTER)(scope, receive, send)
             return
         if is_stream and self._is_draining:
-            await refusal(503, "The server is about to end: try again.", _AFTER)(
+            await error_response(503, "The server is about to end: try again.", _RETRY_AFTER)(
                 scope, receive, send
             )
             return
@@ -294,7 +296,7 @@ class RequestLimits:
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         deadline = anyio.current_time() + self._seconds + _GRACE_SECONDS
-        late = refusal(504, f"No answer within {self._seconds:g} s: ask for less.")
+        late = error_response(504, f"No answer within {self._seconds:g} s: ask for less.")
         await self._answer(scope, receive, send, anyio.CancelScope(deadline=deadline), late)
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -303,7 +305,7 @@ class RequestLimits:
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._end_with_token, scope, stream)
-                ended = refusal(503, "The stream was ended: try again.", _AFTER)
+                ended = error_response(503, "The stream was ended: try again.", _RETRY_AFTER)
                 await self._answer(scope, receive, send, stream, ended)
                 group.cancel_scope.cancel()
         finally:
@@ -311,9 +313,9 @@ class RequestLimits:
 
     async def _end_with_token(self, scope: Scope, stream: anyio.CancelScope) -> None:
         """End a stream when its token is not valid any longer."""
-        while self._still_known is not None:
+        while self._check_sender is not None:
             await anyio.sleep(self._check_seconds)
-            if not await self._still_known(scope):
+            if not await self._check_sender(scope):
                 stream.cancel()
 
     async def _answer(

@@ -1,4 +1,4 @@
-"""Counts of a server over HTTP, in Prometheus' text format."""
+"""Metrics of the HTTP server in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TOOL_NAMES = frozenset(tool["name"] for tool in TOOLS)
 
 
 class Metrics:
-    """Counts since the start of a server."""
+    """Metrics since the start of a server."""
 
     def __init__(self) -> None:
         # else each count has a second line, which says when it began
@@ -63,7 +63,7 @@ class Metrics:
             )
             for part in ("documents", "chunks", "vectors")
         }
-        self._engine = EngineMetrics()
+        self._engine = DatabaseMetrics()
         registry.register(self._engine)
 
     def count_call(self, tool: str, run_command: str, seconds: float) -> None:
@@ -81,7 +81,7 @@ class Metrics:
         streams: int,
         database: DatabaseStatus | None = None,
     ) -> bytes:
-        """Return all of it in Prometheus' text format, version 0.0.4."""
+        """Return all metrics in Prometheus' text format, version 0.0.4."""
         self._streams.set(streams)
         self._engine.status = database
         for part, gauge in self._indexes.items():
@@ -91,8 +91,8 @@ class Metrics:
         return prometheus.generate_latest(self._registry)
 
 
-class EngineMetrics(Collector):
-    """How the database is in which folders lie."""
+class DatabaseMetrics(Collector):
+    """The state of the database that holds folders' indexes."""
 
     status: DatabaseStatus | None = None
 
@@ -120,8 +120,8 @@ class EngineMetrics(Collector):
         yield pool
 
 
-class Calls:
-    """The SDK's middleware that limits the time of a request, and counts calls of tools."""
+class ToolCallMiddleware:
+    """The SDK's middleware that limits the time of requests and counts tool calls."""
 
     def __init__(self, metrics: Metrics, seconds: float) -> None:
         self._metrics, self._seconds = metrics, seconds
@@ -129,7 +129,7 @@ class Calls:
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
-        """Answer a request within its time, a stream of changes without one."""
+        """Answer a request within its time; a stream has no limit."""
         if ctx.method == "subscriptions/listen":
             return await call_next(ctx)
         began, run_command = time.perf_counter(), "cancelled"

@@ -1,6 +1,6 @@
 """The token file: names and hashes.
 
-Kept apart from `access`, since the command that adds a token needs neither the protocol nor JWTs.
+Apart from `access`, since the command that adds a token needs neither the protocol nor JWTs.
 """
 
 from __future__ import annotations
@@ -18,29 +18,27 @@ from thumbindex.config import user_config_file
 from thumbindex.errors import ConfigError, UsageError
 from thumbindex.owner_file import write_owner_file
 
-PREFIX = "ti_"
-"""How a token begins, so that those who look for secrets in files recognize it."""
+TOKEN_PREFIX = "ti_"
+"""The beginning of every token, which secret scanners recognize."""
 
-_BYTES = 32
-"""Of randomness: nobody finds a token by trying, so that a plain hash keeps it; slow ones are for
-passwords that people think of.
-"""
+_TOKEN_BYTES = 32
+"""Random bytes of a token: too many to guess, so a fast hash is enough."""
 
-_PATIENCE_SECONDS = 10.0
-"""For another process that adds a token: it needs milliseconds."""
+_LOCK_SECONDS = 10.0
+"""Maximum wait for another process that adds a token."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _LINE = re.compile(rf"({_NAME.pattern})\s+sha256:([0-9a-f]{{64}})", re.ASCII)
 
-_HEAD = (
+_FILE_HEADER = (
     b"# Tokens of `thumbindex serve --http`, as `thumbindex token` writes them: a name and a hash "
     b"a line. Delete a line to revoke it.\n"
 )
 
 
 def default_token_file() -> Path:
-    """Return where tokens are kept if nobody says otherwise, whether the file is there or not: if
-    it is, a server over HTTP asks for them.
+    """Return the default path of the token file. If it exists, a server over HTTP requires
+    tokens.
     """
     return user_config_file().with_name("tokens")
 
@@ -51,8 +49,9 @@ def hash_token(token: str) -> bytes:
 
 
 def read_hashes(path: Path) -> dict[str, bytes]:
-    """Return the hashes in a token file by name; raise ConfigError for a line that is none, and
-    never show it: it may hold a token.
+    """Return the hashes in a token file by name.
+
+    Raises ConfigError for an invalid line, without showing it: it may hold a token.
     """
     found: dict[str, bytes] = {}
     for number, line in enumerate(
@@ -76,10 +75,7 @@ def read_hashes(path: Path) -> dict[str, bytes]:
 
 
 def add_token(path: Path, name: str) -> str:
-    """Make a token and write its hash into the file; return the token, which is kept nowhere.
-
-    Raises UsageError.
-    """
+    """Add a token to the file and return it; only its hash is stored. Raises UsageError."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} is no name of a token: take up to 64 letters, digits, dots, dashes and "
@@ -88,13 +84,13 @@ def add_token(path: Path, name: str) -> str:
     try:
         file = path.resolve()  # a symlink stays one
         file.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(file.with_name(f".{file.name}.lock"), timeout=_PATIENCE_SECONDS, mode=0o660):
+        with FileLock(file.with_name(f".{file.name}.lock"), timeout=_LOCK_SECONDS, mode=0o660):
             if file.exists() and name in read_hashes(file):
                 raise UsageError(
                     f"{path} has a token {name!r} already: delete its line first, which "
                     "revokes it, or take another name."
                 )
-            token = PREFIX + secrets.token_urlsafe(_BYTES)
+            token = TOKEN_PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
             _append(file, f"{name} sha256:{hash_token(token).hex()}\n".encode())
     except Timeout as error:
         raise UsageError(
@@ -110,16 +106,16 @@ def add_token(path: Path, name: str) -> str:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """Add a line, or leave all as it was.
+    """Append a line, or leave the file unchanged.
 
-    A file that is there keeps its owner and rights; a new one is its owner's alone.
+    An existing file keeps its owner and rights; a new one is readable by its owner alone.
     """
     if not path.exists():
-        write_owner_file(path, _HEAD + line, durable=True)
+        write_owner_file(path, _FILE_HEADER + line, durable=True)
         return
     with path.open("r+b", buffering=0) as file:
         before = file.read()
-        head = b"" if before.endswith(b"\n") else b"\n" if before else _HEAD
+        head = b"" if before.endswith(b"\n") else b"\n" if before else _FILE_HEADER
         try:
             if file.write(head + line) != len(head + line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
