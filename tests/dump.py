@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from thumbindex.index.files import IndexPaths
-from thumbindex.index.segments import FIELDS
+from thumbindex.index.segments import FIELDS, open_segments
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
-from thumbindex.index.words import open_segments
 from thumbindex.library import Library
 
 
@@ -68,13 +67,13 @@ def postings(store: Store) -> list[tuple[int, str, str, float]]:
     order.
     """
     found = []
-    for segment, deleted in open_segments(store):
+    for segment, deleted in open_segments(store.keyword, store.segments()):
         gone = set(deleted.tolist())
         for name in FIELDS:
-            for texts, columns in segment.field(name).columns():
+            for texts, columns in segment.field(name).posting_columns():
                 every = zip(
                     columns.terms.tolist(),
-                    columns.rows.tolist(),
+                    columns.doc_ids.tolist(),
                     columns.counts.tolist(),
                     strict=True,
                 )

@@ -54,7 +54,7 @@ def inner_products(rows: Matrix, others: Matrix | Vector) -> Matrix:
     return found
 
 
-Positions = npt.NDArray[np.int64]
+IntArray = npt.NDArray[np.int64]
 
 Mask = npt.NDArray[np.bool_]
 """Shape (chunks asked for,): True for those of which it is true."""
@@ -66,7 +66,7 @@ class Selection:
     `mask` has them among all chunks, `document_ids` the document of each chunk, ascending.
     """
 
-    def __init__(self, mask: Mask, document_ids: Positions) -> None:
+    def __init__(self, mask: Mask, document_ids: IntArray) -> None:
         self.mask, self._of = mask, document_ids
 
     def __len__(self) -> int:
@@ -254,11 +254,11 @@ class Catalog(Protocol):
         """The documents by id; ids ascend by folder, then path."""
 
     @property
-    def sizes(self) -> Positions:
+    def sizes(self) -> IntArray:
         """How many chunks each document has, shape (documents,): ids count from 0 on."""
 
     @property
-    def ordinal_days(self) -> Positions:
+    def ordinal_days(self) -> IntArray:
         """Each document's day as an ordinal, shape (documents,); 0 if none is known."""
 
     @property

@@ -6,40 +6,42 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thumbindex.index.analysis import RowWords
+from thumbindex.index.analysis import AnalyzedFields
 from thumbindex.index.segments import (
     Segment,
     SegmentWriter,
     decode_postings,
     encode_postings,
-    sort_columns,
+    sort_postings,
 )
 
 LARGE = 2**32 - 1
 PLACES = st.lists(st.integers(0, LARGE), min_size=1, max_size=5).map(sorted)
 FIELD = st.lists(st.dictionaries(st.integers(0, LARGE), PLACES, min_size=1, max_size=8), max_size=8)
-"""A row's places of a term, by row, for each term."""
+"""A row's positions of a term, by row, for each term."""
 
 TEXTS = st.lists(st.lists(st.sampled_from("abc"), max_size=8), min_size=1, max_size=6)
 
 
-def columns(field, with_places=True):
+def columns(field, with_positions=True):
     """Gather a field's occurrences row by row, as a writer does, and sort them."""
     every = sorted(
-        (number, term, place)
+        (number, term, position)
         for term, rows in enumerate(field)
-        for number, places in rows.items()
-        for place in places
+        for number, positions in rows.items()
+        for position in positions
     )
-    rows, terms, places = (np.array([each[n] for each in every], dtype=np.uint32) for n in range(3))
-    return sort_columns(terms, rows, places if with_places else None)
+    rows, terms, positions = (
+        np.array([each[n] for each in every], dtype=np.uint32) for n in range(3)
+    )
+    return sort_postings(terms, rows, positions if with_positions else None)
 
 
 def values(found):
     """Return postings as plain values."""
     return [
         None if column is None else column.tolist()
-        for column in (found.terms, found.rows, found.counts, found.places)
+        for column in (found.terms, found.doc_ids, found.counts, found.positions)
     ]
 
 
@@ -47,16 +49,19 @@ def values(found):
 @given(FIELD)
 def test_a_field_comes_back_whole(field):
     expected = [
-        (term, number, sorted(places))
+        (term, number, sorted(positions))
         for term, rows in enumerate(field)
-        for number, places in sorted(rows.items())
+        for number, positions in sorted(rows.items())
     ]
     gathered = columns(field)
     assert values(decode_postings(encode_postings(gathered))) == values(gathered)
     assert values(gathered)[:3] == [
-        list(each) for each in zip(*((t, n, len(places)) for t, n, places in expected), strict=True)
+        list(each)
+        for each in zip(*((t, n, len(positions)) for t, n, positions in expected), strict=True)
     ] or [[], [], []]
-    assert values(gathered)[3] == [place for _, _, places in expected for place in places]
+    assert values(gathered)[3] == [
+        position for _, _, positions in expected for position in positions
+    ]
 
 
 def write(folder, *texts, merged=()):
@@ -68,7 +73,7 @@ def write(folder, *texts, merged=()):
         found = text.split()
         writer.add(
             row_id,
-            RowWords(
+            AnalyzedFields(
                 {"body": (found, range(len(found))), "code": (found, ())} if found else {},
                 {"body": len(found)},
             ),
@@ -80,25 +85,29 @@ def write(folder, *texts, merged=()):
 
 
 def postings(segment):
-    """Return each term's rows, frequencies and places, by field."""
+    """Return each term's rows, frequencies and positions, by field."""
     found = {}
     for name in ("body", "code"):
-        for texts, each in segment.field(name).columns():
-            places = iter([] if each.places is None else each.places.tolist())
+        for texts, each in segment.field(name).posting_columns():
+            positions = iter([] if each.positions is None else each.positions.tolist())
             for term, row, count in zip(
-                each.terms.tolist(), each.rows.tolist(), each.counts.tolist(), strict=True
+                each.terms.tolist(), each.doc_ids.tolist(), each.counts.tolist(), strict=True
             ):
                 found.setdefault((name, texts[term]), []).append(
-                    (row, count, [place for _, place in zip(range(count), places, strict=False)])
+                    (
+                        row,
+                        count,
+                        [position for _, position in zip(range(count), positions, strict=False)],
+                    )
                 )
     return found
 
 
 def phrase(segment, text):
-    return segment.field("body").phrase_rows(text.split()).tolist()
+    return segment.field("body").phrase_matches(text.split()).tolist()
 
 
-def test_postings_hold_rows_frequencies_and_places(tmp_path):
+def test_postings_hold_rows_frequencies_and_positions(tmp_path):
     found = postings(write(tmp_path, "red apple red", "green apple", "é"))
     assert found["body", "red"] == [(0, 2, [0, 2])]
     assert found["code", "apple"] == [(0, 1, []), (1, 1, [])]

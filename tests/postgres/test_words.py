@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from fakes import document
 from postgres.server import TestServer, fresh_database
-from thumbindex.index.bm25f import MOST_DOCUMENTS
+from thumbindex.index.bm25f import MAX_DOCUMENTS
 from thumbindex.index.files import IndexPaths
 from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.store import Store
@@ -217,7 +217,7 @@ def test_words_in_a_row_that_stand_for_a_word_count_by_the_length_of_their_text(
 def test_beyond_max_documents_results_equal_the_segments(tmp_path: Path, engine: Engine) -> None:
     long = {5: "tree tree tree", 6: "tree", 20: "tree in zebra", 900: "zebra in zebra"}
     notes = many(
-        MOST_DOCUMENTS + 60,
+        MAX_DOCUMENTS + 60,
         lambda n: f"{long.get(n, 'tree spring' if n % 2 else 'tree in spring')}\n\nmoss",
     )
     seconds: Sequence[Callable[[int], bool]] = (

@@ -1,5 +1,5 @@
-"""How text becomes the words that Whoosh keeps: folded and stemmed for prose, whole and in parts
-for code.
+"""Text analysis: folded and stemmed terms of prose, identifiers whole and in parts; and the spans
+of a text that match a query's terms.
 """
 
 from __future__ import annotations
@@ -36,14 +36,11 @@ from thumbindex.text import (
 
 CHUNK_FIELDS = ("body", "headings", "code")
 DOCUMENT_FIELDS = ("title", "keywords", "description", "tags", "aliases", "author", "path")
-_TELLS = 300
-"""The characters of a chunk that are read for its language."""
+_LANGUAGE_SAMPLE = 300
+"""Characters of a chunk that its language is detected from."""
 
-MARK = ":"
-"""Begins a stem that is not English's; no word holds it.
-
-What is marked stands together among terms: one look tells whether there is any.
-"""
+LANGUAGE_MARK = ":"
+"""First character of a stem that is not English: such terms are adjacent in a segment."""
 
 _russian = RussianStemmer()
 _snowball = {
@@ -60,10 +57,10 @@ _ELIDED = re.compile(
     r"^(?:[cdjlmnstv]|qu|un|jusqu|lorsqu|puisqu|quelqu|(?:de|a|ne|su|da|que|be)ll|sant|tutt|quest)"
     r"'(?=[a-z])"
 )
-"""What French and Italian write before a vowel, together with the word that is meant."""
+"""Elided articles and pronouns of French and Italian, written together with a word."""
 
-# endings that the stemmers know with accents alone; plurals that they leave to their words
-_UNFOLDED = {
+# endings that the stemmers know only with accents, and plurals that they do not know
+_ACCENTED_ENDINGS = {
     "es": ((re.compile(r"(?<=[au])cion$"), "ción"),),
     "fr": (
         (re.compile(r"ions$"), "ion"),
@@ -81,64 +78,58 @@ _UNFOLDED = {
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def stem(word: str) -> str:
-    """Return a word's stem: Russian's for Cyrillic, which nothing else is written in that has
-    another stemmer here, else English's.
-    """
+    """Return a word's stem: Russian for Cyrillic, else English."""
     return str(_russian.stem(word) if "а" <= word[0] <= "я" else porter2(word))
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
-def marked_stem(word: str, language: str) -> str:
-    """Return a folded word's stem in one of the languages of `SUFFIXED`, marked with it: an English
-    word's may be spelled as another's.
+def language_stem(word: str, language: str) -> str:
+    """Return a folded word's stem in a language of `SUFFIXED`, marked with the language: stems of
+    two languages may be spelled alike.
     """
     bare = _ELIDED.sub("", word) if "'" in word else word
-    for ending, written in _UNFOLDED.get(language, ()):
+    for ending, written in _ACCENTED_ENDINGS.get(language, ()):
         bare = ending.sub(written, bare)
     found = fold(str(_snowball[language].stem(bare))) or bare
     if language == "nl":  # huizen, huis; brieven, brief
         found = found[:-1] + {"z": "s", "v": "f"}.get(found[-1], found[-1])
-    return f"{MARK}{language}{MARK}{found}"
+    return f"{LANGUAGE_MARK}{language}{LANGUAGE_MARK}{found}"
 
 
 def stems(word: str, languages: Collection[str]) -> tuple[str, ...]:
-    """Return what a word is kept under, English's stem first, and those of some languages; scripts
-    without them have none.
+    """Return the terms of a word: its English stem and, in Latin script, its stems in some
+    languages.
     """
     if word[0].isascii() and word[0].isalpha():
-        return (stem(word), *(marked_stem(word, language) for language in languages))
+        return (stem(word), *(language_stem(word, language) for language in languages))
     return (stem(word),)
 
 
 @dataclass(frozen=True, slots=True)
-class RowWords:
-    """What a chunk or a document is found by: by field the terms in order with the place of each,
-    and how many words there are.
-
-    Code keeps no places.
+class AnalyzedFields:
+    """The terms of a chunk or a document by field, in order and with their positions, and the
+    number of words by field. Code has no positions.
     """
 
     fields: Mapping[str, tuple[Sequence[str], Sequence[int]]]
     lengths: Mapping[str, int]
 
 
-def chunk_words(chunk: Chunk, language: str = "") -> RowWords:
-    """Return what a chunk is found by, nothing of a field that is empty; `language` is its
-    document's.
-    """
+def analyze_chunk(chunk: Chunk, language: str = "") -> AnalyzedFields:
+    """Return the terms of a chunk, without empty fields; `language` is its document's."""
     body = strip_markup(chunk.text)
-    own = "" if chunk.kind is BlockKind.CODE else language_of_prose((body[:_TELLS],))
+    own = "" if chunk.kind is BlockKind.CODE else language_of_prose((body[:_LANGUAGE_SAMPLE],))
     found = _stemmed({"body": body, "headings": "\n".join(chunk.heading_path[1:])}, own or language)
-    code = code_words("\n".join((*chunk.heading_path, chunk.text)))
+    code = _code_terms("\n".join((*chunk.heading_path, chunk.text)))
     if code:
-        return RowWords({**found.fields, "code": (code, ())}, {**found.lengths, "code": len(code)})
+        return AnalyzedFields(
+            {**found.fields, "code": (code, ())}, {**found.lengths, "code": len(code)}
+        )
     return found
 
 
-def document_words(document: Document) -> RowWords:
-    """Return what a document itself is found by: its own fields, which stand on each of its
-    chunks.
-    """
+def analyze_document(document: Document) -> AnalyzedFields:
+    """Return the terms of a document's own fields, which count for all of its chunks."""
     return _stemmed(
         {
             "title": document.title,
@@ -153,7 +144,7 @@ def document_words(document: Document) -> RowWords:
     )
 
 
-def code_words(value: str) -> list[str]:
+def _code_terms(value: str) -> list[str]:
     """Return whole identifiers, their parts, and plain words (no stop words), folded."""
     return list(chain.from_iterable(map(_forms, code_tokens(value))))
 
@@ -167,39 +158,41 @@ def _forms(token: str) -> tuple[str, ...]:
     )
 
 
-def _stemmed(texts: Mapping[str, str], language: str) -> RowWords:
-    """Return the stems of texts with their places, by field, and how many words there are.
+def _stemmed(texts: Mapping[str, str], language: str) -> AnalyzedFields:
+    """Return the stems of texts with their positions, and the number of words, by field.
 
-    English's stems stay in a text of another language: such texts are full of English names, and a
-    language told wrongly loses nothing.
+    A text of another language has English stems too: such texts are full of English names, and a
+    wrongly detected language loses nothing.
     """
     languages = (language,) if language in INFLECTED_LANGUAGES else ()
     found: dict[str, tuple[Sequence[str], Sequence[int]]] = {}
     lengths = {}
     for name, text in texts.items():
-        terms, places = words_with_positions(text)
+        terms, positions = words_with_positions(text)
         if terms:
-            lengths[name] = places[-1] + 1
-            found[name] = list(map(stem, terms)), places
+            lengths[name] = positions[-1] + 1
+            found[name] = list(map(stem, terms)), positions
             if languages:
                 both = [
                     (stemmed, place)
-                    for word, place in zip(terms, places, strict=True)
+                    for word, place in zip(terms, positions, strict=True)
                     for stemmed in stems(word, languages)
                 ]
                 found[name] = [stemmed for stemmed, _ in both], [place for _, place in both]
-    return RowWords(found, lengths)
+    return AnalyzedFields(found, lengths)
 
 
-# -------------------------------------------------------------- where a text is found by some terms
+# -------------------------------------------------------------- highlighting
 
-Span = tuple[int, int]
-"""Where something begins and ends in a text, in characters."""
+CharSpan = tuple[int, int]
+"""Start and end of a match in a text, in characters."""
 
 
-def marks(text: str, terms: Collection[Term], languages: Collection[str]) -> tuple[Span, ...]:
-    """Return where the words stand by which a text is found: endings are no difference, words of a
-    phrase stand one after the other.
+def highlight_spans(
+    text: str, terms: Collection[Term], languages: Collection[str]
+) -> tuple[CharSpan, ...]:
+    """Return the spans of a text that match terms, by their stems; the words of a phrase must be
+    adjacent.
     """
     forms = [words(each.text) for term in terms for each in (term, *term.others)]
     initials = {word[0] for form in forms for word in form}
@@ -212,7 +205,7 @@ def marks(text: str, terms: Collection[Term], languages: Collection[str]) -> tup
         if word[0] in initials or "'" in word
     }
     begun = {word: [form for form in wanted if form[0] & stemmed] for word, stemmed in own.items()}
-    found: list[Span] = []
+    found: list[CharSpan] = []
     for at, (word, start, _) in enumerate(stood):
         for form in begun.get(word, ()):
             following = stood[at : at + len(form)]
@@ -228,9 +221,9 @@ def marks(text: str, terms: Collection[Term], languages: Collection[str]) -> tup
     return tuple(_joined(found))
 
 
-def _joined(spans: Sequence[Span]) -> Iterator[Span]:
-    """Yield spans in order, those that overlap as one."""
-    last: Span | None = None
+def _joined(spans: Sequence[CharSpan]) -> Iterator[CharSpan]:
+    """Yield spans in order, overlapping ones merged."""
+    last: CharSpan | None = None
     for start, end in sorted(spans):
         if last and start < last[1]:
             last = (last[0], max(last[1], end))

@@ -1,5 +1,5 @@
-"""BM25F over columns: term frequencies of all fields merged before saturation, for every chunk and
-document at once.
+"""BM25F over posting lists: term frequencies of all fields are merged before saturation, for every
+chunk and document at once.
 
 Robertson, Zaragoza & Taylor, "Simple BM25 extension to multiple weighted fields", CIKM 2004.
 """
@@ -13,133 +13,136 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.ports import KeywordWeights, Mask, Positions
+from thumbindex.ports import IntArray, KeywordWeights, Mask
 
 Floats = npt.NDArray[np.float32]
-MOST_DOCUMENTS = 1_000
-"""Documents whose own scores a question gets."""
+MAX_DOCUMENTS = 1_000
+"""Maximum documents in the result of a query."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Column:
-    """One term's postings in one field: ascending positions, and how often the term stands
-    there.
+class PostingList:
+    """The posting list of a term in a field: ids of chunks or documents, ascending, and the term's
+    frequency in each.
     """
 
-    # of 32 bits where thousands of columns are kept: no folder has two thousand million chunks
-    rows: npt.NDArray[np.signedinteger[Any]]
+    # 32 bits where thousands of lists are cached
+    ids: npt.NDArray[np.signedinteger[Any]]
     frequencies: Floats
-    whole: bool  # positions are documents', not chunks'
+    by_document: bool  # the ids are of documents, not of chunks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lengths:
-    """A field's lengths in words by row, and of a chunks' field those of whole documents: the same
-    for every question of a snapshot.
-    """
+class FieldLengths:
+    """The lengths of a field in words, by id, and their sums by document."""
 
-    rows: Floats
+    by_id: Floats
     mean: float
     documents: Floats
     documents_mean: float
 
     @classmethod
-    def of_documents(cls, rows: Floats) -> Lengths:
-        """Take a field that is a document's."""
-        return cls(rows, _mean(rows), rows, _mean(rows))
+    def of_documents(cls, lengths: Floats) -> FieldLengths:
+        """Return the lengths of a document field."""
+        return cls(lengths, _mean(lengths), lengths, _mean(lengths))
 
     @classmethod
-    def of_chunks(cls, rows: Floats, document_ids: Positions, documents: int) -> Lengths:
-        """Take a field that is a chunk's, and add it up by document."""
-        summed = np.bincount(document_ids, weights=rows, minlength=documents).astype(np.float32)
-        return cls(rows, _mean(rows), summed, _mean(summed))
+    def of_chunks(cls, lengths: Floats, document_ids: IntArray, documents: int) -> FieldLengths:
+        """Return the lengths of a chunk field, with their sums by document."""
+        summed = np.bincount(document_ids, weights=lengths, minlength=documents).astype(np.float32)
+        return cls(lengths, _mean(lengths), summed, _mean(summed))
 
 
-def merged(columns: Sequence[tuple[Column, float]]) -> Column:
-    """Return one column of several of one field, the frequencies of each weighted: forms of one
-    word are one word.
+def weighted_union(lists: Sequence[tuple[PostingList, float]]) -> PostingList:
+    """Merge posting lists of one field, their frequencies weighted: forms of one word are one
+    word.
     """
-    rows = np.concatenate([column.rows for column, _ in columns])
+    ids = np.concatenate([postings.ids for postings, _ in lists])
     frequencies = np.concatenate(
-        [column.frequencies * np.float32(weight) for column, weight in columns]
+        [postings.frequencies * np.float32(weight) for postings, weight in lists]
     )
-    held, at = np.unique(rows, return_inverse=True)
-    return Column(
+    held, at = np.unique(ids, return_inverse=True)
+    return PostingList(
         held,
         np.bincount(at, weights=frequencies, minlength=len(held)).astype(np.float32),
-        columns[0][0].whole,
+        lists[0][0].by_document,
     )
 
 
-def either(columns: Sequence[Column]) -> Column:
-    """Return one column of several that hold the same places under several stems of a word: how
-    often the most frequent one stands there.
-    """
-    filled = [column for column in columns if len(column.rows)]
+def max_union(lists: Sequence[PostingList]) -> PostingList:
+    """Merge the posting lists of a word's stems: the frequency is that of the most frequent one."""
+    filled = [postings for postings in lists if len(postings.ids)]
     if len(filled) < 2:
-        return filled[0] if filled else columns[0]
-    held, at = np.unique(np.concatenate([column.rows for column in filled]), return_inverse=True)
+        return filled[0] if filled else lists[0]
+    held, at = np.unique(np.concatenate([postings.ids for postings in filled]), return_inverse=True)
     frequencies = np.zeros(len(held), dtype=np.float32)
-    np.maximum.at(frequencies, at, np.concatenate([column.frequencies for column in filled]))
-    return Column(held, frequencies, columns[0].whole)
+    np.maximum.at(frequencies, at, np.concatenate([postings.frequencies for postings in filled]))
+    return PostingList(held, frequencies, lists[0].by_document)
 
 
 class Scorer:
-    """Adds up one query's terms. Each document field stands on every chunk of its document."""
+    """Adds up the scores of a query's terms. A document field counts for every chunk of it."""
 
     def __init__(
         self,
-        document_ids: Positions,
+        document_ids: IntArray,
         documents: int,
         weights: KeywordWeights,
-        lengths: Callable[[str], Lengths],
+        lengths: Callable[[str], FieldLengths],
     ) -> None:
         self._of = document_ids
         self._weights = weights
         self._lengths = lengths
         self._chunk_scores = np.zeros(len(document_ids), dtype=np.float32)
         self._document_scores = np.zeros(documents, dtype=np.float32)
-        self._covered = np.zeros(len(document_ids), dtype=np.float32)
-        self._asked = 0.0
+        self._matched_idf = np.zeros(len(document_ids), dtype=np.float32)
+        self._total_idf = 0.0
 
-    def add(self, weight: float, columns: Mapping[str, Column]) -> None:
-        """Add a term with its columns by field."""
+    def add(self, weight: float, lists: Mapping[str, PostingList]) -> None:
+        """Add a term with its posting lists by field."""
         chunk, document = np.zeros_like(self._chunk_scores), np.zeros_like(self._document_scores)
-        # documents' fields first: what they add up to stands on each of the chunks
-        for whole in (True, False):
-            for field, column in columns.items():
-                if column.whole is whole and len(column.rows):
+        # document fields first: their sum counts for every chunk
+        for by_document in (True, False):
+            for field, postings in lists.items():
+                if postings.by_document is by_document and len(postings.ids):
                     self._merge(
-                        self._lengths(field), column, self._weights.fields[field], chunk, document
+                        self._lengths(field), postings, self._weights.fields[field], chunk, document
                     )
-            if whole and document.any():
+            if by_document and document.any():
                 chunk += document[self._of]
         rarity = idf(int(np.count_nonzero(chunk)), len(chunk))
         self._chunk_scores += weight * rarity * _saturated(chunk, self._weights.k1)
         document_rarity = idf(int(np.count_nonzero(document)), len(document))
         self._document_scores += weight * document_rarity * _saturated(document, self._weights.k1)
-        self._covered += weight * rarity * (chunk > 0)
-        self._asked += weight * rarity
+        self._matched_idf += weight * rarity * (chunk > 0)
+        self._total_idf += weight * rarity
 
     def _merge(
-        self, lengths: Lengths, column: Column, boost: float, chunk: Floats, document: Floats
+        self,
+        lengths: FieldLengths,
+        postings: PostingList,
+        boost: float,
+        chunk: Floats,
+        document: Floats,
     ) -> None:
-        """Add one field's length-normalized frequencies to a document's, and where the field is a
-        chunk's own, to a chunk's.
+        """Add the length-normalized frequencies of a field to those of documents, and for a chunk
+        field to those of chunks.
         """
         b = self._weights.b
-        if column.whole:
-            document[column.rows] += (
+        if postings.by_document:
+            document[postings.ids] += (
                 boost
-                * column.frequencies
-                / _length_norm(lengths.rows[column.rows], lengths.mean, b)
+                * postings.frequencies
+                / _length_norm(lengths.by_id[postings.ids], lengths.mean, b)
             )
             return
-        chunk[column.rows] += (
-            boost * column.frequencies / _length_norm(lengths.rows[column.rows], lengths.mean, b)
+        chunk[postings.ids] += (
+            boost
+            * postings.frequencies
+            / _length_norm(lengths.by_id[postings.ids], lengths.mean, b)
         )
         summed = np.bincount(
-            self._of[column.rows], weights=column.frequencies, minlength=len(document)
+            self._of[postings.ids], weights=postings.frequencies, minlength=len(document)
         ).astype(np.float32)
         held = np.flatnonzero(summed)
         document[held] += (
@@ -149,27 +152,27 @@ class Scorer:
     def best_chunks(
         self, limit: int, mask: Mask | None
     ) -> tuple[list[int], list[float], list[float]]:
-        """Return positions and scores of the best chunks (ties by position), and the idf share that
-        each covers.
+        """Return ids and scores of the best chunks (ties by id), and the share of the query's idf
+        that each matches.
         """
-        shares = self._covered / self._asked if self._asked else self._covered
+        shares = self._matched_idf / self._total_idf if self._total_idf else self._matched_idf
         coverage = self._weights.coverage
         scores = self._chunk_scores * (1 - coverage + coverage * shares)
         best = _best(scores if mask is None else np.where(mask, scores, 0), limit)
         return best, scores[best].tolist(), shares[best].tolist()
 
-    def documents(self, mask: Mask | None) -> list[tuple[int, float]]:
+    def best_documents(self, mask: Mask | None) -> list[tuple[int, float]]:
         """Return the best documents with their scores."""
         scores = self._document_scores
         if mask is not None:
             allowed = np.zeros(len(scores), dtype=np.bool_)
             allowed[self._of[mask]] = True
             scores = np.where(allowed, scores, 0)
-        return [(n, float(scores[n])) for n in _best(scores, MOST_DOCUMENTS)]
+        return [(n, float(scores[n])) for n in _best(scores, MAX_DOCUMENTS)]
 
 
 def _best(scores: npt.NDArray[Any], limit: int) -> list[int]:
-    """Return the positions of the best scores above 0, ties by position."""
+    """Return the ids of the best scores above 0, ties by id."""
     found = np.flatnonzero(scores > 0)
     if len(found) > limit:
         bar = np.partition(scores[found], -limit)[-limit]
@@ -178,7 +181,7 @@ def _best(scores: npt.NDArray[Any], limit: int) -> list[int]:
 
 
 def idf(frequency: int, total: int) -> float:
-    """Return how much a term says that so many of a number of texts hold: the fewer, the more."""
+    """Return the inverse document frequency of a term that `frequency` of `total` texts hold."""
     return float(np.log(1 + (total - frequency + 0.5) / (frequency + 0.5)))
 
 

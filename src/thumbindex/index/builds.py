@@ -21,9 +21,9 @@ from thumbindex.index.files import (
 )
 from thumbindex.index.locks import delete_lock, hold_lock, is_held, run_files
 from thumbindex.index.refresh_requests import REQUESTS
+from thumbindex.index.segments import verify_segments
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import VectorStore, repair_vectors
-from thumbindex.index.words import verify_words
 
 _LOG = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def find_damage(places: IndexPaths) -> str:
             while True:
                 generation = store.generation
                 try:
-                    verify_words(store, from_disk=True)
+                    verify_segments(store.keyword, store.segments(), from_disk=True)
                     return ""
                 except IndexDamagedError:
                     if store.generation == generation:  # else a commit has deleted files

@@ -13,9 +13,9 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from thumbindex.index.catalog_layout import CatalogLayout
 from thumbindex.index.filters import FilterIndex, passes
 from thumbindex.index.names import DocumentNames
-from thumbindex.index.positions import PositionedCatalog
 from thumbindex.index.store import document_from_row
 from thumbindex.model import (
     Abbreviation,
@@ -30,13 +30,13 @@ from thumbindex.model import (
     Section,
     day_of,
 )
-from thumbindex.ports import Positions, Salience, Selection
+from thumbindex.ports import IntArray, Salience, Selection
 from thumbindex.text import form_key
 
 _Record = TypeVar("_Record")
 
 
-class Rows(Protocol):
+class RowSource(Protocol):
     """What a catalog reads: the rows of a store, on the disk or published."""
 
     def documents(
@@ -64,7 +64,7 @@ class Rows(Protocol):
         """Return the paths that each document's links lead to, as JSON by row id."""
 
 
-class StoreCatalog(PositionedCatalog):
+class StoreCatalog(CatalogLayout):
     """Catalog over one folder's rows, as they were when this was made: texts are loaded in the same
     group of reads (`Store.read_transaction`).
 
@@ -72,18 +72,18 @@ class StoreCatalog(PositionedCatalog):
     their ids are never used twice.
     """
 
-    def __init__(self, store: Rows, folder: str, last: StoreCatalog | None = None) -> None:
+    def __init__(self, store: RowSource, folder: str, last: StoreCatalog | None = None) -> None:
         self.store = store
         self._folder = folder
         rows = _documents(folder, store, last)
         self.documents: Sequence[Document] = tuple(document for _, document in rows)  # by path
-        document_rows: Positions = np.array([row for row, _ in rows], dtype=np.int64)
+        document_rows: IntArray = np.array([row for row, _ in rows], dtype=np.int64)
         chunks, salience = _columns(store, last, document_rows)
-        of = positions_of(document_rows, chunks[:, 1])
+        of = ids_of_rows(document_rows, chunks[:, 1])
         order = np.lexsort((chunks[:, 2], of))
         self._chunks = chunks[order]
         self.salience: Salience = salience[order]  # without boosts
-        self.chunk_rows: Positions = np.ascontiguousarray(self._chunks[:, 0])
+        self.chunk_rows: IntArray = np.ascontiguousarray(self._chunks[:, 0])
         known_days = map(day_of, self.documents)
         days = np.array([day.toordinal() if day else 0 for day in known_days], dtype=np.int64)
         sizes = np.bincount(of, minlength=len(rows)).astype(np.int64)
@@ -95,7 +95,7 @@ class StoreCatalog(PositionedCatalog):
         return tuple(document.path for document in self.documents)
 
     @cached_property
-    def _by_row(self) -> Positions:
+    def _by_row(self) -> IntArray:
         return np.argsort(self.chunk_rows, kind="stable")
 
     def at(self, path: str) -> DocumentId | None:
@@ -108,9 +108,9 @@ class StoreCatalog(PositionedCatalog):
     def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
         return ((DocumentId(n), each) for n, each in enumerate(self.documents))
 
-    def chunk_positions(self, rows: Positions) -> Positions:
+    def chunks_of_rows(self, rows: IntArray) -> IntArray:
         """Return where the chunks with these row ids stand, -1 for those that are not here."""
-        return positions_of(self.chunk_rows, rows, self._by_row)
+        return ids_of_rows(self.chunk_rows, rows, self._by_row)
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
         return self._loaded(ids, self.store.chunks)
@@ -179,7 +179,9 @@ class StoreCatalog(PositionedCatalog):
         return Counter(document.language for document in self.documents)
 
 
-def _documents(folder: str, store: Rows, last: StoreCatalog | None) -> list[tuple[int, Document]]:
+def _documents(
+    folder: str, store: RowSource, last: StoreCatalog | None
+) -> list[tuple[int, Document]]:
     """Return every document with its row id, by path; read only where it is new."""
     kept = []
     if last is None:
@@ -205,8 +207,8 @@ def _dated(document: Document, times: tuple[Any, ...]) -> Document:
 
 
 def _columns(
-    store: Rows, last: StoreCatalog | None, documents: Positions
-) -> tuple[Positions, Salience]:
+    store: RowSource, last: StoreCatalog | None, documents: IntArray
+) -> tuple[IntArray, Salience]:
     """Return chunks' row ids, documents' row ids and ordinals, shape (chunks, 3), and their
     salience. Only what is new is read.
     """
@@ -225,7 +227,7 @@ def _columns(
     )
 
 
-def positions_of(rows: Positions, wanted: Positions, order: Positions | None = None) -> Positions:
+def ids_of_rows(rows: IntArray, wanted: IntArray, order: IntArray | None = None) -> IntArray:
     """Return where each wanted row id stands in `rows`, or -1; `order` is what sorts them, where
     that is known.
     """

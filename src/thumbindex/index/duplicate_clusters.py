@@ -17,7 +17,7 @@ from thumbindex.errors import StorageError
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.store import Store
 from thumbindex.model import ChunkId, Decision, Verdict
-from thumbindex.ports import Duplicates, Positions, Salience, Selection
+from thumbindex.ports import Duplicates, IntArray, Salience, Selection
 
 _LOG = logging.getLogger(__name__)
 
@@ -58,10 +58,10 @@ class KnownDuplicates:
     """What a store knows of duplicates, by the chunks' row ids."""
 
     stamp: str  # the generation of the last change
-    repeats: Positions  # shape (repeats, 2): row, keeper's row
-    boosted: Positions
+    repeats: IntArray  # shape (repeats, 2): row, keeper's row
+    boosted: IntArray
     salience: Salience  # of those rows, with their boosts
-    same: Positions  # shape (pairs, 2)
+    same: IntArray  # shape (pairs, 2)
     cosines: npt.NDArray[np.float64]  # of those pairs
     decisions: tuple[Decision, ...]
     texts: Mapping[int, str]  # digests of the texts that are decided on, by row
@@ -87,7 +87,7 @@ def read_duplicates(store: Store, last: KnownDuplicates | None) -> KnownDuplicat
     )
 
 
-def pairs_of_rows(pairs: Sequence[tuple[int, int]]) -> Positions:
+def pairs_of_rows(pairs: Sequence[tuple[int, int]]) -> IntArray:
     """Return an array of shape (pairs, 2), also of no pairs."""
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
@@ -107,14 +107,14 @@ class StoreDuplicates(Duplicates):
     def __init__(self, catalog: StoreCatalog, known: KnownDuplicates) -> None:
         self.known = known
         self.catalog = catalog
-        at = catalog.chunk_positions(known.repeats.ravel()).reshape(-1, 2)
+        at = catalog.chunks_of_rows(known.repeats.ravel()).reshape(-1, 2)
         self._repeats = at[(at >= 0).all(axis=1)]
         self._keeper: dict[int, int] = dict(self._repeats.tolist())
         self._repeating: dict[int, list[int]] = {}
         for repeat, keeper in self._keeper.items():
             self._repeating.setdefault(keeper, []).append(repeat)
         self._salience: Salience = catalog.salience.copy()
-        boosted = catalog.chunk_positions(known.boosted)
+        boosted = catalog.chunks_of_rows(known.boosted)
         self._salience[boosted[boosted >= 0]] = known.salience[boosted >= 0]
         self._texts = self._positions(known.texts)
         self._decided: dict[tuple[str, str], Verdict] = {
@@ -123,14 +123,14 @@ class StoreDuplicates(Duplicates):
         self._clusters = self._clustered()
 
     def _positions(self, texts: Mapping[int, str]) -> dict[int, str]:
-        at = self.catalog.chunk_positions(np.array(list(texts), dtype=np.int64)).tolist()
+        at = self.catalog.chunks_of_rows(np.array(list(texts), dtype=np.int64)).tolist()
         return {n: digest for n, digest in zip(at, texts.values(), strict=True) if n >= 0}
 
     def _clustered(self) -> dict[int, list[int]]:
         """Return the clusters of chunks by position; repeats are in none, what they repeat stands
         for them.
         """
-        at = self.catalog.chunk_positions(self.known.same.ravel()).reshape(-1, 2)
+        at = self.catalog.chunks_of_rows(self.known.same.ravel()).reshape(-1, 2)
         there = np.flatnonzero(
             (at >= 0).all(axis=1) & ~np.isin(at, self._repeats[:, 0]).any(axis=1)
         )

@@ -12,9 +12,10 @@ import numpy as np
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.duplicate_clusters import StoreDuplicates, duplicates_of
 from thumbindex.index.graph import NetworkxLinkGraph
+from thumbindex.index.keyword_index import WhooshKeywordIndex
+from thumbindex.index.segments import open_segments
 from thumbindex.index.store import Store
 from thumbindex.index.vectors import FaissVectorIndex, VectorView
-from thumbindex.index.words import WhooshKeywordIndex, open_segments
 from thumbindex.ports import Matrix, Snapshot
 from thumbindex.text import text_key
 
@@ -67,7 +68,9 @@ def _open(store: Store, folder: str, expand: bool, last: Opened | None) -> Opene
     else:
         catalog = StoreCatalog(store, folder, None if last is None else last.catalog)
         segments = () if last is None else last.keyword.segments
-        keyword = WhooshKeywordIndex(open_segments(store, segments), catalog)
+        keyword = WhooshKeywordIndex(
+            open_segments(store.keyword, store.segments(), segments), catalog
+        )
         graph = graph_of(catalog, None if last is None else last.graph)
     vectors = _vectors(store, fingerprint, catalog, last)
     duplicates = duplicates_of(store, catalog, None if last is None else last.duplicates)
@@ -107,7 +110,7 @@ def _vectors(
         return stored_vectors(store)
     view = last.vectors
     held = view.rows()
-    at = catalog.chunk_positions(held)
+    at = catalog.chunks_of_rows(held)
     gone, lacking = held[at < 0], np.delete(catalog.chunk_rows, at[at >= 0])
     new, matrix = store.chunk_matrix(lacking.tolist())
     if not new and not len(gone):

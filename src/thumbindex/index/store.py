@@ -98,7 +98,7 @@ class Store(SqliteFile):
     """
 
     schema = "schema.sql"
-    version = 14
+    version = 15
     """Changes with the schema, and when words are analyzed or segments are written another way."""
 
     def __init__(

@@ -15,8 +15,8 @@ from typing import TypeVar
 import numpy as np
 
 from thumbindex.index.bm25f import idf
+from thumbindex.index.catalog_layout import CatalogLayout
 from thumbindex.index.filters import by_form, nearest
-from thumbindex.index.positions import PositionedCatalog
 from thumbindex.model import (
     Abbreviation,
     Chunk,
@@ -35,11 +35,11 @@ from thumbindex.model import (
 from thumbindex.ports import (
     Catalog,
     Duplicates,
+    IntArray,
     KeywordIndex,
     KeywordWeights,
     LinkGraph,
     Matrix,
-    Positions,
     Salience,
     Selection,
     Snapshot,
@@ -78,7 +78,7 @@ class UnionDocuments:
         return self._catalog.parts[part].documents[own]
 
 
-class UnionCatalog(PositionedCatalog):
+class UnionCatalog(CatalogLayout):
     """Catalog over several: one longer catalog, which asks a folder's own for its texts and names.
 
     `chunks_before` and `documents_before` have a folder's first chunk and document, by its number.
@@ -110,7 +110,7 @@ class UnionCatalog(PositionedCatalog):
         part = int(np.searchsorted(self.documents_before, document, side="right")) - 1
         return part, DocumentId(document - self.documents_before[part])
 
-    def split(self, ids: Sequence[ChunkId]) -> Iterator[tuple[int, Positions, list[ChunkId]]]:
+    def split(self, ids: Sequence[ChunkId]) -> Iterator[tuple[int, IntArray, list[ChunkId]]]:
         """Yield each folder that chunks are of: its number, where in `ids` its chunks stand, and
         their ids in it.
         """

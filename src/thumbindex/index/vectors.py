@@ -13,7 +13,7 @@ import numpy.typing as npt
 from thumbindex.errors import IndexDamagedError
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.model import ChunkId, Hit
-from thumbindex.ports import Mask, Matrix, Positions, Selection, Vector
+from thumbindex.ports import IntArray, Mask, Matrix, Selection, Vector
 
 NEAR_AT_ONCE = 16_384
 """Vectors that are compared at once with those whose near ones are looked for: with a thousand of
@@ -30,7 +30,7 @@ SPARE = 16
 
 Halves = npt.NDArray[np.float16]
 
-Part = tuple[Sequence[int] | Positions, Matrix | Halves]
+Part = tuple[Sequence[int] | IntArray, Matrix | Halves]
 """Row ids and their vectors, shape (row ids, dimensions)."""
 
 
@@ -91,10 +91,10 @@ class VectorView:
             rows[start : start + len(own)] = own
             halves[start : start + len(own)] = matrix
             start += len(own)
-        self._rows: Positions = rows[:start].copy()
+        self._rows: IntArray = rows[:start].copy()
         self._halves = _resized(self._index, start)  # in the index's own memory
 
-    def changed(self, gone: Positions, rows: Sequence[int], matrix: Matrix) -> VectorView:
+    def changed(self, gone: IntArray, rows: Sequence[int], matrix: Matrix) -> VectorView:
         """Return a view without some rows and with others; searches of this one go on."""
         kept = np.flatnonzero(~np.isin(self._rows, gone))
         parts: Iterable[Part] = (
@@ -105,11 +105,11 @@ class VectorView:
         new: Iterable[Part] = [(rows, matrix)] if rows else []
         return VectorView(self.dimensions, len(kept) + len(rows), chain(parts, new))
 
-    def rows(self) -> Positions:
+    def rows(self) -> IntArray:
         """Return the row ids that it holds."""
         return self._rows
 
-    def take(self, at: Positions) -> Matrix:
+    def take(self, at: IntArray) -> Matrix:
         """Return some of the vectors, by their positions in `rows`: shape (positions,
         dimensions).
         """
@@ -117,7 +117,7 @@ class VectorView:
 
     def search(
         self, query: Vector, limit: int, allowed: Mask | None = None
-    ) -> tuple[Positions, Any]:
+    ) -> tuple[IntArray, Any]:
         """Return positions in `rows` and cosines of the best `limit` that are allowed (all where
         None), best first, ties in any order.
         """
@@ -132,7 +132,7 @@ class VectorView:
             scores, found = self._index.search(query.reshape(1, -1), wanted, params=chosen)
         return found[0], scores[0]
 
-    def near(self, queries: Matrix, least: float, most: int) -> tuple[Positions, Positions, Any]:
+    def near(self, queries: Matrix, least: float, most: int) -> tuple[IntArray, IntArray, Any]:
         """Return which vectors are near which others: positions in `queries` (ascending), row ids,
         and cosines of at least `least`, best first.
 
@@ -166,7 +166,7 @@ def _highest(cosines: Any, least: float, most: int) -> Any:
     return chosen
 
 
-def _first_of_ties(chosen: Any, cosines: Any, ids: Positions, most: int) -> Any:
+def _first_of_ties(chosen: Any, cosines: Any, ids: IntArray, most: int) -> Any:
     """Leave at most `most` a row: of those that are as high as the last of them, which may be
     thousands of one text, the first by row id.
     """
@@ -188,7 +188,7 @@ class FaissVectorIndex:
     def __init__(self, view: VectorView, catalog: StoreCatalog) -> None:
         self.view = view
         self._catalog = catalog
-        self._chunks = catalog.chunk_positions(view.rows())  # of each vector
+        self._chunks = catalog.chunks_of_rows(view.rows())  # of each vector
         self._at = np.full(len(catalog), -1, dtype=np.int64)  # where each chunk's vector is
         self._at[self._chunks] = np.arange(len(self._chunks))
 

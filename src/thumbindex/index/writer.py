@@ -17,14 +17,13 @@ from thumbindex.errors import IndexMissingError, StorageError
 from thumbindex.index.builds import INCOMPLETE, build_in_progress, open_store, sweep_vectors
 from thumbindex.index.duplicate_tables import write_decisions
 from thumbindex.index.files import IndexPaths, as_storage_errors, fsync_files, make_folder
-from thumbindex.index.locks import hold_lock
-from thumbindex.index.store import Store, document_from_row
-from thumbindex.index.words import (
+from thumbindex.index.keyword_index import (
     KeywordWriter,
-    counted_words,
-    open_segments,
-    verify_words,
+    word_counts,
 )
+from thumbindex.index.locks import hold_lock
+from thumbindex.index.segments import open_segments, verify_segments
+from thumbindex.index.store import Store, document_from_row
 from thumbindex.model import (
     Chunk,
     Decision,
@@ -198,7 +197,7 @@ class Writer:
 
     def _write_words(self, gone: Sequence[int], new: Sequence[int]) -> None:
         """Take rows out of the index of words and add rows."""
-        verify_words(self.store)
+        verify_segments(self.store.keyword, self.store.segments())
         known = self.store.documents([-row for row in new if row < 0])
         documents = [
             (-row, document_from_row(path, title, times, facts, folder=""))
@@ -293,7 +292,9 @@ class Writer:
 
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it."""
-        return counted_words(segment for segment, _ in open_segments(self.store))
+        return word_counts(
+            segment for segment, _ in open_segments(self.store.keyword, self.store.segments())
+        )
 
     def wipe(self) -> bool:
         """Take what was forgotten as private out of the index's files, which a reader's open
@@ -308,8 +309,8 @@ class Writer:
         if self.places.build != self.places.current_build:
             return False
         with self.store.transaction():
-            verify_words(self.store)
-            self.keyword.drop_deleted()
+            verify_segments(self.store.keyword, self.store.segments())
+            self.keyword.purge_deleted()
         self.keyword.sweep()
         # before that is taken note of: nobody would wipe again what a power cut brings back
         fsync_files(self.store.keyword)
@@ -321,7 +322,7 @@ class Writer:
 
     def merge_keyword(self, idle: IdleTime = "long") -> None:
         """Make one of the many small segments, which each edit adds to."""
-        verify_words(self.store)
+        verify_segments(self.store.keyword, self.store.segments())
         self.keyword.merge(idle)
 
     def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk, str]]:

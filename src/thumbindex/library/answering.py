@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from thumbindex.index.analysis import marks
+from thumbindex.index.analysis import highlight_spans
 from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
 from thumbindex.library.reader import OpenedIndex, Reader
@@ -101,7 +101,8 @@ def marked(found: Answer, readers: Sequence[Reader]) -> Answer:
     return replace(
         found,
         passages=tuple(
-            replace(each, marks=marks(each.text, found.terms, languages)) for each in found.passages
+            replace(each, marks=highlight_spans(each.text, found.terms, languages))
+            for each in found.passages
         ),
     )
 

@@ -31,8 +31,8 @@ from thumbindex.errors import IndexBusyError, IndexMissingError, StorageError, U
 from thumbindex.index.builds import INCOMPLETE, begin_build, switch_build, words_generation
 from thumbindex.index.files import IndexPaths
 from thumbindex.index.locks import current_run, hold_lock
+from thumbindex.index.segments import verify_segments
 from thumbindex.index.store import Store, digests
-from thumbindex.index.words import verify_words
 from thumbindex.index.writer import (
     GIT_FAILURE,
     Batch,
@@ -87,7 +87,7 @@ def read_known(places: IndexPaths, paths: Collection[str] = ()) -> Known:
 def known_of(store: Store, paths: Collection[str]) -> Known:
     """Read it from an open store."""
     with store.read_transaction():
-        verify_words(store)
+        verify_segments(store.keyword, store.segments())
         manifest = store.manifest()
         problems = frozenset(
             problem for problem in store.problems() if problem.path not in manifest

@@ -46,7 +46,7 @@ except ImportError as error:
         f"A database needs the extra `postgres`: {install_hint('postgres')}."
     ) from error
 
-VERSION = 6
+VERSION = 7
 """Of our schema. Another one is never changed without being asked: `thumbindex engine migrate`."""
 
 EARLIER_TABLES = (

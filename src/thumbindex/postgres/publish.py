@@ -16,8 +16,9 @@ from thumbindex.errors import EngineError, IndexBusyError
 from thumbindex.index.snapshot import Opened
 from thumbindex.index.store import Store
 from thumbindex.model import Link, Progress
-from thumbindex.ports import Positions
+from thumbindex.ports import IntArray
 from thumbindex.postgres.database import Engine, Half, Session
+from thumbindex.postgres.published_keyword_index import DELETED
 from thumbindex.postgres.published_store import (
     SOURCE,
     FolderState,
@@ -26,7 +27,6 @@ from thumbindex.postgres.published_store import (
     stored,
 )
 from thumbindex.postgres.published_vectors import EXACT
-from thumbindex.postgres.published_words import DELETED
 from thumbindex.text import text_digest
 
 INCARNATION = "incarnation"
@@ -115,7 +115,7 @@ class _There:
 
     marks: Mapping[int, str] = field(default_factory=dict)  # by document row
     segments: Mapping[str, bytes] = field(default_factory=dict)  # which rows are deleted, by name
-    vectors: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    vectors: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     duplicates: str = ""  # digest
 
 

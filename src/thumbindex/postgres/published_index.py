@@ -16,9 +16,13 @@ from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.snapshot import graph_of
 from thumbindex.ports import Snapshot
 from thumbindex.postgres.database import Session
+from thumbindex.postgres.published_keyword_index import (
+    PostingsCache,
+    PublishedKeywordIndex,
+    read_segments,
+)
 from thumbindex.postgres.published_store import FolderState, PublishedStore
 from thumbindex.postgres.published_vectors import EXACT, PostgresVectorIndex
-from thumbindex.postgres.published_words import Postings, PublishedKeywordIndex, read_segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,7 @@ class PublishedIndex:
     keyword: PublishedKeywordIndex
     graph: NetworkxLinkGraph
     duplicates: StoreDuplicates
-    postings: Postings
+    postings: PostingsCache
     state: FolderState
 
     @property
@@ -59,7 +63,7 @@ def open_published(
     """
     state = store.state
     catalog = StoreCatalog(store, state.name, None if last is None else last.catalog)
-    postings = Postings(store) if last is None else last.postings
+    postings = PostingsCache(store) if last is None else last.postings
     segments = read_segments(store, postings, () if last is None else last.keyword.segments)
     keyword = PublishedKeywordIndex(segments, catalog, postings)
     graph = graph_of(catalog, None if last is None else last.graph)

@@ -82,7 +82,7 @@ class PostgresVectorIndex:
         wanted = limit + SPARE
         while True:
             found = self._candidates(query, wanted, which, rows, is_exact)
-            at = self._catalog.chunk_positions(np.array([row for row, _ in found], dtype=int))
+            at = self._catalog.chunks_of_rows(np.array([row for row, _ in found], dtype=int))
             scores = self._scores(query, found)
             best = sorted(
                 ((ChunkId(n), score) for n, score in zip(at.tolist(), scores, strict=True)),

@@ -9,20 +9,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from thumbindex.model import ChunkId, DocumentId
-from thumbindex.ports import Mask, Positions, Selection
+from thumbindex.ports import IntArray, Mask, Selection
 
 
-class PositionedCatalog:
+class CatalogLayout:
     """The part of a catalog that follows from how many chunks and which day each document has.
 
     `document_rows` has each document's row id, `sizes` how many chunks each has, `days` each
     one's day as an ordinal (0 for none); `document_ids` has each chunk's document.
     """
 
-    def __init__(self, document_rows: Positions, sizes: Positions, days: Positions) -> None:
+    def __init__(self, document_rows: IntArray, sizes: IntArray, days: IntArray) -> None:
         self.document_rows, self.sizes, self.ordinal_days = document_rows, sizes, days
-        self.first: Positions = np.append(0, np.cumsum(sizes))  # chunk of each, and the end
-        self.document_ids: Positions = np.repeat(np.arange(len(sizes)), sizes)
+        self.first: IntArray = np.append(0, np.cumsum(sizes))  # chunk of each, and the end
+        self.document_ids: IntArray = np.repeat(np.arange(len(sizes)), sizes)
 
     def __len__(self) -> int:
         return len(self.document_ids)

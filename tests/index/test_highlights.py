@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from thumbindex.index.analysis import marks
+from thumbindex.index.analysis import highlight_spans
 from thumbindex.model import Term
 
 
 def marked(text: str, *terms: Term | str, languages: tuple[str, ...] = ()) -> list[str]:
-    found = marks(
+    found = highlight_spans(
         text, [each if isinstance(each, Term) else Term(each) for each in terms], languages
     )
     return [text[start:end] for start, end in found]
@@ -51,6 +51,6 @@ def test_chinese_is_marked_by_pairs_of_characters() -> None:
 
 def test_marks_come_in_order_and_never_overlap() -> None:
     text = "parse_json parses json: json.parse"
-    found = marks(text, [Term(each) for each in ("parse", "json", "parse_json")], ())
+    found = highlight_spans(text, [Term(each) for each in ("parse", "json", "parse_json")], ())
     assert all(before[1] <= after[0] for before, after in pairwise(found))
     assert text[slice(*found[0])] == "parse_json"

@@ -1,0 +1,150 @@
+"""The keyword index of a published folder: segments whose postings stay in the database."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from thumbindex.index.analysis import DOCUMENT_FIELDS
+from thumbindex.index.bm25f import PostingList
+from thumbindex.index.catalog import StoreCatalog
+from thumbindex.index.keyword_index import (
+    NO_POSTINGS,
+    TermPostings,
+    WhooshKeywordIndex,
+)
+from thumbindex.index.segments import OpenSegments, Segment
+from thumbindex.ports import IntArray
+from thumbindex.postgres.published_store import PublishedStore
+
+POSTING_BYTES = 128 << 20
+"""Maximum bytes of a folder's cached postings: a word in a million chunks takes about a million."""
+
+DELETED = "deleted"
+"""The part of a segment that holds its tombstones."""
+
+_T = TypeVar("_T")
+
+
+class ByteRange(NamedTuple):
+    """A range of bytes in a part of a segment."""
+
+    segment: str
+    name: str
+    start: int
+    size: int
+
+
+class PostingsCache:
+    """Reads and caches ranges of segments, which never change."""
+
+    def __init__(self, store: PublishedStore) -> None:
+        self._store = store
+        self._pieces: dict[ByteRange, bytes] = {}
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def read(self, spans: Collection[ByteRange]) -> dict[ByteRange, bytes]:
+        """Return ranges; those that are not cached are read in one statement."""
+        with self._lock:
+            found = {span: self._pieces[span] for span in spans if span in self._pieces}
+        if lacking := [span for span in spans if span not in found]:
+            rows = self._store.fetch(_PIECES, *map(list, zip(*lacking, strict=True)))
+            new = {lacking[n - 1]: bytes(data) for n, data in rows}
+            with self._lock:
+                if self._size > POSTING_BYTES:
+                    self._pieces, self._size = {}, 0
+                self._pieces.update(new)
+                self._size += sum(map(len, new.values()))
+            found.update(new)
+        return found
+
+
+_PIECES = (
+    "SELECT w.n::int, substring(p.data FROM w.start + 1 FOR w.size)"
+    " FROM (SELECT * FROM parts WHERE folder = %s) AS p"
+    " JOIN unnest(%s::text[], %s::text[], %s::int[], %s::int[]) WITH ORDINALITY"
+    " AS w (segment, name, start, size, n) ON p.segment = w.segment AND p.name = w.name"
+)
+
+
+class LazyPart:
+    """A part of a segment that reads only the ranges that are sliced from it."""
+
+    def __init__(self, postings: PostingsCache, segment: str, name: str, size: int) -> None:
+        self._postings, self._segment, self._name, self._size = postings, segment, name, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, piece: slice) -> bytes:
+        span = self.span(piece)
+        return self._postings.read([span])[span]
+
+    def span(self, piece: slice) -> ByteRange:
+        """Return the range of a slice."""
+        return ByteRange(self._segment, self._name, piece.start, piece.stop - piece.start)
+
+
+def read_segments(
+    store: PublishedStore, postings: PostingsCache, last: Iterable[Segment] = ()
+) -> OpenSegments:
+    """Open the published segments of a folder; those of `last` stay open."""
+    sql = "SELECT segment, data FROM parts WHERE folder = %s AND name = %s AND segment <> ''"
+    deleted: dict[str, bytes] = dict(store.fetch(f"{sql} ORDER BY segment", DELETED))
+    held = {segment.id: segment for segment in last}
+    parts: dict[str, dict[str, Any]] = {name: {} for name in deleted if name not in held}
+    sql = (
+        "SELECT segment, name, length(data),"
+        " CASE WHEN name !~ '[.](postings|positions)$' THEN data END"
+        " FROM parts WHERE folder = %s AND segment = ANY(%s)"
+    )
+    for segment, name, size, data in store.fetch(sql, list(parts)) if parts else ():
+        parts[segment][name] = (
+            LazyPart(postings, segment, name, size) if data is None else memoryview(data)
+        )
+    return [
+        (held.get(name) or Segment(name, parts[name]), np.frombuffer(data, dtype=np.uint32))
+        for name, data in deleted.items()
+    ]
+
+
+class _PostingsPlan:
+    """Collects the ranges of postings that a query needs; returns empty postings."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._segments = segments
+        self.byte_ranges: dict[ByteRange, None] = {}
+
+    def posting_list(self, name: str, stem: str) -> PostingList:
+        self._note(name, stem, with_positions=False)
+        return NO_POSTINGS[name in DOCUMENT_FIELDS]
+
+    def phrase(self, name: str, stems: Sequence[str]) -> IntArray:
+        for stem in stems:
+            self._note(name, stem, with_positions=True)
+        return np.zeros(0, dtype=np.int64)
+
+    def _note(self, name: str, stem: str, *, with_positions: bool) -> None:
+        for segment in self._segments:
+            for part, piece in segment.field(name).byte_ranges(stem, with_positions=with_positions):
+                self.byte_ranges[part.span(piece)] = None
+
+
+class PublishedKeywordIndex(WhooshKeywordIndex):
+    """KeywordIndex over published segments: the postings of a query are read in one statement."""
+
+    def __init__(
+        self, opened: OpenSegments, catalog: StoreCatalog, postings: PostingsCache
+    ) -> None:
+        super().__init__(opened, catalog)
+        self._postings = postings
+
+    def _ask(self, ask: Callable[[TermPostings], _T]) -> _T:
+        wanted = _PostingsPlan(self.segments)
+        ask(TermPostings(self.languages, wanted.posting_list, wanted.phrase))
+        self._postings.read(wanted.byte_ranges)
+        return super()._ask(ask)
