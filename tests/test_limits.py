@@ -16,7 +16,7 @@ from thumbindex.corpus.markdown import Block, read_outline
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.read import read_bytes
 from thumbindex.errors import UsageError
-from thumbindex.mcp.replies import parse_uri
+from thumbindex.mcp.resources import parse_uri
 from thumbindex.mcp.tools import check_arguments
 from thumbindex.query.expansion import split_compounds
 from thumbindex.settings import CorpusSettings

@@ -30,7 +30,7 @@ from thumbindex.library import Library, read_notes
 from thumbindex.library.note_lookup import NoteLookup
 from thumbindex.library.reader import DiskReader
 from thumbindex.library.reading import outline_headings, read_excerpt
-from thumbindex.mcp.replies import complete_argument, list_resources
+from thumbindex.mcp.resources import complete_argument, list_resources
 from thumbindex.model import Progress
 from thumbindex.ports import Vector
 from thumbindex.present.as_json import status_payload

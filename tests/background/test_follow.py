@@ -23,8 +23,8 @@ from thumbindex.background.host import Follower, LibraryHost
 from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError, UsageError
 from thumbindex.library import Library
+from thumbindex.mcp.resources import MOST_SUBSCRIBED, Subscriber
 from thumbindex.mcp.server import build_server
-from thumbindex.mcp.subscriptions import MOST_SUBSCRIBED, Subscriber
 from thumbindex.model import Changes
 from thumbindex.opening import Opening
 from waiting import until

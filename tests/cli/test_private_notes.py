@@ -19,8 +19,8 @@ from mcp.shared.exceptions import MCPError
 from notes import write
 from thumbindex.background.host import LibraryHost
 from thumbindex.library import Library
+from thumbindex.mcp.resources import Subscribers
 from thumbindex.mcp.server import build_server, server_instructions
-from thumbindex.mcp.subscriptions import Subscribers
 from thumbindex.opening import Opening, names_allowed
 
 # resources/subscribe is what the clients of an earlier era have

@@ -17,6 +17,7 @@ from thumbindex.mcp.budget import (
     fit_passages,
     fit_rows,
 )
+from thumbindex.mcp.resources import resource_link
 from thumbindex.model import (
     Answer,
     Passage,
@@ -59,8 +60,6 @@ if TYPE_CHECKING:
     from thumbindex.library import Library
 
 
-MARKDOWN_TYPE = "text/markdown"
-
 _DROPPED_LISTED = 5
 """Maximum candidates dropped by a stage that are listed; `query --json` has all."""
 
@@ -81,16 +80,6 @@ class Reply:
     text: str
     structured: dict[str, Any]
     links: tuple[dict[str, Any], ...] = ()  # to the documents that it speaks of
-
-
-def resource_link(folder: str, path: str) -> dict[str, Any]:
-    """Return a link to a document, as the protocol writes it."""
-    return {
-        "type": "resource_link",
-        "uri": format_address(folder, path),
-        "name": one_line(path),
-        "mimeType": MARKDOWN_TYPE,
-    }
 
 
 @dataclass(frozen=True, slots=True)

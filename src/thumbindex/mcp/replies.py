@@ -1,9 +1,9 @@
-"""The answers of the other tools, and documents as resources."""
+"""The answers of the other tools."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ from thumbindex.mcp.budget import (
     fit_rows,
     line_counter,
 )
-from thumbindex.mcp.query_reply import Reply, resource_link
+from thumbindex.mcp.query_reply import Reply
+from thumbindex.mcp.resources import resource_link
 from thumbindex.model import (
     CitationCheck,
     Excerpt,
@@ -45,11 +46,8 @@ from thumbindex.present.sentences import (
     verification_sentence,
 )
 from thumbindex.text import (
-    SCHEME,
-    format_address,
     line_range,
     one_line,
-    parse_address,
     parse_citation,
     plural,
 )
@@ -328,64 +326,3 @@ def reply_status(
     now = progress or [each.progress for each in folders if each.progress and each.progress.total]
     lines += [indexing_sentence(now)] if now else []
     return Reply("\n".join([*lines, *map(one_line, notes)]), structured)
-
-
-# ------------------------------------------------------------------ documents as resources
-
-RESOURCE_TEMPLATE = SCHEME + "{folder}/{+path}"
-
-LONGEST_URI = 16_384
-"""Maximum characters of an address: a path of 4,096 bytes, percent-encoded."""
-
-RESOURCES_PER_PAGE = 200
-"""Resources in one page of the list: about 40 KB."""
-
-MOST_COMPLETIONS = 100
-"""Maximum completions that the protocol allows in one answer."""
-
-
-def parse_uri(uri: str) -> tuple[str, str]:
-    """Return the folder and path of a resource or passage. Raises UsageError."""
-    if len(uri) > LONGEST_URI:
-        raise UsageError(
-            f"An address of {len(uri):,} characters is not a resource of this server: the "
-            f"longest has {LONGEST_URI:,}."
-        )
-    address = parse_address(uri)
-    if address is None:
-        raise UsageError(
-            f"{uri} is not a resource of this server: their addresses read {RESOURCE_TEMPLATE}."
-        )
-    return address.folder, address.path
-
-
-def list_resources(
-    library: Library, cursor: str | None
-) -> tuple[tuple[OutlineEntry, ...], str | None]:
-    """Return one page of documents, and the cursor of the next: its last document's address."""
-    after = ("", "") if cursor is None else parse_uri(cursor)
-    # By comparing, not by position: documents come and go between two pages.
-    page = library.browse(
-        lambda every: (each for each in every if (each.folder, each.path) > after),
-        RESOURCES_PER_PAGE + 1,
-    )
-    more = len(page) > RESOURCES_PER_PAGE
-    return page[:RESOURCES_PER_PAGE], format_address(
-        page[RESOURCES_PER_PAGE - 1].folder, page[RESOURCES_PER_PAGE - 1].path
-    ) if more else None
-
-
-def complete_argument(
-    library: Library, argument: str, value: str, folder: str | None = None
-) -> tuple[list[str], bool]:
-    """Return completions of the template's `folder` or `path`, and whether there are more."""
-    folders = [name for name, _ in library.folders]
-    values: Iterable[str] = ()
-    if argument == "folder":
-        values = sorted(each for each in folders if value.casefold() in each.casefold())
-    if argument == "path":
-        most = len(folders) * (MOST_COMPLETIONS + 1)
-        found = library.named_like(value, most, folder=folder if folder in folders else None)
-        values = (each.path for each in found)
-    first = list(dict.fromkeys(values))  # a path of two folders comes once
-    return first[:MOST_COMPLETIONS], len(first) > MOST_COMPLETIONS

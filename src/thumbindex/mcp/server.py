@@ -20,19 +20,23 @@ from mcp.shared.exceptions import MCPError
 
 from thumbindex.background.host import LibraryHost
 from thumbindex.errors import ThumbindexError, UnknownPathError, UsageError
-from thumbindex.mcp.query_reply import MARKDOWN_TYPE, Reply, reply_when_ready
+from thumbindex.mcp.query_reply import Reply, reply_when_ready
 from thumbindex.mcp.replies import (
-    RESOURCE_TEMPLATE,
-    complete_argument,
-    list_resources,
-    parse_uri,
     reply_outline,
     reply_read,
     reply_related,
     reply_status,
     reply_verify,
 )
-from thumbindex.mcp.subscriptions import Subscribers, subscriptions_lifespan
+from thumbindex.mcp.resources import (
+    MARKDOWN_TYPE,
+    RESOURCE_TEMPLATE,
+    Subscribers,
+    complete_argument,
+    list_resources,
+    parse_uri,
+    subscriptions_lifespan,
+)
 from thumbindex.mcp.tools import TOOLS, check_arguments
 from thumbindex.model import Progress
 from thumbindex.opening import MayNameDirectory

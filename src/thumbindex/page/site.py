@@ -73,7 +73,7 @@ SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
 """Screens by the first part of their address; `ask` is at `/`."""
 
 FORMS: Mapping[tuple[str, str], Callable[[Visit], FormResult]] = {
-    ("review", "decide"): upkeep.decide_cluster,
+    ("review", "decide"): upkeep.save_decision,
     ("review", "undo"): upkeep.undo_decision,
     ("judge", "mark"): judge.grade_passage,
     ("judge", "out"): judge.delete_judgment,

@@ -222,7 +222,7 @@ def _place_values(standing: ClusterMember) -> dict[str, str]:
     }
 
 
-def decide_cluster(visit: Visit) -> FormResult:
+def save_decision(visit: Visit) -> FormResult:
     """Store a decision about a cluster, and go to the next open one."""
     verdict: Verdict = "same" if visit.choice("verdict", ("same", "apart")) == "same" else "apart"
     decided = visit.library.decisions().decide(_cluster_id(visit), verdict, visit.text("note"))

@@ -1,10 +1,10 @@
-"""Subscriptions: notify clients of changed documents by the mechanism of their protocol."""
+"""Documents as resources: addresses, the list, completion, and subscriptions to changes."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import mcp_types as types
@@ -21,9 +21,84 @@ from mcp.server.subscriptions import (
 
 from thumbindex.background.host import Listener
 from thumbindex.errors import UnknownFolderError, UsageError
-from thumbindex.mcp.replies import parse_uri
-from thumbindex.model import Changes
-from thumbindex.text import format_address
+from thumbindex.model import Changes, OutlineEntry
+from thumbindex.text import SCHEME, format_address, one_line, parse_address
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+
+RESOURCE_TEMPLATE = SCHEME + "{folder}/{+path}"
+
+MARKDOWN_TYPE = "text/markdown"
+
+LONGEST_URI = 16_384
+"""Maximum characters of an address: a path of 4,096 bytes, percent-encoded."""
+
+RESOURCES_PER_PAGE = 200
+"""Resources in one page of the list: about 40 KB."""
+
+MOST_COMPLETIONS = 100
+"""Maximum completions that the protocol allows in one answer."""
+
+
+def parse_uri(uri: str) -> tuple[str, str]:
+    """Return the folder and path of a resource or passage. Raises UsageError."""
+    if len(uri) > LONGEST_URI:
+        raise UsageError(
+            f"An address of {len(uri):,} characters is not a resource of this server: the "
+            f"longest has {LONGEST_URI:,}."
+        )
+    address = parse_address(uri)
+    if address is None:
+        raise UsageError(
+            f"{uri} is not a resource of this server: their addresses read {RESOURCE_TEMPLATE}."
+        )
+    return address.folder, address.path
+
+
+def resource_link(folder: str, path: str) -> dict[str, Any]:
+    """Return a link to a document, as the protocol writes it."""
+    return {
+        "type": "resource_link",
+        "uri": format_address(folder, path),
+        "name": one_line(path),
+        "mimeType": MARKDOWN_TYPE,
+    }
+
+
+def list_resources(
+    library: Library, cursor: str | None
+) -> tuple[tuple[OutlineEntry, ...], str | None]:
+    """Return one page of documents, and the cursor of the next: its last document's address."""
+    after = ("", "") if cursor is None else parse_uri(cursor)
+    # By comparing, not by position: documents come and go between two pages.
+    page = library.browse(
+        lambda every: (each for each in every if (each.folder, each.path) > after),
+        RESOURCES_PER_PAGE + 1,
+    )
+    more = len(page) > RESOURCES_PER_PAGE
+    return page[:RESOURCES_PER_PAGE], format_address(
+        page[RESOURCES_PER_PAGE - 1].folder, page[RESOURCES_PER_PAGE - 1].path
+    ) if more else None
+
+
+def complete_argument(
+    library: Library, argument: str, value: str, folder: str | None = None
+) -> tuple[list[str], bool]:
+    """Return completions of the template's `folder` or `path`, and whether there are more."""
+    folders = [name for name, _ in library.folders]
+    values: Iterable[str] = ()
+    if argument == "folder":
+        values = sorted(each for each in folders if value.casefold() in each.casefold())
+    if argument == "path":
+        most = len(folders) * (MOST_COMPLETIONS + 1)
+        found = library.named_like(value, most, folder=folder if folder in folders else None)
+        values = (each.path for each in found)
+    first = list(dict.fromkeys(values))  # a path of two folders comes once
+    return first[:MOST_COMPLETIONS], len(first) > MOST_COMPLETIONS
+
+
+# ------------------------------------------------------------------ subscriptions
 
 DocumentKey = tuple[str, str]
 """Folder and path."""
