@@ -16,8 +16,8 @@ from thumbindex.index.locks import hold_lock, publish_run
 from thumbindex.index.refresh_requests import MAX_WAIT_SECONDS, pending_requests
 from thumbindex.index.refresh_requests import request_refresh as ask_indexer
 from thumbindex.library import Library
-from thumbindex.library.freshness import UNTENDED_SECONDS, is_tended
-from thumbindex.library.indexing import FIRST_BYTES
+from thumbindex.library.freshness import TAKEOVER_SECONDS, has_indexer
+from thumbindex.library.indexing import FIRST_BATCH_BYTES
 from thumbindex.model import Answer, Changes, Freshness, Progress
 
 FRESH = Freshness()
@@ -68,7 +68,7 @@ def test_a_folder_that_nobody_indexes_is_indexed_by_the_question(
 
 def test_a_server_leaves_indexing_to_its_child(reader: Library, vault: Path) -> None:
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
-    answer = reader.query("plums", wait_fresh=0.15, attended=lambda: True)
+    answer = reader.query("plums", wait_fresh=0.15, indexer_starting=lambda: True)
     assert answer.freshness == Freshness(behind=("vault",))
     assert "plums.md" not in paths(answer)
 
@@ -79,7 +79,7 @@ def test_an_answer_waits_for_whoever_indexes_and_then_knows_it(
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
     later = threading.Timer(0.3, lambda: writer.index(words_only=True))
     later.start()
-    answer = reader.query("plums", wait_fresh=30, attended=lambda: True)
+    answer = reader.query("plums", wait_fresh=30, indexer_starting=lambda: True)
     later.join()
     assert answer.freshness == FRESH
     assert "plums.md" in paths(answer)
@@ -107,14 +107,16 @@ def test_an_index_that_is_forgotten_meanwhile_is_behind(
         return False
 
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
-    answer = reader.query("plums", wait_fresh=0.5, interrupted=forget, attended=lambda: True)
+    answer = reader.query(
+        "plums", wait_fresh=0.5, interrupted=forget, indexer_starting=lambda: True
+    )
     assert answer.freshness == Freshness(behind=("vault",))
 
 
 def test_a_run_that_was_cut_short_answers_nobody(
     reader: Library, writer: Library, vault: Path
 ) -> None:
-    for number in range(3 * FIRST_BYTES // 100_000):
+    for number in range(3 * FIRST_BATCH_BYTES // 100_000):
         write(vault / f"{number}.md", "plums have stones " * 6_000)
     path = ask_indexer(reader.opened[0].places.folder)
     assert writer.index(words_only=True, interrupted=lambda: True).deferred
@@ -144,7 +146,7 @@ def test_whoever_has_gone_is_not_waited_for(reader: Library, vault: Path) -> Non
         "plums",
         wait_fresh=60,
         interrupted=lambda: time.monotonic() > began + 0.2,
-        attended=lambda: True,
+        indexer_starting=lambda: True,
     )
     assert time.monotonic() - began < 10
     assert pending_requests(reader.opened[0].places.folder) == []
@@ -162,25 +164,25 @@ def test_an_old_ask_that_nobody_could_delete_is_passed_over(reader: Library) -> 
 def test_news_are_what_came_went_and_changed_since_the_last_look(
     reader: Library, writer: Library, vault: Path
 ) -> None:
-    news = reader.news()
-    assert news.look() == {}
+    changes = reader.track_changes()
+    assert changes.poll() == {}
     write(vault / "plums.md", "# Plums\n")
     write(vault / "apples.md", "# Apples\n\nChanged.\n")
     (vault / "pears.md").unlink()
     writer.index(words_only=True)
     reader.query("plums")  # opens what is new: the news are not lost to it
-    assert news.look() == {"vault": Changes(("plums.md",), ("apples.md",), ("pears.md",), 0)}
-    assert news.look() == {}
+    assert changes.poll() == {"vault": Changes(("plums.md",), ("apples.md",), ("pears.md",), 0)}
+    assert changes.poll() == {}
 
 
 def test_a_note_that_is_touched_or_embedded_is_no_news(
     reader: Library, writer: Library, vault: Path
 ) -> None:
-    news = reader.news()
-    news.look()
+    changes = reader.track_changes()
+    changes.poll()
     os.utime(vault / "apples.md", ns=(10**18, 10**18))
     writer.index(rebuild=True)
-    assert news.look() == {}
+    assert changes.poll() == {}
 
 
 def test_what_nobody_writes_or_is_about_to_write_is_not_waited_for_to_the_end(
@@ -189,10 +191,12 @@ def test_what_nobody_writes_or_is_about_to_write_is_not_waited_for_to_the_end(
     write(vault / "plums.md", "# Plums\n")
     began = time.monotonic()
     answer = reader.query(
-        "plums", wait_fresh=60, attended=lambda: time.monotonic() - began < UNTENDED_SECONDS + 0.5
+        "plums",
+        wait_fresh=60,
+        indexer_starting=lambda: time.monotonic() - began < TAKEOVER_SECONDS + 0.5,
     )
     assert answer.freshness == Freshness(behind=("vault",), without_indexer=("vault",))
-    assert UNTENDED_SECONDS + 0.5 <= time.monotonic() - began < UNTENDED_SECONDS + 10
+    assert TAKEOVER_SECONDS + 0.5 <= time.monotonic() - began < TAKEOVER_SECONDS + 10
 
 
 @pytest.mark.parametrize("sign", ["watch", "lock", "work"])
@@ -204,5 +208,5 @@ def test_whoever_watches_writes_or_works_is_seen(reader: Library, sign: str) -> 
         "lock": hold_lock(places.lock),
         "work": publish_run(places.folder),
     }[sign]:
-        assert is_tended(folder)
-    assert not is_tended(folder)
+        assert has_indexer(folder)
+    assert not has_indexer(folder)

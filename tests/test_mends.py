@@ -17,10 +17,10 @@ from thumbindex.index.files import IndexPaths
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library import Library
+from thumbindex.library.comparison import effective_changes
 from thumbindex.library.indexing import (
-    Run,
-    counted,
-    index_words,
+    IndexingOptions,
+    update_words,
 )
 from thumbindex.model import Changes, LinkCounts, Problem
 
@@ -44,8 +44,8 @@ def test_links_are_resolved_however_many_batches_a_run_has(tmp_path):
         write(tmp_path / f"vault/{n}.md", f"[[{(n + 1) % 5}]]")
     with opened(tmp_path) as library:
         (folder,) = library.opened
-        for run in (Run(first_bytes=1), Run(first_bytes=1, rebuild=True)):
-            report = index_words(folder, run)
+        for run in (IndexingOptions(first_bytes=1), IndexingOptions(first_bytes=1, rebuild=True)):
+            report = update_words(folder, run)
         assert report.links == LinkCounts(5, 0)
 
 
@@ -57,7 +57,7 @@ def test_a_moved_note_comes_before_newer_ones_since_its_old_place_goes_with_the_
         (tmp_path / "vault/old.md").rename(tmp_path / "vault/moved.md")
         for n in range(5):
             write(tmp_path / f"vault/{n}.md", "pears")
-        index_words(library.opened[0], Run(first_bytes=1, interrupted=lambda: True))
+        update_words(library.opened[0], IndexingOptions(first_bytes=1, interrupted=lambda: True))
         assert ([entry.path for entry in library.outline()], first(library, "bananas")) == (
             ["moved.md"],
             "moved.md",
@@ -116,7 +116,7 @@ def test_every_index_is_listed_and_can_be_forgotten_when_its_folder_is_gone_or_i
 def test_what_cannot_be_seen_is_not_gone(problem, removed):
     changes = Changes(removed=("a.md", "d/b.md"))
     unseen = [Problem(problem, None, "cannot be listed")]
-    assert counted(changes, unseen, (), is_closed=False).removed == removed
+    assert effective_changes(changes, unseen, (), is_closed=False).removed == removed
 
 
 def test_another_models_vectors_do_not_count_and_cannot_break_an_answer(tmp_path):

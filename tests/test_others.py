@@ -13,7 +13,7 @@ import pytest
 from folders import open_library, write
 from thumbindex.index.locks import RunProgress, hold_lock, publish_run
 from thumbindex.library import Library
-from thumbindex.library.freshness import await_others
+from thumbindex.library.freshness import wait_for_other_run
 from thumbindex.model import Freshness, Progress
 
 OTHER = 4_194_305  # no process has this number
@@ -104,7 +104,7 @@ def test_what_does_not_do_the_same_work_is_not_waited_for(
     library.index()
     with publish_run(place(library)):
         pretend(place(library), work)
-        await_others(
+        wait_for_other_run(
             library.opened[0],
             lambda told: pytest.fail(f"waits for {told}"),
             lambda: gone,

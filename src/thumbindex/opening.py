@@ -217,6 +217,6 @@ def names_allowed(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> Ma
         for own in (with_folder_file(config, root) for _, root in folders)
     ):
         return {}
-    from thumbindex.library import open_directories  # as above
+    from thumbindex.library import directory_filters  # as above
 
-    return open_directories(folders, config)
+    return directory_filters(folders, config)

@@ -27,8 +27,7 @@ from thumbindex.index.locks import RunProgress, current_run, publish_run
 from thumbindex.index.writer import Writer
 from thumbindex.install.doctor import check_folder
 from thumbindex.library import Library
-from thumbindex.library.indexing import Run as IndexingRun
-from thumbindex.library.indexing import index_words
+from thumbindex.library.indexing import IndexingOptions, update_words
 from thumbindex.model import FolderStatus
 from thumbindex.opening import Opening
 from waiting import until
@@ -463,7 +462,7 @@ def test_where_the_last_run_was_cut_off_status_and_doctor_say_that_files_are_mis
     vault: Path, tmp_path: Path, open_fake: Callable[[Opening], Library], run_in: Run
 ) -> None:
     with open_fake(Opening((str(vault),), tmp_path / "index")) as library:
-        index_words(library.opened[0], IndexingRun(first_bytes=1, interrupted=lambda: True))
+        update_words(library.opened[0], IndexingOptions(first_bytes=1, interrupted=lambda: True))
         cut_off = check_folder(library.status()[0], lambda: True)
         assert (
             f"and files are missing: `thumbindex index --folder {vault}` goes on from there"

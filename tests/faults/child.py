@@ -30,7 +30,7 @@ from thumbindex.config import load_config
 from thumbindex.errors import ThumbindexError
 from thumbindex.index.judgment_file import change_judgments
 from thumbindex.library import Library
-from thumbindex.library.indexing import Run, index_folders
+from thumbindex.library.indexing import IndexingOptions, index_folders
 from thumbindex.model import JudgedQuery, RelevanceJudgment
 
 for name in (
@@ -59,11 +59,13 @@ def open_library(root: str, index: str, embedder: FakeEmbedder) -> Library:
 
 
 def _index(library: Library, embedder: FakeEmbedder) -> None:
-    index_folders(library.opened, Run(first_bytes=FIRST_BYTES), lambda _: embedder)
+    index_folders(library.opened, IndexingOptions(first_bytes=FIRST_BYTES), lambda _: embedder)
 
 
 def _rebuild(library: Library, embedder: FakeEmbedder) -> None:
-    index_folders(library.opened, Run(first_bytes=FIRST_BYTES, rebuild=True), lambda _: embedder)
+    index_folders(
+        library.opened, IndexingOptions(first_bytes=FIRST_BYTES, rebuild=True), lambda _: embedder
+    )
 
 
 def _decide(library: Library, _: FakeEmbedder) -> None:

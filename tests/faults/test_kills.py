@@ -27,7 +27,7 @@ from faults.vault import (
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.read import content_digest
 from thumbindex.library import Library
-from thumbindex.library.indexing import growing
+from thumbindex.library.indexing import growing_batches
 from thumbindex.model import FileState
 
 Notes = dict[str, str]
@@ -49,7 +49,7 @@ def prefixes(root: Path, before: Notes, after: Notes) -> list[Notes]:
     states.sort(key=lambda state: (-state.mtime_ns, state.path))
     held = {path: content_digest(text.encode()) for path, text in before.items()}
     steps = [held]
-    for group in growing(states, FIRST_BYTES):
+    for group in growing_batches(states, FIRST_BYTES):
         held = {path: digest for path, digest in held.items() if path in after}
         held |= {state.path: content_digest(after[state.path].encode()) for state in group}
         steps.append(held)

@@ -26,7 +26,7 @@ from thumbindex.index.files import IndexPaths
 from thumbindex.index.locks import is_held
 from thumbindex.index.store import Store
 from thumbindex.library import Library
-from thumbindex.library.indexing import read_known
+from thumbindex.library.comparison import read_indexed_files
 from waiting import until
 
 pytestmark = pytest.mark.skipif(
@@ -70,7 +70,7 @@ class Vault:
         """Tell whether all notes' words and vectors are there; asks no process."""
         places = self.places
         try:
-            known = read_known(places)
+            known = read_indexed_files(places)
             store = Store(places.store, read_only=True)
             try:
                 return (

@@ -362,14 +362,14 @@ def test_a_name_is_published_from_one_place(builder: Publishing, url: str, tmp_p
 def test_news_of_published_notes_are_told_to_who_follows(
     disk: Library, builder: Publishing, served: Library, garden: Path, shed: Path
 ) -> None:
-    news = served.news()
-    assert news.look() == {}
+    changes = served.track_changes()
+    assert changes.poll() == {}
     (shed / "tools.md").write_text("# Tools\n\nA rake.\n", encoding="utf-8")
     (garden / "new.md").write_text("# New\n", encoding="utf-8")
     disk.index()
     builder.look()
-    found = news.look()
-    assert (found["shed"].changed, found["garden"].added, news.look()) == (
+    found = changes.poll()
+    assert (found["shed"].changed, found["garden"].added, changes.poll()) == (
         ("tools.md",),
         ("new.md",),
         {},

@@ -79,8 +79,8 @@ class Follower:
         """Return what differs after each news of these folders, and in each process: what is read
         from then on holds all that it counts.
         """
-        news = list(self._news.items())
-        counted = sum(count for name, count in news if only is None or name in only)
+        changes = list(self._news.items())
+        counted = sum(count for name, count in changes if only is None or name in only)
         return f"{self._began}-{counted}"
 
     def start(self, library: Library) -> None:
@@ -89,13 +89,13 @@ class Follower:
 
     def follow(self, library: Library) -> None:
         """Follow until `stop`."""
-        news = library.news()
+        changes = library.track_changes()
         while not self._stopped.is_set():
             began = time.monotonic()
             for name, _ in library.folders:
                 with suppress(ThumbindexError, OSError):  # for those who ask to see
                     library.refresh([name])
-                    self._tell(news.look([name]))
+                    self._tell(changes.poll([name]))
             resume_garbage_collection()  # has an effect once, when the start is over
             self._stopped.wait(max(self._pause, min(time.monotonic() - began, _LONGEST_REST)))
 

@@ -36,30 +36,29 @@ from thumbindex.library.answering import (
     marked,
 )
 from thumbindex.library.citations import verify_citations
+from thumbindex.library.comparison import is_empty_folder
 from thumbindex.library.decisions import DuplicateDecisions, Judgments, list_duplicates
 from thumbindex.library.embedding import embed_folder
 from thumbindex.library.folders import (
     Folder,
     find_folders,
     find_indexes,
-    opened_folder,
+    open_folder,
     place_of,
 )
 from thumbindex.library.freshness import (
-    News,
-    announced,
-    await_others,
-    checked_wait,
-    progress_of,
+    ChangeTracker,
+    current_progress,
+    is_up_to_date,
+    publish_progress,
+    validate_wait,
+    wait_for_other_run,
     wait_until_fresh,
 )
 from thumbindex.library.indexing import (
-    Run,
-    holds_nothing,
-    index_dates,
+    IndexingOptions,
     index_folders,
-    is_up_to_date,
-    open_directories,
+    update_commit_dates,
 )
 from thumbindex.library.near_copies import find_duplicates
 from thumbindex.library.note_lookup import NoteLookup, complete_names
@@ -81,7 +80,7 @@ from thumbindex.library.related import (
 )
 from thumbindex.library.repeats import ingestion_warnings, ingestion_words
 from thumbindex.library.status import status_of
-from thumbindex.library.visibility import all_documents, filter_visible
+from thumbindex.library.visibility import all_documents, directory_filters, filter_visible
 from thumbindex.library.why_note import explain_note
 from thumbindex.model import (
     Answer,
@@ -119,10 +118,10 @@ __all__ = [
     "Library",
     "NoteText",
     "WatchLock",
+    "directory_filters",
     "find_folders",
     "ingestion_warnings",
     "ingestion_words",
-    "open_directories",
     "place_of",
     "read_notes",
 ]
@@ -209,7 +208,7 @@ class Library:
             published, folders = open_published_folders(engine, config, folders)
         try:
             own = find_folders(config, folders, directory) if folders or not engine else ()
-            found = [opened_folder(name, root, directory, config) for name, root in own]
+            found = [open_folder(name, root, directory, config) for name, root in own]
             names = {each.name for each in found}
             if twice := names & {reader.folder.name for reader in published}:
                 raise UsageError(
@@ -424,7 +423,7 @@ class Library:
         explain: bool = False,
         progress: Callable[[Progress], None] | None = None,
         interrupted: Callable[[], bool] = lambda: False,
-        attended: Callable[[], bool] | None = None,
+        indexer_starting: Callable[[], bool] | None = None,
         **asked: Unpack[QueryArguments],
     ) -> Answer:
         """Answer from what is indexed now; indexes nothing.
@@ -439,12 +438,12 @@ class Library:
         disk now can be searched, and at the latest when the time is up or `interrupted` returns
         True; its `freshness` names the folders that are behind. A server that watches a folder, or
         another process's run over its words, is waited for. A folder that no server watches is then
-        indexed here, but not if `attended` is given: it returns True if somebody is about to index.
-        Without `wait_fresh`, a question of an asker who has gone (`interrupted`) is not searched
-        for, and its answer is empty. With `explain` each passage says how it came to its place.
+        indexed here, unless `indexer_starting` is given: it returns True if a process is about to
+        index. Without `wait_fresh`, an `interrupted` query is not searched and its answer is empty.
+        With `explain` each passage has an explanation of its rank.
         """
         query = self._asked(text, asked)
-        wait = checked_wait(wait_fresh)
+        wait = validate_wait(wait_fresh)
         freshness = None
         if wait:
             freshness = wait_until_fresh(
@@ -452,8 +451,8 @@ class Library:
                 wait,
                 progress or (lambda _: None),
                 interrupted,
-                attended or (lambda: False),
-                None if attended else self._index_words_until,
+                indexer_starting or (lambda: False),
+                None if indexer_starting else self._index_words_until,
             )
         self._models_for_query()
         with self._turns:
@@ -673,11 +672,9 @@ class Library:
                 reader.refresh()
 
     @at_one_moment
-    def news(self) -> News:
-        """Return one who tells, each time it looks, what came, went and changed since it looked
-        last.
-        """
-        return News(self._readers)
+    def track_changes(self) -> ChangeTracker:
+        """Return a tracker: each `poll` returns the notes that changed since the last one."""
+        return ChangeTracker(self._readers)
 
     def up_to_date(self) -> bool:
         """Tell whether `index` would find nothing to do for the words of any folder; nothing is
@@ -694,7 +691,7 @@ class Library:
         return tuple(
             each.folder.name
             for each in self._readers
-            if not each.is_published and each.indexed and holds_nothing(each.folder.root)
+            if not each.is_published and each.indexed and is_empty_folder(each.folder.root)
         )
 
     @at_one_moment
@@ -787,10 +784,10 @@ class Library:
         folders = self._chosen(folder)
         show = progress or (lambda _: None)
         for each in folders if after_others else ():
-            await_others(each, show, interrupted, words_only=words_only)
+            wait_for_other_run(each, show, interrupted, words_only=words_only)
         asks = [path for each in folders for path in pending_requests(each.places.folder)]
-        with announced(folders, show) as tell:
-            run = Run(words_only, rebuild, verify, tell, interrupted, finish)
+        with publish_progress(folders, show) as tell:
+            run = IndexingOptions(words_only, rebuild, verify, tell, interrupted, finish)
             repaired = self.repair(folder) if verify else ()
             try:
                 report = index_folders(folders, run, self.open_model)
@@ -820,9 +817,11 @@ class Library:
         """
         folders = self._chosen(folder)
         try:
-            with announced(folders, progress) as tell:
+            with publish_progress(folders, progress) as tell:
                 for each in folders:
-                    index_dates(each, Run(tell=tell, interrupted=interrupted))
+                    update_commit_dates(
+                        each, IndexingOptions(on_progress=tell, interrupted=interrupted)
+                    )
                     embed_folder(each, self.open_model, tell, interrupted)
         except IndexDamagedError:
             if not (repaired := self.repair(folder)):
@@ -877,7 +876,7 @@ class Library:
 
     def progress(self) -> tuple[Progress, ...]:
         """Return how far the folders are that some process is indexing now."""
-        found = (progress_of(each) for each in self.opened)
+        found = (current_progress(each) for each in self.opened)
         return tuple(each for each in found if each and each.done < each.total)
 
     def forget(self) -> tuple[FolderStatus, ...]:

@@ -59,7 +59,7 @@ class Folder:
         return bool(pending_requests(self.places.folder))
 
 
-def with_present_privacy(folder: Folder) -> Folder:
+def with_current_privacy(folder: Folder) -> Folder:
     """Return the folder with what its own file keeps private now, if that file has changed.
 
     What it kept private before stays so: an editor may have taken the file away just to write it
@@ -139,7 +139,7 @@ def find_folders(
     return resolve_folders(config, names, is_indexed)
 
 
-def opened_folder(name: str, root: Path, directory: str, config: Config) -> Folder:
+def open_folder(name: str, root: Path, directory: str, config: Config) -> Folder:
     """Return a folder with its configuration: its own file over the user's."""
     places, own_file = place_of(directory, root), _facts_of_own_file(root)
     folder = Folder(name, root, places, with_folder_file(config, root), config, own_file)

@@ -1,4 +1,4 @@
-"""Is what is on disk indexed? Wait for it, and tell what changed since the last time."""
+"""Freshness: whether an index is current, waiting until it is, and changes since the last poll."""
 
 from __future__ import annotations
 
@@ -6,48 +6,70 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from thumbindex.corpus.git import find_repository
 from thumbindex.errors import StorageError, ThumbindexError, UsageError
 from thumbindex.index.locks import current_run, is_held, publish_run
 from thumbindex.index.refresh_requests import MAX_WAIT_SECONDS, complete_requests, request_refresh
 from thumbindex.library.answering import folder_state
+from thumbindex.library.commit_dates import commit_dates_state
+from thumbindex.library.comparison import (
+    compare_folder,
+    current_parser_key,
+    is_empty_folder,
+    read_indexed_files,
+)
 from thumbindex.library.folders import Folder
-from thumbindex.library.indexing import holds_nothing
 from thumbindex.library.reader import Reader
 from thumbindex.model import Changes, Freshness, Progress
 
 if TYPE_CHECKING:
     from thumbindex.postgres.folders import PublishedFolders
 
-Tell = Callable[[Progress], None]
+ProgressCallback = Callable[[Progress], None]
 
 _POLL_OTHERS_SECONDS = 0.1
 
 
+def is_up_to_date(folder: Folder) -> bool:
+    """Return whether the words and dates of a folder's index are current; nothing is written.
+
+    Raises StorageError if the index cannot be read, UnknownFolderError if the folder is missing.
+    """
+    comparison = compare_folder(folder, partial(read_indexed_files, folder.places))
+    if comparison.indexed.parser_key != current_parser_key(folder) or not comparison.is_empty:
+        return False
+    is_known, undated, _ = commit_dates_state(folder, find_repository(folder.root))
+    return is_known and not undated
+
+
 @contextmanager
-def announced(folders: Sequence[Folder], tell: Tell) -> Iterator[Tell]:
-    """Let other processes see a run over these folders; what is reported to the function that this
-    gives reaches them, and `tell`.
+def publish_progress(
+    folders: Sequence[Folder], tell: ProgressCallback
+) -> Iterator[ProgressCallback]:
+    """Show a run over these folders to other processes; yield a callback that reports its progress
+    to them and to `tell`.
     """
     with ExitStack() as runs:
-        announce = {
+        writers = {
             folder.name: runs.enter_context(publish_run(folder.places.folder)) for folder in folders
         }
 
-        def tell_all(progress: Progress) -> None:
+        def report(progress: Progress) -> None:
             if progress.phase != "waiting":
-                announce[progress.folder](progress.phase, progress.done, progress.total)
+                writers[progress.folder](progress.phase, progress.done, progress.total)
             tell(progress)
 
-        yield tell_all
+        yield report
 
 
-def await_others(
-    folder: Folder, tell: Tell, interrupted: Callable[[], bool], *, words_only: bool
+def wait_for_other_run(
+    folder: Folder, tell: ProgressCallback, interrupted: Callable[[], bool], *, words_only: bool
 ) -> None:
-    """Wait for another process's run in a folder; with `words_only`, until it makes vectors."""
+    """Wait for the run of another process in a folder; with `words_only`, until it embeds."""
     begun = work = current_run(folder.places.folder)
     if work and work.pid == os.getpid():
         return
@@ -59,18 +81,16 @@ def await_others(
         work = current_run(folder.places.folder)
 
 
-def progress_of(folder: Folder) -> Progress | None:
-    """Return how far whoever indexes a folder is, in this process or another; None where nobody
-    does.
-    """
+def current_progress(folder: Folder) -> Progress | None:
+    """Return the progress of the run that indexes a folder, in any process; else None."""
     work = current_run(folder.places.folder)
     if work is None:
         return None
     return Progress(folder.name, work.phase, work.done, work.total, work.pid)
 
 
-def is_tended(folder: Folder) -> bool:
-    """Tell whether a process writes a folder's index, or watches the folder to do so."""
+def has_indexer(folder: Folder) -> bool:
+    """Return whether a process writes a folder's index, or watches the folder."""
     return (
         is_held(folder.places.lock)
         or is_held(folder.places.watch)
@@ -78,27 +98,23 @@ def is_tended(folder: Folder) -> bool:
     )
 
 
-class News:
-    """Tells what is new in some folders' indexes.
-
-    Its own memory: queries, too, open what is new, and nothing of that may be missed here.
-    """
+class ChangeTracker:
+    """Returns the notes that were added, changed or removed in indexes since the last poll."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:
-        self._folders = [_FolderNews(each) for each in readers]
+        self._folders = [_FolderChanges(each) for each in readers]
 
-    def look(self, folder: Sequence[str] = ()) -> Mapping[str, Changes]:
-        """Return by folder what came, went and changed since the last look at it; folders without
-        news are left out.
+    def poll(self, folder: Sequence[str] = ()) -> Mapping[str, Changes]:
+        """Return the changes since the last poll, by folder.
 
-        An index that is not there (forgotten, under repair) tells nothing until it is back.
+        Folders without changes are left out, and so are missing indexes until they are back.
         """
         found = {}
         for each in self._folders:
-            # the next look tells of it: what one folder has come to hides nothing of the others
+            # the next poll of this folder catches up
             with suppress(StorageError):
                 if not folder or each.name in folder:
-                    found[each.name] = each.look()
+                    found[each.name] = each.poll()
         return {
             name: changes
             for name, changes in found.items()
@@ -106,8 +122,8 @@ class News:
         }
 
 
-class _FolderNews:
-    """One folder's notes as they were with the last look."""
+class _FolderChanges:
+    """The digests of one folder's notes at the last poll."""
 
     def __init__(self, reader: Reader) -> None:
         self.name = reader.folder.name
@@ -116,8 +132,8 @@ class _FolderNews:
         self._digests: Mapping[str, str] = {}  # by path
         self._is_first = True
 
-    def look(self) -> Changes:
-        """Return what is new; with the first look nothing is."""
+    def poll(self) -> Changes:
+        """Return the changes since the last poll; the first one returns none."""
         is_first, self._is_first = self._is_first, False
         with self._reader.moment():
             if not self._reader.indexed:
@@ -142,13 +158,11 @@ class _FolderNews:
 
 _POLL_SECONDS = 0.05
 
-UNTENDED_SECONDS = 3.0
-"""So long nobody is seen to write before it is said that nobody does: if a server has ended,
-another one takes over within two.
-"""
+TAKEOVER_SECONDS = 3.0
+"""Time without an indexer after which no server is taking over."""
 
-_LOOK_SECONDS = 1.0
-"""Between two looks at whether somebody indexes."""
+_INDEXER_CHECK_SECONDS = 1.0
+"""Interval between two checks for an indexer."""
 
 
 def wait_until_fresh(
@@ -156,60 +170,61 @@ def wait_until_fresh(
     seconds: float,
     tell: Callable[[Progress], None],
     interrupted: Callable[[], bool],
-    attended: Callable[[], bool],
+    indexer_starting: Callable[[], bool],
     index: Callable[[str, Callable[[], bool]], object] | None,
 ) -> Freshness:
-    """Wait until the words of all that is on disk now are indexed, the time is up or `interrupted`
-    returns True.
+    """Wait until the words of all current files are indexed, the time is up or `interrupted`.
 
-    A folder that no server watches is indexed by `index`, which takes its name and when to stop,
-    once the words of another process's run are done. Without `index`, a folder that nobody indexes
-    is not waited for. `attended` returns True if somebody is about to index who cannot be seen yet.
+    A folder that no server watches is indexed by `index(folder, is_over)` after the run of another
+    process. Without `index`, a folder without an indexer is not waited for, unless
+    `indexer_starting` returns True.
     """
     until = time.monotonic() + seconds
 
     def is_over() -> bool:
         return interrupted() or time.monotonic() >= until
 
-    with ExitStack() as asked:
-        awaited = [
-            AwaitedPublication(reader.folder.name, reader.database)
+    with ExitStack() as stack:
+        waits = [
+            _PublicationWait(reader.folder.name, reader.database)
             if reader.database
-            else asked.enter_context(closing(AwaitedWords(reader)))
+            else stack.enter_context(closing(_WordsWait(reader)))
             for reader in readers
         ]
         for reader in readers:
             if index and not (reader.database or is_held(reader.folder.places.watch)):
-                _await_turn(reader.folder, tell, is_over)
+                _wait_for_writer(reader.folder, tell, is_over)
                 if not is_over():
                     with suppress(ThumbindexError):  # the answer says what is behind
                         index(reader.folder.name, is_over)
-        while waiting := [each for each in awaited if not each.is_shown()]:
+        while waiting := [each for each in waits if not each.is_done()]:
             for progress in filter(None, (each.progress() for each in waiting)):
                 tell(progress)
-            if is_over() or not (attended() or any(each.is_tended() for each in waiting)):
+            if is_over() or not (indexer_starting() or any(each.has_indexer() for each in waiting)):
                 break
             time.sleep(_POLL_SECONDS)
-        behind = [each for each in awaited if not each.is_shown()]
-    without_indexer = [each.name for each in behind if not (attended() or each.is_tended())]
+        behind = [each for each in waits if not each.is_done()]
+    without_indexer = [
+        each.name for each in behind if not (indexer_starting() or each.has_indexer())
+    ]
     lags = (reader.database.lag() for reader in readers if reader.database and behind)
     return Freshness(
         tuple(each.name for each in behind),
-        tuple(each.name for each in awaited if each.is_gone),
+        tuple(each.name for each in waits if each.is_missing),
         tuple(without_indexer),
         max(lags, default=0.0),
     )
 
 
-def _await_turn(folder: Folder, tell: Tell, is_over: Callable[[], bool]) -> None:
-    """Wait until no other process indexes words, or holds the writer's lock."""
-    await_others(folder, tell, is_over, words_only=True)
+def _wait_for_writer(folder: Folder, tell: ProgressCallback, is_over: Callable[[], bool]) -> None:
+    """Wait until no other process indexes words or holds the writer's lock."""
+    wait_for_other_run(folder, tell, is_over, words_only=True)
     while is_held(folder.places.lock) and not is_over():
         time.sleep(_POLL_SECONDS)
 
 
-def checked_wait(seconds: float) -> float:
-    """Return how long to wait; raise UsageError for what is no such time."""
+def validate_wait(seconds: float) -> float:
+    """Return the seconds to wait. Raises UsageError if they are out of range."""
     if not 0 <= seconds <= MAX_WAIT_SECONDS:
         raise UsageError(
             f"wait_fresh is {seconds}: give seconds, from 0 to {MAX_WAIT_SECONDS:.0f}."
@@ -217,14 +232,14 @@ def checked_wait(seconds: float) -> float:
     return float(seconds)
 
 
-SILENT_SECONDS = 20.0
-"""After so long without a word of who publishes a folder, nobody is taken to do so."""
+PUBLISHER_TIMEOUT_SECONDS = 20.0
+"""Time without a confirmation after which a folder has no publisher."""
 
 
-class AwaitedPublication:
-    """A folder in a database, of which the word of its builder is awaited that all is published."""
+class _PublicationWait:
+    """Waits until the publisher of a folder in a database confirms that it is current."""
 
-    is_gone = False
+    is_missing = False
 
     def __init__(self, name: str, database: PublishedFolders) -> None:
         self.name, self._database = name, database
@@ -232,65 +247,61 @@ class AwaitedPublication:
         self._now, self._before = self._asked_at, self._confirmed_at
 
     def progress(self) -> Progress:
-        """Tell how far it is: there or not."""
+        """Return the progress: done or not."""
         return Progress(self.name, "words", int(self._is_confirmed), 1)
 
-    def is_shown(self) -> bool:
-        """Tell whether the builder has said since that what is published is what there is."""
+    def is_done(self) -> bool:
+        """Return whether the publisher has confirmed since that the published index is current."""
         if not self._is_confirmed:
             self._now, self._confirmed_at = self._database.confirmed(self.name)
         return self._is_confirmed
 
     @property
     def _is_confirmed(self) -> bool:
-        """Tell whether the builder has said so since; what it said before is not of now, though a
-        clock that jumped may have dated it later.
+        """Return whether there is a new confirmation; an old one may have a later time if the clock
+        jumped.
         """
         return self._confirmed_at != self._before and self._confirmed_at >= self._asked_at
 
-    def is_tended(self) -> bool:
-        """Tell whether a builder was heard of lately; a standby that is behind has not heard of it
-        yet.
-        """
-        return self._now - self._confirmed_at < SILENT_SECONDS + self._database.lag()
+    def has_indexer(self) -> bool:
+        """Return whether a publisher was active lately, allowing for the lag of a standby."""
+        return self._now - self._confirmed_at < PUBLISHER_TIMEOUT_SECONDS + self._database.lag()
 
 
-class AwaitedWords:
-    """A folder whose indexer is asked to take in what is on disk now."""
+class _WordsWait:
+    """Waits until the indexer of a folder has indexed the words of all current files."""
 
     def __init__(self, reader: Reader) -> None:
         self.name = reader.folder.name
         self._folder = reader.folder
         # so looks the place of a drive that is not mounted
-        is_empty = holds_nothing(self._folder.root) and folder_state(reader).documents > 0
-        self.is_gone = is_empty or not self._folder.root.is_dir()
-        self._tended_at = self._looked_at = time.monotonic()
-        self._ask: Path | None = None
+        is_empty = is_empty_folder(self._folder.root) and folder_state(reader).documents > 0
+        self.is_missing = is_empty or not self._folder.root.is_dir()
+        self._seen_at = self._checked_at = time.monotonic()
+        self._request: Path | None = None
         with suppress(StorageError):  # on a medium that cannot be written nobody indexes, either
-            self._ask = None if self.is_gone else request_refresh(self._folder.places.folder)
+            self._request = None if self.is_missing else request_refresh(self._folder.places.folder)
 
     def progress(self) -> Progress | None:
-        """Return how far whoever indexes the folder is with words; None if nobody is at it."""
-        progress = progress_of(self._folder)
+        """Return the progress of indexing words; None without an indexer."""
+        progress = current_progress(self._folder)
         return progress if progress and progress.phase == "words" else None
 
-    def is_shown(self) -> bool:
-        """Return True if all of it can be searched by its words, or it is gone."""
-        self.is_gone = self.is_gone or not self._folder.root.is_dir()
-        return self.is_gone or (self._ask is not None and not self._ask.exists())
+    def is_done(self) -> bool:
+        """Return whether the words of all files can be searched, or the folder is missing."""
+        self.is_missing = self.is_missing or not self._folder.root.is_dir()
+        return self.is_missing or (self._request is not None and not self._request.exists())
 
-    def is_tended(self) -> bool:
-        """Return True if a process indexed the folder within the last seconds: another one may be
-        about to take over.
-        """
+    def has_indexer(self) -> bool:
+        """Return whether the folder had an indexer within the last seconds."""
         now = time.monotonic()
-        if now - self._looked_at >= _LOOK_SECONDS:
-            self._looked_at = now
-            if is_tended(self._folder):
-                self._tended_at = now
-        return now - self._tended_at < UNTENDED_SECONDS
+        if now - self._checked_at >= _INDEXER_CHECK_SECONDS:
+            self._checked_at = now
+            if has_indexer(self._folder):
+                self._seen_at = now
+        return now - self._seen_at < TAKEOVER_SECONDS
 
     def close(self) -> None:
-        """Ask no more."""
-        if self._ask is not None:
-            complete_requests([self._ask])
+        """Withdraw the request."""
+        if self._request is not None:
+            complete_requests([self._request])

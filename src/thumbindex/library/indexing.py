@@ -1,6 +1,4 @@
-"""Index: from the files on disk to a committed generation; what changed is read, its words are
-kept, then its vectors.
-"""
+"""Index folders: compare files with the index, commit words in batches, then vectors."""
 
 from __future__ import annotations
 
@@ -8,36 +6,29 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 
-from thumbindex.config import with_folder_file
-from thumbindex.corpus.git import (
-    CommitDays,
-    Repository,
-    find_repository,
-    find_work_tree,
-    has_no_commit,
-    read_commit_days,
-    read_tracked_paths,
-)
 from thumbindex.corpus.ignore import PathCache, is_private_by_glob
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
-from thumbindex.corpus.read import MAX_WINDOWS_PATH, content_digest, read_bytes, read_digest
-from thumbindex.corpus.walk import find_changes, walk
-from thumbindex.errors import IndexBusyError, IndexMissingError, StorageError, UnknownFolderError
+from thumbindex.corpus.read import MAX_WINDOWS_PATH, content_digest, read_bytes
+from thumbindex.errors import IndexBusyError, IndexMissingError, StorageError
 from thumbindex.index.builds import INCOMPLETE, begin_build, switch_build, words_generation
 from thumbindex.index.files import IndexPaths
 from thumbindex.index.locks import current_run, hold_lock
-from thumbindex.index.segments import verify_segments
 from thumbindex.index.store import Store, digests
-from thumbindex.index.writer import (
-    GIT_FAILURE,
-    Batch,
-    Writer,
-    is_wiped,
+from thumbindex.index.writer import Batch, Writer
+from thumbindex.library.commit_dates import store_commit_dates
+from thumbindex.library.comparison import (
+    Comparison,
+    IndexedFiles,
+    compare_folder,
+    current_parser_key,
+    indexed_files_of,
+    read_indexed_files,
+    without_private_links,
 )
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
@@ -51,180 +42,76 @@ from thumbindex.model import (
     Problem,
     Progress,
 )
-from thumbindex.settings import Config
-from thumbindex.text import plural
+
+FIRST_BATCH_BYTES, _MOST_BATCH_BYTES = 128 * 1024, 1024 * 1024
+"""Text of the first and of the largest batch. Sizes double, so that a new vault answers early and
+commits stay cheap; the largest takes three seconds.
+"""
+
+_LARGE_FILE_BYTES = 1024 * 1024
+"""Minimum size of a large file, which comes last in a batch of its own."""
+
+_RETRY_SECONDS = 0.01
+"""Pause before unreadable files are read again."""
+
+_FILE_OVERHEAD_BYTES = 512
+"""Cost of a file beside its text, in bytes of text."""
+
+_LOCK_NOTICE_SECONDS = 1.0
+"""Wait for the writer's lock before the user is told."""
+
+_MOST_PASSES = 3
+"""Maximum comparisons of one run while another process indexes the same files."""
+
+_MOST_REBUILD_PASSES = 10
+"""Maximum comparisons of a rebuild; after the first, they find only recent edits."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """The manifest, and whether anything was left undone."""
-
-    manifest: Mapping[str, FileState]
-    corpus: str  # how the files were cut
-    problems: frozenset[Problem]  # about files that are no documents
-    # links are resolved, and nothing is left to be wiped
-    is_settled: bool
-    generation: int  # in which all this was so
-    # files that were read and are private
-    private: Mapping[str, FileState] = field(default_factory=dict)
-    # when the newest of the files was modified, in seconds; 0 where there is none
-    newest: float = 0.0
-
-    def is_complete(self, problems: Sequence[Problem]) -> bool:
-        """Return True if no run was cut off and the walk found the same problems."""
-        return self.is_settled and self.problems == set(problems)
-
-
-def read_known(places: IndexPaths, paths: Collection[str] = ()) -> Known:
-    """Read it without the writer's lock, with those of some paths that are private.
-
-    Raises StorageError where there is no index, or none that can be read.
-    """
-    with closing(Store(places.store, read_only=True)) as store:
-        return known_of(store, paths)
-
-
-def known_of(store: Store, paths: Collection[str]) -> Known:
-    """Read it from an open store."""
-    with store.read_transaction():
-        verify_segments(store.keyword, store.segments())
-        manifest = store.manifest()
-        problems = frozenset(
-            problem for problem in store.problems() if problem.path not in manifest
-        )
-        settled = (
-            store.meta("links") == "resolved"
-            and is_wiped(store)
-            and store.meta("corpus") != ""
-            and not store.meta(INCOMPLETE)
-        )
-        return Known(
-            manifest,
-            store.meta("corpus"),
-            problems,
-            settled,
-            store.generation,
-            store.private_files(paths),
-            store.newest(),
-        )
-
-
-def open_directories(
-    folders: Sequence[tuple[str, Path]], config: Config
-) -> dict[Path, Callable[[str], bool]]:
-    """Return for each folder what tells whether a directory of its first level may be named."""
-    return {
-        root: partial(_may_be_named, os.path.realpath(root), with_folder_file(config, root))
-        for _, root in folders
-    }
-
-
-def _may_be_named(root: str, config: Config, name: str) -> bool:
-    return not (config.blocks_indexing or is_private_by_glob(root, name, config.corpus, {}))
-
-
-def _without_links(problems: Sequence[Problem], private: Iterable[str]) -> tuple[Problem, ...]:
-    """Leave out what a walk says of symlinks to private notes."""
-    paths = tuple(f" -> {path}" for path in private)
-    return tuple(problem for problem in problems if not (paths and problem.path.endswith(paths)))
-
-
-FIRST_BYTES, MOST_BYTES = 128 * 1024, 1024 * 1024
-"""Text that is committed at once: little at first, so that a new vault answers early, then twice as
-much each time, so that a commit's own cost does not count, up to what is parsed and written in
-three seconds: servers open in a moment what came with it, and searches wait for that.
-"""
-
-LARGE_BYTES = 1024 * 1024
-"""From this size on a file comes last and alone: ten of these take as long as a thousand notes."""
-
-MOMENT_SECONDS = 0.01
-"""Between two looks at files that cannot be read."""
-
-FILE_BYTES = 512
-"""What a file costs beside its text, in bytes of text."""
-
-WAITING_SECONDS = 1.0
-"""After this long without the writer's lock the user is told."""
-
-ROUNDS = 3
-"""Comparisons of one run, where another process writes the same files: what is left then is its
-work.
-"""
-
-REBUILD_ROUNDS = 10
-"""Comparisons while an index is built anew; after the first they find only what changed
-meanwhile.
-"""
-
-PARSE_VERSION = 10
-"""Changes when the same file would be cut or read another way: every file is read again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What one call of `index_folders` was asked to do."""
+class IndexingOptions:
+    """The options of one run."""
 
     words_only: bool = False
     rebuild: bool = False
     verify: bool = False
-    tell: Callable[[Progress], None] = lambda progress: None
-    # asked between two batches: what is left is left for the next run
+    on_progress: Callable[[Progress], None] = lambda progress: None
+    # called between two batches; if True, the rest is deferred to the next run
     interrupted: Callable[[], bool] = lambda: False
-    finish: bool = True  # merge segments and keep the dates of commits
-    first_bytes: int = FIRST_BYTES
+    finish: bool = True  # merge segments and store commit dates
+    first_bytes: int = FIRST_BATCH_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What became of the files that were to be read."""
+class WordsResult:
+    """What became of the files of one run."""
 
     failed: tuple[Problem, ...] = ()
-    # paths that another process has written meanwhile, or taken away with the index
-    passed_over: int = 0
-    left: frozenset[str] = frozenset()  # paths of the files that are left for another run
-    # of the files that were read those that turned out to be private
-    private: tuple[FileState, ...] = ()
+    conflicts: int = 0  # paths that another process wrote or deleted meanwhile
+    deferred: frozenset[str] = frozenset()  # paths of the files left for the next run
+    private: tuple[FileState, ...] = ()  # files that were read and are private
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What differs between a folder and its index."""
-
-    changes: Changes
-    states: Sequence[FileState]  # of all files there are
-    touched: Collection[str]  # paths of the same text with other facts
-    problems: Sequence[Problem]  # of the walk
-    modified: Mapping[str, float]  # by path, seconds
-    known: Known
-
-    @property
-    def is_nothing(self) -> bool:
-        """Return True if nothing is to be read, and nothing was left undone."""
-        changes = self.changes
-        is_same = not (changes.added or changes.changed or changes.removed or self.touched)
-        return is_same and self.known.is_complete(self.problems)
+_EMPTY_REPORT = IndexReport(0, 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0, 0.0, 0)
 
 
-_NOTHING = IndexReport(0, 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0, 0.0, 0)
+def index_folders(
+    folders: Sequence[Folder], options: IndexingOptions, open_embedder: OpenEmbedder
+) -> IndexReport:
+    """Update folders' indexes: the words of all folders first, then vectors.
 
-
-def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedder) -> IndexReport:
-    """Bring folders' indexes up to the disk: the words of all of them first, then vectors.
-
-    Raises ModelError with the words kept, and IndexMissingError if another process forgets an index
-    meanwhile.
+    Raises ModelError after words are committed, and IndexMissingError if another process deletes
+    an index meanwhile.
     """
-    reports = [index_words(folder, run) for folder in folders]
-    if run.finish:
+    reports = [update_words(folder, options) for folder in folders]
+    if options.finish:
         for folder, report in zip(folders, reports, strict=True):
-            _finish_words(folder, run, report)
-    if not run.words_only:
+            _finish_words(folder, options, report)
+    if not options.words_only:
         reports = [
-            index_vectors(folder, report, run=run, open_embedder=open_embedder)
+            update_vectors(folder, report, options=options, open_embedder=open_embedder)
             for folder, report in zip(folders, reports, strict=True)
         ]
-    total = _NOTHING  # where all folders are published from elsewhere, there is nothing to do
+    total = _EMPTY_REPORT  # of published folders alone
     for report in reports:
         total = replace(
             total,
@@ -236,137 +123,74 @@ def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedd
     return total
 
 
-def _finish_words(folder: Folder, run: Run, report: IndexReport) -> None:
-    """Merge what a run wrote, and keep the dates of commits."""
-    if (report.added or report.changed or report.removed) and not run.interrupted():
-        with open_writer(folder, run) as writer:
+def _finish_words(folder: Folder, options: IndexingOptions, report: IndexReport) -> None:
+    """Merge the segments of a run, and store commit dates."""
+    if (report.added or report.changed or report.removed) and not options.interrupted():
+        with _open_writer(folder, options) as writer:
             writer.merge_keyword()
-    index_dates(folder, run)
+    update_commit_dates(folder, options)
 
 
-def index_dates(folder: Folder, run: Run) -> None:
-    """Keep the days on which git has each note, read again when another commit is checked out or
-    somebody's note was not looked for.
-    """
-    repository, own = find_repository(folder.root), folder.places.build_folder / "git"
-    commit = repository.commit if repository else ""
-    is_known, undated, failure = _known_dates(folder, repository)
-    if is_known and not undated:
-        return
-    days: CommitDays | None = {}
-    try:
-        if repository and is_known:  # what is in no commit needs no history
-            tracked = (
-                frozenset() if failure else read_tracked_paths(repository, own, run.interrupted)
-            )
-            if tracked is None:
-                return
-            days = None if undated.isdisjoint(tracked) else days
-        if repository and days is not None:
-            failure, days = "", read_commit_days(repository, own, run.interrupted)
-            if days is None:
-                return
-    except OSError as error:  # what is known stays; the next commit is tried again
-        days, failure = None, str(error)
-    with open_writer(folder, run) as writer:
-        writer.keep_commits(days, commit, failure if repository else "")
+def update_commit_dates(folder: Folder, options: IndexingOptions) -> None:
+    """Store the days of new commits."""
+    store_commit_dates(folder, partial(_open_writer, folder, options), options.interrupted)
 
 
-def _known_dates(folder: Folder, repository: Repository | None) -> tuple[bool, frozenset[str], str]:
-    """Return whether the days of the present commit are known, the notes that nobody has looked
-    for, and what went wrong the last time.
-    """
-    with closing(Store(folder.places.store, read_only=True)) as store, store.read_transaction():
-        is_known = store.meta("commit") == (repository.commit if repository else "")
-        return is_known, store.undated() if repository else frozenset(), store.meta(GIT_FAILURE)
-
-
-def is_up_to_date(folder: Folder) -> bool:
-    """Tell whether a run over a folder would find nothing to do for its words and dates; nothing is
-    written.
-
-    Raises StorageError where the index cannot be read, UnknownFolderError where the folder is gone.
-    """
-    comparison = compare(folder, Run(), mends=False)
-    if comparison.known.corpus != cutting(folder) or not comparison.is_nothing:
-        return False
-    is_known, undated, _ = _known_dates(folder, find_repository(folder.root))
-    return is_known and not undated
-
-
-def problem_of_dates(folder: Folder, store: Store) -> str:
-    """Say why the days of commits are unknown, where the folder lies in a work tree; empty where
-    they are read, or will be.
-    """
-    tree, repository = find_work_tree(folder.root), find_repository(folder.root)
-    if tree and not repository and not has_no_commit(tree):
-        return (
-            "the days of the commits are unknown: the repository is not laid out as git does it, "
-            "and is not read"
-        )
-    failure = (
-        store.meta(GIT_FAILURE) if repository and store.meta("commit") == repository.commit else ""
-    )
-    if not failure:
-        return ""
-    return f"the days of the commits are unknown: {failure}; the next commit is tried again"
-
-
-def index_words(folder: Folder, run: Run) -> IndexReport:
-    """Compare, read what differs, and keep its words; again where another process was faster."""
+def update_words(folder: Folder, options: IndexingOptions) -> IndexReport:
+    """Commit the words of new and changed files; compare again after conflicts."""
     began = time.perf_counter()
-    # what is not taken in now must not be lost
-    run = replace(run, rebuild=run.rebuild and not folder.config.blocks_indexing)
-    comparison = compare(folder, run)
-    if run.rebuild or _is_cut_otherwise(folder, comparison.known):
-        with hold_lock(folder.places.rebuild, _waiting(folder, run)):
-            if run.rebuild or _is_cut_otherwise(folder, _known(folder, run)):
-                return _rebuild(folder, run, comparison, began)
-        comparison = compare(folder, run)  # another process was faster
-    kept = keep_words(folder, run, comparison)
-    for _ in range(ROUNDS - 1):
-        if kept.passed_over:
-            kept = keep_words(folder, run, compare(folder, replace(run, verify=False)))
-    return _report(folder, comparison.changes, kept, time.perf_counter() - began)
+    # a closed folder takes in nothing new, so a rebuild would lose its notes
+    options = replace(options, rebuild=options.rebuild and not folder.config.blocks_indexing)
+    comparison = _compare(folder, options)
+    if options.rebuild or _needs_rebuild(folder, comparison.indexed):
+        with hold_lock(folder.places.rebuild, _on_lock_wait(folder, options)):
+            if options.rebuild or _needs_rebuild(folder, _read_index(folder, options)):
+                return _rebuild(folder, options, comparison, began)
+        comparison = _compare(folder, options)  # another process was faster
+    result = commit_words(folder, options, comparison)
+    for _ in range(_MOST_PASSES - 1):
+        if result.conflicts:
+            result = commit_words(folder, options, _compare(folder, replace(options, verify=False)))
+    return _report(folder, comparison.changes, result, time.perf_counter() - began)
 
 
-def _rebuild(folder: Folder, run: Run, comparison: Comparison, began: float) -> IndexReport:
-    """Read every file anew into the next build of the index, and switch to it when it is
-    complete: until then the present one answers.
+def _rebuild(
+    folder: Folder, options: IndexingOptions, comparison: Comparison, began: float
+) -> IndexReport:
+    """Index all files into a new build, and switch to it when it is complete.
 
-    A run that is interrupted is gone on with by the next one, unless that is to rebuild all in any
-    case.
+    The next run continues an interrupted build, unless it has `rebuild`.
     """
     build = begin_build(
         folder.places.folder,
-        lambda store: not run.rebuild and store.meta("corpus") == cutting(folder),
+        lambda store: not options.rebuild and store.meta("corpus") == current_parser_key(folder),
     )
     beside = replace(folder, places=folder.places.at(build))
-    run_beside = replace(run, rebuild=False, verify=False)
-    for _ in range(REBUILD_ROUNDS):  # until the current build took nothing in meanwhile
+    run_beside = replace(options, rebuild=False, verify=False)
+    for _ in range(_MOST_REBUILD_PASSES):  # until the current build has no new commit
         words = words_generation(folder.places.folder)
-        kept = keep_words(beside, run_beside, compare(beside, run_beside))
-        is_complete = not (kept.left or kept.passed_over) and switch_build(
+        result = commit_words(beside, run_beside, _compare(beside, run_beside))
+        is_complete = not (result.deferred or result.conflicts) and switch_build(
             folder.places.folder, build, words
         )
-        if is_complete or kept.left or run.interrupted():
+        if is_complete or result.deferred or options.interrupted():
             break
-    if not (is_complete or kept.left or run.interrupted()):
+    if not (is_complete or result.deferred or options.interrupted()):
         if folder.places.current_build + 1 != build or not beside.places.store.exists():
-            raise _forgotten(folder.places)
+            raise _deleted_error(folder.places)
         raise IndexBusyError(
             f"The index in {folder.places.folder} changes faster than it is built anew: run "
             "it again when the notes rest."
         )
     if is_complete:
-        with open_writer(folder, run) as writer:
+        with _open_writer(folder, options) as writer:
             writer.wipe()
     changes = comparison.changes
-    again = tuple(sorted(comparison.known.manifest.keys() - set(changes.removed)))
+    again = tuple(sorted(comparison.indexed.manifest.keys() - set(changes.removed)))
     report = _report(
-        beside, replace(changes, changed=again, unchanged=0), kept, time.perf_counter() - began
+        beside, replace(changes, changed=again, unchanged=0), result, time.perf_counter() - began
     )
-    if run.rebuild or not is_complete:
+    if options.rebuild or not is_complete:
         return report
     repaired = (
         f"The index in {folder.places.folder} was made with other settings: it was built "
@@ -375,32 +199,34 @@ def _rebuild(folder: Folder, run: Run, comparison: Comparison, began: float) -> 
     return replace(report, repaired=(repaired,))
 
 
-def _is_cut_otherwise(folder: Folder, known: Known) -> bool:
+def _needs_rebuild(folder: Folder, indexed: IndexedFiles) -> bool:
     return (
-        bool(known.corpus) and known.corpus != cutting(folder) and not folder.config.blocks_indexing
+        bool(indexed.parser_key)
+        and indexed.parser_key != current_parser_key(folder)
+        and not folder.config.blocks_indexing
     )
 
 
-def index_vectors(
-    folder: Folder, report: IndexReport, *, run: Run, open_embedder: OpenEmbedder
+def update_vectors(
+    folder: Folder, report: IndexReport, *, options: IndexingOptions, open_embedder: OpenEmbedder
 ) -> IndexReport:
-    """Embed what has no vector yet, find what is there twice, and add that to a report."""
+    """Embed chunks without vectors, find duplicates, and complete the report."""
     began, build = time.perf_counter(), folder.places.current_build
-    done = embed_folder(folder, open_embedder, run.tell, run.interrupted)
+    done = embed_folder(folder, open_embedder, options.on_progress, options.interrupted)
     for _ in find_duplicates(folder) if done.is_whole else ():
-        if run.interrupted():
+        if options.interrupted():
             break
-    with open_writer(folder, run) as writer:
-        # what an edit waits behind is short: large merges wait for a run that finds nothing to do
+    with _open_writer(folder, options) as writer:
+        # edits wait for a merge: large ones are left to a run without changes
         writer.merge_keyword(
             "short" if report.added or report.changed or report.removed or done.asked else "long"
         )
         if report.chunks:
-            _refuse_forgotten(writer)
+            _refuse_deleted(writer)
         generation = writer.store.generation
     if build != writer.places.build:  # another process has rebuilt the index
-        again = index_words(folder, replace(run, rebuild=False))
-        return index_vectors(folder, again, run=run, open_embedder=open_embedder)
+        again = update_words(folder, replace(options, rebuild=False))
+        return update_vectors(folder, again, options=options, open_embedder=open_embedder)
     return replace(
         report,
         embedded=done.asked,
@@ -411,114 +237,46 @@ def index_vectors(
     )
 
 
-def compare(folder: Folder, run: Run, *, mends: bool = True) -> Comparison:
-    """Walk the folder and find out what differs from the index; files are read only where their
-    facts differ.
-
-    An index that cannot be read is mended, or raises StorageError.
-    """
-    now = time.time_ns()
-    states, problems = walk(folder.root, folder.config.corpus)
-    paths = [state.path for state in states]
-    known = _known(folder, run, paths) if mends else read_known(folder.places, paths)
-    found = find_changes(
-        {**known.manifest, **known.private},
-        states,
-        lambda path: read_digest(folder.root, path, folder.config.corpus),
-        now_ns=now,
-        verify=run.verify,
-    )
-    if found.changes.removed and not run.rebuild:
-        refuse_empty(folder.root, len(known.manifest))
-    problems = _without_links(problems, known.private)
-    return Comparison(
-        counted(found.changes, problems, known.private, is_closed=folder.config.blocks_indexing),
-        found.states,
-        found.touched,
-        problems,
-        {state.path: state.mtime_ns / 1e9 for state in states},
-        known,
-    )
+def _compare(folder: Folder, options: IndexingOptions) -> Comparison:
+    read_index = partial(_read_index, folder, options)
+    return compare_folder(folder, read_index, verify=options.verify, may_be_empty=options.rebuild)
 
 
-def counted(
-    changes: Changes, problems: Sequence[Problem], private: Collection[str], *, is_closed: bool
-) -> Changes:
-    """Return the changes that count.
-
-    A private file that has changed is as good as new. What cannot be listed is not gone. In a
-    closed folder, whose own file may keep more private than can be read, nothing new is taken in,
-    and what was changed goes.
-    """
-    again = tuple(path for path in changes.changed if path in private)
-    changed = tuple(path for path in changes.changed if path not in private)
-    unseen = {problem.path for problem in problems}
-    hidden = ("",) if "." in unseen else tuple(f"{path.rstrip('/')}/" for path in unseen)
-    removed = tuple(
-        path for path in changes.removed if path not in unseen and not path.startswith(hidden)
-    )
-    unchanged = changes.unchanged - (len(private) - len(again))
-    if is_closed:
-        return Changes((), (), (*removed, *changed), unchanged)
-    return Changes((*changes.added, *again), changed, removed, unchanged)
-
-
-def refuse_empty(root: Path, documents: int) -> None:
-    """Raise UnknownFolderError where a folder holds nothing at all: so does the place of a drive
-    that is not mounted, whose notes are not gone.
-    """
-    if holds_nothing(root):
-        raise UnknownFolderError(
-            f"The folder {root} is empty, but the index has {plural(documents, 'document')} of it: "
-            "nothing is deleted, "
-            "a drive that is not mounted looks so. Where it was emptied on purpose, `thumbindex "
-            "index --rebuild` takes it as it is."
-        )
-
-
-def holds_nothing(root: Path) -> bool:
-    """Tell whether a folder is empty, gone or closed to us."""
+def _read_index(
+    folder: Folder, options: IndexingOptions, paths: Collection[str] = ()
+) -> IndexedFiles:
+    """Read the manifest; if it cannot be read, the writer creates or repairs the index."""
     try:
-        with os.scandir(root) as entries:  # looks at one entry: every answer of a server asks
-            return next(entries, None) is None
-    except OSError:
-        return True
-
-
-def _known(folder: Folder, run: Run, paths: Collection[str] = ()) -> Known:
-    """Read what the index knows; where there is none that can be read, the writer makes or mends
-    it.
-    """
-    try:
-        return read_known(folder.places, paths)
+        return read_indexed_files(folder.places, paths)
     except StorageError:
-        with open_writer(folder, run) as writer:
-            return known_of(writer.store, paths)
+        with _open_writer(folder, options) as writer:
+            return indexed_files_of(writer.store, paths)
 
 
-def keep_words(folder: Folder, run: Run, comparison: Comparison) -> Kept:
-    """Read what is new or changed and commit it, a group at a time: moved files first, then the
-    newest; the removed go with the first group.
+def commit_words(folder: Folder, options: IndexingOptions, comparison: Comparison) -> WordsResult:
+    """Read new and changed files and commit them in batches; the first removes deleted files.
 
-    The writer's lock is held for the commits alone, not while files are read and parsed.
+    The writer's lock is held only for commits, not while files are read and parsed.
     """
-    if comparison.is_nothing:
-        return Kept()
-    known, modified = comparison.known, comparison.modified
-    groups = _groups(comparison, run)
+    if comparison.is_empty:
+        return WordsResult()
+    indexed, modified = comparison.indexed, comparison.modified
+    batches = _batches(comparison, options)
     paths = set(comparison.touched)
     touched = [state for state in comparison.states if state.path in paths]
     first = Batch(
         removed=comparison.changes.removed,
-        touched=[(each, modified[each.path]) for each in touched if each.path in known.manifest],
-        private=[each for each in touched if each.path in known.private],
+        touched=[(each, modified[each.path]) for each in touched if each.path in indexed.manifest],
+        private=[each for each in touched if each.path in indexed.private],
     )
     names = PathCache()
-    kept, done, total = Kept(), 0, sum(map(len, groups))
-    for number, group in enumerate(groups or [[]], 1):
-        documents, failed, gone, private = _read(folder, group, modified)
-        kept = replace(kept, failed=(*kept.failed, *failed), private=(*kept.private, *private))
-        done, last = done + len(group), number >= len(groups)
+    result, done, total = WordsResult(), 0, sum(map(len, batches))
+    for number, files in enumerate(batches or [[]], 1):
+        documents, failed, gone, private = _parse_files(folder, files, modified)
+        result = replace(
+            result, failed=(*result.failed, *failed), private=(*result.private, *private)
+        )
+        done, last = done + len(files), number >= len(batches)
         hidden = frozenset(state.path for state in private).union(
             path
             for path in first.removed
@@ -527,64 +285,65 @@ def keep_words(folder: Folder, run: Run, comparison: Comparison) -> Kept:
         removed = (*first.removed, *gone, *(problem.path for problem in failed), *hidden)
         facts: dict[str, str] = {}
         problems: tuple[Problem, ...] | None = None
-        if last or not known.manifest:
-            facts |= {"corpus": cutting(folder), "root": str(folder.root)}
+        if last or not indexed.manifest:
+            facts |= {"corpus": current_parser_key(folder), "root": str(folder.root)}
         if last:
             facts |= {INCOMPLETE: ""}
-            own = _without_links(comparison.problems, (state.path for state in kept.private))
-            problems = (*own, *kept.failed)
+            own = without_private_links(
+                comparison.problems, (state.path for state in result.private)
+            )
+            problems = (*own, *result.failed)
         batch = Batch(
             documents,
             tuple(dict.fromkeys(removed)),
             first.touched,
             problems,
             last,
-            {**known.manifest, **known.private},
+            {**indexed.manifest, **indexed.private},
             failed,
             forgotten=hidden,
             private=(*first.private, *private),
             listed=modified if last else None,
             facts=facts,
-            # large ones may come in a later run: they may be older than the index
-            newest=0.0 if _is_large(group) else known.newest,
+            # large files may come in a later run, and be older than the index
+            newest=0.0 if _is_large(files) else indexed.newest,
         )
-        with open_writer(folder, run) as writer:
-            if known.corpus or number > 1:
-                _refuse_forgotten(writer)
-            passed_over = writer.apply(
+        with _open_writer(folder, options) as writer:
+            if indexed.parser_key or number > 1:
+                _refuse_deleted(writer)
+            conflicts = writer.apply(
                 batch, lambda documents: LinkResolver.of(documents, folder.root.name).resolve
             )
             writer.wipe()
-        first, kept = Batch(), replace(kept, passed_over=kept.passed_over + passed_over)
-        run.tell(Progress(folder.name, "words", done, total))
-        if not last and run.interrupted():
+        first, result = Batch(), replace(result, conflicts=result.conflicts + conflicts)
+        options.on_progress(Progress(folder.name, "words", done, total))
+        if not last and options.interrupted():
             return replace(
-                kept, left=frozenset(state.path for group in groups[number:] for state in group)
+                result,
+                deferred=frozenset(state.path for rest in batches[number:] for state in rest),
             )
-    return kept
+    return result
 
 
-def _refuse_forgotten(writer: Writer) -> None:
-    """Raise IndexMissingError if another process has forgotten the index that a run has begun."""
+def _refuse_deleted(writer: Writer) -> None:
+    """Raise IndexMissingError if another process has deleted the index of this run."""
     if not writer.store.meta("corpus"):
-        raise _forgotten(writer.places)
+        raise _deleted_error(writer.places)
 
 
-def _forgotten(places: IndexPaths) -> IndexMissingError:
+def _deleted_error(places: IndexPaths) -> IndexMissingError:
     return IndexMissingError(
         f"Another process has deleted the index in {places.folder} while it was written: run it "
         "again."
     )
 
 
-def _groups(comparison: Comparison, run: Run) -> list[list[FileState]]:
-    """Return the files that are to be read, newest first, in groups that grow, large ones last and
-    alone.
+def _batches(comparison: Comparison, options: IndexingOptions) -> list[list[FileState]]:
+    """Return the files to read in growing batches: moved files, then newest first, then large ones.
 
-    A file that was moved kept its time, and would come last; but its old place goes with the first
-    group, and until it comes it is nowhere.
+    The first batch removes the old path of a moved file, so its new path comes first.
     """
-    changes, indexed = comparison.changes, comparison.known.manifest
+    changes, indexed = comparison.changes, comparison.indexed.manifest
     wanted, added = {*changes.added, *changes.changed}, frozenset(changes.added)
     old = {indexed[path].inode for path in changes.removed if path in indexed}
 
@@ -596,63 +355,61 @@ def _groups(comparison: Comparison, run: Run) -> list[list[FileState]]:
         )
 
     states = sorted((state for state in comparison.states if state.path in wanted), key=order)
-    large = [[state] for state in states if state.size >= LARGE_BYTES]
-    small = [state for state in states if state.size < LARGE_BYTES]
-    return [*growing(small, run.first_bytes), *large]
+    large = [[state] for state in states if state.size >= _LARGE_FILE_BYTES]
+    small = [state for state in states if state.size < _LARGE_FILE_BYTES]
+    return [*growing_batches(small, options.first_bytes), *large]
 
 
-def growing(states: Iterable[FileState], first: int) -> Iterator[list[FileState]]:
-    """Yield groups of files with at least `first` bytes of text, then with twice as many each
-    time.
-    """
-    group: list[FileState] = []
+def growing_batches(states: Iterable[FileState], first: int) -> Iterator[list[FileState]]:
+    """Yield batches of files with at least `first` bytes, then twice as many each time."""
+    batch: list[FileState] = []
     size = 0
     for state in states:
-        group.append(state)
-        size += state.size + FILE_BYTES
+        batch.append(state)
+        size += state.size + _FILE_OVERHEAD_BYTES
         if size >= first:
-            yield group
-            group, size, first = [], 0, min(2 * first, MOST_BYTES)
-    if group:
-        yield group
+            yield batch
+            batch, size, first = [], 0, min(2 * first, _MOST_BATCH_BYTES)
+    if batch:
+        yield batch
 
 
-def _is_large(group: Sequence[FileState]) -> bool:
-    return any(state.size >= LARGE_BYTES for state in group)
+def _is_large(batch: Sequence[FileState]) -> bool:
+    return any(state.size >= _LARGE_FILE_BYTES for state in batch)
 
 
 @contextmanager
-def open_writer(folder: Folder, run: Run) -> Iterator[Writer]:
-    """Take the writer's lock for one commit; tell when it is not had soon."""
-    with Writer.open(folder.places.folder, _waiting(folder, run), folder.places.build) as writer:
+def _open_writer(folder: Folder, options: IndexingOptions) -> Iterator[Writer]:
+    """Take the writer's lock for one commit; report a long wait."""
+    with Writer.open(
+        folder.places.folder, _on_lock_wait(folder, options), folder.places.build
+    ) as writer:
         yield writer
 
 
-def _waiting(folder: Folder, run: Run) -> Callable[[], None]:
-    """Return what tells that a lock is not had soon."""
+def _on_lock_wait(folder: Folder, options: IndexingOptions) -> Callable[[], None]:
+    """Return a callback that reports a long wait for a lock."""
     began = time.monotonic()
 
     def waiting() -> None:
-        if time.monotonic() - began >= WAITING_SECONDS:
+        if time.monotonic() - began >= _LOCK_NOTICE_SECONDS:
             work = current_run(folder.places.folder)
             pid = work.pid if work and work.pid != os.getpid() else 0
-            run.tell(Progress(folder.name, "waiting", 0, 0, pid))
+            options.on_progress(Progress(folder.name, "waiting", 0, 0, pid))
 
     return waiting
 
 
-def _read(
+def _parse_files(
     folder: Folder, states: Sequence[FileState], modified: Mapping[str, float]
 ) -> tuple[list[tuple[FileState, ParsedDocument]], list[Problem], list[str], list[FileState]]:
-    """Return the documents, what could not be read, what went since the folder was walked (no
-    problem to anybody), and what is private.
-    """
+    """Return documents, unreadable files, paths deleted since the walk, and private files."""
     documents: list[tuple[FileState, ParsedDocument]] = []
     private: list[FileState] = []
     failed: list[Problem] = []
     gone: list[str] = []
-    for state, data in _read_all(folder, states):
-        if isinstance(data, Problem) and not _is_listed(folder.root / state.path):
+    for state, data in _read_files(folder, states):
+        if isinstance(data, Problem) and not _still_exists(folder.root / state.path):
             gone.append(state.path)
         elif isinstance(data, Problem):
             failed.append(data)
@@ -666,10 +423,8 @@ def _read(
     return documents, failed, gone, private
 
 
-def _is_listed(path: Path) -> bool:
-    """Tell whether a file is there still, or, where its path is too long to be looked up (Windows),
-    among the names in its folder.
-    """
+def _still_exists(path: Path) -> bool:
+    """Return whether a file still exists, even if its path is too long to look up (Windows)."""
     try:
         return os.path.lexists(path) or (
             len(str(path)) > MAX_WINDOWS_PATH and path in path.parent.iterdir()
@@ -678,12 +433,10 @@ def _is_listed(path: Path) -> bool:
         return False
 
 
-def _read_all(
+def _read_files(
     folder: Folder, states: Sequence[FileState]
 ) -> Iterator[tuple[FileState, bytes | Problem]]:
-    """Yield what is in each file; those that cannot be read are tried once more, after a moment,
-    for the same reason.
-    """
+    """Yield the content of each file; unreadable files are read once more after a pause."""
     again: list[FileState] = []
     for state in states:
         data = read_bytes(folder.root, state.path, folder.config.corpus)
@@ -691,22 +444,16 @@ def _read_all(
             again.append(state)
         else:
             yield state, data
-    time.sleep(MOMENT_SECONDS if again else 0.0)
+    time.sleep(_RETRY_SECONDS if again else 0.0)
     yield from (
         (state, read_bytes(folder.root, state.path, folder.config.corpus)) for state in again
     )
 
 
-def cutting(folder: Folder) -> str:
-    """Return what decides how a file is cut: another value means that every file is read again."""
-    tags = folder.config.corpus.private.tags
-    return f"{PARSE_VERSION} {folder.config.corpus.chunk!r} {tags!r}"
-
-
-def _report(folder: Folder, changes: Changes, kept: Kept, seconds: float) -> IndexReport:
+def _report(folder: Folder, changes: Changes, result: WordsResult, seconds: float) -> IndexReport:
     with closing(Store(folder.places.store, read_only=True)) as store:
-        private = {state.path for state in kept.private}
-        not_kept = kept.left.union(problem.path for problem in kept.failed) | private
+        private = {state.path for state in result.private}
+        not_kept = result.deferred.union(problem.path for problem in result.failed) | private
         return IndexReport(
             added=len(set(changes.added) - not_kept),
             changed=len(set(changes.changed) - not_kept),
@@ -720,5 +467,5 @@ def _report(folder: Folder, changes: Changes, kept: Kept, seconds: float) -> Ind
             truncated=0,
             seconds=round(seconds, 3),
             generation=store.generation,
-            deferred=len(kept.left) + kept.passed_over,
+            deferred=len(result.deferred) + result.conflicts,
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from thumbindex.errors import IndexMissingError, StorageError
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
-from thumbindex.library.folders import Folder, with_present_privacy
+from thumbindex.library.folders import Folder, with_current_privacy
 from thumbindex.ports import FolderCatalog, Snapshot
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class DiskReader:
         """The folder, with what its own file keeps private now."""
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + LOOK_SECONDS
-            self._folder = with_present_privacy(self._folder)
+            self._folder = with_current_privacy(self._folder)
         return self._folder
 
     @property

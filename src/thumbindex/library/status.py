@@ -24,9 +24,9 @@ from thumbindex.index.files import folder_size
 from thumbindex.index.locks import is_held
 from thumbindex.index.store import Store
 from thumbindex.library.answering import folder_state
+from thumbindex.library.commit_dates import commit_dates_problem
 from thumbindex.library.folders import Folder
-from thumbindex.library.freshness import SILENT_SECONDS, progress_of
-from thumbindex.library.indexing import problem_of_dates
+from thumbindex.library.freshness import PUBLISHER_TIMEOUT_SECONDS, current_progress
 from thumbindex.library.reader import Reader
 from thumbindex.library.visibility import hidden_paths
 from thumbindex.model import (
@@ -120,11 +120,11 @@ def status_of(reader: Reader) -> FolderStatus:
     if database and status.indexed:
         now, published = database.confirmed(folder.name)
         status = _with_contents(replace(status, updated=_iso(published)), reader)
-        is_written = status.index.pending > 0 and now - published < SILENT_SECONDS
+        is_written = status.index.pending > 0 and now - published < PUBLISHER_TIMEOUT_SECONDS
         return replace(status, writing=is_written)
     if database:  # somebody has forgotten it since this was opened
         return status
-    places, progress = folder.places, progress_of(folder)
+    places, progress = folder.places, current_progress(folder)
     status = replace(
         status,
         progress=progress,
@@ -150,7 +150,7 @@ def _with_contents(status: FolderStatus, reader: Reader) -> FolderStatus:
     flagged, problems = flags_of(store.flagged()), (*status.skipped, *store.problems())
     hidden = hidden_paths({each.path for each in flagged}, reader)
     flagged = tuple(each for each in flagged if each.path not in hidden)
-    if isinstance(store, Store) and (said := problem_of_dates(folder, store)):
+    if isinstance(store, Store) and (said := commit_dates_problem(folder, store)):
         problems += (Problem(".git", None, said),)
     is_measured = folder.config.index.ingest.metrics and state.vectors
     return replace(

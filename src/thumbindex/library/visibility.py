@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from thumbindex.corpus.ignore import PathCache
+from thumbindex.config import with_folder_file
+from thumbindex.corpus.ignore import PathCache, is_private_by_glob
 from thumbindex.corpus.private import is_private
 from thumbindex.corpus.read import content_digest, read_bytes
 from thumbindex.corpus.walk import file_state, stat_signature
 from thumbindex.errors import StorageError
 from thumbindex.index.store import Store
+from thumbindex.library.comparison import current_parser_key, is_empty_folder
 from thumbindex.library.folders import Folder
-from thumbindex.library.indexing import cutting, holds_nothing
 from thumbindex.library.reader import DiskReader, OpenedIndex, Reader
 from thumbindex.model import (
     Answer,
@@ -40,6 +43,7 @@ from thumbindex.query.expansion import as_searched
 from thumbindex.query.operators import unmet_arguments
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Search, Tools
+from thumbindex.settings import Config
 from thumbindex.text import words
 
 if TYPE_CHECKING:
@@ -71,7 +75,10 @@ def folder_note_states(
     is_same_parser = False
     with suppress(StorageError):
         if store is not None:
-            indexed, is_same_parser = store.manifest(paths), store.meta("corpus") == cutting(folder)
+            indexed, is_same_parser = (
+                store.manifest(paths),
+                store.meta("corpus") == current_parser_key(folder),
+            )
     names: PathCache = {}
     return {
         path: _note_state(folder, path, indexed.get(path), is_same_parser, names) for path in paths
@@ -95,7 +102,7 @@ def _note_state(
             return "as indexed"
     # it may be private where it lies now; of a folder that is away nothing has moved
     except (FileNotFoundError, NotADirectoryError):
-        if not holds_nothing(root):
+        if not is_empty_folder(root):
             return "gone"
     except (OSError, ValueError):
         pass
@@ -392,3 +399,20 @@ def _merge_adjacent(places: Sequence[Place]) -> list[Place]:
         else:
             found.append(each)
     return found
+
+
+# ------------------------------------------------------------------ directories
+
+
+def directory_filters(
+    folders: Sequence[tuple[str, Path]], config: Config
+) -> dict[Path, Callable[[str], bool]]:
+    """Return by folder a function that returns whether a top-level directory may be named."""
+    return {
+        root: partial(_is_public_directory, os.path.realpath(root), with_folder_file(config, root))
+        for _, root in folders
+    }
+
+
+def _is_public_directory(root: str, config: Config, name: str) -> bool:
+    return not (config.blocks_indexing or is_private_by_glob(root, name, config.corpus, {}))

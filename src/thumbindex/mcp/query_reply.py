@@ -292,7 +292,7 @@ def reply_query(
         explain=explain,
         progress=tell,
         interrupted=interrupted,
-        attended=attended,
+        indexer_starting=attended,
     )
     several = len(library.folders) > 1
     narrowed = [f"`{name}`" for name in dict(asked.filters.given()) if name != "folder"]

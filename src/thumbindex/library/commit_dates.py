@@ -1,0 +1,72 @@
+"""Commit dates: store the days on which git has each note, for dates of notes that state none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
+
+from thumbindex.corpus.git import (
+    CommitDays,
+    Repository,
+    find_repository,
+    find_work_tree,
+    has_no_commit,
+    read_commit_days,
+    read_tracked_paths,
+)
+from thumbindex.index.store import Store
+from thumbindex.index.writer import GIT_FAILURE, Writer
+from thumbindex.library.folders import Folder
+
+
+def store_commit_dates(
+    folder: Folder,
+    open_writer: Callable[[], AbstractContextManager[Writer]],
+    interrupted: Callable[[], bool],
+) -> None:
+    """Store the commit days of notes, if there is a new commit or a note without them."""
+    repository, own = find_repository(folder.root), folder.places.build_folder / "git"
+    commit = repository.commit if repository else ""
+    is_known, undated, failure = commit_dates_state(folder, repository)
+    if is_known and not undated:
+        return
+    days: CommitDays | None = {}
+    try:
+        if repository and is_known:  # what is in no commit needs no history
+            tracked = frozenset() if failure else read_tracked_paths(repository, own, interrupted)
+            if tracked is None:
+                return
+            days = None if undated.isdisjoint(tracked) else days
+        if repository and days is not None:
+            failure, days = "", read_commit_days(repository, own, interrupted)
+            if days is None:
+                return
+    except OSError as error:  # what is known stays; the next commit is tried again
+        days, failure = None, str(error)
+    with open_writer() as writer:
+        writer.keep_commits(days, commit, failure if repository else "")
+
+
+def commit_dates_state(
+    folder: Folder, repository: Repository | None
+) -> tuple[bool, frozenset[str], str]:
+    """Return whether the current commit is stored, undated documents, the last failure."""
+    with closing(Store(folder.places.store, read_only=True)) as store, store.read_transaction():
+        is_known = store.meta("commit") == (repository.commit if repository else "")
+        return is_known, store.undated() if repository else frozenset(), store.meta(GIT_FAILURE)
+
+
+def commit_dates_problem(folder: Folder, store: Store) -> str:
+    """Return why the commit days of a folder in a work tree are unknown; empty if they are not."""
+    tree, repository = find_work_tree(folder.root), find_repository(folder.root)
+    if tree and not repository and not has_no_commit(tree):
+        return (
+            "the days of the commits are unknown: the repository is not laid out as git does it, "
+            "and is not read"
+        )
+    failure = (
+        store.meta(GIT_FAILURE) if repository and store.meta("commit") == repository.commit else ""
+    )
+    if not failure:
+        return ""
+    return f"the days of the commits are unknown: {failure}; the next commit is tried again"

@@ -1,0 +1,191 @@
+"""Compare a folder with its index: which files are new, changed, removed or private."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from thumbindex.corpus.read import read_digest
+from thumbindex.corpus.walk import find_changes, walk
+from thumbindex.errors import UnknownFolderError
+from thumbindex.index.builds import INCOMPLETE
+from thumbindex.index.files import IndexPaths
+from thumbindex.index.segments import verify_segments
+from thumbindex.index.store import Store
+from thumbindex.index.writer import is_wiped
+from thumbindex.library.folders import Folder
+from thumbindex.model import Changes, FileState, Problem
+from thumbindex.text import plural
+
+PARSE_VERSION = 10
+"""Increased when parsing or chunking changes: every file is then read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFiles:
+    """The manifest of an index, and whether its last run was complete."""
+
+    manifest: Mapping[str, FileState]
+    parser_key: str  # of the parser that read the files
+    problems: frozenset[Problem]  # about files that are no documents
+    # links are resolved, and nothing is left to be wiped
+    is_settled: bool
+    generation: int  # in which all this was so
+    # files that were read and are private
+    private: Mapping[str, FileState] = field(default_factory=dict)
+    # when the newest of the files was modified, in seconds; 0 where there is none
+    newest: float = 0.0
+
+    def is_complete(self, problems: Sequence[Problem]) -> bool:
+        """Return True if no run was cut off and the walk found the same problems."""
+        return self.is_settled and self.problems == set(problems)
+
+
+def read_indexed_files(places: IndexPaths, paths: Collection[str] = ()) -> IndexedFiles:
+    """Read the manifest without the writer's lock, and the private files among some paths.
+
+    Raises StorageError if there is no readable index.
+    """
+    with closing(Store(places.store, read_only=True)) as store:
+        return indexed_files_of(store, paths)
+
+
+def indexed_files_of(store: Store, paths: Collection[str]) -> IndexedFiles:
+    """Read the manifest from an open store."""
+    with store.read_transaction():
+        verify_segments(store.keyword, store.segments())
+        manifest = store.manifest()
+        problems = frozenset(
+            problem for problem in store.problems() if problem.path not in manifest
+        )
+        settled = (
+            store.meta("links") == "resolved"
+            and is_wiped(store)
+            and store.meta("corpus") != ""
+            and not store.meta(INCOMPLETE)
+        )
+        return IndexedFiles(
+            manifest,
+            store.meta("corpus"),
+            problems,
+            settled,
+            store.generation,
+            store.private_files(paths),
+            store.newest(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The differences between a folder and its index."""
+
+    changes: Changes
+    states: Sequence[FileState]  # of all files there are
+    touched: Collection[str]  # paths of the same content with a new size, time or inode
+    problems: Sequence[Problem]  # of the walk
+    modified: Mapping[str, float]  # by path, seconds
+    indexed: IndexedFiles
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is nothing to do."""
+        changes = self.changes
+        is_same = not (changes.added or changes.changed or changes.removed or self.touched)
+        return is_same and self.indexed.is_complete(self.problems)
+
+
+def compare_folder(
+    folder: Folder,
+    read_index: Callable[[Collection[str]], IndexedFiles],
+    *,
+    verify: bool = False,
+    may_be_empty: bool = False,
+) -> Comparison:
+    """Walk the folder and compare it with the index. A file is read if its size or times differ.
+
+    `verify` reads all files. Raises UnknownFolderError if all files are gone, unless the folder
+    `may_be_empty`.
+    """
+    now = time.time_ns()
+    states, problems = walk(folder.root, folder.config.corpus)
+    paths = [state.path for state in states]
+    indexed = read_index(paths)
+    found = find_changes(
+        {**indexed.manifest, **indexed.private},
+        states,
+        lambda path: read_digest(folder.root, path, folder.config.corpus),
+        now_ns=now,
+        verify=verify,
+    )
+    if found.changes.removed and not may_be_empty:
+        _refuse_empty_folder(folder.root, len(indexed.manifest))
+    problems = without_private_links(problems, indexed.private)
+    return Comparison(
+        effective_changes(
+            found.changes, problems, indexed.private, is_closed=folder.config.blocks_indexing
+        ),
+        found.states,
+        found.touched,
+        problems,
+        {state.path: state.mtime_ns / 1e9 for state in states},
+        indexed,
+    )
+
+
+def effective_changes(
+    changes: Changes, problems: Sequence[Problem], private: Collection[str], *, is_closed: bool
+) -> Changes:
+    """Return the changes to apply.
+
+    A changed private file counts as added. A file that cannot be listed is not removed. In a
+    closed folder, whose private rules cannot be read, nothing is added and changed files go.
+    """
+    again = tuple(path for path in changes.changed if path in private)
+    changed = tuple(path for path in changes.changed if path not in private)
+    unseen = {problem.path for problem in problems}
+    hidden = ("",) if "." in unseen else tuple(f"{path.rstrip('/')}/" for path in unseen)
+    removed = tuple(
+        path for path in changes.removed if path not in unseen and not path.startswith(hidden)
+    )
+    unchanged = changes.unchanged - (len(private) - len(again))
+    if is_closed:
+        return Changes((), (), (*removed, *changed), unchanged)
+    return Changes((*changes.added, *again), changed, removed, unchanged)
+
+
+def _refuse_empty_folder(root: Path, documents: int) -> None:
+    """Raise UnknownFolderError for an empty folder: its drive may not be mounted."""
+    if is_empty_folder(root):
+        raise UnknownFolderError(
+            f"The folder {root} is empty, but the index has {plural(documents, 'document')} of it: "
+            "nothing is deleted, "
+            "a drive that is not mounted looks so. Where it was emptied on purpose, `thumbindex "
+            "index --rebuild` takes it as it is."
+        )
+
+
+def is_empty_folder(root: Path) -> bool:
+    """Return whether a folder is empty, missing or not readable."""
+    try:
+        with os.scandir(root) as entries:  # looks at one entry: every answer of a server asks
+            return next(entries, None) is None
+    except OSError:
+        return True
+
+
+def without_private_links(
+    problems: Sequence[Problem], private: Iterable[str]
+) -> tuple[Problem, ...]:
+    """Drop the problems of symlinks to private notes."""
+    paths = tuple(f" -> {path}" for path in private)
+    return tuple(problem for problem in problems if not (paths and problem.path.endswith(paths)))
+
+
+def current_parser_key(folder: Folder) -> str:
+    """Return the version and settings of the parser; if they change, every file is read again."""
+    tags = folder.config.corpus.private.tags
+    return f"{PARSE_VERSION} {folder.config.corpus.chunk!r} {tags!r}"
