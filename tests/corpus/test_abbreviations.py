@@ -5,8 +5,9 @@ import time
 import pytest
 
 from thumbindex.corpus.abbreviations import defined_in, find_abbreviations
-from thumbindex.corpus.markdown import read_outline, read_source
+from thumbindex.corpus.markdown import read_outline
 from thumbindex.corpus.parse import parse_document
+from thumbindex.corpus.source import read_source
 from thumbindex.settings import CorpusSettings
 
 

@@ -1,12 +1,12 @@
 import pytest
 
-from thumbindex.corpus.markdown import Block, Shape, read_outline
+from thumbindex.corpus.markdown import Block, SplitMode, read_outline
 from thumbindex.model import BlockKind
 
 
-def shapes(text: str) -> list[tuple[Shape, BlockKind, int, int]]:
+def shapes(text: str) -> list[tuple[SplitMode, BlockKind, int, int]]:
     return [
-        (block.shape, block.kind, block.start, block.end)
+        (block.split_mode, block.kind, block.start, block.end)
         for block in read_outline(text).regions[-1].body.children
     ]
 
@@ -18,20 +18,20 @@ def innermost(block: Block) -> Block:
 @pytest.mark.parametrize(
     ("text", "shape", "kind", "end"),
     [
-        ("a\nb", Shape.PROSE, BlockKind.PROSE, 2),
-        ("> [!note] Title\n> text", Shape.CONTAINER, BlockKind.PROSE, 2),
-        ("- a\n- b\n", Shape.CONTAINER, BlockKind.LIST, 2),
-        ("1. a\n\n   b", Shape.CONTAINER, BlockKind.LIST, 3),
-        ("| a |\n|---|\n| b |", Shape.TABLE, BlockKind.TABLE, 3),
-        ("```py\na\n```", Shape.LINES, BlockKind.CODE, 3),
-        ("    indented", Shape.LINES, BlockKind.CODE, 1),
-        ("<details>\ntext\n</details>", Shape.LINES, BlockKind.PROSE, 3),
-        ("[^1]: one\n\n    two", Shape.CONTAINER, BlockKind.PROSE, 3),
-        ("***", Shape.RULE, BlockKind.PROSE, 1),
+        ("a\nb", SplitMode.PROSE, BlockKind.PROSE, 2),
+        ("> [!note] Title\n> text", SplitMode.CONTAINER, BlockKind.PROSE, 2),
+        ("- a\n- b\n", SplitMode.CONTAINER, BlockKind.LIST, 2),
+        ("1. a\n\n   b", SplitMode.CONTAINER, BlockKind.LIST, 3),
+        ("| a |\n|---|\n| b |", SplitMode.TABLE, BlockKind.TABLE, 3),
+        ("```py\na\n```", SplitMode.LINES, BlockKind.CODE, 3),
+        ("    indented", SplitMode.LINES, BlockKind.CODE, 1),
+        ("<details>\ntext\n</details>", SplitMode.LINES, BlockKind.PROSE, 3),
+        ("[^1]: one\n\n    two", SplitMode.CONTAINER, BlockKind.PROSE, 3),
+        ("***", SplitMode.RULE, BlockKind.PROSE, 1),
     ],
 )
 def test_every_kind_of_block_is_found_with_its_lines(
-    text: str, shape: Shape, kind: BlockKind, end: int
+    text: str, shape: SplitMode, kind: BlockKind, end: int
 ) -> None:
     assert shapes(text) == [(shape, kind, 0, end)]
 

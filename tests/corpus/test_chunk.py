@@ -5,28 +5,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.corpus.chunk import (
-    _sentences,
-    cut_children,
+from thumbindex.corpus.chunk import cut_children
+from thumbindex.corpus.markdown import read_outline
+from thumbindex.corpus.source import (
+    SourceText,
+    _split_at_sentences,
+    cut_at_words,
     cut_sentences,
-    cut_span,
+    line_starts,
     split_sentences,
 )
-from thumbindex.corpus.markdown import Source, line_starts, read_outline
 
 
-def source_of(text: str) -> Source:
-    return Source(text, line_starts(text), ())
+def source_of(text: str) -> SourceText:
+    return SourceText(text, line_starts(text), ())
 
 
 def pieces(text: str, maximum: int) -> list[str]:
     source = source_of(text)
     found = cut_children(source, read_outline(text).regions[0].body, maximum)
-    return [(f"{p.prefix}\n" if p.prefix else "") + source.show(p.start, p.end) for p in found]
+    return [
+        (f"{p.prefix}\n" if p.prefix else "") + source.text_between(p.start, p.end) for p in found
+    ]
 
 
 def spans(text: str, maximum: int) -> list[str]:
-    return [text[a:b] for a, b in cut_span(source_of(text), 0, len(text), maximum)]
+    return [text[a:b] for a, b in cut_at_words(source_of(text), 0, len(text), maximum)]
 
 
 def test_blocks_that_fit_stay_whole() -> None:
@@ -133,14 +137,14 @@ def test_sentences_and_parts_of_them_are_packed_as_llama_index_packs_them(
 
     text = "".join(sentences)
     splitter = SentenceSplitter(
-        chunk_size=size, chunk_overlap=0, tokenizer=str, chunking_tokenizer_fn=_sentences
+        chunk_size=size, chunk_overlap=0, tokenizer=str, chunking_tokenizer_fn=_split_at_sentences
     )
     assert split_sentences(text, size) == (splitter.split_text(text) if text else [])
 
 
 def test_a_sentence_of_any_length_is_cut_without_importing_llama_index() -> None:
     program = (
-        "import sys; from thumbindex.corpus import chunk; chunk.split_sentences('word, ' * 500, "
+        "import sys; from thumbindex.corpus import source; source.split_sentences('word, ' * 500, "
         "50); sys.exit('llama_index' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,4 +1,4 @@
-from thumbindex.corpus.chunk import Piece, join
+from thumbindex.corpus.chunk import Fragment, merge_fragments
 from thumbindex.model import BlockKind
 from thumbindex.settings import ChunkSettings
 
@@ -11,9 +11,9 @@ def joined(
 ) -> list[tuple[int, BlockKind]]:
     pieces, position = [], 0
     for size, kind in sizes:
-        pieces.append(Piece(position, position + size, kind))
+        pieces.append(Fragment(position, position + size, kind))
         position += size
-    return [(piece.end - piece.start, piece.kind) for piece in join(pieces, settings)]
+    return [(piece.end - piece.start, piece.kind) for piece in merge_fragments(pieces, settings)]
 
 
 def test_neighbors_are_joined_up_to_the_maximum() -> None:
@@ -34,9 +34,9 @@ def test_a_small_tail_takes_from_its_neighbor() -> None:
 
 
 def test_rows_join_under_one_header_and_nothing_else_joins_them() -> None:
-    head, *rows = (Piece(i * 10, i * 10 + 10, T, prefix="H" * 9 if i else "") for i in range(8))
+    head, *rows = (Fragment(i * 10, i * 10 + 10, T, prefix="H" * 9 if i else "") for i in range(8))
     found = [
         (piece.start, piece.end, piece.prefix)
-        for piece in join([head, *rows, Piece(80, 90, P)], SETTINGS)
+        for piece in merge_fragments([head, *rows, Fragment(80, 90, P)], SETTINGS)
     ]
     assert found == [(0, 50, ""), (50, 80, "H" * 9), (80, 90, "")]

@@ -1,25 +1,24 @@
-from thumbindex.corpus.chunk import Draft, Piece, gather_sections
+from thumbindex.corpus.chunk import DraftChunk, Fragment, group_sections
 from thumbindex.model import BlockKind
 from thumbindex.settings import ChunkSettings
 
 SETTINGS = ChunkSettings(parent_min=60, parent_max=100)
 
 
-def drafts(*regions: tuple[str, list[int]]) -> list[Draft]:
+def drafts(*regions: tuple[str, list[int]]) -> list[DraftChunk]:
     """Make chunks of the given sizes under headings written as paths, each heading two characters
     long.
     """
-    found: list[Draft] = []
+    found: list[DraftChunk] = []
     position = 0
     for path, sizes in regions:
         for place, size in enumerate(sizes):
-            reach, position = position, position + (0 if place else 2)
+            start, position = position, position + (0 if place else 2)
             headings = tuple(filter(None, path.split("/")))
             found.append(
-                Draft(
-                    Piece(position, position + size, BlockKind.PROSE),
-                    reach,
-                    len(headings),
+                DraftChunk(
+                    Fragment(position, position + size, BlockKind.PROSE),
+                    start,
                     headings,
                     place,
                 )
@@ -29,23 +28,23 @@ def drafts(*regions: tuple[str, list[int]]) -> list[Draft]:
 
 
 def test_what_fits_whole_is_one_section() -> None:
-    assert gather_sections(drafts(("", [20]), ("A", [20]), ("A/B", [20])), SETTINGS) == [(0, 3)]
+    assert group_sections(drafts(("", [20]), ("A", [20]), ("A/B", [20])), SETTINGS) == [(0, 3)]
 
 
 def test_small_neighbors_under_the_same_ancestor_are_joined_before_others() -> None:
-    found = gather_sections(
+    found = group_sections(
         drafts(("A", [50]), ("B", [30]), ("B/C", [30]), ("B/D", [30]), ("E", [50])), SETTINGS
     )
     assert found == [(0, 1), (1, 4), (4, 5)]
 
 
 def test_a_long_stretch_is_split_evenly() -> None:
-    assert gather_sections(drafts(("A", [20] * 9)), SETTINGS) == [(0, 4), (4, 9)]
-    assert gather_sections(drafts(("A", [40] * 3)), SETTINGS) == [(0, 2), (2, 3)]
+    assert group_sections(drafts(("A", [20] * 9)), SETTINGS) == [(0, 4), (4, 9)]
+    assert group_sections(drafts(("A", [40] * 3)), SETTINGS) == [(0, 2), (2, 3)]
 
 
 def test_the_head_of_a_long_section_joins_its_first_part() -> None:
-    assert gather_sections(drafts(("A", [10]), ("A/B", [70]), ("A/C", [70])), SETTINGS) == [
+    assert group_sections(drafts(("A", [10]), ("A/B", [70]), ("A/C", [70])), SETTINGS) == [
         (0, 2),
         (2, 3),
     ]

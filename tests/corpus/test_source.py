@@ -1,11 +1,11 @@
 import pytest
 
-from thumbindex.corpus.markdown import read_source
+from thumbindex.corpus.source import read_source
 
 
 def shown(text: str, path: str = "a.md") -> str:
     source = read_source(text, path)
-    return source.show(0, len(source.text))
+    return source.text_between(0, len(source.text))
 
 
 @pytest.mark.parametrize(

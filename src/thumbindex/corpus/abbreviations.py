@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from thumbindex.corpus.markdown import Block, Outline, Shape, Source
+from thumbindex.corpus.markdown import Block, Outline, SplitMode
+from thumbindex.corpus.source import SourceText
 from thumbindex.model import Abbreviation, BlockKind
 from thumbindex.text import STOP_WORDS, strip_markup, words
 
@@ -24,7 +25,9 @@ _MOST = 200
 """Definitions that are kept of one document: a glossary has fewer."""
 
 
-def find_abbreviations(title: str, source: Source, outline: Outline) -> tuple[Abbreviation, ...]:
+def find_abbreviations(
+    title: str, source: SourceText, outline: Outline
+) -> tuple[Abbreviation, ...]:
     """Return what a document defines, each once, in order; code is not looked at."""
     found: dict[Abbreviation, None] = {}
     for text in _texts(title, source, outline):
@@ -33,17 +36,17 @@ def find_abbreviations(title: str, source: Source, outline: Outline) -> tuple[Ab
     return tuple(found)[:_MOST]
 
 
-def _texts(title: str, source: Source, outline: Outline) -> Iterator[str]:
+def _texts(title: str, source: SourceText, outline: Outline) -> Iterator[str]:
     yield title
     for region in outline.regions:
         yield region.heading
         for block in _leaves(region.body):
             if part := source.trim(block.start, block.end):
-                yield source.show(*part)
+                yield source.text_between(*part)
 
 
 def _leaves(block: Block) -> Iterator[Block]:
-    if block.shape is Shape.CONTAINER:
+    if block.split_mode is SplitMode.CONTAINER:
         for child in block.children:
             yield from _leaves(child)
     elif block.kind is not BlockKind.CODE:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from html import unescape
 from typing import NamedTuple
 
-from thumbindex.corpus.markdown import line_starts
+from thumbindex.corpus.source import line_starts
 from thumbindex.text import INVISIBLE, SHORT_RUN, SUSPECT
 
 MOST_FLAGS = 20

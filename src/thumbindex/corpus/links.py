@@ -1,14 +1,63 @@
-"""Links led to documents as Obsidian does: by path, by name, by the nearest folder, by alias."""
+"""Parse the targets of links, and resolve them as Obsidian does: by path, by name, by the nearest
+folder, by alias.
+"""
 
 from __future__ import annotations
 
 import posixpath
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote
 
-from thumbindex.corpus.markdown import MARKDOWN_SUFFIXES
 from thumbindex.model import Document, Link, LinkKind
+
+MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx")
+
+ATTACHMENT_SUFFIXES = frozenset(
+    ".png .jpg .jpeg .gif .svg .webp .bmp .avif .ico .tif .tiff .heic .mp3 .wav .ogg .m4a .flac "
+    ".3gp .mp4 .webm .mov .mkv .avi"
+    " .ogv .pdf .canvas .base .zip .tar .gz .xz .bz2 .7z .dmg .exe .deb .rpm .doc .docx .xls .xlsx "
+    ".ppt .pptx .odt .csv .tsv .txt"
+    " .json .yaml .yml .toml .xml .js .mjs .cjs .ts .tsx .jsx .css .scss .py .rs .go .c .h .cc "
+    ".cpp .hpp .java .rb .php .sh .bat"
+    " .ps1 .ipynb .sql .log .lock .excalidraw .epub .ttf .woff .woff2".split()
+)
+"""Suffixes of files that are never documents."""
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
+
+
+def parse_wikilink(inner: str, kind: LinkKind, line: int) -> Link | None:
+    """Parse the text between `[[` and `]]`; return None for an attachment."""
+    place, _, alias = inner.replace("\\|", "|").partition("|")
+    target, _, fragment = (part.strip() for part in place.partition("#"))
+    if is_attachment(target):
+        return None
+    return Link(
+        kind, target, fragment, alias.strip() or " > ".join(filter(None, (target, fragment))), line
+    )
+
+
+def parse_destination(destination: str, kind: LinkKind, text: str, line: int) -> Link | None:
+    """Parse a Markdown link's destination; return None for an attachment or an external link."""
+    if not destination or _SCHEME.match(destination):
+        return None
+    place, _, fragment = destination.partition("#")
+    target = unquote(place.partition("?")[0])
+    if is_attachment(target) or not (target or fragment):
+        return None
+    return Link(kind, target, unquote(fragment), text, line)
+
+
+def is_attachment(target: str) -> bool:
+    """Return whether a link's target is a file other than a document."""
+    dot = target.rfind(".")
+    return dot >= 0 and target[dot:].lower() in ATTACHMENT_SUFFIXES
+
+
+# ------------------------------------------------------------------ resolve
 
 _PAGE_SUFFIXES = (".html", ".htm")  # published docs link to what a page becomes
 _INDEX_NAMES = ("index", "readme")
@@ -16,7 +65,7 @@ _INDEX_NAMES = ("index", "readme")
 
 @dataclass(frozen=True, slots=True)
 class LinkResolver:
-    """Finds the document that a link means; built once for a folder, then a few look-ups a link."""
+    """Finds the document that a link leads to; built once for a folder."""
 
     exact: Mapping[str, str]  # folded path with suffix -> path
     paths: Mapping[str, str]  # folded path without suffix -> path, the first where several share it
@@ -28,8 +77,8 @@ class LinkResolver:
 
     @classmethod
     def of(cls, documents: Iterable[Document], root: str = "") -> LinkResolver:
-        """Index the documents of one folder, which is called `root` on the disk: sites put its name
-        before their addresses (`/docs/guide`).
+        """Index the documents of a folder named `root`: sites begin their links with its name
+        (`/docs/guide`).
         """
         exact: dict[str, str] = {}
         paths: dict[str, str] = {}
@@ -58,9 +107,7 @@ class LinkResolver:
         )
 
     def resolve(self, link: Link, source: str) -> str | None:
-        """Return the path that a link in the document `source` leads to, or None where there is no
-        such document.
-        """
+        """Return the path of the document that a link in `source` leads to, or None."""
         target = _fold(link.target).replace("\\", "/").strip()
         if not target:
             return source
@@ -76,9 +123,7 @@ class LinkResolver:
         return self._named(target, folder, titles=link.kind is not LinkKind.MARKDOWN)
 
     def _at(self, path: str) -> str | None:
-        """Look a path up: with its suffix, without, as the page that it becomes, as a folder's
-        index.
-        """
+        """Find a path with its suffix, without it, as a published page, or as a folder's index."""
         stem = self._stem(path)
         tries = (stem, *(posixpath.join(path, name) for name in _INDEX_NAMES))
         return self.exact.get(path) or next(

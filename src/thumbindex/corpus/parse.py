@@ -14,25 +14,17 @@ from thumbindex.corpus.chunk import cut_document
 from thumbindex.corpus.dates import read_dates
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.hidden import find_flags
-from thumbindex.corpus.markdown import (
-    LONGEST_HEADING,
-    code_lines,
-    find_comments,
-    is_mdx,
-    line_starts,
-    parse_destination,
-    parse_wikilink,
-    read_outline,
-    read_source,
-)
+from thumbindex.corpus.links import parse_destination, parse_wikilink
+from thumbindex.corpus.markdown import MAX_HEADING_CHARS, code_lines, read_outline
 from thumbindex.corpus.private import has_private_marker
 from thumbindex.corpus.read import decode, is_text
+from thumbindex.corpus.source import find_comments, is_mdx, line_starts, read_source
 from thumbindex.language import language_of_prose
 from thumbindex.model import BlockKind, Document, Link, LinkKind, ParsedDocument, Problem
 from thumbindex.settings import CorpusSettings
 from thumbindex.text import strip_invisible, strip_markup
 
-MOST_TAGS = 10_000
+MAX_TAGS = 10_000
 """Tags of a note, as many as links by default: all of a note's tags are read with each answer that
 shows it.
 """
@@ -69,7 +61,7 @@ def parse_document(
         or next((r.heading for r in outline.regions if r.level == 1 and r.heading), "")
         or PurePosixPath(path).stem
     )
-    title, tags = title[:LONGEST_HEADING], tuple(dict.fromkeys((*front.tags, *outline.tags)))
+    title, tags = title[:MAX_HEADING_CHARS], tuple(dict.fromkeys((*front.tags, *outline.tags)))
     sections, chunks = cut_document(source, outline, title, settings.chunk)
     flags = [(1, unread)] if unread else find_flags(raw, text, lambda: code_lines(source.text))
     day, created = read_dates(path, front, text[front.size :])
@@ -77,7 +69,7 @@ def parse_document(
         path=path,
         title=title,
         front_matter=front.fields,
-        tags=tags[:MOST_TAGS],
+        tags=tags[:MAX_TAGS],
         aliases=front.values("aliases", "alias"),
         keywords=front.values("keywords", "keyword"),
         description=front.text("description", "summary"),
@@ -95,11 +87,11 @@ def parse_document(
     )
     limited = (Problem(path, line, reason) for line, reason in outline.limits)
     links, problems = (*_property_links(front), *outline.links), (*found, *front.problems, *limited)
-    if len(tags) > MOST_TAGS:
+    if len(tags) > MAX_TAGS:
         problems = (
             *problems,
             Problem(
-                path, 1, f"{len(tags):,} tags, more than {MOST_TAGS:,}: the others are words alone"
+                path, 1, f"{len(tags):,} tags, more than {MAX_TAGS:,}: the others are words alone"
             ),
         )
     if len(links) > settings.max_links:

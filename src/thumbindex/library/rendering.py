@@ -18,16 +18,9 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from thumbindex.corpus.front_matter import read_front_matter
-from thumbindex.corpus.markdown import (
-    inline_pieces,
-    is_attachment,
-    parse_destination,
-    parse_wikilink,
-    parser,
-    read_source,
-    visible_heading,
-    without_anchor,
-)
+from thumbindex.corpus.links import is_attachment, parse_destination, parse_wikilink
+from thumbindex.corpus.markdown import parser, split_inline, visible_heading, without_anchor
+from thumbindex.corpus.source import read_source
 from thumbindex.errors import UnknownPathError
 from thumbindex.library.note_lookup import FoundNote
 from thumbindex.library.reader import Reader
@@ -278,7 +271,7 @@ def _parse_inline_and_shift_headings(
 
 
 def _children(md: MarkdownIt, content: str, env: dict[str, Any]) -> Iterator[Token]:
-    for piece, is_plain in inline_pieces(content):
+    for piece, is_plain in split_inline(content):
         if is_plain:
             yield Token("text", "", 0, content=piece)
         else:

@@ -1,0 +1,240 @@
+"""The text of a note without its comments, with the line numbers of the file; cut it at words and
+sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+from thumbindex.corpus.markdown import code_lines
+
+_COMMENT_SIGN = re.compile(r"<!--|%%|\{/\*|`+|\n[ \t]*(?=\n)")
+_FIRST_IN_LINE = re.compile(r"^[^\S\n]*+(?=%%)", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A text without comments whose line n is line n of the file; offsets count its characters."""
+
+    text: str
+    starts: Sequence[int]  # offset of each line's first character
+    # offsets of line ends that were inside comments: they count lines, and are never shown
+    comment_line_ends: tuple[int, ...]
+
+    def line_at(self, offset: int) -> int:
+        """Return the line of an offset, from 1."""
+        return bisect_right(self.starts, offset)
+
+    def trim(self, first: int, last: int) -> tuple[int, int] | None:
+        """Return the offsets of a range of lines (from 0, half open) without blank lines around;
+        None if all are blank.
+        """
+        start = self.starts[first] if first < len(self.starts) else len(self.text)
+        part = self.text[start : self.starts[last] if last < len(self.starts) else len(self.text)]
+        end = len(part.rstrip())
+        if not end:
+            return None
+        return start + part.rfind("\n", 0, len(part) - len(part.lstrip())) + 1, start + end
+
+    def text_between(self, start: int, end: int) -> str:
+        """Return the file's text between two offsets, without comments."""
+        low, high = (
+            bisect_left(self.comment_line_ends, start),
+            bisect_left(self.comment_line_ends, end),
+        )
+        if low == high:
+            return self.text[start:end]
+        cuts = (start - 1, *self.comment_line_ends[low:high], end)
+        return "".join(self.text[a + 1 : b] for a, b in pairwise(cuts))
+
+
+def line_starts(text: str) -> array[int]:
+    """Return the offset of each line's first character, 8 bytes each; only a line feed ends a
+    line.
+    """
+    starts = array("q", (0,))
+    starts.extend(match.end() for match in re.finditer("\n", text))
+    return starts
+
+
+def read_source(text: str, path: str = "") -> SourceText:
+    """Return a text without its comments; in `.mdx` files JSX comments too."""
+    kept: list[str] = []
+    gone: list[int] = []
+    position = size = 0
+    for start, end in find_comments(text, mdx=is_mdx(path)):
+        lines = text.count("\n", start, end)
+        kept += (text[position:start], "\n" * lines)
+        size += start - position
+        gone.extend(range(size, size + lines))
+        size += lines
+        position = end
+    clean = "".join((*kept, text[position:])) if kept else text
+    return SourceText(clean, line_starts(clean), tuple(gone))
+
+
+def is_mdx(path: str) -> bool:
+    """Return whether a file is Markdown with JSX."""
+    return path.lower().endswith(".mdx")
+
+
+def find_comments(text: str, *, mdx: bool) -> Sequence[tuple[int, int]]:
+    """Return the offsets of all comments outside code: `<!-- -->`, `%% %%` and, in MDX, `{/* */}`."""
+    if not ("<!--" in text or "%%" in text or (mdx and "{/*" in text)):
+        return ()
+    return tuple(_comments(_without_code(text), mdx))
+
+
+def _without_code(text: str) -> str:
+    """Return the text with its lines of code replaced by spaces."""
+    lines = text.split("\n")
+    for first, last in code_lines(text):
+        lines[first:last] = [" " * len(line) for line in lines[first:last]]
+    return "\n".join(lines)
+
+
+def _comments(text: str, mdx: bool) -> Iterator[tuple[int, int]]:
+    signs = list(_COMMENT_SIGN.finditer(text))
+    twins = _match_signs(signs)
+    first_in_line = {match.end() for match in _FIRST_IN_LINE.finditer(text)}
+    # closing signs that do not come again: never searched for twice, so that time stays linear
+    lost: set[str] = set()
+    position = 0
+    for index, sign in enumerate(signs):
+        if sign.start() < position:
+            continue
+        end = -1
+        if sign[0] == "<!--":
+            end = _find_close("-->", text, sign.start() + 2, lost)
+        elif sign[0] == "{/*" and mdx:
+            end = _find_close("*/}", text, sign.end(), lost)
+        elif index in twins:
+            paragraph, anywhere = twins[index]
+            end = anywhere if sign.start() in first_in_line else paragraph
+            if sign[0] != "%%":  # a span of code: stepped over
+                position, end = max(position, end), -1
+        if end >= 0:
+            yield sign.start(), end
+            position = end
+
+
+def _find_close(close: str, text: str, start: int, lost: set[str]) -> int:
+    found = -1 if close in lost else text.find(close, start)
+    if found < 0:
+        lost.add(close)
+        return -1
+    return found + len(close)
+
+
+def _match_signs(signs: Sequence[re.Match[str]]) -> dict[int, tuple[int, int]]:
+    """Map every `%%` and run of backticks to the end of the next equal one in the same paragraph,
+    and anywhere; -1 if there is none.
+    """
+    twins: dict[int, tuple[int, int]] = {}
+    near: dict[str, int] = {}
+    far = -1
+    for index in range(len(signs) - 1, -1, -1):
+        sign = signs[index]
+        if sign[0][0] == "\n":
+            near.clear()
+        elif sign[0][0] in "%`":
+            twins[index] = near.get(sign[0], -1), far if sign[0] == "%%" else -1
+            near[sign[0]] = sign.end()
+            far = sign.end() if sign[0] == "%%" else far
+    return twins
+
+
+# ------------------------------------------------------------------ words and sentences
+
+_SENTENCE_END = re.compile(
+    r"(?<![.!?…])[.!?…]+[\"'”’)\]*_`]*\s+(?=[^a-z\s])|[。！？]+[」』”’）]*|\n[ \t]*\n"
+)
+_BREAK = re.compile(r"[\s。！？]")
+_PHRASE = re.compile(r"[^,.;。？！]+[,.;。？！]?|[,.;。？！]")
+# characters given to the sentence splitter at once: where nothing else does, it splits by letters
+_MAX_SPLITTER_CHARS = 20_000
+
+
+def cut_at_words(
+    source: SourceText, start: int, end: int, maximum: int
+) -> Iterator[tuple[int, int]]:
+    """Cut a range into parts of at most `maximum` characters, between words if possible."""
+    while end - start > maximum:
+        part = source.text[start : start + maximum + 1]
+        word = max(part.rfind(" "), part.rfind("\t"), part.rfind("\n"))
+        cut = start + (word if word > maximum // 2 else maximum)
+        if size := len(source.text[start:cut].rstrip()):
+            yield start, start + size
+        start = cut
+        while start < end and source.text[start].isspace():
+            start += 1
+    if source.text[start:end].strip():
+        yield start, end
+
+
+def cut_sentences(
+    source: SourceText, start: int, end: int, maximum: int
+) -> Iterator[tuple[int, int]]:
+    """Cut a paragraph into parts of whole sentences and of similar size, up to `maximum` characters."""
+    for first, last in cut_at_words(source, start, end, _MAX_SPLITTER_CHARS):
+        part = source.text[first:last]
+        if not _BREAK.search(part):
+            yield from cut_at_words(source, first, last, maximum)
+            continue
+        even = len(part) // -(-len(part) // maximum)
+        # in steps of fifty, so that an edit of a few letters seldom moves the other cuts
+        size = -(-(even + maximum // 5) // 50) * 50
+        position = first
+        for text in split_sentences(part, min(maximum, size)):
+            position = source.text.index(text, position)  # behind white space
+            yield from cut_at_words(source, position, position + len(text), maximum)
+            position += len(text)
+
+
+def split_sentences(text: str, size: int) -> list[str]:
+    """Split a text into parts of as many sentences as fit; a longer sentence at phrases, words or
+    letters.
+
+    A test compares the parts with those of LlamaIndex's SentenceSplitter, whose import takes two
+    seconds and 67 MB.
+    """
+    packed = [""]
+    for unit in _split_units(text, size):
+        if packed[-1] and len(packed[-1]) + len(unit) > size:
+            packed.append("")
+        packed[-1] += unit
+    return [part for each in packed if (part := each.strip())]
+
+
+def _split_units(text: str, size: int) -> Iterator[str]:
+    """Yield the largest units of a text that are not longer than `size`."""
+    if len(text) <= size:
+        yield text
+        return
+    for split in (
+        partial(_split_before, "\n\n\n"),
+        _split_at_sentences,
+        _PHRASE.findall,
+        partial(_split_before, " "),
+        list,
+    ):
+        if len(parts := split(text)) > 1:
+            for part in parts:
+                yield from _split_units(part, size)
+            return
+
+
+def _split_before(separator: str, text: str) -> list[str]:
+    first, *others = text.split(separator)
+    return [*([first] if first else []), *(f"{separator}{each}" for each in others)]
+
+
+def _split_at_sentences(text: str) -> list[str]:
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    return [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True) if a < b]
