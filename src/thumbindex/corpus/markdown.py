@@ -347,7 +347,7 @@ def _is_closed(token: Token) -> bool:
 
 
 def read_outline(text: str) -> Outline:
-    """Parse a Markdown text (CommonMark, tables, footnotes) into headings, blocks, links and tags."""
+    """Parse Markdown (CommonMark, tables, footnotes) into headings, blocks, links and tags."""
     md = parser()
     env: Environment = {}
     beginning, too_many = _split_at_limits(text)

@@ -85,7 +85,7 @@ def is_mdx(path: str) -> bool:
 
 
 def find_comments(text: str, *, mdx: bool) -> Sequence[tuple[int, int]]:
-    """Return the offsets of all comments outside code: `<!-- -->`, `%% %%` and, in MDX, `{/* */}`."""
+    """Return the offsets of comments outside code: `<!-- -->`, `%% %%` and, in MDX, `{/* */}`."""
     if not ("<!--" in text or "%%" in text or (mdx and "{/*" in text)):
         return ()
     return tuple(_comments(_without_code(text), mdx))
@@ -181,7 +181,7 @@ def cut_at_words(
 def cut_sentences(
     source: SourceText, start: int, end: int, maximum: int
 ) -> Iterator[tuple[int, int]]:
-    """Cut a paragraph into parts of whole sentences and of similar size, up to `maximum` characters."""
+    """Cut a paragraph at sentences into parts of similar size, up to `maximum` characters."""
     for first, last in cut_at_words(source, start, end, _MAX_SPLITTER_CHARS):
         part = source.text[first:last]
         if not _BREAK.search(part):
