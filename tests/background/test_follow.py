@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 
 from fakes import FakeEmbedder
 from notes import write
-from thumbindex.background.host import Follower, LibraryHost
+from thumbindex.background.host import IndexFollower, LibraryHost
 from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError, UsageError
 from thumbindex.library import Library
@@ -94,9 +94,9 @@ class Legacy:
 
     def __init__(self, server: Server[Subscriber]) -> None:
         self.told: list[str] = []
-        self.client = Client(server, mode="legacy", message_handler=self._hear)
+        self.client = Client(server, mode="legacy", message_handler=self._on_event)
 
-    async def _hear(self, message: Any) -> None:
+    async def _on_event(self, message: Any) -> None:
         found = getattr(message, "params", None)
         self.told.append(
             found.uri
@@ -252,7 +252,7 @@ def test_a_follower_survives_an_index_that_cannot_be_read_and_says_nothing(
             super().refresh(folder)
 
     (tmp_path / "vault").mkdir()
-    follower, told = Follower(0.02), list[object]()
+    follower, told = IndexFollower(0.02), list[object]()
     follower.listen(told.append)
     with Damaged.open(
         [tmp_path / "vault"], index=tmp_path / "index", embedder=FakeEmbedder()

@@ -10,8 +10,8 @@ import pytest
 
 from fakes import FakeEmbedder
 from notes import write
-from thumbindex.background.host import MODEL_SECONDS, LibraryHost
-from thumbindex.background.supervisor import Note, child_command, waits
+from thumbindex.background.host import MODEL_WAIT_SECONDS, LibraryHost
+from thumbindex.background.supervisor import Message, indexer_command, postponed_message
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError
 from thumbindex.library import Library
 from thumbindex.mcp.query_reply import reply_query
@@ -51,7 +51,7 @@ def test_a_child_that_cannot_be_started_is_named_and_the_server_goes_on(
 def noting(folder: str, then: str) -> list[str]:
     """Return a child that says why it cannot write an index."""
     reason = StorageError("The index folder cannot be written.")
-    said = Note(folder, "words", waits(folder, reason)).line()
+    said = Message(folder, "words", postponed_message(folder, reason)).line()
     return [
         sys.executable,
         "-c",
@@ -82,7 +82,9 @@ def test_an_answer_says_of_which_folder_there_is_no_index_and_why(
     background.start()
     assert until(lambda: background.notes() != ())
     answer = reply_query(
-        background.library(), {"query": "begin syncing your vault"}, unmade=background.unmade()
+        background.library(),
+        {"query": "begin syncing your vault"},
+        index_failures=background.index_failures(),
     )
     assert "sync.md" in answer.text
     assert "other: changes wait (The index folder cannot be written.)" in answer.text
@@ -121,8 +123,8 @@ def test_a_first_query_waits_for_the_model_of_vectors_but_not_for_long(
 
     assert waited(0.3, indexes)[0]
     ready, seconds = waited(10, indexes)
-    assert (ready, MODEL_SECONDS <= seconds < 10) == (False, True)
-    assert waited(10, indexes / "none")[1] < MODEL_SECONDS  # no vectors, no reason to wait
+    assert (ready, MODEL_WAIT_SECONDS <= seconds < 10) == (False, True)
+    assert waited(10, indexes / "none")[1] < MODEL_WAIT_SECONDS  # no vectors, no reason to wait
 
 
 def test_who_asks_for_a_library_that_cannot_open_gets_the_reason_each_time() -> None:
@@ -147,7 +149,7 @@ def test_a_query_waits_for_the_first_words_but_not_forever(vault: Path, tmp_path
 
 def test_the_child_has_the_same_options_and_imports_nothing_from_the_working_directory() -> None:
     opening = Opening(("notes", "-odd"), Path("/ix"), Path("/c.toml"), ("query.limit=3",))
-    command = child_command(opening, ["notes", "-odd"])
+    command = indexer_command(opening, ["notes", "-odd"])
     assert command[1:5] == ["-P", "-m", "thumbindex.background.indexer", "--folder=notes"]
     assert command[-3:] == ["--", "notes", "-odd"]
     assert opening.arguments() == [
@@ -166,10 +168,10 @@ def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(
 ) -> None:
     script = (
         "import sys\nfrom thumbindex.library import Library\n"
-        "from thumbindex.background.indexer import work_for_server\n"
+        "from thumbindex.background.indexer import keep_up_to_date\n"
         "from thumbindex.config import load_config\nfrom fakes import FakeEmbedder\n"
         "config = load_config(overrides=['serve.watch.enabled=false'])\n"
-        "work_for_server(lambda: Library.open([sys.argv[1]], index=sys.argv[2], config=config, "
+        "keep_up_to_date(lambda: Library.open([sys.argv[1]], index=sys.argv[2], config=config, "
         "embedder=FakeEmbedder()))\n"
     )
     command = [sys.executable, "-c", script, str(vault), str(tmp_path / "index")]
@@ -183,9 +185,9 @@ def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(
 
 
 NOTES = (
-    Note("vault", "watch", "Something is up."),
-    Note("vault", "vectors", "A model is\nmissing."),
-    Note("vault", "watch", ""),
+    Message("vault", "watch", "Something is up."),
+    Message("vault", "vectors", "A model is\nmissing."),
+    Message("vault", "watch", ""),
 )
 
 
@@ -236,7 +238,7 @@ def test_damage_that_nobody_can_repair_is_told_at_once(library: Library) -> None
         Opening(), lambda opening: library, command=[sys.executable, "-c", "pass"]
     )
     background.library()
-    assert until(lambda: not background.is_attended)
+    assert until(lambda: not background.has_indexer)
 
     def ask() -> None:
         raise IndexDamagedError("A page is broken.")

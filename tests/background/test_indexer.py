@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from thumbindex.background.indexer import MERGE_SECONDS, SLICE_SECONDS, IndexingLoop
-from thumbindex.background.supervisor import Note
-from thumbindex.background.watch import Quiet
+from thumbindex.background.supervisor import Message
+from thumbindex.background.watch import Debounce
 from thumbindex.config import load_config
 from thumbindex.errors import ModelError, StorageError
 from thumbindex.index.refresh_requests import request_refresh
@@ -25,10 +25,10 @@ BATCH_SECONDS = 0.5
 
 
 class Watched:
-    """A watch on a folder; whoever saves a note says so by `quiet`."""
+    """A watch on a folder; whoever saves a note says so by `debounce`."""
 
     def __init__(self, *_: object) -> None:
-        self.quiet, self.is_there, self.failure = Quiet(0.0, 0.0), True, ""
+        self.debounce, self.folder_exists, self.failure = Debounce(0.0, 0.0), True, ""
 
     def look(self) -> None:
         pass
@@ -51,11 +51,11 @@ class Work:
 
     def index(self, *, folder: list[str], interrupted: Any, **_: object) -> IndexReport:
         changed = any(self.left[job, folder[0]] for job in ("words", "large"))
-        left = self._do(("words", "large"), folder[0], interrupted)
+        left = self._run_job(("words", "large"), folder[0], interrupted)
         return IndexReport(int(changed), 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0, 0.0, 0, left)
 
     def embed(self, folder: list[str], *, interrupted: Any, **_: object) -> tuple[str, ...]:
-        self._do(("vectors",), folder[0], interrupted)
+        self._run_job(("vectors",), folder[0], interrupted)
         return ()
 
     def find_duplicates(self, folder: list[str]) -> Generator[None]:
@@ -71,7 +71,7 @@ class Work:
         self.done.append(("repair", folder[0]))
         return ()
 
-    def _do(self, jobs: tuple[str, ...], name: str, interrupted: Callable[[], bool]) -> int:
+    def _run_job(self, jobs: tuple[str, ...], name: str, interrupted: Callable[[], bool]) -> int:
         if failure := self.failures.get((jobs[0], name)):
             raise failure
         # what is saved from now on is for the next run
@@ -92,7 +92,7 @@ class Loop:
     """A loop over three folders that does such work, and what it said."""
 
     def __init__(self, library: Library) -> None:
-        self.work, self.notes = Work(library), list[Note]()
+        self.work, self.notes = Work(library), list[Message]()
         made: Any = IndexingLoop
         self.loop = made(self.work, self.notes.append, Watched, clock=lambda: self.work.now)
         self.folders = {each.name: each for each in self.loop._folders}
@@ -110,7 +110,7 @@ class Loop:
     def save(self, name: str, job: str = "words", batches: int = 1) -> None:
         """Save notes in a folder."""
         self.work.left[job, name] += batches
-        self.folders[name].watch.quiet.note(self.work.now)
+        self.folders[name].watch.debounce.note(self.work.now)
 
 
 @pytest.fixture
@@ -199,10 +199,10 @@ def test_trouble_with_one_folder_stops_no_other_and_is_tried_again(loop: Loop) -
     loop.save("one")
     loop.save("two")
     assert ("words", "two") in loop.run()
-    assert loop.notes == [Note("one", "words", "one: changes wait (The disk is full.)")]
+    assert loop.notes == [Message("one", "words", "one: changes wait (The disk is full.)")]
     loop.work.failures.clear()
     assert ("words", "one") in loop.run(10)
-    assert loop.notes[-1] == Note("one", "words", "")
+    assert loop.notes[-1] == Message("one", "words", "")
 
 
 def test_without_a_model_words_go_on_and_it_is_looked_for_again(loop: Loop) -> None:
@@ -210,12 +210,12 @@ def test_without_a_model_words_go_on_and_it_is_looked_for_again(loop: Loop) -> N
     loop.save("one")
     loop.run()
     said = "There is no model. Until then keywords alone are searched."
-    assert loop.notes == [Note("one", "vectors", said)]
+    assert loop.notes == [Message("one", "vectors", said)]
     loop.work.failures.clear()
     loop.work.left["vectors", "one"] = 1
     assert ("vectors", "one") not in loop.run()
     assert ("vectors", "one") in loop.run(3700)
-    assert loop.notes[-1] == Note("one", "vectors", "")
+    assert loop.notes[-1] == Message("one", "vectors", "")
 
 
 def test_a_repair_that_is_asked_for_comes_first_and_once(loop: Loop) -> None:

@@ -23,7 +23,7 @@ from fakes import FakeEmbedder
 from folders import write_notes
 from notes import write
 from thumbindex.background.indexer import IndexingLoop, Job
-from thumbindex.background.supervisor import Note
+from thumbindex.background.supervisor import Message
 from thumbindex.background.watch import Watch
 from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError
@@ -69,7 +69,7 @@ class Tended:
     def __init__(
         self, root: Path, index: Path, make_watch: Callable[..., Watch] = Watch, *overrides: str
     ) -> None:
-        self.root, self.notes = root, list[Note]()
+        self.root, self.notes = root, list[Message]()
         self.worker, self.reader = open_library(root, index, *overrides), open_library(root, index)
         self.lock = WatchLock(self.worker.opened[0].places.watch)  # as its server does
         assert self.lock.try_lock()
@@ -202,7 +202,7 @@ def test_nothing_is_deleted_because_the_root_is_gone_and_what_changed_meanwhile_
     )
     tended.root.with_name("elsewhere").rename(tended.root)
     assert until(lambda: tended.found("cider is pressed") == "apples.md")
-    assert tended.notes[-1] == Note("vault", "folder", "")
+    assert tended.notes[-1] == Message("vault", "folder", "")
 
 
 def test_nothing_is_deleted_because_a_drive_is_not_mounted_when_the_server_starts(
@@ -212,7 +212,7 @@ def test_nothing_is_deleted_because_a_drive_is_not_mounted_when_the_server_start
         library.index()
     root.rename(root.with_name("elsewhere"))
     root.mkdir()
-    said = list[Note]()
+    said = list[Message]()
     live = IndexingLoop(open_library(root, tmp_path / "index"), said.append)
     thread = threading.Thread(target=live.run)
     thread.start()

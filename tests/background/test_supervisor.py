@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from thumbindex.background.supervisor import Indexer
+from thumbindex.background.supervisor import IndexerSupervisor
 from thumbindex.config import load_config
 from thumbindex.library import Folder, Library
 from waiting import until
 
-Start = Callable[[], tuple[Indexer, list[list[str]]]]
+Start = Callable[[], tuple[IndexerSupervisor, list[list[str]]]]
 
 
 @pytest.fixture
@@ -30,16 +30,16 @@ def folders(tmp_path: Path) -> tuple[Folder, ...]:
 @pytest.fixture
 def start(folders: tuple[Folder, ...]) -> Iterator[Start]:
     """Start what a server starts; return it, and for which folders its children were started."""
-    started = list[Indexer]()
+    started = list[IndexerSupervisor]()
 
-    def start_one() -> tuple[Indexer, list[list[str]]]:
+    def start_one() -> tuple[IndexerSupervisor, list[list[str]]]:
         names = list[list[str]]()
 
         def command(folders: Sequence[str]) -> list[str]:
             names.append(list(folders))
             return [sys.executable, "-c", "input()"]
 
-        started.append(Indexer(command, folders))
+        started.append(IndexerSupervisor(command, folders))
         started[-1].start()
         return started[-1], names
 
@@ -81,4 +81,4 @@ def test_an_index_folder_that_cannot_be_written_is_told(
     assert names == [["two"]]
     (note,) = indexer.notes({"one"})
     assert note.startswith(f"one: changes wait ({folder} cannot be written")
-    assert (indexer.unwritable({"one"}), indexer.notes({"two"})) == ((note,), ())
+    assert (indexer.write_failures({"one"}), indexer.notes({"two"})) == ((note,), ())

@@ -14,7 +14,7 @@ import pytest
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
-from thumbindex.background.watch import Quiet, Watch
+from thumbindex.background.watch import Debounce, Watch
 from thumbindex.settings import CorpusSettings, WatchSettings
 
 SETTINGS = WatchSettings(quiet_ms=20, longest_ms=200)
@@ -51,7 +51,7 @@ def start(root: Path) -> Iterator[Start]:
 
 def settle(watch: Watch, woken: threading.Event) -> None:
     """Take in what happened so far."""
-    watch.quiet.clear()
+    watch.debounce.clear()
     woken.clear()
 
 
@@ -59,22 +59,30 @@ def settle(watch: Watch, woken: threading.Event) -> None:
 
 
 def test_changes_are_due_once_it_is_quiet():
-    quiet = Quiet(0.3, 2.0)
-    assert [quiet.note(10.0), quiet.note(10.1), quiet.due()] == [True, False, pytest.approx(10.4)]
+    debounce = Debounce(0.3, 2.0)
+    assert [debounce.note(10.0), debounce.note(10.1), debounce.due()] == [
+        True,
+        False,
+        pytest.approx(10.4),
+    ]
 
 
 def test_changes_that_never_end_are_due_at_the_latest_moment():
-    quiet = Quiet(0.3, 2.0)
+    debounce = Debounce(0.3, 2.0)
     for tick in range(100):
-        quiet.note(10.0 + tick / 10)
-    assert quiet.due() == 12.0
+        debounce.note(10.0 + tick / 10)
+    assert debounce.due() == 12.0
 
 
 def test_nothing_is_due_after_a_firing_until_the_next_change():
-    quiet = Quiet(0.3, 2.0)
-    quiet.note(10.0)
-    quiet.clear()
-    assert (quiet.due(), quiet.note(20.0), quiet.due()) == (None, True, pytest.approx(20.3))
+    debounce = Debounce(0.3, 2.0)
+    debounce.note(10.0)
+    debounce.clear()
+    assert (debounce.due(), debounce.note(20.0), debounce.due()) == (
+        None,
+        True,
+        pytest.approx(20.3),
+    )
 
 
 # ------------------------------------------------------------------ what counts
@@ -88,7 +96,7 @@ def test_reading_and_what_programs_do_in_hidden_folders_wakes_nobody(root: Path,
     (root / "sub" / ".a.md.swp").write_text("x")
     # events come in order: after this one all of them are here
     heard_last = (root / "sub" / "b.md").write_text
-    assert (watch.quiet.due(), woken.wait(0.2), heard_last("b"), woken.wait(15)) == (
+    assert (watch.debounce.due(), woken.wait(0.2), heard_last("b"), woken.wait(15)) == (
         None,
         False,
         1,
@@ -117,13 +125,13 @@ def test_a_root_that_went_and_came_back_is_watched_again(root: Path, start: Star
     watch, woken = start()
     shutil.rmtree(root)
     watch.look()
-    assert not watch.is_there
+    assert not watch.folder_exists
     root.mkdir()
     watch.look()
-    assert not watch.is_there  # a mount point without its drive
+    assert not watch.folder_exists  # a mount point without its drive
     (root / "a.md").write_text("a")
     watch.look()
-    assert watch.is_there
+    assert watch.folder_exists
     settle(watch, woken)
     (root / "b.md").write_text("b")
     assert woken.wait(15)

@@ -142,8 +142,8 @@ def test_nothing_is_forgotten_beside_a_run_of_indexing_which_stays_seen(
     run("index", *elsewhere)
     folder = next((tmp_path / "other").glob("*/*/index.sqlite3")).parents[1]
     indexing = (
-        "from pathlib import Path\nfrom thumbindex.index.locks import at_work\n"
-        f"with at_work(Path({str(folder)!r})): input()"
+        "from pathlib import Path\nfrom thumbindex.index.locks import publish_run\n"
+        f"with publish_run(Path({str(folder)!r})): input()"
     )
     with subprocess.Popen([sys.executable, "-c", indexing], stdin=subprocess.PIPE) as other:
         assert until(lambda: current_run(folder) is not None, 20)

@@ -38,7 +38,7 @@ NOTES = {
     "c/d.md": "# D\n\n中文 가나.\n",
 }
 
-WORDS_SECONDS, ANSWERS_SECONDS = 60.0, 20.0
+WORDS_WAIT_SECONDS, ANSWERS_SECONDS = 60.0, 20.0
 """Processor time for a bomb of 10 MB, to index it by words (and again by vectors), and for three
 questions, the whole note and its outline. A smaller bomb may take its share, a quarter at least:
 the limits on lines and headings do not shrink with the file.
@@ -90,8 +90,8 @@ def set_off(name: str, bomb: Path, model: str) -> int:
     share = max(size / WHOLE, 0.25)
     faults = {
         "not read": report.added != 1,
-        "words": words > WORDS_SECONDS * share,
-        "vectors": model == "fake" and vectors > WORDS_SECONDS * share,
+        "words": words > WORDS_WAIT_SECONDS * share,
+        "vectors": model == "fake" and vectors > WORDS_WAIT_SECONDS * share,
         "answers": answers > ANSWERS_SECONDS * share,
         "memory": more > max(MEMORY_TIMES * size / 2**20, LEAST_MEGABYTES),
     }

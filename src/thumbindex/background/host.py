@@ -29,18 +29,18 @@ from thumbindex.opening import Opening, is_here, open_library
 from thumbindex.process import resume_garbage_collection
 
 if TYPE_CHECKING:
-    from thumbindex.background.supervisor import Indexer
+    from thumbindex.background.supervisor import IndexerSupervisor
     from thumbindex.library import Folder, Library
 
 # ------------------------------------------------------------------ what is new in the indexes
 
-FOLLOW_SECONDS = 0.25
+POLL_SECONDS = 0.25
 """Between two looks at the indexes: a new generation is open well within a second.
 
 Where nothing is new a look is a few tiny reads.
 """
 
-_LONGEST_REST = 60.0
+_LONGEST_PAUSE_SECONDS = 60.0
 """Opening a large index takes time, which answers miss: between two looks the follower rests as
 long as a look took, and no longer than this on a machine that slept meanwhile.
 """
@@ -51,15 +51,15 @@ once.
 """
 
 
-class Follower:
+class IndexFollower:
     """Looks at the indexes until it is stopped; errors of theirs are for those who ask to see, not
     for it to die of.
     """
 
-    def __init__(self, pause: float = FOLLOW_SECONDS) -> None:
+    def __init__(self, pause: float = POLL_SECONDS) -> None:
         self._pause = pause
         self._listeners: dict[object, tuple[Listener, Collection[str] | None]] = {}
-        self._news: Counter[str] = Counter()  # by folder, how often there was some
+        self._change_counts: Counter[str] = Counter()  # by folder, how often there was some
         self._began = time.time_ns()
         self._stopped = threading.Event()
 
@@ -79,7 +79,7 @@ class Follower:
         """Return what differs after each news of these folders, and in each process: what is read
         from then on holds all that it counts.
         """
-        changes = list(self._news.items())
+        changes = list(self._change_counts.items())
         counted = sum(count for name, count in changes if only is None or name in only)
         return f"{self._began}-{counted}"
 
@@ -95,12 +95,14 @@ class Follower:
             for name, _ in library.folders:
                 with suppress(ThumbindexError, OSError):  # for those who ask to see
                     library.refresh([name])
-                    self._tell(changes.poll([name]))
+                    self._notify(changes.poll([name]))
             resume_garbage_collection()  # has an effect once, when the start is over
-            self._stopped.wait(max(self._pause, min(time.monotonic() - began, _LONGEST_REST)))
+            self._stopped.wait(
+                max(self._pause, min(time.monotonic() - began, _LONGEST_PAUSE_SECONDS))
+            )
 
-    def _tell(self, found: Mapping[str, Changes]) -> None:
-        self._news.update(found.keys())
+    def _notify(self, found: Mapping[str, Changes]) -> None:
+        self._change_counts.update(found.keys())
         for listener, only in list(self._listeners.values()):
             own = {name: changes for name, changes in found.items() if only is None or name in only}
             if own:
@@ -128,12 +130,12 @@ class Closeable(Protocol):
 StartCommandServer = Callable[["Library"], Closeable | None]
 """Starts to answer commands from an open library; None if that is not possible here."""
 
-WORDS_SECONDS = 20.0
+WORDS_WAIT_SECONDS = 20.0
 """The longest that a query waits for the first words, or for a repair: clients give up after 30 to
 60 s.
 """
 
-MODEL_SECONDS = 2.0
+MODEL_WAIT_SECONDS = 2.0
 """After opening, the longest that queries wait for the model of vectors: it loads in about one, and
 a first answer is due within three.
 """
@@ -152,7 +154,7 @@ _WITHOUT_MODEL = (
 """For those who see some folders only: the reason may name another one."""
 
 
-def tell_nobody(progress: Progress) -> None:
+def ignore_progress(progress: Progress) -> None:
     """Tell nobody how far something is."""
 
 
@@ -167,10 +169,10 @@ class _State:
 
     opening: Opening
     library: Future[Library] = field(default_factory=Future)
-    indexer: Indexer | None = None
+    indexer: IndexerSupervisor | None = None
     command_server: Closeable | None = None
-    model_note: str = ""
-    model_until: float = float("inf")
+    model_problem: str = ""
+    model_deadline: float = float("inf")
     is_started: bool = False
 
 
@@ -186,7 +188,7 @@ class LibraryHost:
         command: Sequence[str] | None = None,
         start_command_server: StartCommandServer | None = None,
     ) -> None:
-        self.follower = Follower()
+        self.follower = IndexFollower()
         self._state = _State(opening)
         self._only: Collection[str] | None = None  # the folders that may be seen; None for all
         self._open = open_it
@@ -208,7 +210,7 @@ class LibraryHost:
         """Name the folders that are served, as far as that is known."""
         if self._only is not None:
             return tuple(sorted(self._only))
-        library = self.library_if_open()
+        library = self.opened_library()
         return tuple(name for name, _ in library.folders) if library else ()
 
     def listen(self, listener: Listener) -> Callable[[], object]:
@@ -257,10 +259,10 @@ class LibraryHost:
     @property
     def is_ready(self) -> bool:
         """Tell whether the library is open and every folder has words to search."""
-        library = self.library_if_open()
+        library = self.opened_library()
         return library is not None and library.is_answering
 
-    def library_if_open(self) -> Library | None:
+    def opened_library(self) -> Library | None:
         """Return the library; None where it is not open (yet)."""
         opened = self._state.library
         if not opened.done() or opened.exception():
@@ -269,8 +271,8 @@ class LibraryHost:
 
     def await_words(
         self,
-        seconds: float = WORDS_SECONDS,
-        tell: Callable[[Progress], None] = tell_nobody,
+        seconds: float = WORDS_WAIT_SECONDS,
+        tell: Callable[[Progress], None] = ignore_progress,
         interrupted: Callable[[], bool] = never,
     ) -> None:
         """Wait until there are words to search, the child has ended, the time is up or
@@ -279,22 +281,22 @@ class LibraryHost:
         Raises StorageError if there is no index and none can be made.
         """
         library, until = self.library(), time.monotonic() + seconds
-        while not (library.indexed or self._is_stuck) and time.monotonic() < until:
+        while not (library.indexed or self._indexer_is_stuck) and time.monotonic() < until:
             if interrupted():
                 return
             for each in self.progress():
                 tell(each)
             time.sleep(_POLL_SECONDS)
-        unmade = self.unmade()
-        if unmade and not any(state.documents for state in library.states().values()):
-            raise StorageError(" ".join(unmade))
+        index_failures = self.index_failures()
+        if index_failures and not any(state.documents for state in library.states().values()):
+            raise StorageError(" ".join(index_failures))
 
     @property
-    def _is_stuck(self) -> bool:
+    def _indexer_is_stuck(self) -> bool:
         indexer = self._state.indexer
-        return indexer is not None and indexer.is_stuck
+        return indexer is not None and indexer.has_failed
 
-    def unmade(self) -> tuple[str, ...]:
+    def index_failures(self) -> tuple[str, ...]:
         """Return why there is no index of a folder, where the child could make none."""
         library, indexer = self.library(), self._state.indexer
         if indexer is None or library.indexed:
@@ -302,7 +304,7 @@ class LibraryHost:
         missing = {name for name, _ in library.folders if not library.only([name]).indexed}
         if not indexer.is_running:
             return indexer.notes(None if self._only is None else missing)
-        return indexer.unwritable(missing)
+        return indexer.write_failures(missing)
 
     def await_model(self, interrupted: Callable[[], bool] = never) -> None:
         """Wait for the model where there are vectors to search, until it is clear that there is
@@ -311,8 +313,8 @@ class LibraryHost:
         self.library()
         # asked for again each time: a view keeps the models that were there when it was asked for
         while (
-            time.monotonic() < self._state.model_until
-            and not self._state.model_note
+            time.monotonic() < self._state.model_deadline
+            and not self._state.model_problem
             and not interrupted()
             and self.library().awaits_model
         ):
@@ -328,7 +330,7 @@ class LibraryHost:
 
         Raises what was met last.
         """
-        until = time.monotonic() + WORDS_SECONDS
+        until = time.monotonic() + WORDS_WAIT_SECONDS
         damaged = False
         while True:
             try:
@@ -338,7 +340,7 @@ class LibraryHost:
                 damaged = damaged or isinstance(error, IndexDamagedError)
                 if (
                     not damaged
-                    or not (self.is_attended or self.library().watched())
+                    or not (self.has_indexer or self.library().watched())
                     or time.monotonic() >= until
                     or interrupted()
                 ):
@@ -348,7 +350,7 @@ class LibraryHost:
             self.await_words(until - time.monotonic(), interrupted=interrupted)
 
     @property
-    def is_attended(self) -> bool:
+    def has_indexer(self) -> bool:
         """Tell whether there is a child that indexes, or is about to."""
         return self._state.indexer is not None and self._state.indexer.is_running
 
@@ -358,8 +360,8 @@ class LibraryHost:
         A view names and tells of no other folder.
         """
         state, sees_all = self._state, self._only is None
-        of_model = state.model_note if sees_all or not state.model_note else _WITHOUT_MODEL
-        library = self.library_if_open()
+        of_model = state.model_problem if sees_all or not state.model_problem else _WITHOUT_MODEL
+        library = self.opened_library()
         of_files = tuple(
             f"The folder {each.name} is served without its own file {FOLDER_FILE}: `status` says "
             "why."
@@ -371,7 +373,7 @@ class LibraryHost:
 
     def progress(self) -> tuple[Progress, ...]:
         """Return how far the folders are that are being indexed, by whichever process."""
-        library = self.library_if_open()
+        library = self.opened_library()
         return library.progress() if library else ()
 
     def stop(self) -> None:
@@ -394,34 +396,36 @@ class LibraryHost:
             with self._lock:
                 if not self._stopping.is_set():
                     self._state.indexer = self._started_indexer(library, own)
-        self._state.model_until = time.monotonic() + MODEL_SECONDS
+        self._state.model_deadline = time.monotonic() + MODEL_WAIT_SECONDS
         self._state.library.set_result(library)
         self.follower.start(library)
         try:
             self._load_models(library)
         except ModelError as error:
-            self._state.model_note = f"{error} Answers go on without it."
+            self._state.model_problem = f"{error} Answers go on without it."
         except ThumbindexError as error:
-            self._state.model_note = str(error)
+            self._state.model_problem = str(error)
         start = self._start_command_server
         if start and library.config.serve.local and library.models_ready:
             with self._lock:
                 if not self._stopping.is_set():
                     self._state.command_server = start(library)
 
-    def _started_indexer(self, library: Library, own: Sequence[Folder]) -> Indexer:
+    def _started_indexer(self, library: Library, own: Sequence[Folder]) -> IndexerSupervisor:
         """Start what keeps the indexes of this machine's folders up to the disk."""
         # Imported here: the handshake does without.
-        from thumbindex.background.supervisor import Indexer, child_command
+        from thumbindex.background.supervisor import IndexerSupervisor, indexer_command
 
         opening, is_watched = self._state.opening, library.config.serve.watch.enabled
         if len(own) < len(library.opened):
             opening = replace(opening, folder=tuple(str(each.root) for each in own))
         if self._command is not None:
             given = self._command
-            indexer = Indexer(lambda _: given, ())
+            indexer = IndexerSupervisor(lambda _: given, ())
         else:
-            indexer = Indexer(partial(child_command, opening), own if is_watched else ())
+            indexer = IndexerSupervisor(
+                partial(indexer_command, opening), own if is_watched else ()
+            )
         indexer.start()
         return indexer
 
@@ -447,9 +451,9 @@ class LibraryHost:
         while not self._stopping.is_set():
             try:
                 library.load_models()
-                self._state.model_note = ""
+                self._state.model_problem = ""
             except StorageError as error:  # under repair, perhaps
-                self._state.model_note = str(error)
+                self._state.model_problem = str(error)
             if library.models_ready or self._state.indexer is None:
                 return
             self._stopping.wait(_MODEL_POLL_SECONDS)

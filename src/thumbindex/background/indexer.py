@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from enum import IntEnum
 
-from thumbindex.background.supervisor import Note, NoteKind, waits
+from thumbindex.background.supervisor import Message, MessageKind, postponed_message
 from thumbindex.background.watch import Watch
 from thumbindex.errors import IndexDamagedError, ModelError, ThumbindexError, UnknownFolderError
 from thumbindex.library import Folder, Library
@@ -39,15 +39,15 @@ MERGE_SECONDS = 5.0
 wait behind that.
 """
 
-FIRST_SCRUB_SECONDS, SCRUB_SECONDS = 60.0, 24 * 3600.0
+FIRST_VERIFY_SECONDS, VERIFY_SECONDS = 60.0, 24 * 3600.0
 """When an index is first read whole, and how often, to find what a failing disk has changed: it
 costs a second of a core for each 20,000 chunks.
 """
 
-_LOOK_SECONDS = 0.1
+_REQUEST_POLL_SECONDS = 0.1
 """Seconds between checks for request files: asks and repairs."""
 
-ASK_SECONDS = 0.5
+REFRESH_SECONDS = 0.5
 """Seconds between two comparisons for readers who ask."""
 
 _LONG_AGO, _NEVER = float("-inf"), float("inf")
@@ -61,10 +61,10 @@ class Job(IntEnum):
     VECTORS = 3
     DUPLICATES = 4
     MERGE = 5  # segments of the keyword index
-    SCRUB = 6  # look for damage
+    VERIFY = 6  # look for damage
 
 
-_LEISURELY = (Job.VECTORS, Job.DUPLICATES, Job.MERGE, Job.SCRUB)
+_LOW_PRIORITY = (Job.VECTORS, Job.DUPLICATES, Job.MERGE, Job.VERIFY)
 """Done on a thread of low priority while the loop waits: on Linux words keep the normal one."""
 
 
@@ -75,22 +75,22 @@ class WatchedFolder:
         self.folder, self.watch, self.name = folder, watch, folder.name
         self.due = dict.fromkeys(Job, _NEVER)
         self.due |= dict.fromkeys((Job.REPAIR, Job.WORDS, Job.VECTORS), now)
-        self.due[Job.SCRUB] = now + FIRST_SCRUB_SECONDS
+        self.due[Job.VERIFY] = now + FIRST_VERIFY_SECONDS
         self.served_at = dict.fromkeys(Job, _LONG_AGO)
         self.look_at = now
         self.asks_at = _LONG_AGO  # when readers' asks are heard again
         self.is_quiet = False  # the last comparison found nothing to do
-        self.notes: dict[NoteKind, str] = {}
+        self.notes: dict[MessageKind, str] = {}
 
     def due_at(self, job: Job) -> float:
         """Return when a job is due; never while the folder is gone."""
-        if not self.watch.is_there:
+        if not self.watch.folder_exists:
             return _NEVER
         if job is Job.REPAIR and not os.path.exists(self.folder.places.repair):  # noqa: PTH110
             return _NEVER
         if job is Job.WORDS:
             asks_at = self.asks_at if self.folder.is_asked else _NEVER
-            saved_at = self.watch.quiet.due()
+            saved_at = self.watch.debounce.due()
             return min(self.due[job], asks_at, _NEVER if saved_at is None else saved_at)
         return self.due[job]
 
@@ -101,13 +101,13 @@ class IndexingLoop:
     def __init__(
         self,
         library: Library,
-        say: Callable[[Note], object],
+        say: Callable[[Message], object],
         make_watch: Callable[..., Watch] = Watch,
         *,
         clock: Callable[[], float] = time.monotonic,
         only: Collection[str] = (),
     ) -> None:
-        self._library, self._say, self._clock = library, say, clock
+        self._library, self._send, self._clock = library, say, clock
         self._settings = library.config.serve.watch
         self._wake = threading.Event()
         self._stopped = False
@@ -121,11 +121,11 @@ class IndexingLoop:
             self._folders.append(WatchedFolder(each, watch, clock()))
         self._work: dict[Job, Callable[[WatchedFolder], None]] = {
             Job.REPAIR: self._repair,
-            Job.WORDS: self._keep_words,
-            Job.VECTORS: self._keep_vectors,
+            Job.WORDS: self._index_words,
+            Job.VECTORS: self._embed,
             Job.DUPLICATES: self._find_duplicates,
             Job.MERGE: self._merge,
-            Job.SCRUB: self._scrub,
+            Job.VERIFY: self._verify,
         }
         self._leisurely = ThreadPoolExecutor(1, "leisurely", initializer=lower_priority)
         self._job: Job | None = None  # the present one
@@ -137,7 +137,7 @@ class IndexingLoop:
         try:
             while not self._stopped:
                 pause = self.step()
-                self._wake.wait(min(pause, _LOOK_SECONDS))
+                self._wake.wait(min(pause, _REQUEST_POLL_SECONDS))
                 self._wake.clear()
         finally:
             self._leisurely.shutdown()
@@ -151,24 +151,24 @@ class IndexingLoop:
 
     def step(self) -> float:
         """Do the most urgent job that is due; return for how many seconds none is."""
-        self._look()
+        self._check()
         for job in Job:
-            if waiting := self._waiting(job):
-                self._do(job, min(waiting, key=lambda each: each.served_at[job]))
+            if waiting := self._folders_due(job):
+                self._run_job(job, min(waiting, key=lambda each: each.served_at[job]))
                 return 0.0
         now = self._clock()
         due = [each.due_at(job) for each in self._folders for job in Job]
         return max(0.0, min(due, default=_NEVER) - now)
 
-    def _waiting(self, job: Job) -> list[WatchedFolder]:
+    def _folders_due(self, job: Job) -> list[WatchedFolder]:
         now = self._clock()
         return [each for each in self._folders if each.due_at(job) <= now]
 
-    def _do(self, job: Job, each: WatchedFolder) -> None:
+    def _run_job(self, job: Job, each: WatchedFolder) -> None:
         self._job, self._slice_ends, self._is_cut_short = job, None, False
         each.due[job], each.served_at[job] = _NEVER, self._clock()
         try:
-            if job in _LEISURELY:
+            if job in _LOW_PRIORITY:
                 self._leisurely.submit(self._work[job], each).result()
             else:
                 self._work[job](each)
@@ -182,13 +182,13 @@ class IndexingLoop:
     def _interrupted(self) -> bool:
         """Return True if the present job is to stop for another one; asked between two batches."""
         assert self._job
-        self._look()
+        self._check()
         now = self._clock()
         self._slice_ends = self._slice_ends or now + SLICE_SECONDS
         # a search for duplicates that is cut short begins again: two folders would never get theirs
         is_whole = self._job is Job.DUPLICATES
-        is_over = not is_whole and now >= self._slice_ends and bool(self._waiting(self._job))
-        is_urgent = any(self._waiting(job) for job in Job if job < self._job)
+        is_over = not is_whole and now >= self._slice_ends and bool(self._folders_due(self._job))
+        is_urgent = any(self._folders_due(job) for job in Job if job < self._job)
         self._is_cut_short = self._stopped or is_over or is_urgent
         return self._is_cut_short
 
@@ -198,13 +198,13 @@ class IndexingLoop:
         again_at = self._clock() + self._settings.poll_seconds
         each.due[job] = each.due[Job.WORDS] = each.asks_at = again_at
         if not isinstance(error, UnknownFolderError):
-            self._note(each, "words", waits(each.name, error))
+            self._note(each, "words", postponed_message(each.name, error))
         elif each.folder.root.is_dir():
             self._note(each, "empty", str(error))
 
     # -------------------------------------------------------------- jobs
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Look now and then whether the folders are there and can be watched."""
         for each in self._folders:
             if self._clock() < each.look_at:
@@ -221,12 +221,12 @@ class IndexingLoop:
                 f"cannot be watched ({failure}); where that is a limit of the system, raise it "
                 "(Linux: sysctl fs.inotify.max_user_watches)."
             )
-            self._note(each, "folder", "" if each.watch.is_there else gone)
+            self._note(each, "folder", "" if each.watch.folder_exists else gone)
             self._note(each, "watch", unwatched if failure else "")
 
-    def _keep_words(self, each: WatchedFolder) -> None:
+    def _index_words(self, each: WatchedFolder) -> None:
         """Compare the folder with its index, and take in what differs, large files last."""
-        each.watch.quiet.clear()
+        each.watch.debounce.clear()
         # what is due already, and who asks meanwhile, would cut this comparison short
         each.due[Job.WORDS] = self._clock() + self._settings.reconcile_seconds
         each.asks_at = _NEVER
@@ -235,15 +235,15 @@ class IndexingLoop:
         )
         self._note(each, "words", "")
         self._note(each, "empty", "")
-        self._tell_repaired(each, report.repaired)
+        self._report_repaired(each, report.repaired)
         # an ask of another user's may stay, which nobody else can delete
-        each.asks_at = self._clock() + ASK_SECONDS if each.folder.is_asked else _LONG_AGO
+        each.asks_at = self._clock() + REFRESH_SECONDS if each.folder.is_asked else _LONG_AGO
         each.is_quiet = not (report.added or report.changed or report.removed)
         each.due[Job.MERGE] = self._clock() + MERGE_SECONDS
         if not each.is_quiet and not each.notes.get("vectors"):
             each.due[Job.VECTORS] = self._clock()
 
-    def _keep_vectors(self, each: WatchedFolder) -> None:
+    def _embed(self, each: WatchedFolder) -> None:
         """Make vectors; look again once in a while for commits' dates, and for a model."""
         try:
             repaired = self._library.embed([each.name], interrupted=self._interrupted)
@@ -251,7 +251,7 @@ class IndexingLoop:
             self._note(each, "vectors", f"{error} Until then keywords alone are searched.")
         else:
             self._note(each, "vectors", "")
-            self._tell_repaired(each, repaired)
+            self._report_repaired(each, repaired)
             if not self._is_cut_short:
                 each.due[Job.DUPLICATES] = self._clock()
         each.due[Job.VECTORS] = self._clock() + self._settings.reconcile_seconds
@@ -263,41 +263,41 @@ class IndexingLoop:
                     if self._interrupted():
                         break
         except IndexDamagedError:
-            each.due[Job.SCRUB] = self._clock()
+            each.due[Job.VERIFY] = self._clock()
 
     def _merge(self, each: WatchedFolder) -> None:
         self._library.merge([each.name], idle="long" if each.is_quiet else "short")
 
     def _repair(self, each: WatchedFolder) -> None:
         try:
-            self._scrub(each)
+            self._verify(each)
         finally:
             with suppress(OSError):
                 each.folder.places.repair.unlink(missing_ok=True)
         each.due[Job.REPAIR] = self._clock() + self._settings.poll_seconds
         each.due[Job.WORDS] = self._clock()
 
-    def _scrub(self, each: WatchedFolder) -> None:
+    def _verify(self, each: WatchedFolder) -> None:
         """Read the index whole, and repair it if it is damaged."""
-        each.due[Job.SCRUB] = self._clock() + SCRUB_SECONDS
-        self._tell_repaired(each, self._library.repair([each.name]))
+        each.due[Job.VERIFY] = self._clock() + VERIFY_SECONDS
+        self._report_repaired(each, self._library.repair([each.name]))
 
-    def _tell_repaired(self, each: WatchedFolder, repaired: Sequence[str]) -> None:
+    def _report_repaired(self, each: WatchedFolder, repaired: Sequence[str]) -> None:
         if repaired:
             self._note(each, "repaired", " ".join(repaired))
             each.due[Job.WORDS] = self._clock()
 
-    def _note(self, each: WatchedFolder, kind: NoteKind, sentence: str) -> None:
+    def _note(self, each: WatchedFolder, kind: MessageKind, sentence: str) -> None:
         if sentence != each.notes.get(kind, ""):
             each.notes[kind] = sentence
-            self._say(Note(each.name, kind, sentence))
+            self._send(Message(each.name, kind, sentence))
 
 
 # ------------------------------------------------------------------ the process
 
 
-def index_for_server(arguments: Sequence[str]) -> int:
-    """Index what `child_command` wrote, as `work_for_server` does; return the exit code.
+def run_indexer(arguments: Sequence[str]) -> int:
+    """Index what `indexer_command` wrote, as `keep_up_to_date` does; return the exit code.
 
     No user's command: no parser of options is imported.
     """
@@ -310,17 +310,17 @@ def index_for_server(arguments: Sequence[str]) -> int:
     opening, names = Opening.from_arguments(arguments[:names_at]), arguments[names_at + 1 :]
 
     def work() -> int:
-        work_for_server(lambda: open_library(opening), names)
+        keep_up_to_date(lambda: open_library(opening), names)
         return FOUND
 
     return run_command(work)
 
 
-def work_for_server(open_it: Callable[[], Library], only: Collection[str] = ()) -> None:
+def keep_up_to_date(open_it: Callable[[], Library], only: Collection[str] = ()) -> None:
     """Keep the indexes up to the disk until the server at the other end of standard input is gone;
     without `serve.watch` only once.
     """
-    threading.Thread(target=_leave_with_server, name="server watch", daemon=True).start()
+    threading.Thread(target=_exit_with_server, name="server watch", daemon=True).start()
     # Opened only now: a server that is killed while that goes on must not leave its child behind.
     library = open_it()
     resume_garbage_collection()
@@ -328,19 +328,19 @@ def work_for_server(open_it: Callable[[], Library], only: Collection[str] = ()) 
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     switch_threads_often()
     if library.config.serve.watch.enabled:
-        IndexingLoop(library, _say, only=only).run()
+        IndexingLoop(library, _send, only=only).run()
     else:
         library.index(words_only=True)
         library.index()
 
 
-def _say(note: Note) -> None:
+def _send(note: Message) -> None:
     with suppress(OSError):  # the server is about to be gone
         sys.stderr.write(note.line())
         sys.stderr.flush()
 
 
-def _leave_with_server() -> None:
+def _exit_with_server() -> None:
     """End this process when the server at the other end of standard input is gone."""
     # Even a killed server closes its end. What is committed stays; a commit under way is rolled
     # back by SQLite.
@@ -353,4 +353,4 @@ def _leave_with_server() -> None:
 if __name__ == "__main__":
     # on Windows Ctrl-C in a terminal reaches the server's child as well
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.exit(index_for_server(sys.argv[1:]))
+    sys.exit(run_indexer(sys.argv[1:]))

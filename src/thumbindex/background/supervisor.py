@@ -18,7 +18,7 @@ from thumbindex.library import Folder, WatchLock
 from thumbindex.opening import Opening
 from thumbindex.text import one_line
 
-NoteKind = Literal["words", "folder", "watch", "empty", "vectors", "repaired"]
+MessageKind = Literal["words", "folder", "watch", "empty", "vectors", "repaired"]
 """What a note of the child is about; "words" says why an index cannot be written."""
 
 _STOPPED = (
@@ -36,11 +36,11 @@ _RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 1.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Message:
     """A sentence of the child for the user; an empty one takes back the last one of its kind."""
 
     folder: str
-    kind: NoteKind
+    kind: MessageKind
     sentence: str
 
     def line(self) -> str:
@@ -48,25 +48,25 @@ class Note:
         return f"{json.dumps(asdict(self))}\n"
 
 
-def read_note(line: str) -> Note | None:
-    """Read what `Note.line` wrote; None for any other line."""
+def read_message(line: str) -> Message | None:
+    """Read what `Message.line` wrote; None for any other line."""
     try:
-        return Note(**json.loads(line))
+        return Message(**json.loads(line))
     except (ValueError, TypeError):
         return None
 
 
-def waits(folder: str, error: Exception) -> str:
+def postponed_message(folder: str, error: Exception) -> str:
     """Return the sentence of a note about words that cannot be written."""
     return f"{folder}: changes wait ({error})"
 
 
-class Child:
+class IndexerProcess:
     """A child process that indexes; where it cannot be started, it says so in its notes."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._lines: deque[str] = deque(maxlen=20)
-        self._notes: dict[tuple[str, NoteKind], Note] = {}  # those that still hold, in order
+        self._notes: dict[tuple[str, MessageKind], Message] = {}  # those that still hold, in order
         self._lock = threading.Lock()
         self._failure = ""
         self._process: subprocess.Popen[str] | None = None
@@ -116,18 +116,20 @@ class Child:
                 last = self._lines[-1] if self._lines else "it left no message"
             return (_STOPPED.format(f" ({last})"),)
         return tuple(
-            note.sentence for note in self._holding() if only is None or note.folder in only
+            note.sentence
+            for note in self._current_messages()
+            if only is None or note.folder in only
         )
 
-    def unwritable(self, only: Collection[str]) -> tuple[str, ...]:
+    def write_failures(self, only: Collection[str]) -> tuple[str, ...]:
         """Return why the indexes of these folders cannot be written."""
         return tuple(
             note.sentence
-            for note in self._holding()
+            for note in self._current_messages()
             if note.kind == "words" and note.folder in only
         )
 
-    def _holding(self) -> tuple[Note, ...]:
+    def _current_messages(self) -> tuple[Message, ...]:
         with self._lock:
             return tuple(self._notes.values())
 
@@ -142,7 +144,7 @@ class Child:
     def _listen(self, messages: IO[str]) -> None:
         with messages:
             for line in messages:
-                if note := read_note(line):
+                if note := read_message(line):
                     with self._lock:
                         before = self._notes.pop((note.folder, note.kind), None)
                         if note.sentence:
@@ -156,7 +158,7 @@ class Child:
                     sys.stderr.write(line)
 
 
-class Indexer:
+class IndexerSupervisor:
     """Runs one child that indexes the folders whose lock this server holds.
 
     Of several servers on a folder one holds its lock, and indexes. If that server ends, another
@@ -171,16 +173,16 @@ class Indexer:
         """
         self._command = command
         self._locks = {each.name: WatchLock(each.places.watch) for each in folders}
-        self._tended: Mapping[str, int] | None = None  # the locks that the child was started for
-        self._refused: Mapping[str, str] = {}  # why a folder's lock cannot be made
-        self._child: Child | None = None
+        self._started_for: Mapping[str, int] | None = None  # locks by name
+        self._lock_failures: Mapping[str, str] = {}  # why a folder's lock cannot be made
+        self._child: IndexerProcess | None = None
         self._began, self._pause = 0.0, _RESTART_SECONDS
         self._stopping = threading.Event()
         self._lock = threading.Lock()
 
     def start(self) -> None:
         """Take the locks that are free, and keep trying until `stop`."""
-        self._look()
+        self._check()
         threading.Thread(target=self._keep, name="indexer", daemon=True).start()
 
     @property
@@ -189,25 +191,27 @@ class Indexer:
         return self._child is not None and self._child.is_running
 
     @property
-    def is_stuck(self) -> bool:
+    def has_failed(self) -> bool:
         """Return True if the child has ended, or no lock can be made."""
-        return not self.is_running and (self._child is not None or bool(self._refused))
+        return not self.is_running and (self._child is not None or bool(self._lock_failures))
 
     def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:
         """Return what is wrong in words; with `only`, what concerns these folders and names no
         other.
         """
         of_child = self._child.notes(only) if self._child else ()
-        return (*self._refusals(only), *of_child)
+        return (*self._lock_failures_of(only), *of_child)
 
-    def unwritable(self, only: Collection[str]) -> tuple[str, ...]:
+    def write_failures(self, only: Collection[str]) -> tuple[str, ...]:
         """Return why the indexes of these folders cannot be written."""
-        of_child = self._child.unwritable(only) if self._child else ()
-        return (*self._refusals(only), *of_child)
+        of_child = self._child.write_failures(only) if self._child else ()
+        return (*self._lock_failures_of(only), *of_child)
 
-    def _refusals(self, only: Collection[str] | None) -> tuple[str, ...]:
+    def _lock_failures_of(self, only: Collection[str] | None) -> tuple[str, ...]:
         return tuple(
-            sentence for name, sentence in self._refused.items() if only is None or name in only
+            sentence
+            for name, sentence in self._lock_failures.items()
+            if only is None or name in only
         )
 
     def stop(self) -> None:
@@ -221,16 +225,16 @@ class Indexer:
 
     def _keep(self) -> None:
         while not self._stopping.wait(_LOCK_SECONDS):
-            self._look()
+            self._check()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Start a child if other locks are held than before, or the last child died."""
         with self._lock:
             if self._stopping.is_set():
                 return
-            held, now = self._try_locks(), time.monotonic()
-            if held != self._tended:
-                self._tended = held
+            held, now = self._try_lock_all(), time.monotonic()
+            if held != self._started_for:
+                self._started_for = held
                 self._start()
             elif self._child and self._child.has_failed and now >= self._began + self._pause:
                 lived = now - self._began > 2 * _LONGEST_RESTART_SECONDS
@@ -238,26 +242,28 @@ class Indexer:
                 self._pause = _RESTART_SECONDS if lived else longer
                 self._start()
 
-    def _try_locks(self) -> Mapping[str, int]:
+    def _try_lock_all(self) -> Mapping[str, int]:
         held, refused = dict[str, int](), dict[str, str]()
         for name, lock in self._locks.items():
             try:
                 if taken := lock.try_lock():
                     held[name] = taken
             except StorageError as error:
-                refused[name] = waits(name, error)
-        self._refused = refused
+                refused[name] = postponed_message(name, error)
+        self._lock_failures = refused
         return held
 
     def _start(self) -> None:
         if self._child is not None:
             self._child.stop()
-        is_due = bool(self._tended) or not self._locks
-        self._child = Child(self._command(list(self._tended or ()))) if is_due else None
+        is_due = bool(self._started_for) or not self._locks
+        self._child = (
+            IndexerProcess(self._command(list(self._started_for or ()))) if is_due else None
+        )
         self._began = time.monotonic()
 
 
-def child_command(opening: Opening, names: Sequence[str]) -> list[str]:
+def indexer_command(opening: Opening, names: Sequence[str]) -> list[str]:
     """Return how to start the child that indexes these folders of what an opening describes; all
     if none is named.
     """

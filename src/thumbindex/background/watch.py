@@ -37,14 +37,14 @@ _EVENTS: list[type[FileSystemEvent]] = [
 ]
 
 
-class Quiet:
+class Debounce:
     """Decides when changes are taken in: once it is quiet, and not too late where it never is.
 
     Two times, whatever the storm.
     """
 
-    def __init__(self, quiet: float, longest: float) -> None:
-        self._quiet, self._longest = quiet, longest
+    def __init__(self, debounce: float, longest: float) -> None:
+        self._quiet, self._longest = debounce, longest
         self._first: float | None = None
         self._last = 0.0
         self._lock = threading.Lock()
@@ -84,18 +84,18 @@ class Watch:
         wake: Callable[[], None],
         make_observer: Callable[[], BaseObserver] = Observer,
     ) -> None:
-        self.quiet = Quiet(
+        self.debounce = Debounce(
             settings.quiet_ms / 1000, max(settings.quiet_ms, settings.longest_ms) / 1000
         )
-        self.is_there = True
+        self.folder_exists = True
         self.failure = ""  # why the folder is not watched; empty where it is
         self._root, self._spare, self._settings, self._corpus = root, spare, settings, corpus
         self._wake, self._make = wake, make_observer
         self._observer: BaseObserver | None = None
         self._identity: tuple[int, int] | None = None
-        self._lost = _LostEvents(self._lose)
+        self._lost = _LostEventsLog(self._on_lost_events)
         self._broken = False
-        self._again = 0.0  # when to try again after a failure
+        self._retry_at = 0.0  # when to try again after a failure
 
     def look(self) -> None:
         """Begin to watch, and begin again where the folder came back or the watch broke; cheap
@@ -103,15 +103,15 @@ class Watch:
         """
         seen = _identity(self._root)
         same = self._identity is None or (
-            self.is_there and self._identity == seen and self._is_listening()
+            self.folder_exists and self._identity == seen and self._is_listening()
         )
         # A mount point without its drive is an empty folder: that is no reason to forget what was
         # there.
-        self.is_there = seen is not None and (same or _holds_something(self._root))
-        if not self.is_there:
+        self.folder_exists = seen is not None and (same or _is_not_empty(self._root))
+        if not self.folder_exists:
             self.close()
             self.failure = ""
-        elif self._identity != seen or self._broken or not self._is_well():
+        elif self._identity != seen or self._broken or not self._is_healthy():
             self._identity = seen
             self._begin()
             self._note()
@@ -124,7 +124,7 @@ class Watch:
             _stop(observer)
 
     def _begin(self) -> None:
-        if self.failure and time.monotonic() < self._again:
+        if self.failure and time.monotonic() < self._retry_at:
             return
         self.close()
         self._broken = False
@@ -135,13 +135,16 @@ class Watch:
         try:
             self._observer = observer = self._make()
             observer.schedule(
-                _Listener(self._hear), str(self._root), recursive=True, event_filter=_EVENTS
+                _EventListener(self._on_event),
+                str(self._root),
+                recursive=True,
+                event_filter=_EVENTS,
             )
             observer.start()
-            self._ask_for_one_more(observer)
+            self._check_watch_limit(observer)
         except OSError as error:
             self.failure = error.strerror or str(error)
-            self._again = time.monotonic() + self._settings.reconcile_seconds
+            self._retry_at = time.monotonic() + self._settings.reconcile_seconds
             self.close()
         else:
             self.failure = ""
@@ -158,15 +161,15 @@ class Watch:
             thread.is_alive() for thread in (self._observer, reader, *self._observer.emitters)
         )
 
-    def _is_well(self) -> bool:
+    def _is_healthy(self) -> bool:
         try:
             if self._observer is not None:
-                self._ask_for_one_more(self._observer)
+                self._check_watch_limit(self._observer)
         except OSError:
             return False
         return self._observer is not None and self._is_listening()
 
-    def _ask_for_one_more(self, observer: BaseObserver) -> None:
+    def _check_watch_limit(self, observer: BaseObserver) -> None:
         """Raise OSError where the system has no watch left.
 
         On Linux each subfolder needs one, and watchdog passes over those that it gets none for:
@@ -179,7 +182,7 @@ class Watch:
                 )
             )
 
-    def _hear(self, event: FileSystemEvent) -> None:
+    def _on_event(self, event: FileSystemEvent) -> None:
         if any(
             path and not self._is_hidden(os.fsdecode(path))
             for path in (event.src_path, event.dest_path)
@@ -197,37 +200,37 @@ class Watch:
             not self._corpus.hidden and any(part.startswith(".") for part in parts)
         )
 
-    def _lose(self) -> None:
+    def _on_lost_events(self) -> None:
         self._broken = True
         self._note()
 
     def _note(self) -> None:
-        if self.quiet.note(time.monotonic()):
+        if self.debounce.note(time.monotonic()):
             self._wake()
 
 
-class _Listener(FileSystemEventHandler):
+class _EventListener(FileSystemEventHandler):
     """Takes watchdog's events."""
 
     def __init__(self, hear: Callable[[FileSystemEvent], None]) -> None:
-        self._hear = hear
+        self._on_event = hear
 
     def dispatch(self, event: FileSystemEvent) -> None:
         """Pass an event on."""
-        self._hear(event)
+        self._on_event(event)
 
 
-class _LostEvents(logging.Handler):
+class _LostEventsLog(logging.Handler):
     """Watchdog tells nobody but its log that the system dropped events."""
 
     def __init__(self, lose: Callable[[], None]) -> None:
         super().__init__(logging.WARNING)
-        self._lose = lose
+        self._on_lost_events = lose
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass on that events were lost."""
         if "overflow" in record.msg or "rebuild" in record.msg:
-            self._lose()
+            self._on_lost_events()
 
 
 def _identity(root: Path) -> tuple[int, int] | None:
@@ -239,7 +242,7 @@ def _identity(root: Path) -> tuple[int, int] | None:
     return (facts.st_dev, facts.st_ino) if root.is_dir() else None
 
 
-def _holds_something(root: Path) -> bool:
+def _is_not_empty(root: Path) -> bool:
     try:
         return any(root.iterdir())
     except OSError:

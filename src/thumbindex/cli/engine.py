@@ -148,9 +148,9 @@ def _follow(library: Library, opening: Opening, url: str, as_json: bool) -> None
         with show:
             library.index(progress=show, after_others=True, words_only=True)
     # Imported here, as `library.engine` is: no other command needs it.
-    from thumbindex.background.supervisor import Indexer, child_command
+    from thumbindex.background.supervisor import IndexerSupervisor, indexer_command
 
-    indexer = Indexer(partial(child_command, opening), folders if is_watched else ())
+    indexer = IndexerSupervisor(partial(indexer_command, opening), folders if is_watched else ())
     indexer.start()
     builder = Builder(folders, url, as_json, tell=show)
     said: tuple[str, ...] = ()

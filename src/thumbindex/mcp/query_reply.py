@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from thumbindex.background.host import LibraryHost, never, tell_nobody
+from thumbindex.background.host import LibraryHost, ignore_progress, never
 from thumbindex.mcp.budget import (
     CountTokens,
     ShownPassage,
@@ -273,13 +273,13 @@ def reply_query(
     tell: Callable[[Progress], None] | None = None,
     interrupted: Callable[[], bool] = never,
     attended: Callable[[], bool] = never,
-    unmade: Sequence[str] = (),
+    index_failures: Sequence[str] = (),
 ) -> Reply:
     """Answer a query; `progress` returns what is being indexed, `tell` receives the progress of a
     wait, `interrupted` ends it.
 
-    `attended` returns whether a process indexes, `unmade` are reasons why folders have no index.
-    Links that open notes are for callers on this machine.
+    `attended` returns whether a process indexes, `index_failures` why folders have no index. Links
+    that open notes are for callers on this machine.
     """
     given: Any = {name: arguments.get(name) for name in _QUERY_ARGUMENTS}
     asked = Query.of(arguments["query"], **given)
@@ -301,7 +301,7 @@ def reply_query(
         if answer.freshness
         else missing_folders_sentence(library.away())
     )
-    lacking = " ".join(filter(None, (lacking, *unmade)))
+    lacking = " ".join(filter(None, (lacking, *index_failures)))
     roots, links = dict(library.folders), library.config.serve.links if library.is_near else "none"
     form = PassageFormat(
         several,
@@ -380,7 +380,7 @@ def _reply_why(library: Library, asked: Query, arguments: Mapping[str, Any]) -> 
 def reply_when_ready(
     background: LibraryHost,
     arguments: Mapping[str, Any],
-    tell: Callable[[Progress], None] = tell_nobody,
+    tell: Callable[[Progress], None] = ignore_progress,
     interrupted: Callable[[], bool] = never,
     is_near: bool = True,
 ) -> Reply:
@@ -393,6 +393,6 @@ def reply_when_ready(
         background.progress,
         tell,
         interrupted,
-        attended=lambda: background.is_attended,
-        unmade=background.unmade(),
+        attended=lambda: background.has_indexer,
+        index_failures=background.index_failures(),
     )

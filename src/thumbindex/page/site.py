@@ -494,7 +494,7 @@ async def _events(background: LibraryHost) -> AsyncIterator[str]:
     """Yield an event after notes have changed, and for each step of indexing and loading, so that a
     screen reloads.
 
-    The first event is `Follower.revision`: a screen of another revision has missed changes.
+    The first event is `IndexFollower.revision`: a screen of another revision has missed changes.
     """
     changed = anyio.Event()
     token = anyio.lowlevel.current_token()

@@ -48,7 +48,7 @@ class Visit:
     # on this machine, without tokens: paths of the disk and programs may be named
     is_near: bool = False
     part: str = ""  # the only element of the page that a script will take; empty for all of it
-    revision: str = ""  # `Follower.revision` before the library was asked
+    revision: str = ""  # `IndexFollower.revision` before the library was asked
 
     def text(self, name: str, longest: int = LONGEST_ARGUMENT) -> str:
         """Return a value, stripped; empty if there is none. Raises UsageError if it is too long."""

@@ -420,7 +420,7 @@ class HttpApp:
         if not self._background.is_ready:
             await self._index_counts()  # a database that was away may be back
         is_ready = self._background.is_ready
-        library = self._background.library_if_open()
+        library = self._background.opened_library()
         database = library.database if library is not None and is_ready else None
         said = lag_sentence(database.lag()) if database else ""
         return JSONResponse(
@@ -444,7 +444,7 @@ class HttpApp:
 
     async def _index_counts(self) -> tuple[Mapping[str, IndexState], DatabaseStatus | None]:
         """Return the counts of the indexes and the state of their database, without a long wait."""
-        library = self._background.library_if_open()
+        library = self._background.opened_library()
         if library is None:
             return {}, None
         with anyio.move_on_after(DATABASE_SECONDS):
