@@ -15,7 +15,7 @@ from thumbindex.language import (
     language_of_prose,
     probe_words,
 )
-from thumbindex.query.understand import lookup_terms, stops_of
+from thumbindex.query.understand import keyword_terms, stop_weights
 
 GERMAN = (
     "Schalte das Gerät ein und verbinde es über das Menü mit dem Netz, danach erscheint es in der "
@@ -104,7 +104,7 @@ def test_pairs_with_an_ending_or_a_function_word_weigh_less_unless_nothing_else_
 def test_pairs_no_text_holds_beside_one_some_hold_join_two_words_and_are_not_asked_for() -> None:
     held = {"屏幕": 3, "禁止": 2, "应用": 9}
     asked = [
-        lookup_terms(text, stops_of(text, (), lambda pair: held.get(pair, 0)))
+        keyword_terms(text, stop_weights(text, (), lambda pair: held.get(pair, 0)))
         for text in ("屏幕禁止应用", "兰花换盆")
     ]
     assert [[term.text for term in terms] for terms in asked] == [

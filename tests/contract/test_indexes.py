@@ -12,7 +12,7 @@ from contract.makers import Make
 from fakes import FakeEmbedder, document
 from thumbindex.model import Abbreviation, ChunkId, Condition, DocumentId, Filters, Place, Term
 from thumbindex.ports import KeywordWeights, Selection, Snapshot
-from thumbindex.query.parents import places_of_chunks
+from thumbindex.query.parents import chunk_places
 from thumbindex.query.stage import Tools
 
 DOCUMENTS = [
@@ -323,7 +323,7 @@ class TestCatalog:
             == "## Code\n\nCall `parse_json` for plants."
         )
         assert catalog.chunks(every[1:2])[every[1]].heading_path == ("Index", "Code")
-        assert list(places_of_chunks([every[4], every[0]], catalog)) == [
+        assert list(chunk_places([every[4], every[0]], catalog)) == [
             Place("", "notes/trees.md", 5, 5),
             Place("", "index.md", 3, 3),
         ]

@@ -20,7 +20,7 @@ from thumbindex.library import Library
 from thumbindex.mcp.query_reply import reply_query, reply_tokens
 from thumbindex.mcp.replies import reply_outline, reply_read, reply_related, reply_status
 from thumbindex.mcp.tools import check_arguments
-from thumbindex.query.understand import code_terms, stops_of
+from thumbindex.query.understand import code_terms, stop_weights
 from thumbindex.settings import CorpusSettings
 
 SECONDS = 5.0
@@ -73,7 +73,7 @@ def depth_of(value: Any) -> int:
 def query_syntax(random: Random, library: Library) -> None:
     """Ask anything: an answer, or an error that says what is wrong."""
     text = hostile_text(random, 60)
-    code_terms(text, 2.0, stops_of(text, ()))
+    code_terms(text, 2.0, stop_weights(text, ()))
     with suppress(ThumbindexError):
         library.query(text[:10_000])
 

@@ -5,27 +5,33 @@ import pytest
 
 from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.model import ChunkId, DocumentId, Hit, Query, RankedList
-from thumbindex.query.retrieve import add_whole, best_cosines, by_meaning, luck, with_neighbors
+from thumbindex.query.retrieve import (
+    length_penalty,
+    score_by_vectors,
+    score_by_words,
+    smooth_cosines,
+    top_cosines,
+)
 from thumbindex.query.stage import Search, Tools
 
 
 def test_a_documents_words_count_beside_its_best_chunk():
     hits = (Hit(ChunkId(0), DocumentId(0), 1, 4.0), Hit(ChunkId(1), DocumentId(0), 2, 3.0))
-    assert add_whole(RankedList(hits, {DocumentId(0): 2.0, DocumentId(1): 1.0})).documents == {
+    assert score_by_words(RankedList(hits, {DocumentId(0): 2.0, DocumentId(1): 1.0})).documents == {
         0: 6.0,
         1: 1.0,
     }
 
 
 def test_only_the_best_chunks_count_and_missing_ones_cost_nothing():
-    several = best_cosines([ChunkId(n) for n in range(4)], [0.1, 0.9, 0.5, 0.7], 3)
-    alone = best_cosines([ChunkId(9)], [0.8], 3)
+    several = top_cosines([ChunkId(n) for n in range(4)], [0.1, 0.9, 0.5, 0.7], 3)
+    alone = top_cosines([ChunkId(9)], [0.8], 3)
     assert (list(several), np.mean(list(alone.values()))) == ([1, 3, 2], pytest.approx(0.8))
 
 
 def test_a_long_document_pays_for_its_many_tries_and_a_short_one_does_not():
-    assert (luck(1), luck(5)) == (0.0, 0.0)
-    assert 0 < luck(6) < luck(200) < 0.02
+    assert (length_penalty(1), length_penalty(5)) == (0.0, 0.0)
+    assert 0 < length_penalty(6) < length_penalty(200) < 0.02
 
 
 def test_a_documents_meaning_is_that_of_its_best_chunks_the_best_above_all_less_its_luck():
@@ -37,16 +43,16 @@ def test_a_documents_meaning_is_that_of_its_best_chunks_the_best_above_all_less_
     snapshot = memory_snapshot([document("long.md", parts)], embedder)
     vector = embedder.embed_query("words about the list")
     hits = snapshot.vector.search(vector, 50)
-    (score,) = by_meaning(
+    (score,) = score_by_vectors(
         RankedList(hits), [DocumentId(0)], vector, Search(Query("x"), "x"), Tools(snapshot)
     ).documents.values()
     assert score == pytest.approx(
         np.dot([4 / 7, 2 / 7, 1 / 7], [hit.score for hit in hits[:3]])
-        - luck(len(snapshot.catalog)),
+        - length_penalty(len(snapshot.catalog)),
         abs=1e-4,
     )
 
 
 def test_a_chunk_among_near_ones_comes_before_an_equal_one_that_stands_alone():
-    scores = with_neighbors(np.array([0.2, 0.8, 0.2, 0.6, 0.8, 0.6], dtype=np.float32), [3, 3])
+    scores = smooth_cosines(np.array([0.2, 0.8, 0.2, 0.6, 0.8, 0.6], dtype=np.float32), [3, 3])
     assert scores[4] > scores[1]

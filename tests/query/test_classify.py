@@ -2,7 +2,7 @@ import pytest
 
 from fakes import MemoryCatalog, document
 from thumbindex.model import QueryKind
-from thumbindex.query.match_names import documents_named
+from thumbindex.query.match_names import find_by_reference
 from thumbindex.query.understand import kind_of
 
 FACTUAL, NAVIGATIONAL, EXPLORATORY = (
@@ -29,7 +29,7 @@ NOTES = MemoryCatalog(
     ],
 )
 def test_what_must_be_found_as_written_is_factual(text: str) -> None:
-    assert kind_of(text, bool(documents_named(text, NOTES))) is FACTUAL
+    assert kind_of(text, bool(find_by_reference(text, NOTES))) is FACTUAL
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,14 @@ def test_what_must_be_found_as_written_is_factual(text: str) -> None:
     ["see the Style guide", "[[Some note]]", "introduction to bases", "where is the sync section"],
 )
 def test_a_place_in_the_documentation_is_navigational(text: str) -> None:
-    assert kind_of(text, bool(documents_named(text, NOTES))) is NAVIGATIONAL
+    assert kind_of(text, bool(find_by_reference(text, NOTES))) is NAVIGATIONAL
 
 
 @pytest.mark.parametrize(
     "text", ["unique note creator", "zettelkasten-prefixer", "help/unique notes"]
 )
 def test_a_document_s_own_name_is_navigational(text: str) -> None:
-    assert kind_of(text, bool(documents_named(text, NOTES))) is NAVIGATIONAL
+    assert kind_of(text, bool(find_by_reference(text, NOTES))) is NAVIGATIONAL
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_a_document_s_own_name_is_navigational(text: str) -> None:
     ],
 )
 def test_questions_that_mention_a_brand_or_a_page_are_exploratory(text: str) -> None:
-    assert kind_of(text, bool(documents_named(text, NOTES))) is EXPLORATORY
+    assert kind_of(text, bool(find_by_reference(text, NOTES))) is EXPLORATORY

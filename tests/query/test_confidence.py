@@ -12,14 +12,14 @@ from thumbindex.language import probe_words
 from thumbindex.model import Query
 from thumbindex.ports import Mask, Vector
 from thumbindex.query.confidence import (
-    SAMPLE,
-    WORDS_ALONE,
-    deviations,
+    MAX_KEYWORD_CONFIDENCE,
+    SAMPLE_SIZE,
+    cached_sample,
     grounding,
     query_terms,
-    sample_of,
+    standard_deviations,
 )
-from thumbindex.query.pipeline import begin
+from thumbindex.query.pipeline import start_search
 from thumbindex.query.stage import Tools
 
 PAGE = np.array([0.8, 0.4, 0.2], dtype=np.float32)
@@ -33,7 +33,7 @@ def test_a_text_stands_out_less_where_the_others_are_as_near():
     near, far = np.full(400, 0.5), np.full(400, 0.1)
     near[::2] += 0.1
     far[::2] += 0.1
-    assert deviations(0.7, near) < 4 < 6 < deviations(0.7, far)
+    assert standard_deviations(0.7, near) < 4 < 6 < standard_deviations(0.7, far)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,9 @@ def test_an_identifier_is_asked_for_as_a_whole_too_a_word_once():
     )
     held = [
         bool(each.holding)
-        for each in query_terms(begin(Query("get_users MailMerge"), tools).ways[0], tools)
+        for each in query_terms(
+            start_search(Query("get_users MailMerge"), tools).all_phrasings[0], tools
+        )
     ]
     assert held == [True, True, True, False]  # get, mailmerge, users; get_users
 
@@ -65,7 +67,9 @@ def test_the_words_of_a_quoted_phrase_are_asked_for_together_alone():
     tools = Tools(memory_snapshot([document("a.md", "# A\n\nA users guide with a quoted phrase.")]))
     assert [
         each.text
-        for each in query_terms(begin(Query('"quoted phrase" users'), tools).ways[0], tools)
+        for each in query_terms(
+            start_search(Query('"quoted phrase" users'), tools).all_phrasings[0], tools
+        )
     ] == ["quoted phrase", "users"]
 
 
@@ -146,7 +150,10 @@ def test_a_page_in_a_language_that_the_model_does_not_read_counts_by_its_words(a
     note = replace(PLUMS, document=replace(PLUMS.document, language="de"))
     read, _ = ask([*RECIPES, PLUMS], "cinnamon plums", embedder=english)
     unread, _ = ask([*RECIPES, note], "cinnamon plums", embedder=english)
-    assert (unread.confidence, unread.confidence == read.confidence) == (WORDS_ALONE, False)
+    assert (unread.confidence, unread.confidence == read.confidence) == (
+        MAX_KEYWORD_CONFIDENCE,
+        False,
+    )
 
 
 class _Blurred(FakeEmbedder):
@@ -213,7 +220,7 @@ def test_a_page_that_stands_out_by_its_meaning_is_shown_beside_notes_that_are_al
     )
 
 
-@pytest.mark.parametrize(("pending", "least", "most"), [(11, SAMPLE / 4, SAMPLE)])
+@pytest.mark.parametrize(("pending", "least", "most"), [(11, SAMPLE_SIZE / 4, SAMPLE_SIZE)])
 def test_the_sample_is_of_chunks_that_have_a_vector_however_few_these_are(pending, least, most):
     """Of forty nobody can tell what stands out: one generation of a folder answered a question that
     the next one refused.
@@ -223,4 +230,6 @@ def test_the_sample_is_of_chunks_that_have_a_vector_however_few_these_are(pendin
         for n in range(12)
     ]
     snapshot = memory_snapshot(notes, FakeEmbedder(), pending=[f"{n}.md" for n in range(pending)])
-    assert least <= len(sample_of(None, Tools(snapshot, embedder=FakeEmbedder())).chunks) <= most
+    assert (
+        least <= len(cached_sample(None, Tools(snapshot, embedder=FakeEmbedder())).chunks) <= most
+    )

@@ -9,7 +9,7 @@ from thumbindex.language import probe_words
 from thumbindex.model import Query
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.understand import closest, correct, correct_text, correction
+from thumbindex.query.understand import closest_word, correct, correct_text, correction
 
 LEXICON: Mapping[str, int] = {
     "subscription": 9,
@@ -27,7 +27,7 @@ def nearest(
     word: str, lexicon: Mapping[str, int], now: Mapping[str, int] | None = None
 ) -> str | None:
     held = lexicon if now is None else now
-    return closest(
+    return closest_word(
         word,
         lambda lengths: [each for each in lexicon if len(each) in lengths],
         lambda known: held.get(known, 0),

@@ -1,7 +1,7 @@
 from fakes import document, memory_snapshot
 from thumbindex.model import Filters, Query
 from thumbindex.query.copies import dedup_known
-from thumbindex.query.pipeline import begin
+from thumbindex.query.pipeline import start_search
 from thumbindex.query.stage import Search, Tools
 
 NOTES = [
@@ -44,7 +44,7 @@ def test_the_newest_text_is_shown_even_where_only_an_older_one_was_found(
 
 def test_a_text_that_the_filters_leave_out_is_named_but_not_shown(candidates, knowing) -> None:
     snapshot = knowing(memory_snapshot(NOTES), copies={0: (2,)})
-    within = begin(Query("x", filters=Filters(path=("a.md",))), Tools(snapshot)).within
+    within = start_search(Query("x", filters=Filters(path=("a.md",))), Tools(snapshot)).within
     assert shown(merged(snapshot, candidates(snapshot)[:1], within=within)) == [(0, (2,), 2)]
 
 

@@ -3,7 +3,7 @@ import pytest
 from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.index.union import unite
 from thumbindex.model import Query
-from thumbindex.query.copies import dedup_versions, is_named
+from thumbindex.query.copies import dedup_versions, names_version
 from thumbindex.query.stage import Search, Tools
 
 PAGE = (
@@ -121,7 +121,7 @@ def test_what_the_owner_keeps_apart_stays_apart(candidates, knowing) -> None:
 def test_a_query_names_a_version_as_a_word_of_its_own(
     version: str, query: str, named: bool
 ) -> None:
-    assert is_named(version, query) is named
+    assert names_version(version, query) is named
 
 
 def test_pages_of_two_languages_or_projects_are_no_versions(candidates) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from fakes import FakeEmbedder, FakeReranker, document, memory_snapshot
 from thumbindex.model import Explanation, Query
-from thumbindex.query.explain import explained
+from thumbindex.query.explain import explain_passages
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Tools
 
@@ -43,7 +43,9 @@ def explain(settings_of):
             count().__next__,
             lambda stage, found: seen.append((stage, found)),
         )
-        return [(each.path, each.explanation) for each in explained(search.passages, seen, tools)]
+        return [
+            (each.path, each.explanation) for each in explain_passages(search.passages, seen, tools)
+        ]
 
     return ask_and_explain
 

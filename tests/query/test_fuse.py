@@ -4,7 +4,12 @@ import pytest
 
 from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.model import ChunkId, DocumentId, Hit, RankedList
-from thumbindex.query.rank import convex, first_of_each, fuse_lists, reciprocal_ranks
+from thumbindex.query.rank import (
+    convex_combination,
+    fuse_lists,
+    limit_per_document,
+    reciprocal_rank_fusion,
+)
 from thumbindex.settings import FuseSettings, QuerySettings
 
 EVEN = {"search_vector": 0.5, "search_keyword": 0.5}
@@ -19,14 +24,14 @@ def ranked(*hits: tuple[int, int, float], **documents: float) -> RankedList:
 
 
 def test_convex_adds_shares_of_each_retrievers_best():
-    assert convex({"a": {1: 4.0, 2: 2.0}, "b": {2: 10.0}}, {"a": 0.6, "b": 0.4}) == {
+    assert convex_combination({"a": {1: 4.0, 2: 2.0}, "b": {2: 10.0}}, {"a": 0.6, "b": 0.4}) == {
         1: 0.6,
         2: pytest.approx(0.7),
     }
 
 
 def test_a_rank_starts_at_1():
-    assert reciprocal_ranks({"a": {7: 0.9, 8: 0.1}}, {"a": 1.0}, k=10) == {
+    assert reciprocal_rank_fusion({"a": {7: 0.9, 8: 0.1}}, {"a": 1.0}, k=10) == {
         7: 1.0,
         8: pytest.approx(11 / 12),
     }
@@ -49,7 +54,7 @@ def test_a_document_that_is_good_as_a_whole_beats_one_with_a_single_good_chunk()
 
 def test_a_long_page_does_not_crowd_out_the_others():
     of = {0: 0, 1: 0, 2: 0, 3: 1}
-    assert first_of_each([0, 1, 2, 3], of.__getitem__, 2) == [0, 1, 3]
+    assert limit_per_document([0, 1, 2, 3], of.__getitem__, 2) == [0, 1, 3]
 
 
 @pytest.mark.parametrize("method", ["convex", "rrf"])

@@ -1,6 +1,6 @@
 from fakes import document, memory_snapshot
 from thumbindex.model import Query
-from thumbindex.query.rank import coverage, headings
+from thumbindex.query.rank import heading_coverage, headings
 from thumbindex.query.stage import Search, Tools
 
 PAGE = (
@@ -40,4 +40,7 @@ def test_without_a_word_in_any_heading_nothing_moves(candidates) -> None:
 
 
 def test_endings_do_not_count() -> None:
-    assert coverage(("Storing a file", "Limit"), frozenset({"stor", "limit", "size", "day"})) == 0.5
+    assert (
+        heading_coverage(("Storing a file", "Limit"), frozenset({"stor", "limit", "size", "day"}))
+        == 0.5
+    )

@@ -14,7 +14,7 @@ import pytest
 from fakes import FakeEmbedder, MemoryCatalog, document, memory_snapshot
 from thumbindex.index.names import DocumentNames
 from thumbindex.model import DocumentId, Filters, NameKind, ParsedDocument, Query
-from thumbindex.query.match_names import notes_of_time, spelled
+from thumbindex.query.match_names import find_by_date, name_distance
 
 LOUD = "Settings Überblick café setup: settings überblick café setup and settings again."
 NOTES = [
@@ -164,7 +164,7 @@ def test_a_day_or_month_that_is_one_circumstance_of_many_brings_nothing_first(as
         ),
     ]
     search = ask(notes, "termination of the landlord contract signed in January 2026")[0]
-    assert (search.passages[0].path, len(search.of_time)) == ("lease.md", 1)
+    assert (search.passages[0].path, len(search.date_matches)) == ("lease.md", 1)
     assert (
         ask(notes, "landlord contract in January 2026")[0].passages[0].path
         == "months/2026-january.md"
@@ -172,7 +172,7 @@ def test_a_day_or_month_that_is_one_circumstance_of_many_brings_nothing_first(as
 
 
 def of_time(query: str, notes: Sequence[ParsedDocument]) -> Collection[DocumentId]:
-    return notes_of_time(query, MemoryCatalog(notes)).keys()
+    return find_by_date(query, MemoryCatalog(notes)).keys()
 
 
 @pytest.mark.parametrize(
@@ -305,8 +305,8 @@ def test_a_name_of_signs_alone_brings_its_note(ask, name) -> None:
 def test_names_are_compared_by_their_letters_and_no_letter_is_made_another(
     typed, name, same
 ) -> None:
-    assert spelled(typed, name) == same
-    assert spelled(name, typed) == same
+    assert name_distance(typed, name) == same
+    assert name_distance(name, typed) == same
 
 
 def test_the_named_note_is_shown_itself_where_another_says_the_same(ask, knowing) -> None:

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from fakes import document, memory_snapshot
 from thumbindex.model import DroppedChunk, Query
-from thumbindex.query.copies import Copy, greedy, merge
+from thumbindex.query.copies import CopyOf, assign_survivors, merge_copies
 from thumbindex.query.stage import Search, Tools
 
 matrices = st.integers(0, 8).flatmap(
@@ -15,7 +15,7 @@ matrices = st.integers(0, 8).flatmap(
 def test_the_survivor_keeps_its_place_and_names_its_copies(candidates) -> None:
     snapshot = memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")])
     search = Search(Query("x"), "x", candidates=candidates(snapshot))
-    merged = merge(search, Tools(snapshot), {0: Copy(1, "a copy"), 2: Copy(1, "a copy")})
+    merged = merge_copies(search, Tools(snapshot), {0: CopyOf(1, "a copy"), 2: CopyOf(1, "a copy")})
     assert [(each.id, each.also_in, each.cluster_size) for each in merged.candidates] == [
         (1, (0, 2), 3)
     ]
@@ -28,10 +28,10 @@ def test_the_survivor_keeps_its_place_and_names_its_copies(candidates) -> None:
 def test_copies_of_a_copy_pass_on_to_the_survivor(candidates) -> None:
     snapshot = memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")])
     search = Search(Query("x"), "x", candidates=candidates(snapshot))
-    twice = merge(
-        merge(search, Tools(snapshot), {2: Copy(1, "a copy")}),
+    twice = merge_copies(
+        merge_copies(search, Tools(snapshot), {2: CopyOf(1, "a copy")}),
         Tools(snapshot),
-        {1: Copy(0, "a copy")},
+        {1: CopyOf(0, "a copy")},
     )
     assert [(each.id, each.also_in, each.cluster_size) for each in twice.candidates] == [
         (0, (1, 2), 3)
@@ -41,7 +41,7 @@ def test_copies_of_a_copy_pass_on_to_the_survivor(candidates) -> None:
 @given(matrices)
 def test_no_survivor_is_a_copy_and_the_first_always_survives(rows: list[list[bool]]) -> None:
     alike = np.array(rows, dtype=np.bool_).reshape(len(rows), len(rows))
-    copies = greedy(alike, lambda a, b: None)
+    copies = assign_survivors(alike, lambda a, b: None)
     assert not set(copies) & set(copies.values())
     assert 0 not in copies
     assert all(alike[at, of] and of < at for at, of in copies.items())

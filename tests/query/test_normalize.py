@@ -2,7 +2,7 @@ import pytest
 
 from fakes import document, memory_snapshot
 from thumbindex.model import Query
-from thumbindex.query.rank import attainable, normalize
+from thumbindex.query.rank import max_score, normalize
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 
@@ -10,7 +10,7 @@ from thumbindex.settings import QuerySettings
 def test_a_weak_best_hit_stays_weak(candidates) -> None:
     snapshot = memory_snapshot([document("a.md", "one\n\ntwo")])
     search = Search(Query("x"), "x", candidates=candidates(snapshot, 0.21, 0.105))
-    ceiling = attainable(QuerySettings())
+    ceiling = max_score(QuerySettings())
     assert [each.score for each in normalize(search, Tools(snapshot)).candidates] == pytest.approx(
         [0.21 / ceiling, 0.105 / ceiling]
     )

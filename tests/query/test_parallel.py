@@ -1,6 +1,6 @@
 import pytest
 
-from thumbindex.query.copies import version_of, versionless
+from thumbindex.query.copies import version_of, without_versions
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from thumbindex.query.copies import version_of, versionless
 def test_paths_of_one_page_differ_in_versions_alone(
     first: str, second: str, is_one_page: bool
 ) -> None:
-    assert (versionless(first) == versionless(second)) is is_one_page
+    assert (without_versions(first) == without_versions(second)) is is_one_page
 
 
 @pytest.mark.parametrize(

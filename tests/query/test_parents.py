@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fakes import document, memory_snapshot
 from thumbindex.model import Candidate, ChunkId, DocumentId, Passage, Place, Section
 from thumbindex.ports import Catalog
-from thumbindex.query.parents import as_families, as_passages, rank_families
+from thumbindex.query.parents import group_by_section, make_passages, order_passages
 
 SNAPSHOT = memory_snapshot(
     [document("a.md", "# A\n\none\n\ntwo\n\n## B\n\nthree"), document("b.md", "# C\n\none")]
@@ -26,9 +26,9 @@ def candidate(n: int, score: float = 0.5, **facts: object) -> Candidate:
 def passages_of(
     candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog = CATALOG
 ) -> tuple[Passage, ...]:
-    families = as_families(candidates, sections, catalog)
-    ordered = rank_families(families, sections, {})
-    return as_passages(ordered, sections, catalog, len(candidates))
+    families = group_by_section(candidates, sections, catalog)
+    ordered = order_passages(families, sections, {})
+    return make_passages(ordered, sections, catalog, len(candidates))
 
 
 def test_each_parent_comes_once_at_its_best_child_s_place() -> None:

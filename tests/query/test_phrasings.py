@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.model import Query
-from thumbindex.query.pipeline import begin, run
+from thumbindex.query.pipeline import run, start_search
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import ConfidenceSettings, QuerySettings
 
@@ -94,7 +94,7 @@ def test_a_note_whose_name_is_the_query_comes_first_whatever_else_was_said():
 
 
 def test_a_rewording_that_says_the_same_is_searched_once():
-    named = begin(
+    named = start_search(
         Query("worn pads", also=("Worn pads!", "brake", "brake", " "), passage="worn  PADS"),
         tools_with(),
     ).phrasings

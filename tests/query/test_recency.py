@@ -4,14 +4,14 @@ import pytest
 
 from fakes import document
 from thumbindex.model import Candidate, Document, day_of
-from thumbindex.query.rank import raise_score
+from thumbindex.query.rank import boost_recent
 from thumbindex.settings import RecencySettings
 
 
 @pytest.mark.parametrize(("age", "score"), [(0.0, 1.1), (180.0, 1.05), (360.0, 1.025)])
 def test_the_gain_halves_every_half_life(age: float, score: float) -> None:
     chunk = document("a.md", "text").chunks[0]
-    raised = raise_score(
+    raised = boost_recent(
         Candidate(0, 0, chunk, 1.0), age, RecencySettings(bias=0.1, half_life_days=180)
     )  # type: ignore[arg-type]
     assert raised.score == pytest.approx(score)

@@ -2,7 +2,7 @@
 
 from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.model import DocumentId, Hit, RankedList
-from thumbindex.query.retrieve import first_documents, spread
+from thumbindex.query.retrieve import link_scores, top_documents
 from thumbindex.settings import SearchGraphSettings
 
 HUB = [
@@ -16,13 +16,13 @@ def test_documents_that_several_retrievers_rank_high_come_first():
         "search_vector": RankedList((Hit(0, 0, 1, 0.9), Hit(1, 1, 2, 0.8))),
         "search_keyword": RankedList((Hit(1, 1, 1, 9.0), Hit(2, 2, 2, 8.0))),
     }
-    assert first_documents(lists, 2) == (1, 0)
+    assert top_documents(lists, 2) == (1, 0)
 
 
 def test_a_hubs_neighbors_are_bounded_and_in_order():
     graph = memory_snapshot(HUB).graph
     hub = next(DocumentId(n) for n in range(10) if len(graph.linked(DocumentId(n))) > 1)
-    assert list(spread([hub], graph, SearchGraphSettings(neighbors=3))) == [0, 1, 2]
+    assert list(link_scores([hub], graph, SearchGraphSettings(neighbors=3))) == [0, 1, 2]
 
 
 def test_a_neighbor_without_vectors_is_stood_for_by_the_chunk_that_the_words_found(ask):

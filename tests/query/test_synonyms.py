@@ -6,8 +6,8 @@ import pytest
 
 from fakes import FakeEmbedder, document
 from thumbindex.model import Abbreviation
-from thumbindex.query.expansion import other_forms, plain_runs, spelled_out
-from thumbindex.query.stage import Equal
+from thumbindex.query.expansion import abbreviation_forms, spell_out_abbreviations, word_runs
+from thumbindex.query.stage import OtherForm
 from thumbindex.text import form_key
 
 DEFINED = {
@@ -30,7 +30,7 @@ def defined(forms: Collection[str]) -> dict[Abbreviation, int]:
 
 
 def others(text: str) -> list[tuple[str, ...]]:
-    return [tuple(each) for each in other_forms(list(plain_runs(text)), defined)]
+    return [tuple(each) for each in abbreviation_forms(list(word_runs(text)), defined)]
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_a_tie_quotes_code_both_forms_and_words_apart_add_nothing(text: str) -> 
 
 
 def test_the_long_form_is_embedded_where_the_model_does_not_know_the_short_one() -> None:
-    found = [Equal("k8s", "kubernetes"), Equal("single sign on", "sso")]
+    found = [OtherForm("k8s", "kubernetes"), OtherForm("single sign on", "sso")]
     texts = [
-        spelled_out("k8s sso", found, embedder)
+        spell_out_abbreviations("k8s sso", found, embedder)
         for embedder in (FakeEmbedder(), FakeEmbedder(known=["k8s"]), None)
     ]
     assert texts == ["k8s sso (kubernetes)", "", ""]
@@ -110,4 +110,8 @@ def test_words_of_a_long_form_that_stand_apart_are_not_the_short_one(ask) -> Non
 
 def test_a_word_of_one_half_that_is_short_or_a_stop_word_is_no_compound(ask) -> None:
     notes = [document("a.md", "# A\n\nSet up here: in form, that ch, for get.")]
-    assert [ask(notes, text)[0].equated for text in ("inform", "thatch", "forget")] == [(), (), ()]
+    assert [ask(notes, text)[0].other_forms for text in ("inform", "thatch", "forget")] == [
+        (),
+        (),
+        (),
+    ]

@@ -1,11 +1,11 @@
 import pytest
 
 from thumbindex.model import Term
-from thumbindex.query.understand import code_terms, is_identifier, lookup_terms
+from thumbindex.query.understand import code_terms, is_identifier, keyword_terms
 
 
 def test_each_word_is_looked_up_once_without_stop_words() -> None:
-    assert lookup_terms("How do I sync, and how often does sync run?") == (
+    assert keyword_terms("How do I sync, and how often does sync run?") == (
         Term("sync"),
         Term("often"),
         Term("run"),
@@ -13,22 +13,22 @@ def test_each_word_is_looked_up_once_without_stop_words() -> None:
 
 
 def test_stop_words_are_looked_up_where_nothing_else_is_asked() -> None:
-    assert lookup_terms("what is this") == (Term("what"), Term("is"), Term("this"))
+    assert keyword_terms("what is this") == (Term("what"), Term("is"), Term("this"))
 
 
 def test_a_word_that_carries_little_counts_little() -> None:
-    assert lookup_terms("the old sync", {"the": 0.0, "old": 0.25}) == (
+    assert keyword_terms("the old sync", {"the": 0.0, "old": 0.25}) == (
         Term("old", 0.25),
         Term("sync"),
     )
 
 
 def test_a_quoted_phrase_must_match_and_its_words_are_not_asked_again() -> None:
-    assert lookup_terms("“live preview” mode") == (Term("mode"), Term("live preview", phrase=True))
+    assert keyword_terms("“live preview” mode") == (Term("mode"), Term("live preview", phrase=True))
 
 
 def test_a_korean_word_of_one_syllable_is_looked_up_without_its_particle_too() -> None:
-    assert lookup_terms("책을 데이터를") == (
+    assert keyword_terms("책을 데이터를") == (
         Term("책을"),
         Term("데이"),
         Term("이터"),

@@ -26,8 +26,8 @@ from thumbindex.ports import (
     Vector,
     VectorIndex,
 )
-from thumbindex.query.explain import explained
-from thumbindex.query.parents import place_of_chunk
+from thumbindex.query.explain import explain_passages
+from thumbindex.query.parents import chunk_place
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
@@ -71,8 +71,8 @@ def answer(
     asked = replace(query, text=as_indexed(query.text, [each.folder for each in indexed]))
     search, trace = run(without_folder(asked, len(opened)), tools, time.perf_counter, watch)
     passages = search.passages if search.answerable else ()
-    passages = explained(passages, seen, tools) if explain else passages
-    ways = search.ways if search.listed is None else ()
+    passages = explain_passages(passages, seen, tools) if explain else passages
+    ways = search.all_phrasings if search.listed is None else ()
     found = Answer(
         query.text,
         None,
@@ -88,7 +88,7 @@ def answer(
         undated=search.undated,
         listed=search.listed,
         terms=tuple(term for way in ways for term in (*way.terms, *way.identifiers)),
-        nearest=tuple(place_of_chunk(each, tools.snapshot.catalog) for each in search.nearest),
+        nearest=tuple(chunk_place(each, tools.snapshot.catalog) for each in search.nearest),
     )
     return PrivacyFilter(search, tools, indexed).filter_answer(found)
 

@@ -33,7 +33,7 @@ from thumbindex.model import (
     iso_day,
 )
 from thumbindex.query.provenance import owner_of
-from thumbindex.query.reorder import are_of_a_series
+from thumbindex.query.reorder import are_in_series
 from thumbindex.text import query_id, text_key
 
 _ID_DIGITS = 8
@@ -184,7 +184,7 @@ def _build_cluster(
 
 def _is_of_a_series(pair: _AlikePair, members: Mapping[int, ClusterMember]) -> bool:
     return any(
-        are_of_a_series(members[a].path, members[b].path)
+        are_in_series(members[a].path, members[b].path)
         for a, b in combinations(sorted(pair.rows), 2)
     )
 

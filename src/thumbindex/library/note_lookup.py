@@ -29,7 +29,7 @@ from thumbindex.library.visibility import (
 )
 from thumbindex.model import Document, DocumentId, NameKind, Problem, Section, day_of
 from thumbindex.ports import Snapshot
-from thumbindex.query.match_names import documents_named
+from thumbindex.query.match_names import find_by_reference
 from thumbindex.text import (
     PassageAddress,
     fold_line,
@@ -194,7 +194,7 @@ class NoteLookup:
             (claim, reader, n)
             for reader in readers
             if reader in self.opened and name.strip()
-            for n, claim in documents_named(name, self.opened[reader].catalog).items()
+            for n, claim in find_by_reference(name, self.opened[reader].catalog).items()
         ]
         claims.sort(key=lambda each: each[0][:3])
         for _, alike in groupby(claims, key=lambda each: each[0][:3]):

@@ -40,7 +40,7 @@ from thumbindex.model import (
     day_of,
     iso_day,
 )
-from thumbindex.query.operators import unmet_arguments
+from thumbindex.query.operators import unmet_filters
 
 _SAMPLE = 4_000
 """Characters of a passage from which the bytes per token of its note are estimated."""
@@ -129,7 +129,7 @@ def list_notes(
         ListedNote(each.folder, each.path, each.title, iso_day(day_of(each)), each.tags)
         for each in (documents[n] for n in newest_first(documents, passed))
     )
-    unmet = unmet_arguments(
+    unmet = unmet_filters(
         filters,
         FilterIndex(documents).near,
         lambda one: any(passes(each, one) for each in documents),

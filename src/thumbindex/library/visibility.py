@@ -39,8 +39,8 @@ from thumbindex.model import (
     WhyReport,
 )
 from thumbindex.ports import Selection
-from thumbindex.query.expansion import as_searched
-from thumbindex.query.operators import unmet_arguments
+from thumbindex.query.expansion import corrected_query
+from thumbindex.query.operators import unmet_filters
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import Config
@@ -245,7 +245,7 @@ class PrivacyFilter:
         taken_out = len(found.passages) - len(passages)
         found = replace(
             found,
-            corrected=as_searched(self._search, passages),
+            corrected=corrected_query(self._search, passages),
             passages=passages,
             unmet=self._unmet(found.unmet),
             nearest=tuple(each for each in found.nearest if (each.folder, each.path) not in hidden),
@@ -310,7 +310,7 @@ class PrivacyFilter:
         """Return whether each search term is from the query, or in a visible note."""
         search, keyword = self._search, self._tools.snapshot.keyword
         asked = set(words(" ".join((search.query.text, *(each.text for each in search.phrasings)))))
-        terms = [term for way in search.ways for term in (*way.terms, *way.identifiers)]
+        terms = [term for way in search.all_phrasings for term in (*way.terms, *way.identifiers)]
         texts = {text for term in terms for text in (term.text, *(o.text for o in term.others))}
         held = (
             keyword.holding(text, (*KEYWORD_FIELDS, "code"))
@@ -330,7 +330,7 @@ class PrivacyFilter:
             within = catalog.select(one)
             return within is None or self._has_visible_note(within)
 
-        filters = unmet_arguments(self._search.query.filters, catalog.near, is_met)
+        filters = unmet_filters(self._search.query.filters, catalog.near, is_met)
         typed = (
             UnmetFilter(each.field, each.value, catalog.near(each.field, each.value))
             for each in self._search.conditions

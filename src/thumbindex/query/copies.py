@@ -23,21 +23,23 @@ from thumbindex.ports import Catalog, Duplicates, inner_products
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier, tokens
 
-_PAIRS = 1024
+_CACHED_PAIRS = 1024
 """Pairs of chunks of which it is remembered what keeps them apart: the next query finds the same
 ones.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class CopyOf:
     """Where a copy's survivor stands among the candidates, and what makes it a copy."""
 
-    of: int
-    why: str
+    survivor: int
+    reason: str
 
 
-def greedy(alike: npt.NDArray[np.bool_], apart: Callable[[int, int], str | None]) -> dict[int, int]:
+def assign_survivors(
+    alike: npt.NDArray[np.bool_], apart: Callable[[int, int], str | None]
+) -> dict[int, int]:
     """Return each copy's survivor: in order, an item is a copy of the first kept one that is alike
     and not kept apart.
 
@@ -57,24 +59,24 @@ def greedy(alike: npt.NDArray[np.bool_], apart: Callable[[int, int], str | None]
     return copies
 
 
-def told_apart(first: Candidate, second: Candidate, duplicates: Duplicates) -> str | None:
+def _reason_apart(first: Candidate, second: Candidate, duplicates: Duplicates) -> str | None:
     """Say why two candidates are not copies of each other: their owner's word, else a guard's; None
     where nothing speaks against it.
     """
     if duplicates.verdict(first.id, second.id) == "apart":
         return "their owner keeps them apart"
-    return _kept_apart(first.chunk, second.chunk)
+    return _guard_reason(first.chunk, second.chunk)
 
 
-@lru_cache(maxsize=_PAIRS)
-def _kept_apart(first: Chunk, second: Chunk) -> str | None:
+@lru_cache(maxsize=_CACHED_PAIRS)
+def _guard_reason(first: Chunk, second: Chunk) -> str | None:
     return chunk_difference(first, second)
 
 
-def merge(
+def merge_copies(
     search: Search,
     tools: Tools,
-    copies: Mapping[int, Copy],
+    copies: Mapping[int, CopyOf],
     shown: Mapping[int, Candidate] = MappingProxyType({}),
 ) -> Search:
     """Take the copies out; each survivor keeps its place and score, and names what it stands for.
@@ -83,25 +85,27 @@ def merge(
     """
     candidates = search.candidates
     copies = {
-        at: copy for at, copy in copies.items() if copy.of in shown or not candidates[at].name_kind
+        at: copy
+        for at, copy in copies.items()
+        if copy.survivor in shown or not candidates[at].name_kind
     }
     merged: dict[int, list[Candidate]] = defaultdict(list)
     for at, copy in sorted(copies.items()):
-        merged[copy.of].append(candidates[at])
+        merged[copy.survivor].append(candidates[at])
     kept = {
-        at: with_places(shown.get(at, each), merged.get(at, ()))
+        at: _add_places(shown.get(at, each), merged.get(at, ()))
         for at, each in enumerate(candidates)
         if at not in copies or at in shown
     }
     gone = tuple(
-        dropped_for(candidates[at], kept[copy.of], copy.why, tools)
+        _dropped_copy(candidates[at], kept[copy.survivor], copy.reason, tools)
         for at, copy in sorted(copies.items())
-        if candidates[at].id != kept[copy.of].id
+        if candidates[at].id != kept[copy.survivor].id
     )
     return replace(search, candidates=tuple(kept.values()), dropped=(*search.dropped, *gone))
 
 
-def with_places(survivor: Candidate, others: Iterable[Candidate]) -> Candidate:
+def _add_places(survivor: Candidate, others: Iterable[Candidate]) -> Candidate:
     """Name the places of others, each once."""
     places = (n for each in others for n in (each.id, *each.also_in))
     named = dict.fromkeys((*survivor.also_in, *places))
@@ -109,7 +113,7 @@ def with_places(survivor: Candidate, others: Iterable[Candidate]) -> Candidate:
     return replace(survivor, also_in=tuple(named), cluster_size=1 + len(named))
 
 
-def dropped_for(copy: Candidate, survivor: Candidate, why: str, tools: Tools) -> DroppedChunk:
+def _dropped_copy(copy: Candidate, survivor: Candidate, why: str, tools: Tools) -> DroppedChunk:
     """Return what is said of a candidate that another one stands for."""
     documents = tools.snapshot.catalog.documents
     reason = f"{why} of {documents[survivor.document].path}, line {survivor.chunk.start_line}"
@@ -127,7 +131,9 @@ def dedup_hash(search: Search, tools: Tools) -> Search:
         for at, of in copies.items()
         if duplicates.verdict(found[at].id, found[of].id) != "apart"
     }
-    return merge(search, tools, {at: Copy(of, "a byte-exact copy") for at, of in copies.items()})
+    return merge_copies(
+        search, tools, {at: CopyOf(of, "a byte-exact copy") for at, of in copies.items()}
+    )
 
 
 def exact_copies(texts: Sequence[str | None], scores: Sequence[float]) -> dict[int, int]:
@@ -143,7 +149,7 @@ def exact_copies(texts: Sequence[str | None], scores: Sequence[float]) -> dict[i
     }
 
 
-LEAST_BY_LETTERS = 0.4
+_MIN_NGRAM_SIMILARITY = 0.4
 """The least 3-gram similarity of copies with like vectors: a vector stands for its text's beginning
 and its headings as well.
 """
@@ -153,9 +159,9 @@ def dedup_ngram(search: Search, tools: Tools) -> Search:
     """Take out near copies of better candidates, unless a number, identifier or negation
     differs.
     """
-    likeness = _by_letters(search.candidates)
+    likeness = _ngram_similarities(search.candidates)
     alike = likeness >= tools.settings.dedup_ngram.similarity
-    return _without_alike(
+    return _drop_similar(
         search,
         tools,
         alike,
@@ -168,13 +174,13 @@ def dedup_semantic(search: Search, tools: Tools) -> Search:
     differs.
     """
     cosines = _cosines(search.candidates, tools)
-    alike = _by_meaning(search.candidates, cosines, tools)
-    return _without_alike(
+    alike = _are_semantic_copies(search.candidates, cosines, tools)
+    return _drop_similar(
         search, tools, alike, lambda at, of: f"cosine {cosines[at, of]:.2f}: a near copy"
     )
 
 
-def _without_alike(
+def _drop_similar(
     search: Search,
     tools: Tools,
     alike: npt.NDArray[np.bool_],
@@ -184,25 +190,25 @@ def _without_alike(
     """Take out what is alike and not told apart; the first in an order survives, else the best."""
     candidates, duplicates = search.candidates, tools.snapshot.duplicates
     order = order or range(len(candidates))
-    copies = greedy(
+    copies = assign_survivors(
         alike[np.ix_(order, order)],
-        lambda a, b: told_apart(candidates[order[a]], candidates[order[b]], duplicates),
+        lambda a, b: _reason_apart(candidates[order[a]], candidates[order[b]], duplicates),
     )
     pairs = ((order[at], order[of]) for at, of in copies.items())
-    return merge(search, tools, {at: Copy(of, why(at, of)) for at, of in pairs})
+    return merge_copies(search, tools, {at: CopyOf(of, why(at, of)) for at, of in pairs})
 
 
 def near_copies(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, int]]:
     """Return the positions of each two of one kind that `dedup_ngram` or `dedup_semantic` would
     compare further, the better one first.
     """
-    by_letters = _by_letters(candidates) >= tools.settings.dedup_ngram.similarity
-    alike = by_letters | _by_meaning(candidates, _cosines(candidates, tools), tools)
+    by_letters = _ngram_similarities(candidates) >= tools.settings.dedup_ngram.similarity
+    alike = by_letters | _are_semantic_copies(candidates, _cosines(candidates, tools), tools)
     pairs = np.argwhere(np.triu(alike, 1)).tolist()
-    return [(a, b) for a, b in pairs if _are_of_one_kind(candidates[a], candidates[b])]
+    return [(a, b) for a, b in pairs if _have_same_kind(candidates[a], candidates[b])]
 
 
-def _by_letters(candidates: Sequence[Candidate]) -> SimilarityMatrix:
+def _ngram_similarities(candidates: Sequence[Candidate]) -> SimilarityMatrix:
     return trigram_similarities(tuple(each.chunk.text for each in candidates))
 
 
@@ -212,17 +218,17 @@ def _cosines(candidates: Sequence[Candidate], tools: Tools) -> npt.NDArray[np.fl
     return inner_products(vectors, vectors)
 
 
-def _by_meaning(
+def _are_semantic_copies(
     candidates: Sequence[Candidate], cosines: npt.NDArray[np.float32], tools: Tools
 ) -> npt.NDArray[np.bool_]:
     """Return which two have like vectors and share letters: shape (items, items)."""
     document = np.array([each.document for each in candidates])
     settings = tools.settings.dedup_semantic
     least = np.where(document[:, None] == document, settings.within, settings.across)
-    return (cosines >= least) & (_by_letters(candidates) >= LEAST_BY_LETTERS)
+    return (cosines >= least) & (_ngram_similarities(candidates) >= _MIN_NGRAM_SIMILARITY)
 
 
-def _are_of_one_kind(first: Candidate, second: Candidate) -> bool:
+def _have_same_kind(first: Candidate, second: Candidate) -> bool:
     return (
         first.chunk.kind is second.chunk.kind
         and first.chunk.language.casefold() == second.chunk.language.casefold()
@@ -243,7 +249,7 @@ def deduplicate(search: Search, tools: Tools) -> Search:
         same = np.isnan(cosines) & (texts[:, None] == texts)
         alike = same | (cosines >= settings.similarity_threshold)
         order = sorted(range(len(found)), key=lambda at: -claims[at])
-        return _without_alike(search, tools, alike, lambda *_: "the same meaning as that", order)
+        return _drop_similar(search, tools, alike, lambda *_: "the same meaning as that", order)
     documents = tools.snapshot.catalog.documents
     if settings.method == "exact_field":
         why = "the same field as that"
@@ -252,7 +258,7 @@ def deduplicate(search: Search, tools: Tools) -> Search:
         why = "the same content as that"
         keys = [each.chunk.text or None for each in found]
     copies = exact_copies(keys, claims)
-    return merge(search, tools, {at: Copy(of, why) for at, of in copies.items()})
+    return merge_copies(search, tools, {at: CopyOf(of, why) for at, of in copies.items()})
 
 
 _FIELDS = {"path", "folder", "title", "author", "category", "type", "date"}
@@ -281,29 +287,29 @@ def _value_at(values: Mapping[str, Any], path: str) -> Any:
 
 _VERSION = re.compile(r"(?<![^\W_])[vV]?(?:\d+(?:\.(?:\d+|x))+|(?<=[vV])\d+)(?![^\W_])")
 _DATE = re.compile(r"(?:19|20)\d\d([-._])\d{1,2}\1\d{1,2}")
-_CURRENT = frozenset(("latest", "stable", "current", "next"))
+_VERSION_ALIASES = frozenset(("latest", "stable", "current", "next"))
 """Folders that stand for a version."""
 
-_ANY = "\0"
+_VERSION_MARK = "\0"
 """Stands for a version in a name: no path has it."""
 
 
 @lru_cache(maxsize=4096)
-def versionless(path: str) -> str:
+def without_versions(path: str) -> str:
     """Return what the paths of all versions of a page have in common: `5.1/x.md`, `latest/x.md` and
     `x.md` are one page.
     """
     *folders, name = path.split("/")
-    kept = [_without_version(each) for each in folders if each.casefold() not in _CURRENT]
+    kept = [_mask_version(each) for each in folders if each.casefold() not in _VERSION_ALIASES]
     stem, dot, suffix = name.rpartition(".")
-    bare = _without_version(stem)
+    bare = _mask_version(stem)
     # a name that is but a version is its release's note
     bare = bare if re.search(r"[^\W\d_]", bare) else stem
-    return "/".join([*(each for each in kept if each != _ANY), f"{bare}{dot}{suffix}"])
+    return "/".join([*(each for each in kept if each != _VERSION_MARK), f"{bare}{dot}{suffix}"])
 
 
-def _without_version(part: str) -> str:
-    return part if _DATE.search(part) else _VERSION.sub(_ANY, part)
+def _mask_version(part: str) -> str:
+    return part if _DATE.search(part) else _VERSION.sub(_VERSION_MARK, part)
 
 
 def version_of(path: str) -> tuple[int, ...]:
@@ -314,7 +320,7 @@ def version_of(path: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", found[0])) if found else ()
 
 
-def gather(
+def _merge_groups(
     search: Search,
     tools: Tools,
     groups: Sequence[tuple[Sequence[int], Candidate]],
@@ -324,14 +330,15 @@ def gather(
     the score of the first, and has the best of all ranks.
     """
     candidates = search.candidates
-    copies = {at: Copy(group[0], why) for group, _ in groups for at in group}
+    copies = {at: CopyOf(group[0], why) for group, _ in groups for at in group}
     shown = {
-        group[0]: _shown(candidate, [candidates[at] for at in group]) for group, candidate in groups
+        group[0]: _representative(candidate, [candidates[at] for at in group])
+        for group, candidate in groups
     }
-    return merge(search, tools, copies, shown)
+    return merge_copies(search, tools, copies, shown)
 
 
-def _shown(shown: Candidate, members: Sequence[Candidate]) -> Candidate:
+def _representative(shown: Candidate, members: Sequence[Candidate]) -> Candidate:
     sources = {
         name: min(each.sources[name] for each in members if name in each.sources)
         for each in members
@@ -340,7 +347,7 @@ def _shown(shown: Candidate, members: Sequence[Candidate]) -> Candidate:
     return replace(shown, score=members[0].score, sources=sources)
 
 
-def newness(document: Document) -> tuple[int, float]:
+def _age_key(document: Document) -> tuple[int, float]:
     """Return what the newer of two documents has more of: its day, on one day the time of the last
     edit that was seen; least where none is known.
     """
@@ -348,7 +355,7 @@ def newness(document: Document) -> tuple[int, float]:
     return day.toordinal() if day else 0, 0.0 if document.date else document.edited
 
 
-MOST_COMPARED = 500
+_MAX_DATED_COPIES = 500
 """Copies of one text whose dates are compared: a footer that stands in thousands of notes is no
 news in any of them.
 """
@@ -377,14 +384,14 @@ def dedup_known(search: Search, tools: Tools) -> Search:
         others = tuple(n for n in known[first.id] if n not in held)
         if others or same:
             taken.update(same)
-            shown = first if first.name_kind else _newest(found, others, search, tools)
+            shown = first if first.name_kind else _newest_copy(found, others, search, tools)
             also_in = dict.fromkeys(n for each in found for n in (each.id, *each.also_in))
             also_in |= dict.fromkeys(others)
             groups.append(((at, *same), replace(shown, also_in=tuple(also_in))))
-    return gather(search, tools, groups, "a known copy")
+    return _merge_groups(search, tools, groups, "a known copy")
 
 
-def _newest(
+def _newest_copy(
     mine: Sequence[Candidate], others: Sequence[ChunkId], search: Search, tools: Tools
 ) -> Candidate:
     """Return the newest text, of equals the best.
@@ -393,21 +400,21 @@ def _newest(
     the page.
     """
     catalog = tools.snapshot.catalog
-    documents = {n: catalog.documents[catalog.document_of(n)] for n in others[:MOST_COMPARED]}
-    best = max(mine, key=lambda each: newness(catalog.documents[each.document]))
+    documents = {n: catalog.documents[catalog.document_of(n)] for n in others[:_MAX_DATED_COPIES]}
+    best = max(mine, key=lambda each: _age_key(catalog.documents[each.document]))
     own = catalog.documents[best.document]
     found = {n for each in search.candidates for n in (each.id, *each.also_in)}
-    for n in sorted(documents, key=lambda n: newness(documents[n]), reverse=True):
-        if newness(documents[n]) <= newness(own):
+    for n in sorted(documents, key=lambda n: _age_key(documents[n]), reverse=True):
+        if _age_key(documents[n]) <= _age_key(own):
             break
-        is_version = versionless(documents[n].path) == versionless(own.path)
+        is_version = without_versions(documents[n].path) == without_versions(own.path)
         if n not in found and not is_version and search.findable([n]):
             for chunk in catalog.chunks([n]).values():
                 return Candidate(n, catalog.document_of(n), chunk, best.score)
     return best
 
 
-_SLASH = "\1"
+_ESCAPED_SLASH = "\1"
 """Stands for a slash in a folder's name: the page `x.md` of `work/home` is not `home/x.md` of
 `work`.
 """
@@ -419,10 +426,10 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
     """
     candidates = search.candidates
     groups: list[tuple[Sequence[int], Candidate]] = []
-    for members in _grouped(candidates, tools):
+    for members in _version_groups(candidates, tools):
         found = [candidates[at] for at in members]
         named = [each for each in found if each.name_kind is found[0].name_kind]
-        shown = first_of(named, search.text, tools.snapshot.catalog)
+        shown = _choose_version(named, search.text, tools.snapshot.catalog)
         otherwise = tuple(
             (each.id, differs)
             for each in found
@@ -430,10 +437,10 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
         )
         shown = replace(shown, variants=(*shown.variants, *otherwise))
         groups.append((members, shown))
-    return gather(search, tools, groups, "a variant")
+    return _merge_groups(search, tools, groups, "a variant")
 
 
-def _grouped(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, ...]]:
+def _version_groups(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, ...]]:
     """Return the positions of near copies that are versions of the first of them, and nearest to it
     of their document.
     """
@@ -450,7 +457,7 @@ def _grouped(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, .
     for a, b in near_copies(candidates, tools):
         first, second = candidates[a], candidates[b]
         is_free = not taken & {a, b} and b not in groups
-        if is_free and are_nearest(a, b) and are_versions(first, second, tools):
+        if is_free and are_nearest(a, b) and _are_versions(first, second, tools):
             members = groups.setdefault(a, [a])
             if second.document not in {candidates[at].document for at in members}:
                 members.append(b)
@@ -458,7 +465,7 @@ def _grouped(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, .
     return [tuple(members) for members in groups.values() if len(members) > 1]
 
 
-def are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
+def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
     """Tell whether two near copies are one passage of two versions of a page: by their paths and
     headings.
 
@@ -466,11 +473,11 @@ def are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
     they may differ in that version alone.
     """
     documents = tools.snapshot.catalog.documents
-    paths = [full_path(documents[each.document]) for each in (first, second)]
-    headings = [_without_version(" > ".join(each.chunk.heading_path)) for each in (first, second)]
+    paths = [_full_path(documents[each.document]) for each in (first, second)]
+    headings = [_mask_version(" > ".join(each.chunk.heading_path)) for each in (first, second)]
     if (
         paths[0] == paths[1]
-        or versionless(paths[0]) != versionless(paths[1])
+        or without_versions(paths[0]) != without_versions(paths[1])
         or headings[0] != headings[1]
         or tools.snapshot.duplicates.verdict(first.id, second.id) == "apart"
     ):
@@ -485,30 +492,30 @@ def are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
     return not second.name_kind and text_difference(*texts) is None
 
 
-def full_path(document: Document) -> str:
+def _full_path(document: Document) -> str:
     """Return where a document is, by its folder's name, too: two folders have files of one path."""
-    return f"{document.folder.replace('/', _SLASH)}/{document.path}"
+    return f"{document.folder.replace('/', _ESCAPED_SLASH)}/{document.path}"
 
 
-def first_of(candidates: Sequence[Candidate], query: str, catalog: Catalog) -> Candidate:
+def _choose_version(candidates: Sequence[Candidate], query: str, catalog: Catalog) -> Candidate:
     """Return which of several versions, best first, is shown.
 
     The one that the query names, that holds what it asks for to the letter, the highest version,
     the newest.
     """
     documents = [catalog.documents[each.document] for each in candidates]
-    versions = [version_of(full_path(each)) for each in documents]
-    exact = exact_in(query)
+    versions = [version_of(_full_path(each)) for each in documents]
+    exact = _exact_terms(query)
 
     def claim(at: int) -> tuple[bool, int, tuple[int, ...], tuple[int, float], int]:
-        named = is_named(".".join(map(str, versions[at])), query)
+        named = names_version(".".join(map(str, versions[at])), query)
         held = sum(each in candidates[at].chunk.text.casefold() for each in exact)
-        return named, held, versions[at], newness(documents[at]), -at
+        return named, held, versions[at], _age_key(documents[at]), -at
 
     return candidates[max(range(len(candidates)), key=claim)]
 
 
-def exact_in(query: str) -> frozenset[str]:
+def _exact_terms(query: str) -> frozenset[str]:
     """Return what a query asks for to the letter: quoted phrases, numbers and identifiers; only
     some versions of a page may hold it.
     """
@@ -517,7 +524,7 @@ def exact_in(query: str) -> frozenset[str]:
     return frozenset(each.casefold() for each in (*quoted, *codes))
 
 
-def is_named(version: str, query: str) -> bool:
+def names_version(version: str, query: str) -> bool:
     """Tell whether a query names a version."""
     asked = (token.strip("\"'`,;:!?()[].").removeprefix("v") for token in query.casefold().split())
     return bool(version) and version in asked

@@ -12,7 +12,7 @@ import numpy as np
 from thumbindex.model import Abbreviation, Passage, Term
 from thumbindex.ports import Embedder, KeywordIndex, Matrix, inner_products
 from thumbindex.query.retrieve import KEYWORD_FIELDS
-from thumbindex.query.stage import Equal, Search, Tools
+from thumbindex.query.stage import OtherForm, Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier
 from thumbindex.settings import ExpandSettings
 from thumbindex.text import STOP_WORDS, form_key, strip_markup, words
@@ -20,19 +20,19 @@ from thumbindex.text import STOP_WORDS, form_key, strip_markup, words
 _CODE = re.compile(r"`[^`]*`|\[\[[^\[\]]*\]\]")
 _BREAK = re.compile(r"[|,;:!?()\[\]{}<>/\n]|\.(?=\s|$)")
 
-OTHER_FORM = 0.25
+_OTHER_FORM_WEIGHT = 0.25
 """Weight of another form against the one that was asked for."""
 
-_LONGEST_COMPOUND = 60
+_MAX_COMPOUND_LETTERS = 60
 """The most letters of a word that is split: trying every place takes their number squared."""
 
-_LEAST_HALF = 3
+_MIN_PART_LETTERS = 3
 """The fewest letters of each half of a compound."""
 
-_LONGEST = 8
+_MAX_FORM_WORDS = 8
 """Words of a form that is looked for in a query."""
 
-_MOST_EQUATED = 40
+_MAX_QUERY_WORDS = 40
 """Words of a query that are looked at: a text of more is no question."""
 
 
@@ -40,36 +40,36 @@ def synonyms(search: Search, tools: Tools) -> Search:
     """Let each word be found by its other form too, at a lower weight; the query's text stays as it
     was asked.
     """
-    runs = list(plain_runs(search.text))
-    found = other_forms(runs, tools.snapshot.catalog.defined)
+    runs = list(word_runs(search.text))
+    found = abbreviation_forms(runs, tools.snapshot.catalog.defined)
     found += split_compounds(runs, tools.snapshot.keyword)
-    terms = tuple(with_others(term, found) for term in search.terms)
+    terms = tuple(_add_forms(term, found) for term in search.terms)
     identifiers = tuple(
-        with_others(term, [each for each in found if " " not in each.other])
+        _add_forms(term, [each for each in found if " " not in each.form])
         for term in search.identifiers
     )
-    counted = {other.text for term in (*terms, *identifiers) for other in term.others}
-    # Of a word that is not searched for, as "it" is not where IT is defined, no other form counts.
-    equated = tuple(each for each in found if each.other in counted)
-    if not equated:
+    added = {other.text for term in (*terms, *identifiers) for other in term.others}
+    # a stop word has no other form: "it" does not mean IT
+    forms = tuple(each for each in found if each.form in added)
+    if not forms:
         return search
     return replace(
         search,
         terms=terms,
         identifiers=identifiers,
-        meaning=spelled_out(search.text, equated, tools.embedder),
-        equated=equated,
+        embedding_text=spell_out_abbreviations(search.text, forms, tools.embedder),
+        other_forms=forms,
     )
 
 
-def plain_runs(text: str) -> Iterator[list[str]]:
+def word_runs(text: str) -> Iterator[list[str]]:
     """Yield the words that stand together, folded; quoted phrases, code and punctuation part
     them.
     """
     plain = _CODE.sub(" | ", QUOTED.sub(" | ", text))
     parts = (
         "|" if is_identifier(token.strip(".,;:!?")) else token
-        for token in plain.split()[:_MOST_EQUATED]
+        for token in plain.split()[:_MAX_QUERY_WORDS]
     )
     yield from (run for part in _BREAK.split(" ".join(parts)) if (run := words(part)))
 
@@ -77,16 +77,16 @@ def plain_runs(text: str) -> Iterator[list[str]]:
 # ------------------------------------------------------------------ abbreviations
 
 
-def other_forms(
+def abbreviation_forms(
     runs: Sequence[Sequence[str]],
     defined: Callable[[Collection[str]], Mapping[Abbreviation, int]],
-) -> list[Equal]:
+) -> list[OtherForm]:
     """Return the other form of each one in a query: what most documents give; none where as many
     give another one.
 
     `defined` gives abbreviations by their short forms and the keys of their long ones.
     """
-    keys = {gram: form_key(gram) for run in runs for gram in _grams(run)}
+    keys = {gram: form_key(gram) for run in runs for gram in _ngrams(run)}
     known = defined({*keys, *keys.values()})
     written: dict[str, str] = {}  # of spellings of one long form the most frequent
     for each in sorted(known, key=lambda each: (-known[each], each)):
@@ -99,83 +99,87 @@ def other_forms(
                 votes[written[form_key(each.long)]] += count
             elif form_key(each.long) == key:
                 votes[each.short] += count
-        other = clear_winner(votes)
+        other = _majority(votes)
         if other and other not in keys:
-            found.append(Equal(gram, other))
+            found.append(OtherForm(gram, other))
     return found
 
 
-def _grams(run: Sequence[str]) -> Iterator[str]:
+def _ngrams(run: Sequence[str]) -> Iterator[str]:
     """Yield each few words in a row, joined."""
     for at in range(len(run)):
-        for end in range(at + 1, min(at + _LONGEST, len(run)) + 1):
+        for end in range(at + 1, min(at + _MAX_FORM_WORDS, len(run)) + 1):
             yield " ".join(run[at:end])
 
 
-def clear_winner(votes: Counter[str]) -> str | None:
+def _majority(votes: Counter[str]) -> str | None:
     """Return what has most votes; None if something else has as many, or there are none."""
     first, second = [*votes.most_common(2), ("", 0), ("", 0)][:2]
     return first[0] if first[1] > second[1] else None
 
 
-def spelled_out(text: str, found: Sequence[Equal], embedder: Embedder | None) -> str:
+def spell_out_abbreviations(
+    text: str, found: Sequence[OtherForm], embedder: Embedder | None
+) -> str:
     """Return a text with the long form of each short one that the model does not know; empty where
     it knows all.
     """
-    short = (each for each in found if " " not in each.asked and len(each.other) > len(each.asked))
-    added = [
-        each.other for each in short if embedder is not None and not embedder.knows(each.asked)
-    ]
+    short = (each for each in found if " " not in each.term and len(each.form) > len(each.term))
+    added = [each.form for each in short if embedder is not None and not embedder.knows(each.term)]
     return f"{text} ({', '.join(added)})" if added else ""
 
 
-def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex) -> Iterator[Equal]:
+def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex) -> Iterator[OtherForm]:
     """Yield words that no text holds and that some write as two: dropdown, drop-down."""
     for word in dict.fromkeys(word for run in runs for word in run):
-        if len(word) <= _LONGEST_COMPOUND and not keyword.holding(word, KEYWORD_FIELDS):
-            cuts = ((word[:at], word[at:]) for at in range(_LEAST_HALF, len(word)))
-            halves = (f"{left} {right}" for left, right in cuts if is_half(left) and is_half(right))
+        if len(word) <= _MAX_COMPOUND_LETTERS and not keyword.holding(word, KEYWORD_FIELDS):
+            cuts = ((word[:at], word[at:]) for at in range(_MIN_PART_LETTERS, len(word)))
+            halves = (
+                f"{left} {right}"
+                for left, right in cuts
+                if _is_compound_part(left) and _is_compound_part(right)
+            )
             if found := next(filter(keyword.adjacent, halves), None):
-                yield Equal(word, found)
+                yield OtherForm(word, found)
 
 
-def is_half(word: str) -> bool:
+def _is_compound_part(word: str) -> bool:
     """Tell whether a word may be a half of a compound."""
-    return len(word) >= _LEAST_HALF and word.isalpha() and word not in STOP_WORDS
+    return len(word) >= _MIN_PART_LETTERS and word.isalpha() and word not in STOP_WORDS
 
 
 # ------------------------------------------------------------------ what becomes of it
 
 
-def with_others(term: Term, found: Sequence[Equal]) -> Term:
+def _add_forms(term: Term, found: Sequence[OtherForm]) -> Term:
     """Return a term with the forms that count as it: those of itself, and of the phrase that it is
     a word of.
     """
-    others = [each.other for each in found if not term.phrase and term.text in each.asked.split()]
-    forms = tuple(Term(other, OTHER_FORM, " " in other) for other in dict.fromkeys(others))
+    others = [each.form for each in found if not term.phrase and term.text in each.term.split()]
+    forms = tuple(Term(other, _OTHER_FORM_WEIGHT, " " in other) for other in dict.fromkeys(others))
     return replace(term, others=forms) if forms else term
 
 
-def as_searched(search: Search, passages: Sequence[Passage] | None = None) -> str | None:
+def corrected_query(search: Search, passages: Sequence[Passage] | None = None) -> str | None:
     """Return what was searched for where that is not what was asked; of other forms those that
     brought one of some passages, or all.
     """
     told = [
-        each.other
-        for each in search.equated
-        if passages is None or any(_brought(each, passage) for passage in passages)
+        each.form
+        for each in search.other_forms
+        if passages is None or any(_matched_by_form(each, passage) for passage in passages)
     ]
     if not told:
         return search.text if search.text != search.query.text else None
     return f"{search.text} (also: {', '.join(dict.fromkeys(told))})"
 
 
-def _brought(each: Equal, passage: Passage) -> bool:
+def _matched_by_form(each: OtherForm, passage: Passage) -> bool:
     """Tell whether a passage has the other form and not the one that was asked for."""
     text = " ".join(
         words(strip_markup("\n".join((passage.title, *passage.heading_path, passage.text))))
     )
-    return f" {each.other}" in f" {text}" and f" {each.asked}" not in f" {text}"
+    return f" {each.form}" in f" {text}" and f" {each.term}" not in f" {text}"
 
 
 def expand(search: Search, tools: Tools) -> Search:

@@ -30,38 +30,40 @@ from thumbindex.model import (
     day_of,
 )
 from thumbindex.ports import Catalog, KeywordWeights, Vector
-from thumbindex.query.expansion import as_searched
-from thumbindex.query.operators import select
+from thumbindex.query.expansion import corrected_query
+from thumbindex.query.operators import select_chunks
 from thumbindex.query.parents import (
+    chunk_place,
+    chunk_places,
     is_inside,
-    place_of_chunk,
-    place_of_passage,
-    places_of_chunks,
+    passage_place,
 )
 from thumbindex.query.pipeline import RETRIEVERS
 from thumbindex.query.rank import retriever_weights
 from thumbindex.query.retrieve import (
-    all_identifiers,
-    all_terms,
     field_weights,
+    merge_identifiers,
+    merge_terms,
     neighbors,
 )
 from thumbindex.query.stage import Search, Tools
 from thumbindex.text import plural
 
-History = Sequence[tuple[str, Search]]
+_History = Sequence[tuple[str, Search]]
 """The search as each stage left it, by the stage's name, and before the first one ("")."""
 
 _DIGITS = 4
 
 
-def explained(passages: Sequence[Passage], seen: History, tools: Tools) -> tuple[Passage, ...]:
+def explain_passages(
+    passages: Sequence[Passage], seen: _History, tools: Tools
+) -> tuple[Passage, ...]:
     """Return an answer's passages with their explanations; a passage of which the chunk is gone
     meanwhile has none.
     """
     last, catalog = seen[-1][1], tools.snapshot.catalog
-    families = [family_of(each, last.candidates, catalog) for each in passages]
-    terms = term_fields(last, [[child.id for child in family] for family in families], tools)
+    families = [_passage_candidates(each, last.candidates, catalog) for each in passages]
+    terms = _term_fields(last, [[child.id for child in family] for family in families], tools)
     results = []
     for passage, family, fields in zip(passages, families, terms, strict=True):
         explanation = _explanation(passage, family, fields, seen, tools) if family else None
@@ -69,13 +71,13 @@ def explained(passages: Sequence[Passage], seen: History, tools: Tools) -> tuple
     return tuple(results)
 
 
-def family_of(
+def _passage_candidates(
     passage: Passage, candidates: Sequence[Candidate], catalog: Catalog
 ) -> list[Candidate]:
     """Return the candidates that come in a passage, the one that is marked in it first."""
-    lines = place_of_passage(passage)
+    lines = passage_place(passage)
     marked = replace(lines, start_line=passage.match_start, end_line=passage.match_end)
-    places = {each.id: place_of_chunk(each, catalog) for each in candidates}
+    places = {each.id: chunk_place(each, catalog) for each in candidates}
     family = [
         each
         for each in candidates
@@ -88,21 +90,21 @@ def _explanation(
     passage: Passage,
     family: Sequence[Candidate],
     terms: Mapping[str, tuple[str, ...]],
-    seen: History,
+    seen: _History,
     tools: Tools,
 ) -> Explanation:
     lead, last = family[0], seen[-1][1]
     chunks = [n for child in family for n in (child.id, *child.also_in)]
-    stages = changes(standpoints({lead.id, *lead.also_in}, seen, tools))
+    stages = _only_changes(_rank_changes({lead.id, *lead.also_in}, seen, tools))
     return Explanation(
-        evidence=evidence_of(chunks, last, tools),
+        evidence=_match_evidence(chunks, last, tools),
         terms=terms,
-        cosine=best_cosine([lead.id], last.vector, tools),
-        edges=edges(lead.document, last, tools),
+        cosine=_best_cosine([lead.id], last.vector, tools),
+        edges=_link_edges(lead.document, last, tools),
         effects=tuple(each for each in stages if each.stage not in RETRIEVERS),
         copies=tuple(
             DroppedCopy(gone.path, gone.line, gone.reason, stage)
-            for stage, n, gone in dropped_since(seen, tools)
+            for stage, n, gone in _dropped_chunks(seen, tools)
             if n in chunks
         ),
         reranked=lead.reranked,
@@ -113,12 +115,12 @@ def _explanation(
 # ------------------------------------------------------------------ what the retrievers say
 
 
-def evidence_of(
+def _match_evidence(
     chunks: Sequence[ChunkId], search: Search, tools: Tools
 ) -> tuple[MatchEvidence, ...]:
     """Return the best of the chunks in each retriever's list."""
     weights = retriever_weights(search, tools.settings)
-    hits = {name: best_hit(chunks, found) for name, found in search.lists.items()}
+    hits = {name: _best_hit(chunks, found) for name, found in search.lists.items()}
     return tuple(
         MatchEvidence(
             retriever=name,
@@ -133,7 +135,7 @@ def evidence_of(
     )
 
 
-def best_hit(chunks: Collection[ChunkId], found: RankedList) -> Hit | None:
+def _best_hit(chunks: Collection[ChunkId], found: RankedList) -> Hit | None:
     """Return the first hit on one of the chunks."""
     return next((hit for hit in found.hits if hit.chunk in chunks), None)
 
@@ -143,7 +145,7 @@ def _line(chunk: ChunkId, tools: Tools) -> int:
     return next((each.start_line for each in tools.snapshot.catalog.chunks([chunk]).values()), 1)
 
 
-def best_cosine(chunks: Sequence[ChunkId], vector: Vector | None, tools: Tools) -> float | None:
+def _best_cosine(chunks: Sequence[ChunkId], vector: Vector | None, tools: Tools) -> float | None:
     """Return the highest cosine of chunks with a query's vector; None where a vector is missing on
     either side.
     """
@@ -153,7 +155,7 @@ def best_cosine(chunks: Sequence[ChunkId], vector: Vector | None, tools: Tools) 
     return None if np.isnan(cosines).all() else round(float(np.nanmax(cosines)), _DIGITS)
 
 
-def term_fields(
+def _term_fields(
     search: Search, groups: Sequence[Collection[ChunkId]], tools: Tools
 ) -> list[dict[str, tuple[str, ...]]]:
     """Say for each group of chunks in which fields each of the query's terms stands; the word index
@@ -162,10 +164,10 @@ def term_fields(
     chunks = sorted({n for group in groups for n in group})
     within = tools.snapshot.catalog.only(chunks)
     boosts = field_weights(tools.settings.search_keyword).fields
-    terms = all_terms(search.terms, [each.terms for each in search.phrasings])
+    terms = merge_terms(search.terms, [each.terms for each in search.phrasings])
     forms = [form for term in terms for form in (replace(term, others=()), *term.others)]
     asked = [(form, name) for form in forms for name in boosts]
-    asked += [(replace(term, others=()), "code") for term in all_identifiers(search)]
+    asked += [(replace(term, others=()), "code") for term in merge_identifiers(search)]
     held: dict[str, dict[str, set[ChunkId]]] = {}
     for term, name in asked:
         found = tools.snapshot.keyword.search(
@@ -182,7 +184,7 @@ def term_fields(
     return [fields_by_term(set(group)) for group in groups]
 
 
-def edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edge, ...]:
+def _link_edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edge, ...]:
     """Return the links over which a document was reached from those that had been found first."""
     settings, graph = tools.settings.search_graph, tools.snapshot.graph
     documents = tools.snapshot.catalog.documents
@@ -196,7 +198,9 @@ def edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edge, ...
 # ------------------------------------------------------------------ what the stages did
 
 
-def standpoints(wanted: Collection[ChunkId], seen: History, tools: Tools) -> Iterator[RankChange]:
+def _rank_changes(
+    wanted: Collection[ChunkId], seen: _History, tools: Tools
+) -> Iterator[RankChange]:
     """Yield the rank of the best of the chunks after each stage: in the retriever's list, then
     among the candidates, then among the passages, those beyond the limit, too.
     """
@@ -228,7 +232,7 @@ def _ranked(
     ]
 
 
-def changes(found: Iterable[RankChange]) -> tuple[RankChange, ...]:
+def _only_changes(found: Iterable[RankChange]) -> tuple[RankChange, ...]:
     """Return the standpoints in the retrievers, and those after stages that changed rank or
     score.
     """
@@ -240,22 +244,22 @@ def changes(found: Iterable[RankChange]) -> tuple[RankChange, ...]:
     return tuple(kept)
 
 
-def passage_of(
+def _passage_with(
     wanted: Collection[ChunkId], passages: Sequence[Passage], tools: Tools
 ) -> Passage | None:
     """Return the first passage that holds one of the chunks."""
-    places = places_of_chunks(sorted(wanted), tools.snapshot.catalog)
+    places = chunk_places(sorted(wanted), tools.snapshot.catalog)
     return next(
         (
             each
             for each in passages
-            if any(is_inside(place, place_of_passage(each)) for place in places)
+            if any(is_inside(place, passage_place(each)) for place in places)
         ),
         None,
     )
 
 
-def dropped_since(seen: History, tools: Tools) -> Iterator[tuple[str, ChunkId, DroppedChunk]]:
+def _dropped_chunks(seen: _History, tools: Tools) -> Iterator[tuple[str, ChunkId, DroppedChunk]]:
     """Yield each candidate that a stage took out, with the stage and its words."""
     documents = tools.snapshot.catalog.documents
     for (_, before), (name, after) in pairwise(seen):
@@ -277,7 +281,7 @@ def dropped_since(seen: History, tools: Tools) -> Iterator[tuple[str, ChunkId, D
 # ------------------------------------------------------------------ what became of a note
 
 
-_Verdict = tuple[NoteOutcome, str, str, int | None]
+_Outcome = tuple[NoteOutcome, str, str, int | None]
 """What became of it, the stage that did it, the reason in words, and the rank of the passage that
 shows it.
 """
@@ -287,19 +291,19 @@ def outcome_of(
     document: Document,
     heading: str,
     wanted: Sequence[ChunkId],
-    seen: History,
+    seen: _History,
     answer: Search,
     tools: Tools,
 ) -> WhyReport:
     """Tell what became of a document's chunks in a run that was watched."""
     last = seen[-1][1]
-    outcome, stage, reason, rank = _verdict(document, set(wanted), seen, answer, tools)
+    outcome, stage, reason, rank = _outcome(document, set(wanted), seen, answer, tools)
     without_vector = 0
     if wanted:
         without_vector = int(np.isnan(tools.snapshot.vector.vectors(wanted)[:, 0]).sum())
     return WhyReport(
         last.query.text,
-        as_searched(last),
+        corrected_query(last),
         document.folder,
         document.path,
         heading,
@@ -309,29 +313,31 @@ def outcome_of(
         rank,
         chunks=len(wanted),
         without_vector=without_vector,
-        cosine=best_cosine(wanted, last.vector, tools),
-        stages=changes(standpoints(set(wanted), seen, tools)),
-        terms=term_fields(last, [wanted], tools)[0],
+        cosine=_best_cosine(wanted, last.vector, tools),
+        stages=_only_changes(_rank_changes(set(wanted), seen, tools)),
+        terms=_term_fields(last, [wanted], tools)[0],
         answerable=bool(answer.answerable and answer.passages),
         confidence=answer.confidence,
     )
 
 
-def _verdict(
-    document: Document, wanted: set[ChunkId], seen: History, answer: Search, tools: Tools
-) -> _Verdict:
+def _outcome(
+    document: Document, wanted: set[ChunkId], seen: _History, answer: Search, tools: Tools
+) -> _Outcome:
     if not wanted:
         return "not_found", "", "it holds no text that could be found", None
     if not seen[0][1].findable(list(wanted)):
-        return "filtered", "", not_searched(document, wanted, answer, tools), None
-    verdict = _in_answer(wanted, seen, answer, tools) or _taken_out(wanted, seen, tools)
-    return verdict or ("not_found", "", not_found(wanted, seen, answer, tools), None)
+        return "filtered", "", _filter_reason(document, wanted, answer, tools), None
+    verdict = _outcome_in_answer(wanted, seen, answer, tools) or _outcome_dropped(
+        wanted, seen, tools
+    )
+    return verdict or ("not_found", "", _retriever_reason(wanted, seen, answer, tools), None)
 
 
 # ------------------------------------------------------------------ not searched
 
 
-def not_searched(
+def _filter_reason(
     document: Document, wanted: Collection[ChunkId], answer: Search, tools: Tools
 ) -> str:
     """Say which filter keeps chunks out of the search, or that they only repeat others of their
@@ -342,23 +348,26 @@ def not_searched(
     narrowed = [
         (
             tools.snapshot.catalog.select(replace(Filters(), **{name: value})),
-            f"the filter `{name}` asks for {_listed(value)}; {own}",
+            f"the filter `{name}` asks for {_join(value)}; {own}",
         )
         for name, own in (("path", document.path), ("tag", tags), ("since", day), ("until", day))
         if (value := getattr(filters, name))
     ]
-    narrowed += [(select([one], tools.snapshot), _asked(one, tags)) for one in answer.conditions]
+    narrowed += [
+        (select_chunks([one], tools.snapshot), _describe_condition(one, tags))
+        for one in answer.conditions
+    ]
     for within, reason in narrowed:
         if within is not None and not within.among(list(wanted)).any():
             return reason
     return "it only repeats other chunks of the document, which are found for it"
 
 
-def _listed(value: object) -> str:
+def _join(value: object) -> str:
     return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _asked(condition: Condition, tags: str) -> str:
+def _describe_condition(condition: Condition, tags: str) -> str:
     own = f"; {tags}" if condition.field == "tag" else ""
     asks = "leaves out" if condition.excludes else "asks for"
     return f"the query {asks} {condition.field} {condition.value!r}{own}"
@@ -367,20 +376,22 @@ def _asked(condition: Condition, tags: str) -> str:
 # ------------------------------------------------------------------ in the answer
 
 
-def _in_answer(
-    wanted: Collection[ChunkId], seen: History, answer: Search, tools: Tools
-) -> _Verdict | None:
-    if shown := passage_of(wanted, answer.passages, tools):
+def _outcome_in_answer(
+    wanted: Collection[ChunkId], seen: _History, answer: Search, tools: Tools
+) -> _Outcome | None:
+    if shown := _passage_with(wanted, answer.passages, tools):
         candidates = seen[-1][1].candidates
         kinds = (each.name_kind for each in candidates if each.name_kind and each.id in wanted)
         named = next((f"; the query is its {kind}" for kind in kinds), "")
         reason = f"passage {shown.rank} of {len(answer.passages)}, {shown.citation}{named}"
         return "shown", "", reason, shown.rank
-    places = places_of_chunks(sorted(wanted), tools.snapshot.catalog)
+    places = chunk_places(sorted(wanted), tools.snapshot.catalog)
     for passage in answer.passages:
         if any(place in passage.also_in for place in places):
             gone = [
-                (stage, said.reason) for stage, n, said in dropped_since(seen, tools) if n in wanted
+                (stage, said.reason)
+                for stage, n, said in _dropped_chunks(seen, tools)
+                if n in wanted
             ]
             stage, how = gone[-1] if gone else ("parents", "what it says stands there too")
             reason = f"passage {passage.rank}, {passage.citation} ({stage}: {how})"
@@ -391,25 +402,25 @@ def _in_answer(
 # ------------------------------------------------------------------ found and taken out
 
 
-def _taken_out(wanted: AbstractSet[ChunkId], seen: History, tools: Tools) -> _Verdict | None:
+def _outcome_dropped(wanted: AbstractSet[ChunkId], seen: _History, tools: Tools) -> _Outcome | None:
     """Return the last stage that took one of the chunks out, and why; None where none was ever
     found.
     """
     for (_, before), (name, after) in reversed(list(pairwise(seen))):
         held = [each.id for each in before.candidates if each.id in wanted]
         if name == "parents" and held:
-            return "dropped", name, _behind_the_limit(wanted, after), None
+            return "dropped", name, _limit_reason(wanted, after), None
         if held and not any(each.id in wanted for each in after.candidates):
             said = {
-                n: gone.reason for stage, n, gone in dropped_since(seen, tools) if stage == name
+                n: gone.reason for stage, n, gone in _dropped_chunks(seen, tools) if stage == name
             }
             return "dropped", name, said.get(held[0], "taken out"), None
-        if name == "fuse" and any(best_hit(wanted, found) for found in before.lists.values()):
-            return "dropped", name, _behind_fusion(wanted, after, tools), None
+        if name == "fuse" and any(_best_hit(wanted, found) for found in before.lists.values()):
+            return "dropped", name, _fusion_reason(wanted, after, tools), None
     return None
 
 
-def _behind_the_limit(wanted: AbstractSet[ChunkId], after: Search) -> str:
+def _limit_reason(wanted: AbstractSet[ChunkId], after: Search) -> str:
     """Say at which place it would come if more passages were asked for."""
     limit = after.query.limit
     ranks = (n for n, each in enumerate(after.families, 1) if not wanted.isdisjoint(each))
@@ -420,7 +431,7 @@ def _behind_the_limit(wanted: AbstractSet[ChunkId], after: Search) -> str:
     return f"it ranks {rank} of {len(after.families)}, and {asked}: a higher limit shows it"
 
 
-def _behind_fusion(wanted: Collection[ChunkId], after: Search, tools: Tools) -> str:
+def _fusion_reason(wanted: Collection[ChunkId], after: Search, tools: Tools) -> str:
     """Say which place it has among all that were fused."""
     if not tools.settings.runs("fuse"):
         return "fusion is switched off, and it is not in the one list that is taken"
@@ -438,7 +449,7 @@ def _behind_fusion(wanted: Collection[ChunkId], after: Search, tools: Tools) -> 
 
 # ------------------------------------------------------------------ not found
 
-_IN_WORDS = {
+_RETRIEVER_NAMES = {
     "search_vector": "search by meaning (search_vector)",
     "search_keyword": "search by words (search_keyword)",
     "search_code": "search for words as they are written (search_code)",
@@ -446,7 +457,9 @@ _IN_WORDS = {
 }
 
 
-def not_found(wanted: Collection[ChunkId], seen: History, answer: Search, tools: Tools) -> str:
+def _retriever_reason(
+    wanted: Collection[ChunkId], seen: _History, answer: Search, tools: Tools
+) -> str:
     """Say how many chunks each retriever took, and which rank the note has if it was scored as a
     whole.
     """
@@ -460,16 +473,18 @@ def not_found(wanted: Collection[ChunkId], seen: History, answer: Search, tools:
             found = search.lists.get(name, RankedList())
             taken = plural(len(found.hits), "chunk")
             if name == "search_vector" and search.vector is None:
-                said.append(f"{_IN_WORDS[name]} was not asked, for want of a model or of vectors")
+                said.append(
+                    f"{_RETRIEVER_NAMES[name]} was not asked, for want of a model or of vectors"
+                )
             elif not found.hits:
-                said.append(f"{_IN_WORDS[name]} found nothing")
+                said.append(f"{_RETRIEVER_NAMES[name]} found nothing")
             elif document in found.documents:
                 scores, own = found.documents.values(), found.documents[document]
                 rank = 1 + sum(score > own for score in scores)
                 said.append(
-                    f"{_IN_WORDS[name]} ranks its note {rank} of {len(scores)}, and takes the best "
-                    f"{taken} of all"
+                    f"{_RETRIEVER_NAMES[name]} ranks its note {rank} of {len(scores)}, "
+                    f"and takes the best {taken} of all"
                 )
             else:
-                said.append(f"{_IN_WORDS[name]} takes the best {taken}, and none of its own")
+                said.append(f"{_RETRIEVER_NAMES[name]} takes the best {taken}, and none of its own")
     return "; ".join(said) or "no retriever is switched on"

@@ -18,48 +18,48 @@ from thumbindex.days import month_spellings, single_day, single_month, without_d
 from thumbindex.model import Candidate, ChunkId, Condition, Document, DocumentId, NameKind
 from thumbindex.ports import Catalog, Selection
 from thumbindex.query.retrieve import KEYWORD_FIELDS, chunks_of
-from thumbindex.query.stage import Claim, Search, Tools
-from thumbindex.query.understand import stops_of
+from thumbindex.query.stage import NameMatch, Search, Tools
+from thumbindex.query.understand import stop_weights
 from thumbindex.text import fold_line, name_key, words
 
-MOST_NOTES = 3
+_MAX_NOTES = 3
 """Notes that have one heading: of a commoner one nobody says which is meant."""
 
-FEW_WORDS = 2
+_DATE_MARGIN = 2
 """So many more of a query's words, function words and the day aside, another note may hold, and the
 note of the day still comes first.
 """
 
-PREFIX = 2
+_PREFIX_DISTANCE = 2
 """How a note's name is spelled that only begins with what is asked for."""
 
-MOST_ASKED = 12
+_MAX_WORDS_CHECKED = 12
 """Words of a query of which it is looked up which notes hold them."""
 
-MOST_UNDER = 2_000
+_MAX_HEADING_CHUNKS = 2_000
 """Chunks under headings with a query's words, of which the headings are read: beyond these the
 words are common ones.
 """
 
-MOST_SIGNS = 6
+_MAX_SYMBOLS = 6
 """Signs of a short name that may be left out; of a long one a quarter may be signs."""
 
-FEWEST_OPEN = 3
+_MIN_OPEN_NAME = 3
 """Letters before a `#` with no heading behind it: of fewer it is a part of the name (C#)."""
 
-MOST_ALIKE = 2_000
+_MAX_SAME_NAME = 2_000
 """Notes of one file name that are looked at one by one, as of `index.md`."""
 
 _WIKILINK = re.compile(r"!?\[\[([^\[\]]+)\]\]")
 _LINK = re.compile(r"!?\[[^\[\]]*\]\(([^\n]*)\)")
 _LINK_TITLE = re.compile(r"""\s(?:"[^"]*"|'[^']*')$""")
 _FILE = re.compile(r"[^\W_]\.[A-Za-z]\w+$")
-_ABOVE = re.compile(r"^(?:\.{0,2}/)+")
+_LEADING_DOTS = re.compile(r"^(?:\.{0,2}/)+")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]+(?=\d)")
-_SIGN = re.compile(r"(?<=[^\W_])[+#]+(?!\w)")
+_SYMBOLS = re.compile(r"(?<=[^\W_])[+#]+(?!\w)")
 _LANGUAGE = re.compile(r"(?<!\w)\w#$")  # C#
-_LINE = re.compile(r"^[ \t>]*#{1,6}[ \t]+(\S.*)$", re.M)
-_ORDER = {
+_HEADING_LINE = re.compile(r"^[ \t>]*#{1,6}[ \t]+(\S.*)$", re.M)
+_PRIORITY = {
     NameKind.PATH: 0,
     NameKind.FILE: 1,
     NameKind.TITLE: 2,
@@ -68,7 +68,7 @@ _ORDER = {
 }
 
 
-class Reference(NamedTuple):
+class _NameReference(NamedTuple):
     """What a query may refer to: a note by its name or path, and a heading in it; one of the two
     may be empty.
     """
@@ -84,9 +84,9 @@ def match_names(search: Search, tools: Tools) -> Search:
     A note of the day or month in the query comes first without being its name: how well it answers
     is weighed as of any other note.
     """
-    named = {**_headings(search, tools), **search.named}
-    claims = named or _few(search.of_time)
-    if not claims or (not named and not _asks_of_time(search, tools)):
+    named = {**_find_by_heading(search, tools), **search.name_matches}
+    claims = named or _unambiguous(search.date_matches)
+    if not claims or (not named and not _asks_about_date(search, tools)):
         return search
     best: dict[DocumentId, Candidate] = {}
     for each in search.candidates:
@@ -98,7 +98,7 @@ def match_names(search: Search, tools: Tools) -> Search:
     shown = {
         chunk: claims[n].kind if named else None
         for n in ordered
-        if (chunk := _chunk_of(n, claims[n], best.get(n), search, tools)) is not None
+        if (chunk := _shown_chunk(n, claims[n], best.get(n), search, tools)) is not None
     }
     shown = dict(list(shown.items())[: max(tools.settings.fuse.limit, 3 * search.query.limit)])
     by_id = {each.id: each for each in search.candidates}
@@ -113,38 +113,41 @@ def match_names(search: Search, tools: Tools) -> Search:
     )
 
 
-def _few(of_time: Mapping[DocumentId, Claim]) -> Mapping[DocumentId, Claim]:
+def _unambiguous(of_time: Mapping[DocumentId, NameMatch]) -> Mapping[DocumentId, NameMatch]:
     """Return the notes of a time, else those that are called as it is, else none: of many nobody
     says which is meant.
     """
-    ways = (of_time, {n: claim for n, claim in of_time.items() if claim.spelled < PREFIX})
-    return next((way for way in ways if len(way) <= MOST_NOTES), {})
+    ways = (
+        of_time,
+        {n: claim for n, claim in of_time.items() if claim.distance < _PREFIX_DISTANCE},
+    )
+    return next((way for way in ways if len(way) <= _MAX_NOTES), {})
 
 
-def _asks_of_time(search: Search, tools: Tools) -> bool:
+def _asks_about_date(search: Search, tools: Tools) -> bool:
     """Tell whether a query asks of its day or month: unless a note that was found holds clearly
     more of its other words than those of that time do.
 
     Of the contract that was signed in a month the month's note says nothing.
     """
     keyword = tools.snapshot.keyword
-    stops = stops_of(search.text, keyword.languages)
+    stops = stop_weights(search.text, keyword.languages)
     other_words = dict.fromkeys(words(without_dates(fold_line(search.text))))
     asked = [word for word in other_words if stops.get(word, 1.0)]
-    holding = [keyword.holding(word, KEYWORD_FIELDS) for word in asked[:MOST_ASKED]]
+    holding = [keyword.holding(word, KEYWORD_FIELDS) for word in asked[:_MAX_WORDS_CHECKED]]
 
     def held(document: DocumentId) -> int:
         chunks = chunks_of(document, tools)
         return sum(bool(each.among(chunks).any()) for each in holding if each)
 
     others = dict.fromkeys(
-        each.document for each in search.candidates if each.document not in search.of_time
+        each.document for each in search.candidates if each.document not in search.date_matches
     )
-    held_by_others = max(map(held, islice(others, MOST_NOTES)), default=0)
-    return held_by_others <= FEW_WORDS + max(map(held, search.of_time), default=0)
+    held_by_others = max(map(held, islice(others, _MAX_NOTES)), default=0)
+    return held_by_others <= _DATE_MARGIN + max(map(held, search.date_matches), default=0)
 
 
-def split_named(
+def split_name_matches(
     candidates: Sequence[Candidate],
 ) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
     """Return the candidates that bear the query as their name, which stand first, and the
@@ -156,8 +159,8 @@ def split_named(
     return tuple(candidates[:count]), tuple(candidates[count:])
 
 
-def _chunk_of(
-    document: DocumentId, claim: Claim, best: Candidate | None, search: Search, tools: Tools
+def _shown_chunk(
+    document: DocumentId, claim: NameMatch, best: Candidate | None, search: Search, tools: Tools
 ) -> ChunkId | None:
     """Return which chunk of a note is shown; None where the filters let none through."""
     if claim.chunk is not None:
@@ -168,7 +171,9 @@ def _chunk_of(
         under = (
             n
             for n, chunk in catalog.chunks(ids).items()
-            if any(spelled(claim.heading, each) is not None for each in chunk.heading_path[1:])
+            if any(
+                name_distance(claim.heading, each) is not None for each in chunk.heading_path[1:]
+            )
         )
         if (found := next(under, None)) is not None:
             return found
@@ -178,11 +183,11 @@ def _chunk_of(
 # ------------------------------------------------------------------ which notes
 
 
-def documents_called(name: str, catalog: Catalog) -> dict[DocumentId, Claim]:
+def find_by_name(name: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
     """Return the documents that bear a name, or lie at it as at a path, each with its best claim:
     names of the same letters are looked at.
     """
-    parts = [part for part in _ABOVE.sub("", name.replace("\\", "/")).split("/") if part]
+    parts = [part for part in _LEADING_DOTS.sub("", name.replace("\\", "/")).split("/") if part]
     last = parts[-1] if parts else ""
     forms = {name, last, last.rpartition(".")[0] or last}
     letters = {form: name_key(form) for form in forms}
@@ -190,15 +195,17 @@ def documents_called(name: str, catalog: Catalog) -> dict[DocumentId, Claim]:
         {
             n
             for form, key in letters.items()
-            for n in catalog.named(key, len(form) + len(key) // 3 + MOST_SIGNS)
+            for n in catalog.named(key, len(form) + len(key) // 3 + _MAX_SYMBOLS)
         }
     )
-    if len(found) > MOST_ALIKE:
+    if len(found) > _MAX_SAME_NAME:
         whole = "/".join(parts).casefold()
         found = [
             n for n in found if catalog.documents[n].path.casefold().startswith(whole)
-        ] + found[:MOST_ALIKE]
-    claims = ((n, min(_claims(catalog.documents[n], name, parts), default=None)) for n in found)
+        ] + found[:_MAX_SAME_NAME]
+    claims = (
+        (n, min(_name_matches(catalog.documents[n], name, parts), default=None)) for n in found
+    )
     return {n: claim for n, claim in claims if claim}
 
 
@@ -206,18 +213,18 @@ def _stem(file: str) -> str:
     return file.rpartition(".")[0] or file
 
 
-def _claims(document: Document, name: str, parts: Sequence[str]) -> Iterator[Claim]:
+def _name_matches(document: Document, name: str, parts: Sequence[str]) -> Iterator[NameMatch]:
     path = document.path.split("/")
     own = (*document.folder.split("/"), *path)
     files = own[-1], _stem(own[-1])
     if 0 < len(parts) <= len(own) and (len(parts) > 1 or len(path) == 1):
         above = [
-            spelled(typed, part)
+            name_distance(typed, part)
             for typed, part in zip(parts[:-1], own[-len(parts) : -1], strict=True)
         ]
-        for last in (spelled(parts[-1], file) for file in files):
+        for last in (name_distance(parts[-1], file) for file in files):
             if last is not None and None not in above:
-                yield Claim(
+                yield NameMatch(
                     max((last, *(each or 0 for each in above))),
                     0,
                     max(0, len(path) - len(parts)),
@@ -229,30 +236,30 @@ def _claims(document: Document, name: str, parts: Sequence[str]) -> Iterator[Cla
         *((NameKind.ALIAS, each) for each in document.aliases),
     ]
     for kind, each in called:
-        if (same := spelled(parts[0] if kind is NameKind.FILE else name, each)) is not None:
-            yield Claim(same, _ORDER[kind], 0, kind)
+        if (same := name_distance(parts[0] if kind is NameKind.FILE else name, each)) is not None:
+            yield NameMatch(same, _PRIORITY[kind], 0, kind)
 
 
-def spelled(typed: str, name: str) -> int | None:
+def name_distance(typed: str, name: str) -> int | None:
     """Tell whether a text is a name: 0 as it is written but for its case, 1 but for accents and
     punctuation, too; None where it is another one.
 
     Names that differ in what stands between digits are two (1.11, 1.1.1), as are C, C++ and C#.
     """
-    if _written(typed) == _written(name):
+    if _fold_case(typed) == _fold_case(name):
         return 0
     key = name_key(typed)
-    if not key or key != name_key(name) or _SIGN.findall(typed) != _SIGN.findall(name):
+    if not key or key != name_key(name) or _SYMBOLS.findall(typed) != _SYMBOLS.findall(name):
         return None
     mine, yours = (" ".join(map(name_key, _BETWEEN_DIGITS.split(each))) for each in (typed, name))
     return 1 if mine == yours or " " not in mine or " " not in yours else None
 
 
-def _written(text: str) -> str:
+def _fold_case(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).casefold().replace("\ufe0f", "").split())
 
 
-def references(text: str) -> tuple[Reference, ...]:
+def _parse_references(text: str) -> tuple[_NameReference, ...]:
     """Return what a query may refer to: the note of a link, with or without a heading; else the
     text itself, and the file before a `#`.
     """
@@ -267,23 +274,23 @@ def references(text: str) -> tuple[Reference, ...]:
         name
         and not heading
         and text.endswith("#")
-        and len(name) >= FEWEST_OPEN
+        and len(name) >= _MIN_OPEN_NAME
         and not _LANGUAGE.search(text)
     )
     # "C# basics" is no heading of C
     with_heading = is_open or (heading and (wikilink or link or _FILE.search(name)))
     if with_heading:
-        return (Reference(text), Reference(name, heading.rpartition("#")[2].strip()))
-    return (Reference(text),)
+        return (_NameReference(text), _NameReference(name, heading.rpartition("#")[2].strip()))
+    return (_NameReference(text),)
 
 
-def documents_named(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
+def find_by_reference(text: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
     """Return the documents whose path, file name, title, alias or link a text is, whole, each with
     its best claim.
     """
-    found: dict[DocumentId, Claim] = {}
-    for name, heading in references(text):
-        for document, claim in documents_called(name, catalog).items():
+    found: dict[DocumentId, NameMatch] = {}
+    for name, heading in _parse_references(text):
+        for document, claim in find_by_name(name, catalog).items():
             found[document] = min(
                 claim._replace(heading=heading),
                 found.get(document, claim._replace(heading=heading)),
@@ -291,7 +298,7 @@ def documents_named(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
     return found
 
 
-def notes_of_time(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
+def find_by_date(text: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
     """Return the documents that are called as the one day or month is of which a text speaks:
     `2026-01-31`, `2026_01_31`, `2026-01`, `2026 January`.
 
@@ -300,7 +307,7 @@ def notes_of_time(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
     folded = fold_line(text)
     if (day := single_day(folded)) is not None:
         iso = day[0].isoformat()
-        claims = _called(
+        claims = _find_by_names(
             [iso, *(iso.replace("-", sign) for sign in ("_", ".", "")), day[1]], catalog
         )
         for n in {
@@ -308,24 +315,26 @@ def notes_of_time(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
             for n in catalog.every(1, catalog.meeting(Condition("file", f"{iso}*")))
         }:
             if not catalog.documents[n].path.rpartition("/")[2][len(iso) :][:1].isdigit():
-                claims.setdefault(n, Claim(PREFIX, _ORDER[NameKind.FILE], 0, NameKind.FILE))
+                claims.setdefault(
+                    n, NameMatch(_PREFIX_DISTANCE, _PRIORITY[NameKind.FILE], 0, NameKind.FILE)
+                )
         return claims
     month = single_month(folded)
-    return _called(month_spellings(*month), catalog) if month else {}
+    return _find_by_names(month_spellings(*month), catalog) if month else {}
 
 
-def _called(names: Iterable[str], catalog: Catalog) -> dict[DocumentId, Claim]:
+def _find_by_names(names: Iterable[str], catalog: Catalog) -> dict[DocumentId, NameMatch]:
     return {
         n: claim
         for name in dict.fromkeys(names)
-        for n, claim in documents_called(name, catalog).items()
+        for n, claim in find_by_name(name, catalog).items()
     }
 
 
 # ------------------------------------------------------------------ which headings
 
 
-def _headings(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
+def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, NameMatch]:
     """Return the notes with a heading that the query is, where they are few, each with the first
     chunk under it that may be found.
 
@@ -334,15 +343,17 @@ def _headings(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
     catalog = tools.snapshot.catalog
     asked = [
         each.heading if not each.name else each.name
-        for each in references(search.query.text)
+        for each in _parse_references(search.query.text)
         if not (each.name and each.heading)
     ]
     under: dict[int, dict[DocumentId, list[ChunkId]]] = {0: {}, 1: {}}
     for text in asked:
-        chunks = catalog.chunks(_under_words(text, search.within, tools))
+        chunks = catalog.chunks(_chunks_under_heading(text, search.within, tools))
         headed = {n: chunk.heading_path[1:] for n, chunk in chunks.items()}
         every = {heading for above in headed.values() for heading in above}
-        meant = {heading: how for heading in every if (how := spelled(text, heading)) is not None}
+        meant = {
+            heading: how for heading in every if (how := name_distance(text, heading)) is not None
+        }
         for n, above in headed.items():
             if ways := [meant[each] for each in above if each in meant]:
                 under[min(ways)].setdefault(catalog.document_of(n), []).append(n)
@@ -350,23 +361,24 @@ def _headings(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
         letters = set(map(name_key, asked))
         for each in search.candidates:
             body = each.chunk.text
-            lines = _LINE.findall(body) if "# " in body or "#\t" in body else ()
+            lines = _HEADING_LINE.findall(body) if "# " in body or "#\t" in body else ()
             if any(
-                name_key(line) in letters and any(spelled(text, line) is not None for text in asked)
+                name_key(line) in letters
+                and any(name_distance(text, line) is not None for text in asked)
                 for line in lines
             ):
                 under[1].setdefault(each.document, []).append(each.id)
     found = under[0] or under[1]
-    if len(found) > MOST_NOTES:
+    if len(found) > _MAX_NOTES:
         return {}
     same = 0 if under[0] else 1
     return {
-        document: Claim(same, _ORDER[NameKind.HEADING], 0, NameKind.HEADING, chunk=ids[0])
+        document: NameMatch(same, _PRIORITY[NameKind.HEADING], 0, NameKind.HEADING, chunk=ids[0])
         for document, ids in found.items()
     }
 
 
-def _under_words(text: str, within: Selection | None, tools: Tools) -> Sequence[ChunkId]:
+def _chunks_under_heading(text: str, within: Selection | None, tools: Tools) -> Sequence[ChunkId]:
     """Return the chunks that may be found under headings with all words of a text, those aside that
     no heading has; none where they are many.
     """
@@ -380,4 +392,8 @@ def _under_words(text: str, within: Selection | None, tools: Tools) -> Sequence[
             held = holding if before is None else before & holding
             if not held:
                 return []
-    return held.first(MOST_UNDER) if held is not None and len(held) <= MOST_UNDER else []
+    return (
+        held.first(_MAX_HEADING_CHUNKS)
+        if held is not None and len(held) <= _MAX_HEADING_CHUNKS
+        else []
+    )

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from thumbindex.model import Candidate, Condition, FilterField, Filters, UnmetFilter
 from thumbindex.ports import Catalog, KeywordIndex, Selection, Snapshot
-from thumbindex.query.match_names import documents_called
+from thumbindex.query.match_names import find_by_name
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.understand import is_identifier, tokens
 from thumbindex.text import fold, words
 
-_TYPED = re.compile(
+_OPERATOR = re.compile(
     r"`[^`]*`|\[\[[^\[\]]*\]\]"  # code and links stay as they are
     r"|(?<!\S)(?P<minus>-?)(?:(?P<field>tag|path|file|title):(?=\S)|(?P<hash>\#)|)"
     r'(?:["“„＂](?P<phrase>[^"“”„＂]+)["”“＂](?![^\s).,;:!?])|(?P<value>[^\s"“”„＂`]+))',
@@ -33,17 +33,17 @@ _CODE = re.compile(r"[$<>{}=|\\]")
 _FLAG = re.compile(r"--[A-Za-z][\w-]*|-\w")
 """What only a command line has: where one stands, every word behind a dash may be one."""
 
-_AFTER = ",;:!?)."
+_TRAILING = ",;:!?)."
 """What may stand behind a filter and is no part of it."""
 
-_MOST = 16
+_MAX_OPERATORS = 16
 """Different filters of a query that are read: what stands behind them is words."""
 
-_PROSE = 4
+_MIN_PROSE_LETTERS = 4
 """Letters of a word behind a dash that is no flag, where neither notes nor the query tell."""
 
 
-class Typed(NamedTuple):
+class _ParsedQuery(NamedTuple):
     """A query as its filters are read: what is left to search for, what narrows it, and what no
     note meets.
     """
@@ -53,7 +53,7 @@ class Typed(NamedTuple):
     unmet: tuple[UnmetFilter, ...] = ()
 
 
-class _Mark(NamedTuple):
+class _Operator(NamedTuple):
     """One place in a query that may be a filter."""
 
     start: int
@@ -63,19 +63,19 @@ class _Mark(NamedTuple):
     is_quoted: bool = False
 
 
-def read_filters(text: str, snapshot: Snapshot) -> Typed:
+def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
     """Read the filters that are typed in a query; one that is, whole, a note's name has none, nor
     has text of several lines.
     """
-    marks = list(_marks(text)) if "\n" not in text.strip() else []
-    asked = list(dict.fromkeys(mark.condition for mark in marks))[:_MOST]
+    marks = list(_operators(text)) if "\n" not in text.strip() else []
+    asked = list(dict.fromkeys(mark.condition for mark in marks))[:_MAX_OPERATORS]
     phrases = [each for each in asked if each.field == "words" and not each.excludes]
     taken = [mark for mark in marks if mark.condition in asked and mark.condition not in phrases]
     catalog, keyword = snapshot.catalog, snapshot.keyword
-    called = documents_called(text.strip(), catalog) if taken else {}
-    if any(not claim.spelled for claim in called.values()):
-        return Typed(text)
-    others = _without(text, taken)
+    called = find_by_name(text.strip(), catalog) if taken else {}
+    if any(not claim.distance for claim in called.values()):
+        return _ParsedQuery(text)
+    others = _remove_operators(text, taken)
     alone = not words(others)
 
     def nearest(condition: Condition) -> tuple[str, ...] | None:
@@ -85,13 +85,15 @@ def read_filters(text: str, snapshot: Snapshot) -> Typed:
 
     near = {condition: nearest(condition) for condition in asked}
     # an idle one leaves out nothing
-    read, idle, unmet = list[_Mark](), list[_Mark](), list[UnmetFilter]()
+    read, idle, unmet = list[_Operator](), list[_Operator](), list[UnmetFilter]()
     for mark in taken:
         each, names = mark.condition, near[mark.condition]
         if each.field == "words":
-            if _is_held(mark, keyword):
+            if _occurs(mark, keyword):
                 read += [] if _is_flag(text, mark, keyword) else [mark]
-            elif mark.is_quoted or (len(each.value) >= _PROSE and _is_prose(text, others)):
+            elif mark.is_quoted or (
+                len(each.value) >= _MIN_PROSE_LETTERS and _is_prose(text, others)
+            ):
                 idle.append(mark)
             continue
         as_words = names is not None and not each.excludes and (mark.is_hash or not alone)
@@ -105,23 +107,23 @@ def read_filters(text: str, snapshot: Snapshot) -> Typed:
         for each, found in zip(phrases, held, strict=True)
         if not found
     ]
-    together = phrases if held and _all_of(held) else []
-    rest = _without(text, taken) if taken else text
+    together = phrases if held and _intersect_all(held) else []
+    rest = _remove_operators(text, taken) if taken else text
     conditions = dict.fromkeys(
         mark.condition
         for mark in sorted([*taken, *(mark for mark in marks if mark.condition in together)])
     )
-    return Typed(
+    return _ParsedQuery(
         rest if words(rest) else "" if conditions else text,
         tuple(conditions),
         tuple(dict.fromkeys(unmet)),
     )
 
 
-def _marks(text: str) -> Iterator[_Mark]:
-    for match in _TYPED.finditer(text):
+def _operators(text: str) -> Iterator[_Operator]:
+    for match in _OPERATOR.finditer(text):
         excludes, phrase, value = bool(match["minus"]), match["phrase"], match["value"] or ""
-        bare = value.rstrip(_AFTER)
+        bare = value.rstrip(_TRAILING)
         is_words = phrase or (excludes and _WORD.fullmatch(bare))
         end = match.end() - len(value) + len(bare)
         value = phrase or bare
@@ -136,7 +138,7 @@ def _marks(text: str) -> Iterator[_Mark]:
         elif is_words and words(value) and not _CODE.search(phrase or ""):
             field = "words"
         if field:
-            yield _Mark(
+            yield _Operator(
                 match.start(),
                 end,
                 Condition(field, value, excludes),
@@ -148,13 +150,13 @@ def _marks(text: str) -> Iterator[_Mark]:
 _FIELDS: Mapping[str, FilterField] = {"path": "path", "file": "file", "title": "title"}
 
 
-def _without(text: str, marks: Sequence[_Mark]) -> str:
+def _remove_operators(text: str, marks: Sequence[_Operator]) -> str:
     for mark in sorted(marks, reverse=True):
         text = f"{text[: mark.start]} {text[mark.end :]}"
     return " ".join(text.split())
 
 
-def _is_held(mark: _Mark, keyword: KeywordIndex) -> bool:
+def _occurs(mark: _Operator, keyword: KeywordIndex) -> bool:
     """Tell whether some note has what stands behind a dash."""
     value = mark.condition.value
     if mark.is_quoted:
@@ -162,7 +164,7 @@ def _is_held(mark: _Mark, keyword: KeywordIndex) -> bool:
     return bool(keyword.holding(value, KEYWORD_FIELDS))
 
 
-def _all_of(held: Sequence[Selection]) -> Selection:
+def _intersect_all(held: Sequence[Selection]) -> Selection:
     """Return what all of several selections have."""
     found = held[0]
     for each in held[1:]:
@@ -170,7 +172,7 @@ def _all_of(held: Sequence[Selection]) -> Selection:
     return found
 
 
-def _is_flag(text: str, mark: _Mark, keyword: KeywordIndex) -> bool:
+def _is_flag(text: str, mark: _Operator, keyword: KeywordIndex) -> bool:
     """Tell whether a word behind a dash is one of a command line: another flag stands beside it, or
     a note has it with its dash.
     """
@@ -195,7 +197,7 @@ def _is_prose(text: str, others: str) -> bool:
 # ------------------------------------------------------------------ which chunks they let through
 
 
-def select(conditions: Sequence[Condition], snapshot: Snapshot) -> Selection | None:
+def select_chunks(conditions: Sequence[Condition], snapshot: Snapshot) -> Selection | None:
     """Return the chunks that conditions let through, None where there are none: a phrase must stand
     in the chunk, all others are about its note.
     """
@@ -211,11 +213,11 @@ def select(conditions: Sequence[Condition], snapshot: Snapshot) -> Selection | N
         if each.excludes:
             within = (snapshot.catalog.everything() if within is None else within) - held
         else:
-            within = both(within, held)
+            within = intersect(within, held)
     return within
 
 
-def listed(
+def newest_candidates(
     within: Selection | None, limit: int, catalog: Catalog
 ) -> tuple[tuple[Candidate, ...], int]:
     """Return the first chunk of each of the newest documents of a selection, and how many documents
@@ -228,21 +230,21 @@ def listed(
     ), count
 
 
-def undated(filters: Filters, conditions: Sequence[Condition], snapshot: Snapshot) -> int:
+def count_undated(filters: Filters, conditions: Sequence[Condition], snapshot: Snapshot) -> int:
     """Count the documents that only `since` or `until` leaves out, because no day of theirs is
     known.
     """
     if filters.since is None and filters.until is None:
         return 0
     return snapshot.catalog.undated(
-        both(
+        intersect(
             snapshot.catalog.select(replace(filters, since=None, until=None)),
-            select(conditions, snapshot),
+            select_chunks(conditions, snapshot),
         )
     )
 
 
-def both(first: Selection | None, second: Selection | None) -> Selection | None:
+def intersect(first: Selection | None, second: Selection | None) -> Selection | None:
     """Return what two selections have together; None is everything."""
     return second if first is None else first if second is None else first & second
 
@@ -250,7 +252,7 @@ def both(first: Selection | None, second: Selection | None) -> Selection | None:
 # ------------------------------------------------------------------ what no note meets
 
 
-def unmet_arguments(
+def unmet_filters(
     filters: Filters,
     near: Callable[[FilterField, str], tuple[str, ...]],
     is_met: Callable[[Filters], bool],

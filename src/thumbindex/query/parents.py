@@ -22,24 +22,24 @@ from thumbindex.model import (
 )
 from thumbindex.ports import Catalog
 from thumbindex.query.provenance import shared_provenance
-from thumbindex.query.reorder import with_partners
+from thumbindex.query.reorder import group_partners
 from thumbindex.query.stage import Search, Tools
 
 _Key = tuple[int, ...]
 
-Families = dict[_Key, list[Candidate]]
+_Families = dict[_Key, list[Candidate]]
 """The children of each section, best first, in the order of the best."""
 
 
-def as_families(
+def group_by_section(
     candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog
-) -> Families:
+) -> _Families:
     """Gather children by their sections; one without is alone, and one of which a copy stands in a
     better section comes with that.
     """
-    families: Families = {}
+    families: _Families = {}
     for each in candidates:
-        own, *others = (_key_of(n, sections, catalog) for n in (each.id, *each.also_in))
+        own, *others = (_section_key(n, sections, catalog) for n in (each.id, *each.also_in))
         key = own
         if own not in families and not each.disagrees and not each.name_kind:
             key = next((other for other in others if other in families), own)
@@ -47,7 +47,7 @@ def as_families(
     return families
 
 
-def _key_of(chunk: ChunkId, sections: Mapping[ChunkId, Section], catalog: Catalog) -> _Key:
+def _section_key(chunk: ChunkId, sections: Mapping[ChunkId, Section], catalog: Catalog) -> _Key:
     """Return what tells a chunk's section from all others."""
     section = sections.get(chunk)
     return (-1, chunk) if section is None else (catalog.document_of(chunk), section.ordinal)
@@ -64,23 +64,23 @@ def parents(search: Search, tools: Tools) -> Search:
     sections = catalog.sections(
         list(dict.fromkeys(n for each in search.candidates for n in (each.id, *each.also_in)))
     )
-    families = as_families(search.candidates, sections, catalog)
-    ordered = rank_families(families, sections, held_words(search))
+    families = group_by_section(search.candidates, sections, catalog)
+    ordered = order_passages(families, sections, keyword_coverage(search))
     return replace(
         search,
         families=tuple(tuple(each.id for each in family) for family, _ in ordered),
-        passages=as_passages(ordered, sections, catalog, search.query.limit),
+        passages=make_passages(ordered, sections, catalog, search.query.limit),
     )
 
 
-def held_words(search: Search) -> Mapping[ChunkId, float]:
+def keyword_coverage(search: Search) -> Mapping[ChunkId, float]:
     """Return the share of the question's words that chunks hold which were found by words."""
     found = search.lists.get("search_keyword")
     return {hit.chunk: hit.coverage for hit in found.hits} if found else {}
 
 
-def rank_families(
-    families: Families, sections: Mapping[ChunkId, Section], held: Mapping[ChunkId, float]
+def order_passages(
+    families: _Families, sections: Mapping[ChunkId, Section], held: Mapping[ChunkId, float]
 ) -> list[tuple[list[Candidate], bool]]:
     """Return the families in the order of their passages, those that disagree behind each other,
     and whether each says something.
@@ -90,12 +90,12 @@ def rank_families(
     holds.
     """
     of = {each.id: key for key, family in families.items() for each in family}
-    ordered = with_partners(
+    ordered = group_partners(
         list(families.items()),
         lambda item: item[0],
         lambda item: {of[n] for each in item[1] for n, _ in each.disagrees if n in of} - {item[0]},
     )
-    texts = [is_more_than_headings(_text(family, sections)) for _, family in ordered]
+    texts = [_has_body(_passage_text(family, sections)) for _, family in ordered]
     words = [max(held.get(each.id, 0.0) for each in family) for _, family in ordered]
     most = max((own for own, is_text in zip(words, texts, strict=True) if is_text), default=0.0)
     says = [
@@ -106,7 +106,7 @@ def rank_families(
     return sorted(found, key=lambda each: not each[1])
 
 
-def as_passages(
+def make_passages(
     ordered: Sequence[tuple[Sequence[Candidate], bool]],
     sections: Mapping[ChunkId, Section],
     catalog: Catalog,
@@ -123,10 +123,10 @@ def as_passages(
         _passage(rank, family, sections, catalog)
         for rank, (family, _) in enumerate(ordered[:end], 1)
     ]
-    return _descending(passages, [speaks for _, speaks in ordered[:end]])
+    return _cap_scores(passages, [speaks for _, speaks in ordered[:end]])
 
 
-def _descending(passages: Sequence[Passage], says: Sequence[bool]) -> tuple[Passage, ...]:
+def _cap_scores(passages: Sequence[Passage], says: Sequence[bool]) -> tuple[Passage, ...]:
     """Return the passages, the score of one that says nothing no higher than what stands before
     it.
     """
@@ -139,12 +139,12 @@ def _descending(passages: Sequence[Passage], says: Sequence[bool]) -> tuple[Pass
     )
 
 
-def is_more_than_headings(text: str) -> bool:
+def _has_body(text: str) -> bool:
     """Tell whether a text has more than headings in it."""
     return any(line.strip() and not _HEADING.match(line) for line in text.split("\n"))
 
 
-def _text(family: Sequence[Candidate], sections: Mapping[ChunkId, Section]) -> str:
+def _passage_text(family: Sequence[Candidate], sections: Mapping[ChunkId, Section]) -> str:
     section = sections.get(family[0].id)
     return section.text if section else family[0].chunk.text
 
@@ -166,8 +166,8 @@ def _passage(
     copies = dict.fromkeys(n for child in family for n in child.also_in)
     beside = dict.fromkeys(
         (
-            *(place_of_chunk(child, catalog) for child in family),
-            *places_of_chunks(list(copies), catalog),
+            *(chunk_place(child, catalog) for child in family),
+            *chunk_places(list(copies), catalog),
         )
     )
     others = tuple(place for place in beside if not is_inside(place, passage_lines))
@@ -190,7 +190,7 @@ def _passage(
         match_start=best.chunk.start_line,
         match_end=best.chunk.end_line,
         score=best.score,
-        text=_text(family, sections),
+        text=_passage_text(family, sections),
         sources=_best_ranks(family),
         cluster_size=1 + len(others),
         also_in=others,
@@ -205,23 +205,23 @@ def _passage(
     )
 
 
-def place_of_chunk(child: Candidate, catalog: Catalog) -> Place:
+def chunk_place(child: Candidate, catalog: Catalog) -> Place:
     """Return the lines of a candidate."""
     document = catalog.documents[child.document]
     return Place(document.folder, document.path, child.chunk.start_line, child.chunk.end_line)
 
 
-def places_of_chunks(ids: Sequence[ChunkId], catalog: Catalog) -> tuple[Place, ...]:
+def chunk_places(ids: Sequence[ChunkId], catalog: Catalog) -> tuple[Place, ...]:
     """Return the lines of chunks, without those that are gone meanwhile."""
     chunks = catalog.chunks(ids)
     return tuple(
-        place_of_chunk(Candidate(n, catalog.document_of(n), chunks[n], 0.0), catalog)
+        chunk_place(Candidate(n, catalog.document_of(n), chunks[n], 0.0), catalog)
         for n in ids
         if n in chunks
     )
 
 
-def place_of_passage(passage: Passage) -> Place:
+def passage_place(passage: Passage) -> Place:
     """Return the lines of a passage."""
     return Place(passage.folder, passage.path, passage.start_line, passage.end_line)
 
@@ -232,7 +232,7 @@ def _disagreements(family: Sequence[Candidate], catalog: Catalog) -> list[Disagr
     """
     found = []
     for n, differs in (each for child in family for each in (*child.disagrees, *child.variants)):
-        for place in places_of_chunks([n], catalog):
+        for place in chunk_places([n], catalog):
             document = catalog.documents[catalog.document_of(n)]
             date = iso_day(day_of(document))
             lines = (place.start_line, place.end_line)

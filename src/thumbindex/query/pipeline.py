@@ -19,24 +19,24 @@ from thumbindex.query.copies import (
     deduplicate,
 )
 from thumbindex.query.expansion import expand, synonyms
-from thumbindex.query.match_names import documents_named, match_names, notes_of_time
+from thumbindex.query.match_names import find_by_date, find_by_reference, match_names
 from thumbindex.query.operators import (
-    both,
-    listed,
-    read_filters,
-    select,
-    undated,
+    count_undated,
+    intersect,
+    newest_candidates,
+    parse_filters,
+    select_chunks,
 )
 from thumbindex.query.parents import (
-    as_families,
-    as_passages,
-    held_words,
+    group_by_section,
     is_inside,
+    keyword_coverage,
+    make_passages,
+    order_passages,
     parents,
-    place_of_passage,
-    rank_families,
+    passage_place,
 )
-from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
+from thumbindex.query.rank import fuse, headings, normalize, recency, salience, take_first_list
 from thumbindex.query.reorder import contradict, diversify, rerank
 from thumbindex.query.retrieve import (
     aggregate,
@@ -48,11 +48,11 @@ from thumbindex.query.retrieve import (
 )
 from thumbindex.query.stage import Phrasing, Search, Stage, Tools
 from thumbindex.query.understand import (
-    QUOTES,
+    QUOTATION_MARK,
     classify,
     correct,
-    cut_runs,
-    read_terms,
+    parse_terms,
+    truncate_cjk_runs,
 )
 from thumbindex.text import words
 
@@ -109,32 +109,32 @@ def run(
     No stage runs for a query that is filters alone: there is nothing to search for, and the newest
     notes that they let through are the answer. Nor does one where filters let nothing through.
     """
-    search, steps = begin(query, tools), []
+    search, steps = start_search(query, tools), []
     watch("", search)
     for name, stage in STAGES if search.listed is None and search.answerable else ():
         if tools.settings.runs(name):
             began = clock()
             after = stage(search, tools)
-            steps.append(step_of(name, search, after, clock() - began))
+            steps.append(_trace_step(name, search, after, clock() - began))
             search = after
         elif name == "fuse":  # without it, the later stages still need candidates
-            search = first_list(search, tools)
+            search = take_first_list(search, tools)
         else:
             continue
         watch(name, search)
-    return finish(search, tools), tuple(steps)
+    return _finish(search, tools), tuple(steps)
 
 
-def begin(query: Query, tools: Tools) -> Search:
+def start_search(query: Query, tools: Tools) -> Search:
     """Return a search with the query's terms, the filters typed in it, and which chunks may be
     found: what filters let through, and no repeats.
     """
     snapshot, catalog = tools.snapshot, tools.snapshot.catalog
-    also, passage = tuple(map(cut_runs, query.also)), cut_runs(query.passage)
-    query = replace(query, text=cut_runs(query.text), also=also, passage=passage)
-    typed = read_filters(query.text, snapshot)
+    also, passage = tuple(map(truncate_cjk_runs, query.also)), truncate_cjk_runs(query.passage)
+    query = replace(query, text=truncate_cjk_runs(query.text), also=also, passage=passage)
+    typed = parse_filters(query.text, snapshot)
     given = catalog.select(query.filters)
-    within = searchable(both(given, select(typed.conditions, snapshot)), snapshot)
+    within = _without_repeats(intersect(given, select_chunks(typed.conditions, snapshot)), snapshot)
     search = Search(
         replace(query, text=typed.text),
         typed.text,
@@ -143,30 +143,30 @@ def begin(query: Query, tools: Tools) -> Search:
         unmet=typed.unmet,
     )
     if not typed.text.strip():
-        candidates, count = listed(within, query.limit, catalog)
+        candidates, count = newest_candidates(within, query.limit, catalog)
         sure = {"confidence": 1.0, "confidence_level": "high"} if count else {"answerable": False}
         return replace(
             search, kind=QueryKind.NAVIGATIONAL, candidates=candidates, listed=count, **sure
         )
     search = replace(search, answerable=within is None or bool(within))
-    terms, identifiers = read_terms(typed.text, tools)
-    named, of_time = documents_named(typed.text, catalog), notes_of_time(typed.text, catalog)
-    # they are counted: what filters leave out is none
-    of_time = {n: claim for n, claim in of_time.items() if search.findable(chunks_of(n, tools))}
+    terms, identifiers = parse_terms(typed.text, tools)
+    dated = find_by_date(typed.text, catalog)
     phrasings = tuple(
-        each for name, text in phrasings_of(query) if (each := as_phrasing(name, text, tools)).terms
+        each
+        for name, text in _distinct_phrasings(query)
+        if (each := _parse_phrasing(name, text, tools)).terms
     )
     return replace(
         search,
         terms=terms,
         identifiers=identifiers,
-        named=named,
-        of_time=of_time,
+        name_matches=find_by_reference(typed.text, catalog),
+        date_matches={n: m for n, m in dated.items() if search.findable(chunks_of(n, tools))},
         phrasings=phrasings,
     )
 
 
-def phrasings_of(query: Query) -> list[tuple[str, str]]:
+def _distinct_phrasings(query: Query) -> list[tuple[str, str]]:
     """Return what came with a query to be searched beside it, each with its name; what only repeats
     another is left out.
     """
@@ -182,16 +182,16 @@ def phrasings_of(query: Query) -> list[tuple[str, str]]:
     ]
 
 
-def as_phrasing(name: str, text: str, tools: Tools) -> Phrasing:
+def _parse_phrasing(name: str, text: str, tools: Tools) -> Phrasing:
     """Return a phrasing with its terms.
 
     Quotes, filters and dashes in it are no more than words: only the query narrows a search.
     """
-    text = QUOTES.sub(" ", text)
-    return Phrasing(name, text, *read_terms(text, tools))
+    text = QUOTATION_MARK.sub(" ", text)
+    return Phrasing(name, text, *parse_terms(text, tools))
 
 
-def searchable(within: Selection | None, snapshot: Snapshot) -> Selection | None:
+def _without_repeats(within: Selection | None, snapshot: Snapshot) -> Selection | None:
     """Take out what repeats another chunk of its document; None where all chunks may be found."""
     repeated = snapshot.duplicates.repeated()
     if repeated is None:
@@ -199,56 +199,58 @@ def searchable(within: Selection | None, snapshot: Snapshot) -> Selection | None
     return (snapshot.catalog.everything() if within is None else within) - repeated
 
 
-def finish(search: Search, tools: Tools) -> Search:
+def _finish(search: Search, tools: Tools) -> Search:
     """Cut the passages to the limit, but not between two that disagree; where parents are off,
     chunks stand for themselves.
     """
     catalog, limit = tools.snapshot.catalog, search.query.limit
-    passages = cut(search.passages, limit)
+    passages = _cut_to_limit(search.passages, limit)
     if search.listed is not None or not tools.settings.runs("parents"):
         sections: Mapping[ChunkId, Section] = {}
         if search.listed is not None:
             sections = catalog.sections([each.id for each in search.candidates])
-        families = as_families(search.candidates, sections, catalog)
-        ordered = rank_families(families, sections, held_words(search))
-        passages = as_passages(ordered, sections, catalog, limit)
-        passages = cut(passages, limit)
+        families = group_by_section(search.candidates, sections, catalog)
+        ordered = order_passages(families, sections, keyword_coverage(search))
+        passages = make_passages(ordered, sections, catalog, limit)
+        passages = _cut_to_limit(passages, limit)
     short = len(passages) < limit or not search.answerable
     return replace(
         search,
         passages=passages,
-        undated=undated(search.query.filters, search.conditions, tools.snapshot) if short else 0,
+        undated=count_undated(search.query.filters, search.conditions, tools.snapshot)
+        if short
+        else 0,
     )
 
 
-def cut(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
+def _cut_to_limit(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
     """Return the first passages; the last one's partner, which stands right behind, comes in the
     place of the one before that has none.
     """
     shown, last = tuple(passages[:limit]), limit - 1
     is_parted = limit < len(passages) and any(
-        is_inside(each, place_of_passage(passages[limit])) for each in passages[last].disagrees
+        is_inside(each, passage_place(passages[limit])) for each in passages[last].disagrees
     )
     if is_parted and limit > 1 and not passages[last - 1].disagrees:
         return (*passages[: last - 1], *(replace(passages[n], rank=n) for n in (last, limit)))
     return shown
 
 
-def step_of(stage: str, before: Search, after: Search, seconds: float) -> TraceStep:
+def _trace_step(stage: str, before: Search, after: Search, seconds: float) -> TraceStep:
     """Return what a stage did: how many came in and went out, moved among the survivors, and were
     dropped.
     """
     return TraceStep(
         stage,
-        size(before),
-        size(after),
-        moved(before, after),
+        _count(before),
+        _count(after),
+        _count_moved(before, after),
         seconds,
         after.dropped[len(before.dropped) :],
     )
 
 
-def size(search: Search) -> int:
+def _count(search: Search) -> int:
     """Count the passages, else the candidates, else the chunks that retrievers have found so
     far.
     """
@@ -260,7 +262,7 @@ def size(search: Search) -> int:
     return len({hit.chunk for found in search.lists.values() for hit in found.hits})
 
 
-def moved(before: Search, after: Search) -> int:
+def _count_moved(before: Search, after: Search) -> int:
     """Count the chunks whose place among those that stayed is another one: a gap that closes moves
     nobody.
     """

@@ -28,10 +28,12 @@ def salience(search: Search, tools: Tools) -> Search:
         return search
     chunks = sorted(found)
     scores = dict(zip(chunks, map(float, tools.snapshot.duplicates.salience(chunks)), strict=True))
-    return replace(search, lists={**search.lists, "salience": by_salience(found, scores)})
+    return replace(search, lists={**search.lists, "salience": _rank_by_salience(found, scores)})
 
 
-def by_salience(found: Mapping[ChunkId, DocumentId], scores: Mapping[ChunkId, float]) -> RankedList:
+def _rank_by_salience(
+    found: Mapping[ChunkId, DocumentId], scores: Mapping[ChunkId, float]
+) -> RankedList:
     """Return chunks by salience, ties by position; a document matters as much as the chunk of it
     that matters most.
     """
@@ -45,7 +47,7 @@ def by_salience(found: Mapping[ChunkId, DocumentId], scores: Mapping[ChunkId, fl
 
 
 _Item = TypeVar("_Item", bound=Hashable)
-READING = ("search_keyword", "search_code")
+_TEXT_RETRIEVERS = ("search_keyword", "search_code")
 """Retrievers that judge a text by what it says, as vectors do."""
 
 
@@ -53,23 +55,25 @@ def fuse(search: Search, tools: Tools) -> Search:
     """Fuse the lists into candidates, best first; ties by path, then line."""
     settings = tools.settings
     weights = retriever_weights(search, settings)
-    scores = fuse_lists(search.lists, weights, settings, without_vector(search, tools))
+    scores = fuse_lists(search.lists, weights, settings, _chunks_without_vector(search, tools))
     of = tools.snapshot.catalog.document_of
-    best = first_of_each(sorted(scores, key=lambda n: (-scores[n], n)), of, settings.fuse.chunks)
-    fused = {n: scores[n] for n in best[: _most(search, tools)]}
-    return replace(search, fused=tuple(best), candidates=_candidates(fused, search, tools))
+    best = limit_per_document(
+        sorted(scores, key=lambda n: (-scores[n], n)), of, settings.fuse.chunks
+    )
+    fused = {n: scores[n] for n in best[: _candidate_limit(search, tools)]}
+    return replace(search, fused=tuple(best), candidates=_make_candidates(fused, search, tools))
 
 
-def first_list(search: Search, tools: Tools) -> Search:
+def take_first_list(search: Search, tools: Tools) -> Search:
     """Take one retriever's list as it is, where fusion is switched off: meaning's where it found
     something, else words'.
     """
     found = next((found for found in search.lists.values() if found.hits), RankedList())
-    scores = {hit.chunk: hit.score for hit in found.hits[: _most(search, tools)]}
-    return replace(search, candidates=_candidates(scores, search, tools))
+    scores = {hit.chunk: hit.score for hit in found.hits[: _candidate_limit(search, tools)]}
+    return replace(search, candidates=_make_candidates(scores, search, tools))
 
 
-def _candidates(
+def _make_candidates(
     scores: Mapping[ChunkId, float], search: Search, tools: Tools
 ) -> tuple[Candidate, ...]:
     catalog = tools.snapshot.catalog
@@ -85,12 +89,12 @@ def _candidates(
     )
 
 
-def _most(search: Search, tools: Tools) -> int:
+def _candidate_limit(search: Search, tools: Tools) -> int:
     """Return how many candidates go on: later stages compare each with each."""
     return max(tools.settings.fuse.limit, 3 * search.query.limit)
 
 
-def first_of_each(
+def limit_per_document(
     chunks: Sequence[ChunkId], of: Callable[[ChunkId], DocumentId], count: int
 ) -> list[ChunkId]:
     """Return the chunks in order, at most `count` of a document: a long page must not crowd out the
@@ -118,7 +122,7 @@ def retriever_weights(search: Search, settings: QuerySettings) -> dict[str, floa
     return {name: weight / total for name, weight in raw.items()} if total else raw
 
 
-def without_vector(search: Search, tools: Tools) -> frozenset[ChunkId]:
+def _chunks_without_vector(search: Search, tools: Tools) -> frozenset[ChunkId]:
     """Return the chunks in the running that search_vector could not score, as their vectors are not
     there yet.
     """
@@ -148,10 +152,9 @@ def fuse_lists(
         {name: {hit.chunk: hit.score for hit in found.hits} for name, found in lists.items()},
         weights,
     )
-    raised = gain_of_others(weights)
+    gain = _pending_gain(weights)
     chunk_scores = {
-        chunk: score * raised if chunk in pending else score
-        for chunk, score in chunk_scores.items()
+        chunk: score * gain if chunk in pending else score for chunk, score in chunk_scores.items()
     }
     if not settings.runs("aggregate"):
         return chunk_scores
@@ -159,7 +162,7 @@ def fuse_lists(
         {name: found.documents for name, found in lists.items()}, weights, frozenset(of.values())
     )
     for document in {of[chunk] for chunk in pending} - {of[chunk] for chunk in of.keys() - pending}:
-        document_scores[document] = document_scores.get(document, 0.0) * raised
+        document_scores[document] = document_scores.get(document, 0.0) * gain
     best: dict[DocumentId, float] = {}
     for chunk, score in chunk_scores.items():
         best[of[chunk]] = max(best.get(of[chunk], 0.0), score)
@@ -171,23 +174,27 @@ def fuse_lists(
     return blended
 
 
-def gain_of_others(weights: Mapping[str, float]) -> float:
+def _pending_gain(weights: Mapping[str, float]) -> float:
     """Return the factor that raises all weights but search_vector's to the sum of all.
 
     It is 1 where no words were found: links measure a document's neighbors, and raised they would
     put it before what was found by meaning.
     """
     others = sum(weight for name, weight in weights.items() if name != "search_vector")
-    return sum(weights.values()) / others if any(weights.get(name) for name in READING) else 1.0
+    return (
+        sum(weights.values()) / others
+        if any(weights.get(name) for name in _TEXT_RETRIEVERS)
+        else 1.0
+    )
 
 
 def _fusion(method: str, k: int) -> Callable[..., dict[_Item, float]]:
     if method == "convex":
-        return convex
-    return lambda rankings, weights, only=None: reciprocal_ranks(rankings, weights, k)
+        return convex_combination
+    return lambda rankings, weights, only=None: reciprocal_rank_fusion(rankings, weights, k)
 
 
-def convex(
+def convex_combination(
     rankings: Mapping[str, Mapping[_Item, float]],
     weights: Mapping[str, float],
     only: AbstractSet[_Item] | None = None,
@@ -203,7 +210,7 @@ def convex(
     return dict(fused)
 
 
-def reciprocal_ranks(
+def reciprocal_rank_fusion(
     rankings: Mapping[str, Mapping[_Item, float]], weights: Mapping[str, float], k: int
 ) -> dict[_Item, float]:
     """Add weight × (k + 1) / (k + rank) over the rankings, rank from 1: the first of all of them
@@ -217,12 +224,12 @@ def reciprocal_ranks(
     return dict(fused)
 
 
-ABOVE = 0.4
+_HEADING_BOOST = 0.4
 """What a heading with all of the query's words adds to a chunk's share of its document's best
 one.
 """
 
-HEADINGS = 8192
+_CACHED_HEADINGS = 8192
 """Headings whose words are remembered."""
 
 
@@ -238,23 +245,25 @@ def headings(search: Search, tools: Tools) -> Search:
     for each in search.candidates:
         family[each.document].append(each)
     spread = tools.settings.fuse.spread
-    scored = (each for own in family.values() for each in raised(own, asked, spread))
+    scored = (each for own in family.values() for each in _boost_headings(own, asked, spread))
     ordered = sorted(scored, key=lambda each: (-each.score, each.id))
     return replace(search, candidates=tuple(ordered))
 
 
-def raised(
+def _boost_headings(
     candidates: Collection[Candidate], asked: frozenset[str], spread: float
 ) -> list[Candidate]:
     """Score a document's chunks anew: as fusion did, by their share of the best one's, but the
     headings count in it.
     """
     best = max(each.score for each in candidates)
-    covered = [coverage(each.chunk.heading_path[1:], asked) for each in candidates]
+    covered = [heading_coverage(each.chunk.heading_path[1:], asked) for each in candidates]
     if best <= 0 or not any(covered):
         return list(candidates)
     shares = [(each.score / best) ** (1 / spread) if spread else 1.0 for each in candidates]
-    totals = [share + ABOVE * covers for share, covers in zip(shares, covered, strict=True)]
+    totals = [
+        share + _HEADING_BOOST * covers for share, covers in zip(shares, covered, strict=True)
+    ]
     highest = max(totals)
     return [
         each.scored(best * (total / highest) ** spread)
@@ -262,16 +271,16 @@ def raised(
     ]
 
 
-def coverage(headings: Collection[str], asked: frozenset[str]) -> float:
+def heading_coverage(headings: Collection[str], asked: frozenset[str]) -> float:
     """Return which share of the words that are asked for stands in any of the headings, endings
     aside.
     """
-    held = frozenset[str]().union(*map(heading_stems, headings))
+    held = frozenset[str]().union(*map(_heading_stems, headings))
     return len(asked & held) / len(asked)
 
 
-@lru_cache(maxsize=HEADINGS)
-def heading_stems(heading: str) -> frozenset[str]:
+@lru_cache(maxsize=_CACHED_HEADINGS)
+def _heading_stems(heading: str) -> frozenset[str]:
     """Return a heading's words without their endings, remembered: the same headings come with one
     question after the other.
     """
@@ -286,28 +295,28 @@ def recency(search: Search, tools: Tools) -> Search:
     """
     days = tools.snapshot.catalog.ordinal_days
     newest = int(days.max(initial=0))
-    raised = (
-        raise_score(each, newest - (int(days[each.document]) or newest), tools.settings.recency)
+    boosted = (
+        boost_recent(each, newest - (int(days[each.document]) or newest), tools.settings.recency)
         for each in search.candidates
     )
-    return replace(search, candidates=best_first(raised))
+    return replace(search, candidates=sort_candidates(boosted))
 
 
-def raise_score(candidate: Candidate, age: float, settings: RecencySettings) -> Candidate:
+def boost_recent(candidate: Candidate, age: float, settings: RecencySettings) -> Candidate:
     """Multiply a score by 1 + bias · 2^(−age / half-life), age in days."""
     return candidate.scored(
         candidate.score * (1 + settings.bias * 2 ** (-age / settings.half_life_days))
     )
 
 
-def best_first(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+def sort_candidates(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Sort by score, ties by path, then line."""
     return tuple(sorted(candidates, key=lambda candidate: (-candidate.score, candidate.id)))
 
 
 def normalize(search: Search, tools: Tools) -> Search:
     """Bring scores to 0 to 1 without stretching them: a weak best hit stays weak."""
-    ceiling = attainable(tools.settings)
+    ceiling = max_score(tools.settings)
     return replace(
         search,
         candidates=tuple(
@@ -316,7 +325,7 @@ def normalize(search: Search, tools: Tools) -> Search:
     )
 
 
-def attainable(settings: QuerySettings) -> float:
+def max_score(settings: QuerySettings) -> float:
     """Return the highest score: fusion's weights sum to 1 with either method, recency adds its
     bias.
     """

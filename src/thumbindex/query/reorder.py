@@ -18,8 +18,8 @@ from thumbindex.compare.differences import contradiction, is_form
 from thumbindex.model import Candidate, DocumentId
 from thumbindex.ports import Documents, Matrix, inner_products
 from thumbindex.query.copies import near_copies
-from thumbindex.query.match_names import split_named
-from thumbindex.query.rank import best_first
+from thumbindex.query.match_names import split_name_matches
+from thumbindex.query.rank import sort_candidates
 from thumbindex.query.stage import Search, Tools
 from thumbindex.text import embedded_text
 
@@ -27,7 +27,7 @@ _Item = TypeVar("_Item")
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-SERIES = 4
+_MIN_SERIES = 4
 """Texts that disagree with so many others are a series, as release notes are, and no
 contradiction.
 """
@@ -41,12 +41,12 @@ def contradict(search: Search, tools: Tools) -> Search:
     found: dict[int, dict[int, str]] = defaultdict(dict)
     for a, b in near_copies(candidates, tools):
         first, second = candidates[a], candidates[b]
-        if _may_disagree(first, second, documents):
+        if _may_contradict(first, second, documents):
             for mine, other in ((a, b), (b, a)):
                 differs = contradiction(candidates[mine].chunk.text, candidates[other].chunk.text)
                 if differs:
                     found[mine][other] = differs
-    series = {at for at, others in found.items() if len(others) >= SERIES}
+    series = {at for at, others in found.items() if len(others) >= _MIN_SERIES}
     if not found.keys() - series:
         return search
     named = []
@@ -54,10 +54,10 @@ def contradict(search: Search, tools: Tools) -> Search:
         others = () if at in series else sorted(found.get(at, {}).items())
         disagrees = tuple((candidates[n].id, differs) for n, differs in others if n not in series)
         named.append(replace(each, disagrees=disagrees))
-    return replace(search, candidates=in_pairs(named))
+    return replace(search, candidates=_pair_contradictions(named))
 
 
-def _may_disagree(first: Candidate, second: Candidate, documents: Documents) -> bool:
+def _may_contradict(first: Candidate, second: Candidate, documents: Documents) -> bool:
     """Tell whether two chunks speak of one thing.
 
     Passages of one document under headings of their own do not, nor do notes of a series. Short
@@ -67,7 +67,7 @@ def _may_disagree(first: Candidate, second: Candidate, documents: Documents) -> 
     mine, other = documents[first.document], documents[second.document]
     if mine is other:
         return first.chunk.heading_path == second.chunk.heading_path
-    if are_of_a_series(mine.path, other.path):
+    if are_in_series(mine.path, other.path):
         return False
     return mine.title == other.title or not (
         is_form(first.chunk.text) or is_form(second.chunk.text)
@@ -77,7 +77,7 @@ def _may_disagree(first: Candidate, second: Candidate, documents: Documents) -> 
 _NUMBER = re.compile(r"\d+")
 
 
-def are_of_a_series(path: str, other: str) -> bool:
+def are_in_series(path: str, other: str) -> bool:
     """Tell by their paths whether two notes are of a series, as days, releases and chapters are,
     and differ by nature: their names have numbers, and their paths not the same ones.
     """
@@ -85,13 +85,13 @@ def are_of_a_series(path: str, other: str) -> bool:
     return all(map(_NUMBER.search, names)) and _NUMBER.findall(path) != _NUMBER.findall(other)
 
 
-def in_pairs(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def _pair_contradictions(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Return candidates with each partner right behind the first of a pair, with the first one's
     score; the others keep their order.
     """
     if not any(each.disagrees for each in candidates):
         return tuple(candidates)
-    ordered = with_partners(
+    ordered = group_partners(
         candidates, lambda each: each.id, lambda each: {n for n, _ in each.disagrees}
     )
     raised: list[Candidate] = []
@@ -103,7 +103,7 @@ def in_pairs(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(raised)
 
 
-def with_partners(
+def group_partners(
     items: Sequence[_Item],
     key: Callable[[_Item], _Key],
     partners: Callable[[_Item], AbstractSet[_Key]],
@@ -130,16 +130,18 @@ def diversify(search: Search, tools: Tools) -> Search:
     novelty.
     """
     settings = tools.settings.diversify
-    named, others = split_named(search.candidates)
+    named, others = split_name_matches(search.candidates)
     if settings.method == "mmr":
         vectors = tools.snapshot.vector.vectors([each.id for each in others])
-        order = marginal_relevance([each.score for each in others], vectors, settings.relevance)
+        order = _mmr_order([each.score for each in others], vectors, settings.relevance)
     else:
-        order = by_discount(others, settings.discount, Counter(each.document for each in named))
-    return replace(search, candidates=(*named, *in_pairs(in_order(others, order))))
+        order = discounted_order(
+            others, settings.discount, Counter(each.document for each in named)
+        )
+    return replace(search, candidates=(*named, *_pair_contradictions(apply_order(others, order))))
 
 
-def by_discount(
+def discounted_order(
     candidates: Sequence[Candidate], discount: float, shown: Mapping[DocumentId, int]
 ) -> list[int]:
     """Return positions by score · discount^n, where n chunks of the document came before, those
@@ -152,7 +154,7 @@ def by_discount(
     return sorted(range(len(worth)), key=lambda at: -worth[at])
 
 
-def marginal_relevance(relevance: Sequence[float], vectors: Matrix, weight: float) -> list[int]:
+def _mmr_order(relevance: Sequence[float], vectors: Matrix, weight: float) -> list[int]:
     """Return positions by MMR: weight · relevance − (1 − weight) · the highest cosine to one taken
     already.
 
@@ -173,7 +175,7 @@ def marginal_relevance(relevance: Sequence[float], vectors: Matrix, weight: floa
     return order
 
 
-def in_order(candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Candidate, ...]:
+def apply_order(candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Candidate, ...]:
     """Return candidates in a new order, none with a higher score than the one before it: later
     stages go by scores.
     """
@@ -185,7 +187,7 @@ def in_order(candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Can
 def rerank(search: Search, tools: Tools) -> Search:
     """Score the first candidates again, in one call; without a reranker, leave them as they are."""
     settings = tools.settings.rerank
-    named, others = split_named(search.candidates)
+    named, others = split_name_matches(search.candidates)
     top, rest = others[: settings.top], others[settings.top :]
     if tools.reranker is None or not top:
         return search
@@ -193,7 +195,8 @@ def rerank(search: Search, tools: Tools) -> Search:
         search.text, [embedded_text(each.chunk.heading_path, each.chunk.text) for each in top]
     )
     return replace(
-        search, candidates=(*named, *in_pairs(blend(top, scores, rest, settings.weight)))
+        search,
+        candidates=(*named, *_pair_contradictions(blend(top, scores, rest, settings.weight))),
     )
 
 
@@ -206,7 +209,7 @@ def blend(
     Both scores are in 0 to 1 and taken as they are: stretching them to the range in the top would
     make a winner of nonsense.
     """
-    blended = best_first(
+    blended = sort_candidates(
         replace(
             each,
             score=(1 - weight) * each.score + weight * min(max(score, 0.0), 1.0),

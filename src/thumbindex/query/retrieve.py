@@ -31,7 +31,7 @@ KEYWORD_FIELDS = (
 )
 
 
-OWN_WORDS = 2
+QUERY_WEIGHT = 2
 """Weight of a query's own words against those of each rewording, and of the answer that was made
 up.
 """
@@ -42,7 +42,7 @@ def search_keyword(search: Search, tools: Tools) -> Search:
     there.
     """
     settings = tools.settings.search_keyword
-    terms = all_terms(search.terms, [each.terms for each in search.phrasings])
+    terms = merge_terms(search.terms, [each.terms for each in search.phrasings])
     if not terms:
         return search
     found = tools.snapshot.keyword.search(
@@ -57,7 +57,7 @@ def field_weights(settings: SearchKeywordSettings) -> KeywordWeights:
     return KeywordWeights(boosts, settings.k1, settings.b, settings.coverage)
 
 
-def all_terms(own: Sequence[Term], others: Sequence[Sequence[Term]]) -> tuple[Term, ...]:
+def merge_terms(own: Sequence[Term], others: Sequence[Sequence[Term]]) -> tuple[Term, ...]:
     """Return the terms of all phrasings, the query's own first, each once with the sum of its
     weights.
 
@@ -66,18 +66,18 @@ def all_terms(own: Sequence[Term], others: Sequence[Sequence[Term]]) -> tuple[Te
     """
     if not others:
         return tuple(own)
-    found = {term.text: replace(term, weight=OWN_WORDS * term.weight) for term in own}
+    found = {term.text: replace(term, weight=QUERY_WEIGHT * term.weight) for term in own}
     for term in (term for terms in others for term in terms):
         known = found.get(term.text)
         found[term.text] = replace(known, weight=known.weight + term.weight) if known else term
     return tuple(found.values())
 
 
-def all_identifiers(search: Search) -> tuple[Term, ...]:
+def merge_identifiers(search: Search) -> tuple[Term, ...]:
     """Return the query's words as they are written, and the whole identifiers of its other
     phrasings: their plain words `search_keyword` looks up.
     """
-    return all_terms(
+    return merge_terms(
         search.identifiers,
         [[term for term in each.identifiers if term.weight > 1] for each in search.phrasings],
     )
@@ -86,7 +86,7 @@ def all_identifiers(search: Search) -> tuple[Term, ...]:
 def search_code(search: Search, tools: Tools) -> Search:
     """Find chunks by identifiers and words as they are written."""
     settings = tools.settings.search_code
-    identifiers = all_identifiers(search)
+    identifiers = merge_identifiers(search)
     if not identifiers:
         return search
     weights = KeywordWeights({"code": 1.0}, settings.k1, settings.b)
@@ -99,7 +99,7 @@ def search_vector(search: Search, tools: Tools) -> Search:
     settings = tools.settings.search_vector
     if tools.embedder is None or not len(tools.snapshot.vector):
         return search
-    own, others = search.meaning or search.text, [each.text for each in search.phrasings]
+    own, others = search.embedding_text or search.text, [each.text for each in search.phrasings]
     if others:
         vectors = list(tools.embedder.embed_queries([own, *others]))
     else:
@@ -108,17 +108,17 @@ def search_vector(search: Search, tools: Tools) -> Search:
         replace(each, vector=vector)
         for each, vector in zip(search.phrasings, vectors[1:], strict=True)
     )
-    vector = middle(vectors) if others else vectors[0]
+    vector = _mean_vector(vectors) if others else vectors[0]
     hits = tools.snapshot.vector.search(vector, settings.limit, search.within)
     found = {**search.lists, "search_vector": RankedList(hits)}
     return replace(search, phrasings=phrasings, query_vector=vectors[0], vector=vector, lists=found)
 
 
-def middle(vectors: Sequence[Vector]) -> Vector:
+def _mean_vector(vectors: Sequence[Vector]) -> Vector:
     """Return the vector between those of all phrasings, the query's own first: a cosine to it is
     the sum of those to each, by its weight.
     """
-    total = np.sum(vectors, axis=0) + (OWN_WORDS - 1) * vectors[0]
+    total = np.sum(vectors, axis=0) + (QUERY_WEIGHT - 1) * vectors[0]
     found: Vector = (total / max(float(np.linalg.norm(total)), np.finfo(np.float32).tiny)).astype(
         np.float32
     )
@@ -128,9 +128,9 @@ def middle(vectors: Sequence[Vector]) -> Vector:
 def search_graph(search: Search, tools: Tools) -> Search:
     """Find neighbors of what was found; each is stood for by its best chunk for this query."""
     settings = tools.settings.search_graph
-    seeds = first_documents(search.lists, settings.from_documents)
-    scores = spread(seeds, tools.snapshot.graph, settings)
-    hits = _best_chunks(scores, search, tools)[: settings.limit]
+    seeds = top_documents(search.lists, settings.from_documents)
+    scores = link_scores(seeds, tools.snapshot.graph, settings)
+    hits = _neighbor_hits(scores, search, tools)[: settings.limit]
     search = replace(search, seeds=seeds)
     if not hits:
         return search
@@ -139,7 +139,7 @@ def search_graph(search: Search, tools: Tools) -> Search:
     return replace(search, lists={**search.lists, "search_graph": RankedList(ranked, documents)})
 
 
-def first_documents(lists: Mapping[str, RankedList], count: int) -> tuple[DocumentId, ...]:
+def top_documents(lists: Mapping[str, RankedList], count: int) -> tuple[DocumentId, ...]:
     """Return the documents that stand first over all lists: the sum of 1 / rank of each one's best
     chunk.
     """
@@ -151,7 +151,7 @@ def first_documents(lists: Mapping[str, RankedList], count: int) -> tuple[Docume
     return tuple(sorted(scores, key=lambda d: (-scores[d], d))[:count])
 
 
-def spread(
+def link_scores(
     seeds: Sequence[DocumentId], graph: LinkGraph, settings: SearchGraphSettings
 ) -> dict[DocumentId, float]:
     """Give each neighbor of the seeds the sum of 1 / rank of the seeds that it hangs on; a hub's
@@ -171,7 +171,7 @@ def neighbors(
     return graph.linked(seed)[: settings.neighbors]
 
 
-def _best_chunks(scores: Mapping[DocumentId, float], search: Search, tools: Tools) -> list[Hit]:
+def _neighbor_hits(scores: Mapping[DocumentId, float], search: Search, tools: Tools) -> list[Hit]:
     documents = sorted(scores, key=lambda d: (-scores[d], d))
     parts = {
         document: chunks
@@ -181,7 +181,7 @@ def _best_chunks(scores: Mapping[DocumentId, float], search: Search, tools: Tool
     every = [n for chunks in parts.values() for n in chunks]
     near = np.full(len(every), np.nan, dtype=np.float32)
     if search.vector is not None:  # all at once: an index that lies elsewhere is asked once
-        near = np.round(tools.cosines(every, search.vector), _DIGITS)
+        near = np.round(tools.cosines(every, search.vector), COSINE_DIGITS)
     cosines = iter(near.tolist())
     best = {
         document: _best_chunk(chunks, list(islice(cosines, len(chunks))), search)
@@ -199,30 +199,30 @@ def _best_chunk(chunks: Sequence[ChunkId], cosines: Sequence[float], search: Sea
     """Return the nearest by meaning; where none has a vector the one that the words found first,
     else the document's first.
     """
-    if best := best_cosines(chunks, cosines, 1):
+    if best := top_cosines(chunks, cosines, 1):
         return next(iter(best))
     ranks = {hit.chunk: hit.rank for found in search.lists.values() for hit in reversed(found.hits)}
     return min(chunks, key=lambda n: (ranks.get(n, len(ranks) + 1), n))
 
 
-_DIGITS = 6
+COSINE_DIGITS = 6
 """Of a cosine: beyond these it depends on which others are computed at once, and two equal texts
 are to have equal ones.
 """
 
 
-BEST_CHUNKS = (4, 2, 1)
+_BEST_CHUNK_WEIGHTS = (4, 2, 1)
 """Weights of a document's best chunks in its own cosine: the best one may be the answer, those
 after it say that the document is about it.
 """
 
-FEW_CHUNKS, LUCK = 5, 0.005
+_SHORT_DOCUMENT, _PENALTY_PER_E_FOLD = 5, 0.005
 """A document of more chunks has more tries: the best of many are nearer to any query by chance.
 
 So much each e-fold takes from its cosine.
 """
 
-BESIDE = 0.15
+_NEIGHBOR_SHARE = 0.15
 """Share of a chunk's score that comes from the chunk before it, and as much from the one after: the
 right section is near as a whole.
 """
@@ -231,18 +231,18 @@ right section is near as a whole.
 def aggregate(search: Search, tools: Tools) -> Search:
     """Give every document that some retriever found its own score in each of them."""
     lists = {
-        name: add_whole(found) if name in {"search_keyword", "search_code"} else found
+        name: score_by_words(found) if name in {"search_keyword", "search_code"} else found
         for name, found in search.lists.items()
     }
     if search.vector is not None and "search_vector" in lists:
         documents = sorted({hit.document for found in lists.values() for hit in found.hits})
-        lists["search_vector"] = by_meaning(
+        lists["search_vector"] = score_by_vectors(
             lists["search_vector"], documents, search.vector, search, tools
         )
     return replace(search, lists=lists)
 
 
-def add_whole(found: RankedList) -> RankedList:
+def score_by_words(found: RankedList) -> RankedList:
     """Score each document by its best chunk and by all of its words together."""
     best: dict[DocumentId, float] = {}
     for hit in found.hits:
@@ -253,7 +253,7 @@ def add_whole(found: RankedList) -> RankedList:
     return RankedList(found.hits, documents)
 
 
-def by_meaning(
+def score_by_vectors(
     found: RankedList, documents: Iterable[DocumentId], query: Vector, search: Search, tools: Tools
 ) -> RankedList:
     """Score each document by the cosines of its best chunks, less a long one's luck; those chunks
@@ -265,16 +265,16 @@ def by_meaning(
     findable = set(search.findable([n for chunks in parts.values() for n in chunks]))
     parts = {d: [n for n in chunks if n in findable] for d, chunks in parts.items()}
     every = [n for chunks in parts.values() for n in chunks]
-    cosines = np.round(tools.cosines(every, query), _DIGITS)
+    cosines = np.round(tools.cosines(every, query), COSINE_DIGITS)
     each = iter(cosines.tolist())
     for document, chunks in parts.items():
-        best = best_cosines(chunks, list(islice(each, len(chunks))), len(BEST_CHUNKS))
+        best = top_cosines(chunks, list(islice(each, len(chunks))), len(_BEST_CHUNK_WEIGHTS))
         if best:
             scores[document] = float(
-                np.average(list(best.values()), weights=BEST_CHUNKS[: len(best)])
-            ) - luck(len(chunks))
+                np.average(list(best.values()), weights=_BEST_CHUNK_WEIGHTS[: len(best)])
+            ) - length_penalty(len(chunks))
         hits.update(dict.fromkeys(best, document))
-    beside = with_neighbors(cosines, [len(chunks) for chunks in parts.values()])
+    beside = smooth_cosines(cosines, [len(chunks) for chunks in parts.values()])
     near = {
         chunk: score for chunk, score in zip(every, beside.tolist(), strict=True) if chunk in hits
     }
@@ -285,14 +285,14 @@ def by_meaning(
     )
 
 
-def luck(chunks: int) -> float:
+def length_penalty(chunks: int) -> float:
     """Return how much nearer the best of so many chunks are to any query than those of a short
     document.
     """
-    return LUCK * max(math.log(chunks / FEW_CHUNKS), 0.0)
+    return _PENALTY_PER_E_FOLD * max(math.log(chunks / _SHORT_DOCUMENT), 0.0)
 
 
-def with_neighbors(
+def smooth_cosines(
     cosines: npt.NDArray[np.float32], lengths: Sequence[int]
 ) -> npt.NDArray[np.float32]:
     """Return cosines in which those of the chunks before and after count too; at a document's ends,
@@ -303,11 +303,13 @@ def with_neighbors(
     before, after = np.full_like(cosines, np.nan), np.full_like(cosines, np.nan)
     before[1:][together], after[:-1][together] = cosines[:-1][together], cosines[1:][together]
     sides = np.where(np.isnan(before), cosines, before) + np.where(np.isnan(after), cosines, after)
-    found: npt.NDArray[np.float32] = np.round((1 - 2 * BESIDE) * cosines + BESIDE * sides, _DIGITS)
+    found: npt.NDArray[np.float32] = np.round(
+        (1 - 2 * _NEIGHBOR_SHARE) * cosines + _NEIGHBOR_SHARE * sides, COSINE_DIGITS
+    )
     return found
 
 
-def best_cosines(
+def top_cosines(
     chunks: Sequence[ChunkId], cosines: Sequence[float], count: int
 ) -> Mapping[ChunkId, float]:
     """Return the chunks with the highest cosines; those without a vector (NaN) do not count."""

@@ -34,23 +34,23 @@ from thumbindex.ports import (
 from thumbindex.settings import QuerySettings
 
 
-class Equal(NamedTuple):
+class OtherForm(NamedTuple):
     """A form that was asked for and another one of the same, both folded, words joined by one
     space.
     """
 
-    asked: str
-    other: str
+    term: str
+    form: str
 
 
-class Claim(NamedTuple):
+class NameMatch(NamedTuple):
     """How a note bears a name. The least claim is the best one."""
 
     # 0 as it is written but for its case, 1 but for accents and punctuation, too, 2 where the
     # note's name only begins with it
-    spelled: int
-    order: int
-    left_out: int  # folders of its path that were not typed
+    distance: int
+    priority: int
+    omitted_folders: int  # folders of its path that were not typed
     kind: NameKind
     heading: str = ""
     chunk: ChunkId | None = None  # where that heading stands, if it is known
@@ -76,16 +76,16 @@ class Search:
     query: Query
     text: str  # what is searched: the query, spelling corrected
     # the documents that bear the query as their name
-    named: Mapping[DocumentId, Claim] = field(default_factory=dict)
+    name_matches: Mapping[DocumentId, NameMatch] = field(default_factory=dict)
     # the notes that are called as the one day or month in the query is
-    of_time: Mapping[DocumentId, Claim] = field(default_factory=dict)
+    date_matches: Mapping[DocumentId, NameMatch] = field(default_factory=dict)
     kind: QueryKind = QueryKind.EXPLORATORY
     weights: Mapping[str, float] = field(default_factory=dict)  # retriever -> factor from classify
     terms: tuple[Term, ...] = ()  # words and phrases for search_keyword
     identifiers: tuple[Term, ...] = ()  # whole identifiers and parts for search_code
-    meaning: str = ""  # what is embedded, where that is not `text`
+    embedding_text: str = ""  # what is embedded, where that is not `text`
     # forms that were asked for, each with another one that counts as it
-    equated: tuple[Equal, ...] = ()
+    other_forms: tuple[OtherForm, ...] = ()
     # what may be found: what filters let through, without repeats; None where that is everything
     within: Selection | None = None
     conditions: tuple[Condition, ...] = ()  # filters that were read in the query
@@ -112,7 +112,7 @@ class Search:
     nearest: tuple[Candidate, ...] = ()  # where nothing is answerable, one a document
 
     @property
-    def ways(self) -> tuple[Phrasing, ...]:
+    def all_phrasings(self) -> tuple[Phrasing, ...]:
         """All phrasings, the query's own words first."""
         return Phrasing(
             "query", self.text, self.terms, self.identifiers, self.query_vector

@@ -24,7 +24,7 @@ from thumbindex.text import (
 QUOTED = re.compile(r'["“„＂]([^"“”„＂]+)["”“＂]')
 """A phrase between straight, curly or wide double quotes."""
 
-QUOTES = re.compile('["“”„＂]')
+QUOTATION_MARK = re.compile('["“”„＂]')
 """Any of them."""
 
 _IDENTIFIER = re.compile(
@@ -40,45 +40,45 @@ _IDENTIFIER = re.compile(
 _PARTICLE = re.compile("(?<![가-힣])([가-힣])[은는을를이가의에도로와과만](?![가-힣])")
 """A Korean word of one syllable with its particle: 책을 and 책이 have no pair in common."""
 
-Frequency = Callable[[str], int]
+_Frequency = Callable[[str], int]
 """Tells in how many chunks a word stands."""
 
-ENGLISH_STOPS = dict.fromkeys(STOP_WORDS, 0.0)
+_ENGLISH_STOPS = dict.fromkeys(STOP_WORDS, 0.0)
 """What words weigh that carry no subject, where a query is asked in no other language."""
 
-BARE_NOUN = 0.5
+_BARE_NOUN_WEIGHT = 0.5
 """Weight of that syllable: the two may be a word as well, as 종이 is."""
 
 _PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈〉・"
 
 
-def read_terms(text: str, tools: Tools) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+def parse_terms(text: str, tools: Tools) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
     """Return the terms for search_keyword and those for search_code.
 
     Function words of English are left out, those of the other language of the notes that the query
     is asked in, and pairs of characters that only join two words.
     """
     keyword = tools.snapshot.keyword
-    stops = stops_of(text, keyword.languages, keyword.frequency)
-    return lookup_terms(text, stops), code_terms(text, tools.settings.search_code.whole, stops)
+    stops = stop_weights(text, keyword.languages, keyword.frequency)
+    return keyword_terms(text, stops), code_terms(text, tools.settings.search_code.whole, stops)
 
 
-def stops_of(
-    text: str, languages: Collection[str], frequency: Frequency | None = None
+def stop_weights(
+    text: str, languages: Collection[str], frequency: _Frequency | None = None
 ) -> Mapping[str, float]:
     """Return what the function words of a query weigh, those in quotes left out, and pairs that
     join two words; any other word weighs 1.
     """
     plain = QUOTED.sub(" ", text)
     joints = (
-        joining_pairs(blank_function_words(plain), frequency)
+        _joining_pairs(blank_function_words(plain), frequency)
         if frequency and has_cjk(plain)
         else ()
     )
     return {**function_word_weights(plain, languages), **dict.fromkeys(joints, 0.0)}
 
 
-def joining_pairs(text: str, frequency: Frequency) -> Iterator[str]:
+def _joining_pairs(text: str, frequency: _Frequency) -> Iterator[str]:
     """Yield the pairs of characters that no text holds beside one that some do: Chinese and
     Japanese write their words without a space.
     """
@@ -93,7 +93,7 @@ def joining_pairs(text: str, frequency: Frequency) -> Iterator[str]:
         )
 
 
-def lookup_terms(text: str, stops: Mapping[str, float] = ENGLISH_STOPS) -> tuple[Term, ...]:
+def keyword_terms(text: str, stops: Mapping[str, float] = _ENGLISH_STOPS) -> tuple[Term, ...]:
     """Return each word once and each quoted phrase once; stop words only where nothing else is
     left.
     """
@@ -103,7 +103,7 @@ def lookup_terms(text: str, stops: Mapping[str, float] = ENGLISH_STOPS) -> tuple
     plain = dict.fromkeys(words(QUOTED.sub(" ", text)))
     kept = [word for word in plain if stops.get(word, 1.0)] or ([] if phrases else list(plain))
     nouns = dict.fromkeys(_PARTICLE.findall(normalize_letters(QUOTED.sub(" ", text))))
-    bare = (Term(noun, BARE_NOUN) for noun in nouns if noun not in kept)
+    bare = (Term(noun, _BARE_NOUN_WEIGHT) for noun in nouns if noun not in kept)
     return (
         *(Term(word, stops.get(word) or 1.0) for word in kept),
         *bare,
@@ -112,7 +112,7 @@ def lookup_terms(text: str, stops: Mapping[str, float] = ENGLISH_STOPS) -> tuple
 
 
 def code_terms(
-    text: str, whole: float, stops: Mapping[str, float] = ENGLISH_STOPS
+    text: str, whole: float, stops: Mapping[str, float] = _ENGLISH_STOPS
 ) -> tuple[Term, ...]:
     """Return whole identifiers, their parts, and plain words, each once at its highest weight."""
     weights: dict[str, float] = {}
@@ -152,32 +152,32 @@ def is_identifier(token: str) -> bool:
     return bool(_IDENTIFIER.search(token))
 
 
-def is_figure(token: str) -> bool:
+def _is_number(token: str) -> bool:
     """Tell whether a token is a number or a date of three digits or more: of such a model reads
     pieces, which stand in others, too.
     """
-    return bool(_FIGURE.fullmatch(token)) and sum(map(str.isdigit, token)) >= _DIGITS
+    return bool(_NUMBER.fullmatch(token)) and sum(map(str.isdigit, token)) >= _MIN_DIGITS
 
 
-_FIGURE = re.compile(r"\d[\d.,:/'’-]*")
+_NUMBER = re.compile(r"\d[\d.,:/'’-]*")
 _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
 """Of a sentence the subject rather than what is looked for."""
 
-_DIGITS = 3
+_MIN_DIGITS = 3
 
 _QUESTION = re.compile(
     r"^(?:how|why|what|when|who|can|could|should|is|are|do|does|did|will|would)\b", re.I
 )
-_NAMED = frozenset(
+_DOCUMENT_WORDS = frozenset(
     "guide docs documentation tutorial chapter handbook faq glossary changelog readme "
     "appendix".split()
 )
 """Words that name a part of the documentation wherever they stand."""
 
-_PLACED = frozenset("page section reference manual introduction overview".split())
+_EDGE_WORDS = frozenset("page section reference manual introduction overview".split())
 """Words that name one only where a query begins or ends; elsewhere people work with them."""
 
-FACTORS: Mapping[QueryKind, Mapping[str, float]] = {
+_WEIGHT_FACTORS: Mapping[QueryKind, Mapping[str, float]] = {
     QueryKind.FACTUAL: {"search_keyword": 1.5, "search_code": 3.0, "search_vector": 0.75},
     QueryKind.NAVIGATIONAL: {"search_keyword": 1.5, "search_graph": 1.5},
     QueryKind.EXPLORATORY: {"search_vector": 1.3},
@@ -189,8 +189,8 @@ them.
 
 def classify(search: Search, tools: Tools) -> Search:
     """Set the query's kind and the factors of the retrievers that follow from it."""
-    kind = kind_of(search.text, named=bool(search.named))
-    return replace(search, kind=kind, weights=FACTORS[kind])
+    kind = kind_of(search.text, named=bool(search.name_matches))
+    return replace(search, kind=kind, weights=_WEIGHT_FACTORS[kind])
 
 
 def kind_of(text: str, named: bool) -> QueryKind:
@@ -199,24 +199,24 @@ def kind_of(text: str, named: bool) -> QueryKind:
 
     `named`: it is a document's name.
     """
-    if is_factual(text):
+    if _is_factual(text):
         return QueryKind.FACTUAL
-    return QueryKind.NAVIGATIONAL if named or is_navigational(text) else QueryKind.EXPLORATORY
+    return QueryKind.NAVIGATIONAL if named or _is_navigational(text) else QueryKind.EXPLORATORY
 
 
-def is_factual(text: str) -> bool:
+def _is_factual(text: str) -> bool:
     """Tell whether a text holds something to be found as it is written: an identifier, a version,
     code, a figure or a quoted phrase.
     """
     if QUOTED.search(text) or re.search(r"`[^`]+`", text):
         return True
     return any(
-        is_identifier(token) or (is_figure(token) and not _YEAR.fullmatch(token))
+        is_identifier(token) or (_is_number(token) and not _YEAR.fullmatch(token))
         for token in tokens(text)
     )
 
 
-def is_navigational(text: str) -> bool:
+def _is_navigational(text: str) -> bool:
     """Tell whether a text asks for a place: a wikilink, or words for a part of the
     documentation.
     """
@@ -225,7 +225,9 @@ def is_navigational(text: str) -> bool:
     if _QUESTION.match(text.strip()):
         return False
     found = words(text)
-    return not _NAMED.isdisjoint(found) or not _PLACED.isdisjoint((*found[:1], *found[-1:]))
+    return not _DOCUMENT_WORDS.isdisjoint(found) or not _EDGE_WORDS.isdisjoint(
+        (*found[:1], *found[-1:])
+    )
 
 
 _TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
@@ -235,23 +237,23 @@ it.
 """
 
 _HYPHENATED = re.compile(r"[(‘'«¿¡]*[^\W\d_]+(?:-[^\W\d_]+)+[)’'.,;:!?…»]*")
-_SHORTEST = 4
+_MIN_LETTERS = 4
 """The fewest letters of a word that is corrected."""
 
-_TWO_EDITS = 8
+_MIN_LETTERS_TWO_EDITS = 8
 """The fewest letters of a word that may differ in two of them; a shorter one in one."""
 
-_FIRST_LETTER_UNSURE = 6
+_MIN_LETTERS_FIRST_WRONG = 6
 """The fewest letters of a word whose first one may be wrong: shorter ones have too many
 neighbors.
 """
 
-_DERIVED = 2
+_SUFFIX_LETTERS = 2
 """The letters that a derived word has more than its root (strange, strangers): that is no
 mistake.
 """
 
-_MOST_CORRECTED = 20
+_MAX_CORRECTIONS = 20
 """The unknown words that are corrected: each is compared with the whole lexicon, and a text of many
 is no question.
 """
@@ -261,19 +263,19 @@ def correct(search: Search, tools: Tools) -> Search:
     """Correct the spelling of what is searched for, in every retriever; the query stays as it was
     asked, and so does a name.
     """
-    if search.named:
+    if search.name_matches:
         return search
-    stops = stops_of(search.text, tools.snapshot.keyword.languages)
+    stops = stop_weights(search.text, tools.snapshot.keyword.languages)
     unknown = (
         word
-        for word in dict.fromkeys(correctable(search.text))
+        for word in dict.fromkeys(_correctable_words(search.text))
         if word not in stops and not _is_known(word, tools)
     )
-    corrections = {word: correction(word, tools) for word in islice(unknown, _MOST_CORRECTED)}
+    corrections = {word: correction(word, tools) for word in islice(unknown, _MAX_CORRECTIONS)}
     text = correct_text(search.text, corrections.get)
     if text == search.text:
         return search
-    terms, identifiers = read_terms(text, tools)
+    terms, identifiers = parse_terms(text, tools)
     return replace(search, text=text, terms=terms, identifiers=identifiers)
 
 
@@ -300,30 +302,30 @@ def correct_text(text: str, correction: Callable[[str], str | None]) -> str:
     """
 
     def corrected(token: str) -> str:
-        parts = _parts(token, text)
+        parts = _split_word(token, text)
         found = correction(fold(parts[2])) if parts else None
         return f"{parts[1]}{found}{parts[3]}" if parts and found is not None else token
 
     return _TOKEN.sub(lambda match: "-".join(map(corrected, _between_hyphens(match[0]))), text)
 
 
-_LONGEST_RUN = 200
+_MAX_CJK_RUN = 200
 """Characters of a run in Chinese, Japanese or Korean; the longest sentences have fewer."""
 
-_ENDLESS_RUN = re.compile(rf"(\w{{{_LONGEST_RUN}}})\w++")
+_LONG_RUN = re.compile(rf"(\w{{{_MAX_CJK_RUN}}})\w++")
 
 
-def cut_runs(text: str) -> str:
+def truncate_cjk_runs(text: str) -> str:
     """Cut runs of Chinese, Japanese or Korean that are too long: each pair of characters is a word
     to look up.
     """
-    return _ENDLESS_RUN.sub(lambda run: run[1] if has_cjk(run[0]) else run[0], text)
+    return _LONG_RUN.sub(lambda run: run[1] if has_cjk(run[0]) else run[0], text)
 
 
-def correctable(text: str) -> Iterator[str]:
+def _correctable_words(text: str) -> Iterator[str]:
     """Yield the words, folded, that `correct_text` asks a correction for."""
     found = (
-        _parts(token, text)
+        _split_word(token, text)
         for match in _TOKEN.finditer(text)
         for token in _between_hyphens(match[0])
     )
@@ -337,12 +339,12 @@ def _between_hyphens(token: str) -> list[str]:
     return token.split("-") if _HYPHENATED.fullmatch(token) else [token]
 
 
-def _parts(token: str, text: str) -> re.Match[str] | None:
+def _split_word(token: str, text: str) -> re.Match[str] | None:
     """Return what stands before a word, the word, and what stands after it; None for what is short,
     code, or an acronym among small letters.
     """
     parts = _WORD.fullmatch(token)
-    if not parts or len(word := parts[2]) < _SHORTEST or (word.isupper() and not text.isupper()):
+    if not parts or len(word := parts[2]) < _MIN_LETTERS or (word.isupper() and not text.isupper()):
         return None
     return None if has_cjk(word) or is_identifier(word) or fold(word) in STOP_WORDS else parts
 
@@ -352,11 +354,11 @@ def correction(word: str, tools: Tools) -> str | None:
     keyword = tools.snapshot.keyword
     if keyword.holding(word, KEYWORD_FIELDS):
         return None
-    return closest(word, keyword.words, keyword.frequency)
+    return closest_word(word, keyword.words, keyword.frequency)
 
 
-def closest(
-    word: str, lexicon: Callable[[range], Collection[str]], frequency: Frequency
+def closest_word(
+    word: str, lexicon: Callable[[range], Collection[str]], frequency: _Frequency
 ) -> str | None:
     """Return the nearest word by optimal string alignment (Damerau 1964), then first letter,
     frequency and alphabet.
@@ -364,9 +366,9 @@ def closest(
     `lexicon` gives words by their lengths, and may give what was deleted, too: `frequency` says how
     many chunks hold a word now.
     """
-    limit = 2 if len(word) >= _TWO_EDITS else 1
+    limit = 2 if len(word) >= _MIN_LETTERS_TWO_EDITS else 1
     near = list(lexicon(range(len(word) - limit, len(word) + limit + 1)))
-    if len(word) < _FIRST_LETTER_UNSURE:
+    if len(word) < _MIN_LETTERS_FIRST_WRONG:
         near = [known for known in near if known[0] == word[0]]
     # Imported here: only for a word that no text holds.
     from rapidfuzz.distance import OSA
@@ -379,4 +381,4 @@ def closest(
         if (count := frequency(known))
     )
     distance, *_, best = min(ranked, default=(0, False, 0, ""))
-    return None if distance == _DERIVED and word.startswith(best) else best or None
+    return None if distance == _SUFFIX_LETTERS and word.startswith(best) else best or None
