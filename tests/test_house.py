@@ -63,7 +63,7 @@ FOR_ALL = {
     "text",
     "globs",
     "language",
-    "days",
+    "dates",
 }
 DOORS = {
     "faiss": {"index/vectors.py"},

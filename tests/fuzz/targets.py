@@ -12,9 +12,9 @@ from random import Random
 from typing import Any
 
 from fuzz.hostile import hostile_arguments, hostile_note, hostile_text
-from thumbindex.corpus.dates import read_dates
 from thumbindex.corpus.front_matter import DEEPEST, read_front_matter
 from thumbindex.corpus.parse import headings_of, parse_document
+from thumbindex.dates import note_dates
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
 from thumbindex.mcp.query_reply import reply_query, reply_tokens
@@ -57,7 +57,7 @@ def front_matter(random: Random, library: Library) -> None:
     assert depth_of(read.fields) <= DEEPEST
     texts = (
         *read.tags,
-        *read_dates("a.md", read, ""),
+        *note_dates("a.md", read.fields, lambda key: read.values(key, split=""), ""),
         read.text("title"),
         *read.values("aliases"),
         *read.values("related", split=""),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from html import unescape
 
-from thumbindex.days import find_dates
+from thumbindex.dates import find_dates
 from thumbindex.language import FUNCTION_WORDS
 from thumbindex.text import STOP_WORDS, fold, looks_like_code, strip_markup
 

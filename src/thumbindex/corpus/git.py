@@ -32,9 +32,9 @@ _MAX_BYTES, _MAX_SECONDS = 200_000_000, 30.0
 _POLL_SECONDS = 0.05
 _SMALL_FILE, _LARGE_FILE = 10_000, 50_000_000
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")  # of sha256 they are longer
+_COMMIT_HASH = re.compile(r"[0-9a-f]{40}")  # of sha256 they are longer
 _REFERENCE = re.compile(r"refs/[\w./@+-]{1,200}")
-_WRITTEN = re.compile(r"(?:19[7-9]|20\d)\d-\d\d-\d\d")
+_ISO_DATE = re.compile(r"(?:19[7-9]|20\d)\d-\d\d-\d\d")
 
 CommitDays = Mapping[str, tuple[str, str]]
 """By path (NFC) the days of a file's first and last commit, as their authors' calendars had them:
@@ -68,9 +68,13 @@ def has_no_commit(tree: Path) -> bool:
     places = _git_directories(tree)
     if places is None:
         return False
-    branch = _read(places[0], "HEAD", _SMALL_FILE).strip().removeprefix("ref:").strip()
+    branch = _read_small_file(places[0], "HEAD", _SMALL_FILE).strip().removeprefix("ref:").strip()
     is_plain = branch.startswith("refs/heads/") and not os.path.lexists(places[1] / "reftable")
-    return is_plain and not os.path.lexists(places[1] / branch) and not _packed(places[1], branch)
+    return (
+        is_plain
+        and not os.path.lexists(places[1] / branch)
+        and not _packed_reference(places[1], branch)
+    )
 
 
 def find_repository(root: Path) -> Repository | None:
@@ -91,11 +95,11 @@ def find_repository(root: Path) -> Repository | None:
         or not objects.is_dir()
     ):
         return None  # what is lent would lie elsewhere
-    commit = _commit(own, shared)
+    commit = _checked_out_commit(own, shared)
     if not commit or os.path.lexists(objects / "info" / "alternates"):
         return None
     is_whole = not os.path.lexists(shared / "shallow")
-    shallow = "" if is_whole else _read(shared, "shallow", _LARGE_FILE)
+    shallow = "" if is_whole else _read_small_file(shared, "shallow", _LARGE_FILE)
     below = "" if real == tree else real.relative_to(tree).as_posix()
     if is_whole or shallow:
         return Repository(objects, below, commit, frozenset(shallow.split()))
@@ -111,7 +115,7 @@ def _git_directories(tree: Path) -> tuple[Path, Path] | None:
         return None
     if inner.is_dir():
         return None if os.path.lexists(inner / "commondir") else (inner, inner)
-    said = _read(tree, ".git", _SMALL_FILE)
+    said = _read_small_file(tree, ".git", _SMALL_FILE)
     named = said.removeprefix("gitdir:").strip()
     if (
         not said.startswith("gitdir:")
@@ -122,7 +126,7 @@ def _git_directories(tree: Path) -> tuple[Path, Path] | None:
         return None  # a name on the network would be asked for
     own = Path(os.path.realpath(tree / named))
     if own.parent.name == "worktrees" and own.parent.parent.name == ".git":
-        back = _read(own, "gitdir", _SMALL_FILE).strip()
+        back = _read_small_file(own, "gitdir", _SMALL_FILE).strip()
         if back and os.path.realpath(own / back) == str(inner):
             return (own, own.parent.parent)
         return None
@@ -132,27 +136,29 @@ def _git_directories(tree: Path) -> tuple[Path, Path] | None:
     return (own, own) if outer else None
 
 
-def _commit(own: Path, shared: Path) -> str:
+def _checked_out_commit(own: Path, shared: Path) -> str:
     """Return the commit that is checked out; empty where there is none yet, or it is kept in a way
     that is not read.
     """
-    said = _read(own, "HEAD", _SMALL_FILE).strip()
+    said = _read_small_file(own, "HEAD", _SMALL_FILE).strip()
     for _ in range(5):  # a branch may be another one's name
-        if _COMMIT.fullmatch(said):
+        if _COMMIT_HASH.fullmatch(said):
             return said
         name = said.removeprefix("ref:").strip()
         if not said.startswith("ref:") or not _REFERENCE.fullmatch(name) or ".." in name:
             return ""
-        said = (_read(shared, name, _SMALL_FILE) or _packed(shared, name)).strip()
+        said = (
+            _read_small_file(shared, name, _SMALL_FILE) or _packed_reference(shared, name)
+        ).strip()
     return ""
 
 
-def _packed(shared: Path, name: str) -> str:
-    lines = _read(shared, "packed-refs", _LARGE_FILE).split("\n")
+def _packed_reference(shared: Path, name: str) -> str:
+    lines = _read_small_file(shared, "packed-refs", _LARGE_FILE).split("\n")
     return next((line.partition(" ")[0] for line in lines if line.endswith(f" {name}")), "")
 
 
-def _read(folder: Path, name: str, most: int) -> str:
+def _read_small_file(folder: Path, name: str, most: int) -> str:
     found = read_inside(str(folder), str(folder / name), most)
     return found.decode("utf-8", "replace") if isinstance(found, bytes) else ""
 
@@ -174,7 +180,9 @@ def read_commit_days(
     )
     if written is None:
         return None
-    return _days_of(written, f"{repository.below}/" if repository.below else "", repository.shallow)
+    return _parse_log(
+        written, f"{repository.below}/" if repository.below else "", repository.shallow
+    )
 
 
 def read_tracked_paths(
@@ -185,7 +193,7 @@ def read_tracked_paths(
     """
     below = f"{repository.below}/" if repository.below else ""
     written = _run_git(
-        repository, own, [*_TREE, "--", repository.commit, *filter(None, [below])], interrupted
+        repository, own, [*_LS_TREE, "--", repository.commit, *filter(None, [below])], interrupted
     )
     if written is None:
         return None
@@ -209,13 +217,15 @@ def _run_git(
             encoding="ascii",
             newline="\n",
         )
-        written = _run([program, *arguments], _environment(repository, own), own, interrupted)
+        written = _run_limited(
+            [program, *arguments], _environment(repository, own), own, interrupted
+        )
     finally:
         shutil.rmtree(own, ignore_errors=True)
     return None if written is None else os.fsdecode(written)
 
 
-_TREE = "--no-pager --bare ls-tree -r -z --name-only --full-tree".split()
+_LS_TREE = "--no-pager --bare ls-tree -r -z --name-only --full-tree".split()
 _LOG = (
     f"--no-pager --bare log --topo-order --max-count={_MAX_COMMITS} --no-mailmap "
     "--no-show-signature --no-notes --no-color --date=short"
@@ -223,7 +233,7 @@ _LOG = (
     "--ignore-submodules=all"
 ).split()
 
-_SAFE = (
+_SAFE_ENVIRONMENT = (
     f"GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL={os.devnull} GIT_ATTR_NOSYSTEM=1 "
     "GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_ALLOW_PROTOCOL="
     " GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0 GIT_LITERAL_PATHSPECS=1 LC_ALL=C"
@@ -244,11 +254,13 @@ def _environment(repository: Repository, own: Path) -> dict[str, str]:
         "XDG_CONFIG_HOME": str(own),
     }
     return (
-        kept | places | {name: value for name, _, value in (each.partition("=") for each in _SAFE)}
+        kept
+        | places
+        | {name: value for name, _, value in (each.partition("=") for each in _SAFE_ENVIRONMENT)}
     )
 
 
-def _run(
+def _run_limited(
     command: list[str], surroundings: dict[str, str], folder: Path, interrupted: Callable[[], bool]
 ) -> bytes | None:
     """Return what a program writes, None where it was interrupted.
@@ -284,7 +296,7 @@ def _run(
     return b"".join(parts)
 
 
-def _days_of(written: str, below: str, shallow: frozenset[str]) -> CommitDays:
+def _parse_log(written: str, below: str, shallow: frozenset[str]) -> CommitDays:
     """Read a log, newest commit first.
 
     A file that only moved was not changed; its history goes on under its name before.
@@ -298,7 +310,7 @@ def _days_of(written: str, below: str, shallow: frozenset[str]) -> CommitDays:
         commit, _, day = head.strip().partition(" ")
         if commit in shallow:
             continue
-        day = day if _WRITTEN.fullmatch(day) else ""
+        day = day if _ISO_DATE.fullmatch(day) else ""
         fields = rest.strip("\n\0").split("\0")
         changes = [
             (facts.split(" "), path)

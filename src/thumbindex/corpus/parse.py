@@ -11,7 +11,6 @@ from pathlib import PurePosixPath
 
 from thumbindex.corpus.abbreviations import find_abbreviations
 from thumbindex.corpus.chunk import cut_document
-from thumbindex.corpus.dates import read_dates
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.hidden import find_flags
 from thumbindex.corpus.links import parse_destination, parse_wikilink
@@ -19,6 +18,7 @@ from thumbindex.corpus.markdown import MAX_HEADING_CHARS, code_lines, read_outli
 from thumbindex.corpus.private import has_private_marker
 from thumbindex.corpus.read import decode, is_text
 from thumbindex.corpus.source import find_comments, is_mdx, line_starts, read_source
+from thumbindex.dates import note_dates
 from thumbindex.language import language_of_prose
 from thumbindex.model import BlockKind, Document, Link, LinkKind, ParsedDocument, Problem
 from thumbindex.settings import CorpusSettings
@@ -64,7 +64,9 @@ def parse_document(
     title, tags = title[:MAX_HEADING_CHARS], tuple(dict.fromkeys((*front.tags, *outline.tags)))
     sections, chunks = cut_document(source, outline, title, settings.chunk)
     flags = [(1, unread)] if unread else find_flags(raw, text, lambda: code_lines(source.text))
-    day, created = read_dates(path, front, text[front.size :])
+    day, created = note_dates(
+        path, front.fields, lambda key: front.values(key, split=""), text[front.size :]
+    )
     document = Document(
         path=path,
         title=title,

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from thumbindex.days import month_spellings, single_day, single_month, without_dates
+from thumbindex.dates import month_spellings, single_day, single_month, without_dates
 from thumbindex.model import Candidate, ChunkId, Condition, Document, DocumentId, NameKind
 from thumbindex.ports import Catalog, Selection
 from thumbindex.query.retrieve import KEYWORD_FIELDS, chunks_of

@@ -1,0 +1,283 @@
+"""Find dates in names, lines and queries as people write them, and the dates that a note states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from itertools import chain
+
+from thumbindex.text import fold_line
+
+_MONTHS: Mapping[str, int] = {
+    name: n % 12 + 1
+    for names in (
+        "january february march april may june july august september october november december",
+        "jan feb mar apr may jun jul aug sep oct nov dec",
+        "januar februar marz april mai juni juli august sept oktober november dezember",
+        "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre",
+        "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+    )
+    for n, name in enumerate(names.split())
+}
+_MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
+DATE = re.compile(
+    r"(?<![\w./-])(?:"
+    r"(?P<y1>\d{4})(?P<s>[-/._])(?P<m1>\d{1,2})(?P=s)(?P<d1>\d{1,2})(?![\d/-])"
+    r"|(?P<y2>\d{4})(?P<m2>\d\d)(?P<d2>\d\d)(?![\w./-])"
+    r"|(?P<y3>\d{4})\s?年\s?(?P<m3>\d{1,2})\s?月\s?(?P<d3>\d{1,2})\s?日"
+    r"|(?P<a>\d{1,2})(?P<t>[./-])(?P<b>\d{1,2})(?P=t)(?P<y4>\d{4})(?![\d/-])"
+    rf"|(?P<d5>\d{{1,2}})(?:st|nd|rd|th|er|\.)?\s+(?:of\s+|de\s+)?{_MONTH}"
+    r",?\s+(?:de\s+|del\s+)?(?P<y5>\d{4})(?!\d)"
+    rf"|{_MONTH.replace('month', 'name')}\s+(?P<d6>\d{{1,2}})(?:st|nd|rd|th)?"
+    r",?\s+(?P<y6>\d{4})(?!\d)"
+    r")"
+)
+
+_WORDS_TOO = "may|march|mar|mars|mai|dec|sept|abril"
+_MONTH_AND_YEAR = re.compile(
+    r"(?<![\w./-])(?:"
+    r"(?P<y1>\d{4})[-_](?P<m1>0[1-9]|1[0-2])(?![\w/-])"
+    rf"|{_MONTH},?\s+(?:of\s+|de\s+|del\s+)?(?P<y2>\d{{4}})(?![\w/-])"
+    rf"|(?P<y3>\d{{4}})[\s-](?!(?:{_WORDS_TOO})\s+\w){_MONTH.replace('month', 'name')}(?!\w)"
+    r")"
+)
+"""A month with its year.
+
+Behind a year what is a word, too, is a month only where the words end: `RFC 2026 may change`.
+"""
+
+_PAIRED = re.compile(
+    r"\d(?:st|nd|rd|th|\.)?\s*(?:[-–&,]|and|to|or|until|till|und|bis|oder|et|ou|au|y|o|al|a)\s*$"
+)
+"""A day without its month before a date that is written out: `between 5 and 7 January 2026`."""
+
+
+def find_dates(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[str], date]]:
+    """Yield the dates in a folded text, with their matches; in a name none that begins with the
+    year, which may be a release.
+    """
+    for found in DATE.finditer(text):
+        if (day := date_of_match(found)) and not (is_name and (found["y1"] or found["y2"])):
+            yield found, day
+
+
+def date_of_match(found: re.Match[str]) -> date | None:
+    """Return the date of a match; None if there is no such day, or it is ambiguous (03/04/2026)."""
+    parts = found.groupdict()
+    if not parts:
+        year, month, day, *_ = (int(each) for each in found.groups() if each and each.isdigit())
+    elif parts["y4"]:
+        first, second, year = int(parts["a"]), int(parts["b"]), int(parts["y4"])
+        if first <= 12 and second <= 12 and first != second:
+            return None
+        day, month = max(first, second), min(first, second)
+    else:
+        year, day = (
+            next(int(parts[f"{kind}{n}"]) for n in (1, 2, 3, 5, 6) if parts[f"{kind}{n}"])
+            for kind in "yd"
+        )
+        name = parts["month"] or parts["name"]
+        month = (
+            _MONTHS[name]
+            if name
+            else next(int(parts[f"m{n}"]) for n in (1, 2, 3) if parts[f"m{n}"])
+        )
+    try:
+        return date(year, month, day) if 1970 <= year <= 2100 else None
+    except ValueError:
+        return None
+
+
+def find_months(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the months with a year and without a day in a folded text, as year and month."""
+    for found in _MONTH_AND_YEAR.finditer(DATE.sub(" | ", text)):
+        year = int(found["y1"] or found["y2"] or found["y3"])
+        if 1970 <= year <= 2100:
+            yield (
+                year,
+                int(found["m1"]) if found["m1"] else _MONTHS[found["month"] or found["name"]],
+            )
+
+
+def single_day(text: str) -> tuple[date, str] | None:
+    """Return the only date in a folded text, and how it is written there; None if there are several
+    dates, or months.
+    """
+    found = list(find_dates(text))
+    if (
+        len({day for _, day in found}) != 1
+        or any(find_months(text))
+        or any(_PAIRED.search(text[: match.start()]) for match, _ in found)
+    ):
+        return None
+    return found[0][1], found[0][0][0]
+
+
+def single_month(text: str) -> tuple[int, int] | None:
+    """Return the only month in a folded text, as year and month; None if there are several months,
+    or days.
+    """
+    months = set(find_months(text))
+    return months.pop() if len(months) == 1 and not any(find_dates(text)) else None
+
+
+def without_dates(text: str) -> str:
+    """Return a folded text without its dates and months."""
+    return _MONTH_AND_YEAR.sub(" ", DATE.sub(" | ", text))
+
+
+def month_spellings(year: int, month: int) -> Iterator[str]:
+    """Yield the spellings of a month in a name, in all languages known here: `2026-01`, `202601`,
+    `January 2026`, `2026 Jan`.
+    """
+    yield from (f"{year}{sign}{month:02}" for sign in ("-", "_", ".", ""))
+    for name in (name for name, number in _MONTHS.items() if number == month):
+        yield from (f"{name} {year}", f"{year} {name}")
+
+
+# ------------------------------------------------------------------ the dates of a note
+
+_UPDATED_KEYS = (
+    "updated lastupdated dateupdated updatedat updatedon lastupdate modified lastmod lastmodified "
+    "datemodified modifiedat lastmodifiedat modifiedon"
+    " modifieddate updatedate lastedited edited lastchanged revised lastrevised"
+).split()
+_DATE_KEYS = (
+    "date published datepublished publishdate publisheddate publishedat pubdate publicationdate "
+    "posted released releasedate day"
+).split()
+_CREATED_KEYS = (
+    "created datecreated createdat createdon creationdate createddate createdtime ctime written"
+).split()
+"""Front matter keys of Hugo, Jekyll, Obsidian and others, without case, blanks, `-` and `_`; the
+first one with a date counts.
+"""
+
+_UPDATED_LABELS = frozenset(
+    "actualizado|aktualisiert|derniere mise a jour|last changed|last edited|last modified|last "
+    "revised|last update|last updated|letzte aktualisierung"
+    "|mis a jour|modified|revised|stand|ultima actualizacion|update|updated|zuletzt "
+    "aktualisiert|zuletzt geandert".split("|")
+)
+_WRITTEN_LABELS = frozenset(
+    "created|creado|cree|date|date created|date de publication|datum|dated|erstellt|fecha|meeting "
+    "date|posted|publicado|publication date|publie"
+    "|published|release date|released|veroffentlicht|written".split("|")
+)
+"""Labels before the date in a line, without accents."""
+
+_DATE_IN_NAME = re.compile(
+    r"(?<![^\W_])(?<!\d[-.])"
+    r"(?:(\d{4})([-_. ])(\d\d)\2(\d\d)(?![^\W_T]|[-.]\d\d?(?!\d))"
+    r"|(\d{4})(\d\d)(\d\d)(?:T?\d{4}|T?\d{6})?(?![^\W_]|\.\d))"
+)
+_FOLDERS = re.compile(r"(?:^|/)(\d{4})/(\d\d)/(\d\d)(?!\d)")
+
+_WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b[.,]? ?)?"
+_BEFORE = re.compile(rf"(?P<label>[^\W\d][^\d:=]*?)??(?: (?:on|at|am|le|el))? ?[:=]* ?{_WEEKDAY}")
+_AFTER = re.compile(rf"[.,]? ?(?:(?:[Tt]|at )? ?\d{{1,2}}:\d\d\S*.*|\(.*\)\.?|by .*|{_WEEKDAY})")
+_MARKUP = re.compile(r"<[^<>]{0,200}>|[*`~\[\]{}]|(?<!\d)_|_(?!\d)|^[\s>#+-]+")
+_PART_SEPARATOR = re.compile(r" ?[|;·•] ?| [—–-] ")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+
+_FIRST_LINES = 10
+"""Nonblank lines of a note that are searched for a date."""
+
+_LONGEST_LINE, _MOST_CHARACTERS = 200, 8_000
+
+
+def note_dates(
+    path: str, keys: Iterable[str], values_of: Callable[[str], Sequence[str]], body: str
+) -> tuple[str, str]:
+    """Return the ISO dates of a note's last update, or publication, and of its creation; empty if
+    unknown.
+
+    Front matter comes first (its keys, and the values of one in lower case), then the path, then
+    the first lines.
+    """
+    names = {re.sub(r"[\W_]", "", key.lower()): key.lower() for key in reversed([*keys])}
+    updated, written, created = (
+        _date_in_values(values_of(names[key]) for key in wanted if key in names)
+        for wanted in (_UPDATED_KEYS, _DATE_KEYS, _CREATED_KEYS)
+    )
+    named, (said_updated, said_written) = _date_in_path(path), _dates_in_lines(body)
+    latest = next(filter(None, (updated, written, named, said_updated, said_written)), None)
+    first = next(filter(None, (created, written, named, said_written)), None)
+    return latest.isoformat() if latest else "", first.isoformat() if first else ""
+
+
+def _date_in_values(values: Iterable[Sequence[str]]) -> date | None:
+    texts = chain.from_iterable(values)
+    return next((day for text in texts if (day := _leading_date(text[:100]))), None)
+
+
+def _leading_date(text: str) -> date | None:
+    """Return the date at the beginning of a value, as in `[[2026-01-31]]` or `202601311530`."""
+    text = fold_line(text).strip("[]\"' ")
+    found = (
+        DATE.match(text)
+        or _DATE_IN_NAME.match(text)
+        or next((each for each, _ in find_dates(text)), None)
+    )
+    return date_of_match(found) if found else None
+
+
+def _date_in_path(path: str) -> date | None:
+    """Return the date in a file's name, else in its folders, the nearest first: `2026-01-31 x.md`,
+    `Jan 31st, 2026.md`, `2026/01/31.md`.
+    """
+    stem, dot, _ = path.rpartition(".")
+    stem = stem if dot else path
+    for part in reversed(stem.split("/")):
+        found = next(filter(None, map(date_of_match, _DATE_IN_NAME.finditer(part))), None) or next(
+            (day for _, day in find_dates(fold_line(part), is_name=True)), None
+        )
+        if found:
+            return found
+    return next(filter(None, map(date_of_match, _FOLDERS.finditer(stem))), None)
+
+
+def _dates_in_lines(body: str) -> tuple[date | None, date | None]:
+    """Return the dates of update and of writing in the first lines.
+
+    A date counts after a label such as `Released on` or `Last updated:`, alone in the first line or
+    in the one below a first heading, and at either end of a first heading; never in a sentence.
+    """
+    lines = [line for line in body[:_MOST_CHARACTERS].split("\n") if line.strip()][:_FIRST_LINES]
+    updated = written = None
+    below = True  # nothing but a first heading stands above
+    for number, line in enumerate(lines):
+        if _FENCE.match(line):
+            break
+        said_updated, said_written = _dates_in_line(
+            line, is_bare=below, is_title=number == 0 and line.startswith("# ")
+        )
+        updated, written = updated or said_updated, written or said_written
+        below = number == 0 and line.startswith("# ")
+    return updated, written
+
+
+def _dates_in_line(line: str, *, is_bare: bool, is_title: bool) -> tuple[date | None, date | None]:
+    if len(line) > _LONGEST_LINE or not re.search(r"\d{4}", line):
+        return None, None
+    if line.lstrip().startswith("|"):  # a row of a table says its label in the first cell
+        line = line.strip(" |").replace("|", ":", 1)
+    text = " ".join(_MARKUP.sub("", _MARKUP.sub("", fold_line(line))).split()).rstrip(" #")
+    updated = written = None
+    for part in _PART_SEPARATOR.split(text):
+        for found, day in find_dates(part):
+            before, after = (
+                _BEFORE.fullmatch(part[: found.start()]),
+                _AFTER.fullmatch(part[found.end() :]),
+            )
+            label = " ".join((before["label"] or "").split()) if before else None
+            is_alone = is_title and len(list(find_dates(text))) == 1
+            begins_or_ends = (label == "" and part == text) or found.end() == len(text)
+            if label in _UPDATED_LABELS and after:
+                updated = updated or day
+            elif (
+                after and (label in _WRITTEN_LABELS or (label == "" and is_bare and part == text))
+            ) or (is_alone and begins_or_ends):
+                written = written or day
+    return updated, written
