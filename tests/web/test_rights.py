@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 
 from fakes import FakeEmbedder
 from thumbindex.background.host import LibraryHost
-from thumbindex.background.supervisor import Note
+from thumbindex.background.supervisor import Message
 from thumbindex.config import load_config, resolve_folders
 from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.index.locks import publish_run
@@ -200,8 +200,8 @@ def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(
 ) -> None:
     import sys
 
-    said = Note("salaries", "folder", "Zirconium is away.").line()
-    said += Note("handbook", "folder", "A book is away.").line()
+    said = Message("salaries", "folder", "Zirconium is away.").line()
+    said += Message("handbook", "folder", "A book is away.").line()
     script = f"import sys; sys.stderr.write({said!r}); sys.stderr.flush(); input()"
     background = LibraryHost(
         Opening(), lambda opening: library, command=[sys.executable, "-c", script]
